@@ -1,0 +1,68 @@
+#!/bin/sh
+# What building costs. Not part of `cargo bench`: it takes minutes and wants the machine alone.
+#
+#   host/benches/build.sh            after an edit of one host file, of one plugin
+#   host/benches/build.sh --first    also the first `cargo run --release -- demo` from a clean
+#                                    clone with an empty target directory
+#
+# Limits, on two cores: first build 15 minutes, host edit 30 s, plugin edit 15 s. The edits are
+# made in a copy of the work tree (an empty line at a file's end), never in the tree itself.
+# Profile: PROFILE=dev (what one builds while editing; the default) or PROFILE=release.
+# TARGET_DIR names the copy's target directory; give the same one again to measure without
+# the first build, which is otherwise made, but not measured, when the directory is empty.
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+profile=${PROFILE:-dev}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+tree=$scratch/tree
+mkdir "$tree"
+# What is committed or would be: no target directory, no build output.
+(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf -) |
+    tar -C "$tree" -xf -
+cd "$tree"
+
+over=0
+# report FIGURE SECONDS LIMIT
+report() {
+    verdict=ok
+    if [ "$2" -gt "$3" ]; then
+        verdict=OVER
+        over=1
+    fi
+    printf '  %-52s %6s s   ≤ %s s   %s\n' "$1" "$2" "$3" "$verdict"
+}
+# took COMMAND...: seconds, rounded up
+took() {
+    began=$(date +%s%N)
+    "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; exit 1; }
+    ended=$(date +%s%N)
+    echo $(((ended - began + 999999999) / 1000000000))
+}
+
+printf '\nbuilding (%s profile for the edits, %s cores)\n' "$profile" "$(nproc)"
+if [ "${1:-}" = --first ]; then
+    CARGO_TARGET_DIR=$scratch/first
+    export CARGO_TARGET_DIR
+    seconds=$(took cargo run --release -- demo)
+    report 'first `cargo run --release -- demo`' "$seconds" 900
+    rm -rf "$scratch/first"
+fi
+CARGO_TARGET_DIR=${TARGET_DIR:-$scratch/target}
+export CARGO_TARGET_DIR
+took cargo build --profile "$profile" >/dev/null
+for file in host/src/run/agent.rs host/src/plugin/load.rs; do
+    echo >>"$file"
+    seconds=$(took cargo build --profile "$profile")
+    report "after an edit of $file" "$seconds" 30
+done
+for file in plugins/parsers/text_regex/src/lib.rs plugins/models/openai/src/lib.rs; do
+    # A change that reaches the component: a comment would leave its bytes as they are.
+    printf '\n#[used]\nstatic EDITED: [u8; 6] = *b"edited";\n' >>"$file"
+    seconds=$(took cargo build --profile "$profile")
+    report "after an edit of $file" "$seconds" 15
+done
+if [ "${MSWEA_BENCH_STRICT:-}" = 1 ]; then
+    exit "$over"
+fi

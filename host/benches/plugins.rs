@@ -1,0 +1,310 @@
+//! What a call of a plugin costs, and making an instance of one.
+//!
+//! `cargo bench --bench plugins`
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
+
+mod shared;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use mswea_host::plugin::{
+    Cache, Limits, Loader, Plugin, Recipe, WasmAdapter, WasmFormatter, WasmParser, WasmPolicy,
+    WasmProcessor,
+};
+use mswea_host::roles::{
+    Asker, Change, Message, ModelError, Object, Outcome, Parser as _, Part, Processor as _, Reply,
+    ToolCall, Usage,
+};
+use serde_json::{Value, json};
+use shared::{Samples, Table, agent};
+
+const ROUNDS: usize = 200;
+
+fn main() -> ExitCode {
+    agent::tokio_runtime().block_on(measure())
+}
+
+async fn measure() -> ExitCode {
+    let mut table = Table::new("plugins");
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path().join("cache"));
+    let loader = Loader::new(Some(cache.clone()));
+    let mut cold = Vec::new();
+    for name in [
+        "parsers/text_regex",
+        "parsers/toolcall",
+        "formatters/jinja",
+        "history/last_n_observations",
+        "policies/blocklist",
+        "models/openai",
+    ] {
+        let plugin = loader.load(name).await.unwrap_or_else(|e| panic!("{e}"));
+        cold.push((name, plugin));
+    }
+    let plugin = |name: &str| -> Arc<Plugin> {
+        let found = cold.iter().find(|(known, _)| *known == name);
+        found.map(|(_, plugin)| plugin.clone()).unwrap()
+    };
+
+    let text = recipe(plugin("parsers/text_regex"), json!({}));
+    let toolcall = recipe(plugin("parsers/toolcall"), json!({}));
+    let history = recipe(plugin("history/last_n_observations"), json!({"n": 5}));
+    parse(&mut table, "text_regex", text.clone(), text_reply()).await;
+    parse(&mut table, "toolcall", toolcall.clone(), tool_reply()).await;
+    apply(&mut table, history.clone()).await;
+
+    let jinja = recipe(plugin("formatters/jinja"), json!({}));
+    let blocklist = recipe(plugin("policies/blocklist"), json!({}));
+    let openai = recipe(plugin("models/openai"), json!({"model": "m"}));
+    macro_rules! fresh {
+        ($kind:ident, $recipe:expr) => {{
+            let mut samples = Samples::default();
+            for _ in 0..ROUNDS {
+                let recipe = $recipe.clone();
+                let started = Instant::now();
+                let made = $kind::start(recipe).await.unwrap_or_else(|e| panic!("{e}"));
+                drop(made);
+                samples.add_micros(started.elapsed(), 1);
+            }
+            samples
+        }};
+    }
+    let limit = 50.0;
+    let what = "fresh instance, made, configured and dropped";
+    table.limited(
+        &format!("{what}: toolcall"),
+        "µs",
+        &fresh!(WasmParser, toolcall),
+        limit,
+    );
+    table.limited(
+        &format!("{what}: jinja"),
+        "µs",
+        &fresh!(WasmFormatter, jinja),
+        limit,
+    );
+    table.limited(
+        &format!("{what}: openai"),
+        "µs",
+        &fresh!(WasmAdapter, openai),
+        limit,
+    );
+    let made = fresh!(WasmProcessor, history);
+    table.limited(&format!("{what}: last_n_observations"), "µs", &made, limit);
+    table.noted(
+        &format!("{what}: text_regex (compiles its regex)"),
+        "µs",
+        &fresh!(WasmParser, text),
+    );
+    table.noted(
+        &format!("{what}: blocklist (compiles its regexes)"),
+        "µs",
+        &fresh!(WasmPolicy, blocklist),
+    );
+
+    for (name, plugin) in &cold {
+        let compiled = plugin.compiled_now.unwrap_or_default();
+        let cold = Samples::from(compiled.as_secs_f64() * 1e3);
+        let mut cached = Samples::default();
+        for _ in 0..10 {
+            let loader = Loader::new(Some(cache.clone()));
+            let started = Instant::now();
+            loader.load(name).await.unwrap_or_else(|e| panic!("{e}"));
+            cached.add_millis(started.elapsed());
+        }
+        table.noted(&format!("compile {name}"), "ms", &cold);
+        table.noted(&format!("load {name} from the cache"), "ms", &cached);
+    }
+    table.finish()
+}
+
+fn recipe(plugin: Arc<Plugin>, config: Value) -> Recipe {
+    let config = plugin
+        .check_config(&config)
+        .unwrap_or_else(|error| panic!("{error}"));
+    Recipe {
+        plugin,
+        config: config.to_string(),
+        limits: Limits::STANDARD,
+        seed: 1,
+        renderer: None,
+        fresh: false,
+    }
+}
+
+async fn parse(table: &mut Table, name: &str, recipe: Recipe, reply: Reply) {
+    const CALLS: usize = 50;
+    let mut parser = WasmParser::start(recipe)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    let outcome = parser.parse(&reply).await.unwrap();
+    let Outcome::Actions(actions) = outcome else {
+        panic!("{name}: {outcome:?}");
+    };
+    assert_eq!(actions.len(), 1, "{name}");
+    let mut samples = Samples::default();
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        for _ in 0..CALLS {
+            std::hint::black_box(parser.parse(&reply).await.unwrap());
+        }
+        samples.add_micros(started.elapsed(), CALLS);
+    }
+    table.limited(
+        &format!("parse of a 2 KB reply: {name}"),
+        "µs",
+        &samples,
+        25.0,
+    );
+}
+
+/// Nobody to ask.
+struct Nobody;
+
+#[async_trait]
+impl Asker for Nobody {
+    async fn ask(&mut self, _: &str, _: &str, _: Vec<Message>) -> Result<Reply, ModelError> {
+        unreachable!("this processor asks nothing")
+    }
+}
+
+/// Two messages join a history of 400, as in a run: each time other ones, and each time the
+/// oldest of the whole observations is shortened.
+async fn apply(table: &mut Table, recipe: Recipe) {
+    const CALLS: usize = 10;
+    let story = messages(400 + 2 * CALLS);
+    let mut samples = Samples::default();
+    for _ in 0..ROUNDS {
+        let mut processor = WasmProcessor::start(recipe.clone())
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let all = Change::all(story[..400].to_vec());
+        processor.apply(all, &mut Nobody).await.unwrap();
+        let changes: Vec<Change> = (400..story.len())
+            .step_by(2)
+            .map(|start| Change {
+                start,
+                messages: story[start..start + 2].to_vec(),
+            })
+            .collect();
+        let mut answers = Vec::with_capacity(CALLS);
+        let started = Instant::now();
+        for change in changes {
+            answers.push(processor.apply(change, &mut Nobody).await.unwrap());
+        }
+        samples.add_micros(started.elapsed(), CALLS);
+        // It did something: the view changes behind the end of what was known, too.
+        assert!(answers.iter().all(|answer| answer.start < 400 + 2 * CALLS));
+        assert!(answers.iter().all(|answer| answer.messages.len() >= 2));
+    }
+    table.limited(
+        "apply of a 2-message change, history of 400: last_n_observations",
+        "µs",
+        &samples,
+        10.0,
+    );
+}
+
+/// A history as the loop makes it: task, then calls and observations.
+fn messages(count: usize) -> Vec<Message> {
+    let mut messages = vec![
+        Message::new("system", "You are a careful software engineer."),
+        Message::new("user", "Fix the failing test."),
+    ];
+    for step in 1.. {
+        if messages.len() >= count {
+            break;
+        }
+        let id = format!("call_{step}");
+        let mut call = Message::new("assistant", "THOUGHT: let us look at the next file.");
+        call.tool_calls.push(ToolCall {
+            id: id.clone(),
+            name: "bash".into(),
+            arguments: json!({"command": format!("sed -n '{step},40p' src/lib.rs")}).to_string(),
+            extra: Object::new(),
+        });
+        call.extra = object(json!({
+            "actions": [{"command": format!("sed -n '{step},40p' src/lib.rs"), "tool_call_id": id}],
+            "response": {"id": "x", "choices": []},
+            "cost": 0.001,
+            "timestamp": 1_700_000_000.5,
+        }));
+        messages.push(call);
+        let output = format!("line {step} of the file\n").repeat(8);
+        let mut result = Message::new(
+            "tool",
+            format!("{{\"returncode\":0,\"output\":{output:?}}}"),
+        );
+        result.tool_call_id = Some(format!("call_{step}"));
+        result.extra = object(json!({
+            "raw_output": output,
+            "returncode": 0,
+            "timestamp": 1_700_000_000.5,
+            "exception_info": "",
+        }));
+        messages.push(result);
+    }
+    messages.truncate(count);
+    messages
+}
+
+fn object(value: Value) -> Object {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn prose(bytes: usize) -> String {
+    let sentence = "The test fails because the slug keeps its trailing dash, so the last step of \
+                    the pipeline has to trim it; let me check `src/slug.rs` first.\n";
+    let mut text = sentence.repeat(bytes / sentence.len() + 1);
+    text.truncate(bytes);
+    text
+}
+
+fn usage() -> Option<Usage> {
+    Some(Usage {
+        input_tokens: 1000,
+        output_tokens: 500,
+        ..Usage::default()
+    })
+}
+
+fn text_reply() -> Reply {
+    let script = "sed -n '1,40p' src/slug.rs && cargo test slug\n".repeat(8);
+    let fence = format!("\n```mswea_bash_command\n{script}```\n");
+    let text = prose(2048 - fence.len()) + &fence;
+    assert_eq!(text.len(), 2048);
+    Reply {
+        message: Message::new("assistant", text),
+        finish_reason: "stop".into(),
+        usage: usage(),
+        model: "m".into(),
+        ..Reply::default()
+    }
+}
+
+fn tool_reply() -> Reply {
+    let script = "sed -n '1,40p' src/slug.rs && cargo test slug\n".repeat(20);
+    let arguments = json!({ "command": script }).to_string();
+    let mut message = Message {
+        role: "assistant".into(),
+        content: vec![Part::text(prose(2048 - arguments.len()))],
+        ..Message::default()
+    };
+    message.tool_calls.push(ToolCall {
+        id: "call_1".into(),
+        name: "bash".into(),
+        arguments,
+        extra: Object::new(),
+    });
+    Reply {
+        message,
+        finish_reason: "tool_calls".into(),
+        usage: usage(),
+        model: "m".into(),
+        ..Reply::default()
+    }
+}

@@ -1,0 +1,205 @@
+//! Runs made through the library: config, a front that shows nothing, and a journal that
+//! remembers when each event came.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use mswea_host::config::{Config, Environment, Layers, Sources};
+use mswea_host::journal::{Event, JournalFile};
+use mswea_host::roles::{Action, Context, Front, Journal, Progress, Stop};
+use mswea_host::run::Agent;
+use mswea_host::session::{Job, Runtime};
+use serde_json::{Value, json};
+
+/// The built-in defaults and nothing of this machine's user.
+struct Nowhere;
+
+impl Environment for Nowhere {
+    fn var(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn read(&self, _: &Path) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn cwd(&self) -> PathBuf {
+        PathBuf::from("/")
+    }
+}
+
+/// The default config for a run of so many queries against `url`, in `cwd`. No salvage
+/// command: that is a cost of the ending, not of a step.
+pub fn config(url: &str, cwd: &Path, queries: usize, stream: bool) -> Config {
+    let by = "bench".to_owned();
+    let flag = |key: &str, value: Value| (key.to_owned(), value, by.clone());
+    let sources = Sources {
+        flags: vec![
+            flag("model.model_name", json!("local/test")),
+            flag("model.base_url", json!(url)),
+            flag("model.stream", json!(stream)),
+            flag("agent.step_limit", json!(queries)),
+            flag("agent.cost_limit", json!(0.0)),
+            flag("agent.salvage_command", json!("")),
+            flag("environment.cwd", json!(cwd.to_string_lossy())),
+        ],
+        ..Sources::default()
+    };
+    let layers = Layers::load(&sources, &Nowhere).unwrap_or_else(|error| panic!("{error}"));
+    layers.resolve().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Shows nothing.
+struct Silent;
+
+#[async_trait]
+impl Front for Silent {
+    fn show(&self, _: &Progress<'_>) {}
+
+    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
+        None
+    }
+}
+
+/// The places in a step at which an event is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Query,
+    Reply,
+    Accepted,
+    Action,
+    Output,
+    Message,
+    Other,
+}
+
+/// An event: where in the step, and when recording it began and ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    pub place: Place,
+    pub begin: Instant,
+    pub end: Instant,
+}
+
+/// A journal file with a clock beside it.
+pub struct Clocked {
+    file: JournalFile,
+    marks: Mutex<Vec<Mark>>,
+}
+
+impl Clocked {
+    /// A journal at `path`.
+    pub fn create(path: PathBuf) -> Arc<Self> {
+        Arc::new(Self {
+            file: JournalFile::create(path).unwrap(),
+            marks: Mutex::new(Vec::with_capacity(4096)),
+        })
+    }
+
+    /// What was recorded when.
+    pub fn marks(&self) -> Vec<Mark> {
+        self.marks.lock().unwrap().clone()
+    }
+}
+
+impl Journal for Clocked {
+    fn record(&self, event: &Event) -> io::Result<()> {
+        let place = match event {
+            Event::QueryStarted { .. } => Place::Query,
+            Event::Reply { .. } => Place::Reply,
+            Event::Accepted { .. } => Place::Accepted,
+            Event::Action { .. } => Place::Action,
+            Event::Output { .. } => Place::Output,
+            Event::Message { .. } => Place::Message,
+            _ => Place::Other,
+        };
+        let begin = Instant::now();
+        let result = self.file.record(event);
+        let end = Instant::now();
+        self.marks.lock().unwrap().push(Mark { place, begin, end });
+        result
+    }
+}
+
+/// A run, ready to go.
+pub async fn prepare(
+    runtime: &Runtime,
+    config: &Config,
+    run_id: &str,
+    journal: Arc<dyn Journal>,
+    guard_program: Option<PathBuf>,
+) -> Agent {
+    let job = Job {
+        task: "Say `true` until you are told to stop.",
+        config,
+        layers: None,
+        plugins: &[],
+        allow_hosts: &[],
+        fresh_instances: false,
+        run_id,
+        guard_program,
+    };
+    let context = Context {
+        front: Arc::new(Silent),
+        journal,
+        stop: Stop::never(),
+    };
+    let prepared = runtime.prepare(job, context).await;
+    prepared.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A runtime as the program has one.
+pub fn tokio_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// Where the time of a run's steps went; sums over all steps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// From the first query's start to the last one's: all steps but the last.
+    pub whole: Duration,
+    /// Encoding, the request, decoding.
+    pub query: Duration,
+    /// Parsing the reply.
+    pub parse: Duration,
+    /// Running the command.
+    pub execute: Duration,
+    /// Formatting the observation.
+    pub format: Duration,
+    /// Recording events.
+    pub journal: Duration,
+}
+
+impl Spent {
+    /// Reads it off the marks; the last query only ends the last step that counts.
+    pub fn of(marks: &[Mark]) -> Self {
+        let queries: Vec<usize> = (0..marks.len())
+            .filter(|index| marks[*index].place == Place::Query)
+            .collect();
+        let (Some(first), Some(last)) = (queries.first(), queries.last()) else {
+            return Self::default();
+        };
+        let mut spent = Self {
+            whole: marks[*last].begin - marks[*first].begin,
+            ..Self::default()
+        };
+        for pair in marks[*first..=*last].windows(2) {
+            let between = pair[1].begin - pair[0].end;
+            spent.journal += pair[0].end - pair[0].begin;
+            match (pair[0].place, pair[1].place) {
+                (Place::Query, Place::Reply) => spent.query += between,
+                (Place::Reply, Place::Accepted) => spent.parse += between,
+                (Place::Action, Place::Output) => spent.execute += between,
+                (Place::Output, Place::Message) => spent.format += between,
+                _ => {}
+            }
+        }
+        spent
+    }
+}

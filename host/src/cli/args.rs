@@ -1,0 +1,345 @@
+//! What was typed on the command line: the flags, their help, and nothing of what they mean.
+//!
+//! A flag that stands for a config key becomes an entry of [`RunArgs::overrides`], the last
+//! layer of the config: so a flag and its key can't drift apart, and `config show --origin`
+//! can name the flag. What a value means is checked where the config is resolved; in here
+//! only the spelling is.
+
+mod price;
+mod task;
+mod values;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+pub use price::{Price, PriceError};
+pub use task::{TaskError, read_task};
+
+/// Name of the program, in help, completions and the manual page.
+const PROGRAM: &str = "mswea-host";
+
+/// Heading of the flags that only few need.
+const RARE: &str = "Rarely needed";
+/// Heading of the flags that end a run early.
+const LIMITS: &str = "Limits (0 = none)";
+/// Heading of the flags that decide what is shown.
+const DISPLAY: &str = "Display";
+
+const EXAMPLES: &str = "\
+Examples:
+  mswea-host demo
+      See it work: no key and no network needed.
+  mswea-host -m openai/gpt-5 -t \"fix the failing test\"
+      Work in the current directory with a hosted model (key in OPENAI_API_KEY).
+  mswea-host -m local/qwen --base-url http://127.0.0.1:8000/v1 -t - < task.md
+      Any server with an OpenAI-compatible API; the task comes from stdin.
+  mswea-host -m openai/gpt-5 -c text --plugin text_regex -t \"...\"
+      Swap a part of the agent for another plugin, by name or by file.
+  mswea-host -m openai/gpt-5 -l 1.50 -o run.traj.json -t \"...\" > fix.patch
+      Stop at $1.50, keep the trajectory, write the submission to a file.
+
+The agent works in the current directory; commands of the model run on this machine
+without being confirmed. Progress goes to stderr, the submission to stdout.
+
+Exit codes:
+  0 submitted · 1 ended otherwise or failed · 2 usage or config · 3 a limit ·
+  4 format errors · 5 provider or authentication · 6 environment · 7 plugin ·
+  130 interrupted";
+
+/// A coding agent whose parts are WebAssembly plugins
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = PROGRAM,
+    bin_name = PROGRAM,
+    version,
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_help_heading = "Commands (without one: run a task)",
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do instead of running a task.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Flags of a run.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What can be done besides running a task.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Fix a bug in a small repository with a scripted model: no key, no network
+    Demo(DemoArgs),
+    /// Look at plugins
+    #[command(subcommand)]
+    Plugin(PluginCommand),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  mswea-host completions bash \
+        > ~/.local/share/bash-completion/completions/mswea-host")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page (roff)
+    #[command(after_help = "Example:\n  mswea-host man | man -l -")]
+    Man,
+    /// Write a copy of this program that carries its plugins as machine code
+    ///
+    /// The copy starts without compiling anything, also with an empty home directory.
+    Ship {
+        /// File to write
+        #[arg(value_hint = ValueHint::FilePath)]
+        output: PathBuf,
+    },
+    /// Ends what a killed host has left behind; started by the host itself
+    #[command(name = "__guard", hide = true)]
+    Guard {
+        /// The run to watch
+        run_id: String,
+    },
+}
+
+/// Flags of a run.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunArgs {
+    /// The model, as `ADAPTER/NAME`: `openai/gpt-5`, `local/qwen`
+    #[arg(short, long, value_name = "MODEL")]
+    pub model: Option<String>,
+
+    /// What to do; `-` reads it from stdin
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub task: Option<String>,
+
+    /// A config file, a preset's name or `dotted.key=value`; repeatable, later ones win
+    #[arg(short, long = "config", value_name = "SPEC", value_hint = ValueHint::FilePath)]
+    pub configs: Vec<String>,
+
+    /// Start from nothing instead of the preset `default`
+    #[arg(long)]
+    pub no_default_config: bool,
+
+    /// Write the trajectory here
+    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub output: Option<String>,
+
+    /// Work in this directory instead of the current one
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cwd: Option<String>,
+
+    /// Where the model's API is, for example `http://127.0.0.1:8000/v1`
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = values::base_url)]
+    pub base_url: Option<String>,
+
+    /// A plugin to use, by name or file: takes the place of its kind's, or joins the history
+    /// processors or policies; repeatable
+    #[arg(long = "plugin", value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    pub plugins: Vec<String>,
+
+    /// Let plugins send requests to this host, as `host` or `host:port`; repeatable
+    #[arg(long = "allow-host", value_name = "HOST", value_parser = values::host)]
+    pub allow_hosts: Vec<String>,
+
+    /// Stop when this many dollars are spent
+    #[arg(short = 'l', long, value_name = "DOLLARS", help_heading = LIMITS,
+          allow_negative_numbers = true, value_parser = values::dollars)]
+    pub cost_limit: Option<f64>,
+
+    /// Stop after this many queries of the model
+    #[arg(long, value_name = "N", help_heading = LIMITS,
+          allow_negative_numbers = true, value_parser = values::count)]
+    pub step_limit: Option<u32>,
+
+    /// Stop after this many seconds
+    #[arg(long, value_name = "SECONDS", help_heading = LIMITS,
+          allow_negative_numbers = true, value_parser = values::count)]
+    pub time_limit: Option<u32>,
+
+    /// Dollars per million tokens: `in=1.25,out=10`, also `cache_read=`, `cache_write=`
+    #[arg(long, value_name = "PRICES", help_heading = LIMITS, allow_hyphen_values = true)]
+    pub price: Option<Price>,
+
+    /// What is shown.
+    #[command(flatten)]
+    pub display: DisplayArgs,
+
+    /// Accepted for users of `mini`: nothing is ever asked here
+    #[arg(short, long, help_heading = RARE)]
+    pub yolo: bool,
+
+    /// Accepted for users of `mini`: the run always ends with the submission
+    #[arg(long, help_heading = RARE)]
+    pub exit_immediately: bool,
+
+    /// Ask the model for whole answers instead of a stream
+    #[arg(long, help_heading = RARE)]
+    pub no_stream: bool,
+
+    /// Flush the journal to the disk at every step: survives a crash of the machine
+    #[arg(long, help_heading = RARE)]
+    pub fsync: bool,
+
+    /// Neither read nor write compiled plugins on disk
+    #[arg(long, help_heading = RARE)]
+    pub no_cache: bool,
+
+    /// Build plugins anew for every call: slow, shows up plugins that keep hidden state
+    #[arg(long, help_heading = RARE)]
+    pub fresh_instances: bool,
+}
+
+/// What is shown, and to whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
+pub struct DisplayArgs {
+    /// Print one JSON object per event on stdout, for machines
+    #[arg(long, help_heading = DISPLAY, conflicts_with_all = ["quiet", "verbose"])]
+    pub json: bool,
+
+    /// Show only errors and how it ended
+    #[arg(short, long, help_heading = DISPLAY, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Show more: reasoning and longer output; twice: all messages, unshortened, and logs
+    #[arg(short, long, help_heading = DISPLAY, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// Flags of `demo`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct DemoArgs {
+    /// Keep the repository and the trajectory, and say where they are
+    #[arg(long)]
+    pub keep: bool,
+    /// What is shown.
+    #[command(flatten)]
+    pub display: DisplayArgs,
+}
+
+/// What can be done with plugins.
+#[derive(Clone, Debug, Subcommand)]
+pub enum PluginCommand {
+    /// List the built-in plugins
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a plugin's kinds, contract version, config, imports, digest and the grants it needs
+    Inspect {
+        /// A component file, or the name of a built-in plugin
+        #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+        plugin: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete the compiled plugins on disk; they are compiled again when needed
+    ClearCache,
+}
+
+/// What can be done with the configuration.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the configuration that a run with these flags would have
+    Show {
+        /// Say behind each value where it comes from
+        #[arg(long)]
+        origin: bool,
+        /// Flags of a run.
+        #[command(flatten)]
+        run: Box<RunArgs>,
+    },
+    /// Print the JSON Schema of the configuration
+    Schema,
+}
+
+/// A config value that a flag stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    /// Dotted config key.
+    pub key: &'static str,
+    /// The value.
+    pub value: Value,
+    /// The flag, for messages and `config show --origin`.
+    pub flag: &'static str,
+}
+
+impl RunArgs {
+    /// The config values that the flags stand for, in the order of the config's sections.
+    ///
+    /// Not among them, as they are no config keys: the task and the specs of `--config`;
+    /// `--plugin` (which key it sets depends on the kinds that the component turns out to
+    /// have) and `--allow-host` (for whichever adapter is used); how this one process works
+    /// (`--fresh-instances`, `--fsync`, `--no-cache`, the display).
+    pub fn overrides(&self) -> Vec<Override> {
+        let mut overrides = Overrides::default();
+        overrides.add("model.model_name", "--model", self.model.as_ref());
+        overrides.add("model.base_url", "--base-url", self.base_url.as_ref());
+        overrides.add(
+            "model.stream",
+            "--no-stream",
+            self.no_stream.then_some(false),
+        );
+        if let Some(price) = &self.price {
+            // All four, so that no part of another price stays in force.
+            for (key, dollars) in price.entries() {
+                overrides.add(key, "--price", Some(dollars));
+            }
+        }
+        overrides.add("agent.step_limit", "--step-limit", self.step_limit);
+        overrides.add("agent.cost_limit", "--cost-limit", self.cost_limit);
+        overrides.add(
+            "agent.wall_time_limit_seconds",
+            "--time-limit",
+            self.time_limit,
+        );
+        overrides.add("agent.output_path", "--output", self.output.as_ref());
+        overrides.add("agent.mode", "--yolo", self.yolo.then_some("yolo"));
+        overrides.add(
+            "agent.confirm_exit",
+            "--exit-immediately",
+            self.exit_immediately.then_some(false),
+        );
+        overrides.add("environment.cwd", "--cwd", self.cwd.as_ref());
+        overrides.0
+    }
+}
+
+#[derive(Default)]
+struct Overrides(Vec<Override>);
+
+impl Overrides {
+    fn add(&mut self, key: &'static str, flag: &'static str, value: Option<impl Serialize>) {
+        if let Some(value) = value {
+            let value = json!(value);
+            self.0.push(Override { key, value, flag });
+        }
+    }
+}
+
+/// Writes the completion script for `shell`.
+pub fn write_completions(shell: Shell, out: &mut dyn Write) {
+    // clap_complete panics when it can't write, so a closed pipe is kept away from it.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
+    drop(out.write_all(&script));
+}
+
+/// Writes the manual page.
+///
+/// # Errors
+/// When `out` can't be written.
+pub fn write_man(out: &mut dyn Write) -> std::io::Result<()> {
+    clap_mangen::Man::new(Cli::command()).render(out)
+}
+
+#[cfg(test)]
+mod tests;

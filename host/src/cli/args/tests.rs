@@ -1,0 +1,210 @@
+//! Command lines, and what comes of them.
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use super::*;
+
+fn parse(line: &[&str]) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once(&PROGRAM).chain(line))
+}
+
+#[test]
+fn the_definitions_are_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn overrides() {
+    // Command line, then `key = value (flag)` for each override.
+    let vectors: [(&[&str], &[&str]); 11] = [
+        (&[], &[]),
+        (
+            &["-m", "openai/gpt-5"],
+            &["model.model_name = \"openai/gpt-5\" (--model)"],
+        ),
+        (
+            &["--base-url", "http://127.0.0.1:8000/v1"],
+            &["model.base_url = \"http://127.0.0.1:8000/v1\" (--base-url)"],
+        ),
+        (&["--no-stream"], &["model.stream = false (--no-stream)"]),
+        (
+            &["--price", "in=1,out=2,cache_read=0.5"],
+            &[
+                "model.price.input = 1.0 (--price)",
+                "model.price.output = 2.0 (--price)",
+                "model.price.cache_read = 0.5 (--price)",
+                "model.price.cache_write = null (--price)",
+            ],
+        ),
+        (
+            &["-l", "0", "--step-limit", "7", "--time-limit=60"],
+            &[
+                "agent.step_limit = 7 (--step-limit)",
+                "agent.cost_limit = 0.0 (--cost-limit)",
+                "agent.wall_time_limit_seconds = 60 (--time-limit)",
+            ],
+        ),
+        (
+            &["-o", "a.traj.json"],
+            &["agent.output_path = \"a.traj.json\" (--output)"],
+        ),
+        (&["-y"], &["agent.mode = \"yolo\" (--yolo)"]),
+        (
+            &["--exit-immediately"],
+            &["agent.confirm_exit = false (--exit-immediately)"],
+        ),
+        (&["--cwd", "/tmp"], &["environment.cwd = \"/tmp\" (--cwd)"]),
+        (
+            &["-m", "a/b", "-yl", "2.5", "-t", "x"],
+            &[
+                "model.model_name = \"a/b\" (--model)",
+                "agent.cost_limit = 2.5 (--cost-limit)",
+                "agent.mode = \"yolo\" (--yolo)",
+            ],
+        ),
+    ];
+    for (line, expected) in vectors {
+        let cli = parse(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+        assert!(cli.command.is_none());
+        let got: Vec<_> = cli
+            .run
+            .overrides()
+            .iter()
+            .map(|o| format!("{} = {} ({})", o.key, o.value, o.flag))
+            .collect();
+        assert_eq!(got, expected, "{line:?}");
+    }
+}
+
+#[test]
+fn what_is_no_override() {
+    let line = "-c text -c agent.x=1 --no-default-config -vv -t - --plugin text_regex \
+                --plugin ./p.wasm --allow-host A.example:8443 --fresh-instances --fsync --no-cache";
+    let line: Vec<&str> = line.split_whitespace().collect();
+    let run = parse(&line).unwrap().run;
+    assert_eq!(run.configs, ["text", "agent.x=1"]);
+    assert_eq!(run.plugins, ["text_regex", "./p.wasm"]);
+    assert_eq!(run.allow_hosts, ["a.example:8443"]);
+    assert!(run.no_default_config && run.fresh_instances && run.fsync && run.no_cache);
+    assert_eq!(run.display.verbose, 2);
+    assert_eq!(run.task.as_deref(), Some("-"));
+    assert!(run.overrides().is_empty());
+}
+
+#[test]
+fn a_task_may_begin_with_a_dash_and_be_empty() {
+    for task in ["- fix this\n- and that", "--help is broken", "", "-"] {
+        let run = parse(&["-t", task]).unwrap().run;
+        assert_eq!(run.task.as_deref(), Some(task));
+    }
+}
+
+#[test]
+fn commands() {
+    let vectors: [(&[&str], &str); 13] = [
+        (&["demo"], "Demo(DemoArgs { keep: false"),
+        (&["demo", "--keep", "--json"], "Demo(DemoArgs { keep: true"),
+        (&["plugin", "list"], "Plugin(List { json: false })"),
+        (
+            &["plugin", "inspect", "a.wasm", "--json"],
+            "Plugin(Inspect { plugin: \"a.wasm\", json: true })",
+        ),
+        (&["plugin", "clear-cache"], "Plugin(ClearCache)"),
+        (&["config", "show"], "Config(Show { origin: false"),
+        (
+            &["config", "show", "--origin", "-c", "a=1", "-m", "x/y"],
+            "Config(Show { origin: true",
+        ),
+        (&["config", "schema"], "Config(Schema)"),
+        (&["completions", "bash"], "Completions { shell: Bash }"),
+        (&["completions", "zsh"], "Completions { shell: Zsh }"),
+        (&["man"], "Man"),
+        (&["ship", "out/bin"], "Ship { output: \"out/bin\" }"),
+        (&["__guard", "r1"], "Guard { run_id: \"r1\" }"),
+    ];
+    for (line, expected) in vectors {
+        let command = parse(line).unwrap().command.expect("a command");
+        let got = format!("{command:?}");
+        assert!(got.starts_with(expected), "{line:?}: {got}");
+    }
+}
+
+#[test]
+fn bad_lines() {
+    let vectors: [(&[&str], ErrorKind, &str); 15] = [
+        (&["--json", "-q"], ErrorKind::ArgumentConflict, "--quiet"),
+        (&["--json", "-v"], ErrorKind::ArgumentConflict, "--verbose"),
+        (&["-q", "-v"], ErrorKind::ArgumentConflict, "--verbose"),
+        (
+            &["demo", "--json", "-q"],
+            ErrorKind::ArgumentConflict,
+            "--quiet",
+        ),
+        (&["-m", "x", "demo"], ErrorKind::ArgumentConflict, "demo"),
+        (
+            &["fix the bug"],
+            ErrorKind::InvalidSubcommand,
+            "fix the bug",
+        ),
+        (&["dmeo"], ErrorKind::InvalidSubcommand, "demo"),
+        (&["--modle", "x"], ErrorKind::UnknownArgument, "--model"),
+        (&["-m"], ErrorKind::InvalidValue, "--model"),
+        (
+            &["-m", "a", "-m", "b"],
+            ErrorKind::ArgumentConflict,
+            "multiple",
+        ),
+        (&["-l", "lots"], ErrorKind::ValueValidation, "give dollars"),
+        (&["-l", "-1"], ErrorKind::ValueValidation, "negative"),
+        (
+            &["--step-limit", "-1"],
+            ErrorKind::ValueValidation,
+            "whole number",
+        ),
+        (
+            &["--price", "in=1"],
+            ErrorKind::ValueValidation,
+            "`out` tokens",
+        ),
+        (&["ship"], ErrorKind::MissingRequiredArgument, "<OUTPUT>"),
+    ];
+    for (line, kind, part) in vectors {
+        let error = parse(line).expect_err("must be refused");
+        assert_eq!(error.kind(), kind, "{line:?}: {error}");
+        assert!(error.to_string().contains(part), "{line:?}: {error}");
+        assert_eq!(error.exit_code(), 2, "{line:?}");
+    }
+}
+
+#[test]
+fn help_names_every_flag_and_fits_a_terminal() {
+    let help = Cli::command().term_width(100).render_help().to_string();
+    for argument in Cli::command().get_arguments() {
+        let name = argument.get_long().expect("every flag has a long name");
+        assert!(help.contains(&format!("--{name}")), "{name}");
+        assert!(argument.get_help().is_some(), "`--{name}` has no help");
+    }
+    assert!(!help.contains("__guard"));
+    assert!(help.contains("Exit codes"));
+    for line in help.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn completions_and_manual() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let mut script = Vec::new();
+        write_completions(shell, &mut script);
+        let script = String::from_utf8(script).unwrap();
+        assert!(script.contains("base-url"), "{shell}");
+    }
+    let mut page = Vec::new();
+    write_man(&mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(
+        page.contains(".TH mswea-host") && page.contains("cost\\-limit"),
+        "{page}"
+    );
+}

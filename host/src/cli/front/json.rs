@@ -1,0 +1,273 @@
+//! For `--json`: one JSON object a line on stdout for everything that happens.
+//!
+//! `events.md` beside this file lists the events and their keys. Keys and events may be added
+//! in later versions, never taken away; a reader ignores what it does not know.
+
+use std::io::{self, Write};
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::sink::Sink;
+use super::{CliFront, lock};
+use crate::cli::exit::ExitCode;
+use crate::roles::{Action, Front, Progress};
+
+/// Writes events as JSON lines.
+pub struct JsonFront {
+    out: Mutex<Sink>,
+}
+
+impl JsonFront {
+    /// Writes to `out`.
+    pub fn new(out: impl Write + Send + 'static) -> Self {
+        Self {
+            out: Mutex::new(Sink::new(out)),
+        }
+    }
+}
+
+#[async_trait]
+impl Front for JsonFront {
+    fn show(&self, progress: &Progress<'_>) {
+        // JSON has no raw newlines, so an event is a line.
+        let line = format!("{}\n", event(progress));
+        lock(&self.out).put(&line);
+    }
+
+    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
+        None
+    }
+}
+
+impl CliFront for JsonFront {
+    fn take_output_error(&self) -> Option<io::Error> {
+        lock(&self.out).take_error()
+    }
+}
+
+fn event(progress: &Progress<'_>) -> Value {
+    match progress {
+        Progress::StepStarted { step, cost } => {
+            json!({"type": "step_started", "step": step, "cost": cost})
+        }
+        Progress::Delta(delta) => {
+            json!({"type": "delta", "kind": delta.kind, "text": delta.text})
+        }
+        Progress::DeltaReset => json!({"type": "delta_reset"}),
+        // Not the provider's verbatim response: the trajectory has it.
+        Progress::Replied { reply, cost } => json!({
+            "type": "replied",
+            "message": reply.message,
+            "finish_reason": reply.finish_reason,
+            "model": reply.model,
+            "usage": reply.usage,
+            "cost": cost,
+        }),
+        Progress::Retrying {
+            class,
+            message,
+            attempt,
+            of,
+            wait,
+        } => json!({
+            "type": "retrying",
+            "class": class,
+            "message": message,
+            "attempt": attempt,
+            "of": of,
+            "wait_seconds": wait.as_secs_f64(),
+        }),
+        Progress::Message(message) => json!({"type": "message", "message": message}),
+        Progress::ActionStarted { action, index, of } => json!({
+            "type": "action_started",
+            "action": action,
+            "index": index,
+            "of": of,
+        }),
+        Progress::ActionEnded { output, index } => json!({
+            "type": "action_ended",
+            "output": output,
+            "index": index,
+        }),
+        Progress::Denied {
+            policy,
+            action,
+            reason,
+        } => json!({
+            "type": "denied",
+            "policy": policy,
+            "action": action,
+            "reason": reason,
+        }),
+        Progress::Warning(text) => json!({"type": "warning", "message": text}),
+        Progress::Ended {
+            exit_status,
+            submission,
+            cost,
+            steps,
+            usage,
+        } => json!({
+            "type": "ended",
+            "exit_status": exit_status,
+            "exit_code": ExitCode::from_exit_status(exit_status).code(),
+            "submission": submission,
+            "cost": cost,
+            "steps": steps,
+            "usage": usage,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cli::front::testing::{Broken, Buffer};
+    use crate::roles::{Delta, ErrorClass, Message, Output, Reply, Usage};
+
+    #[test]
+    fn events() {
+        let action = Action {
+            command: "ls\npwd".into(),
+            ..Action::default()
+        };
+        let output = Output {
+            output: "a\n".into(),
+            returncode: 2,
+            ..Output::default()
+        };
+        let delta = Delta {
+            kind: "text".into(),
+            text: "Hi\n".into(),
+        };
+        let reply = Reply {
+            message: Message::new("assistant", "Hi"),
+            finish_reason: "stop".into(),
+            model: "m".into(),
+            response: Some(json!({"huge": true})),
+            ..Reply::default()
+        };
+        let message = Message::new("user", "x");
+        let usage = Usage {
+            input_tokens: 3,
+            ..Usage::default()
+        };
+        let text = |text: &str| json!([{"type": "text", "text": text}]);
+        let tokens = |input: u64| {
+            json!({"input_tokens": input, "cache_read_tokens": 0, "cache_write_tokens": 0,
+                   "output_tokens": 0, "reasoning_tokens": 0})
+        };
+        let vectors = [
+            (
+                Progress::StepStarted {
+                    step: 1,
+                    cost: Some(0.5),
+                },
+                json!({"type": "step_started", "step": 1, "cost": 0.5}),
+            ),
+            (
+                Progress::Delta(&delta),
+                json!({"type": "delta", "kind": "text", "text": "Hi\n"}),
+            ),
+            (Progress::DeltaReset, json!({"type": "delta_reset"})),
+            (
+                Progress::Replied {
+                    reply: &reply,
+                    cost: None,
+                },
+                json!({"type": "replied", "message": {"role": "assistant", "content": text("Hi")},
+                       "finish_reason": "stop", "model": "m", "usage": null, "cost": null}),
+            ),
+            (
+                Progress::Retrying {
+                    class: &ErrorClass::RateLimited,
+                    message: "slow down",
+                    attempt: 1,
+                    of: 10,
+                    wait: Duration::from_millis(1500),
+                },
+                json!({"type": "retrying", "class": "rate-limited", "message": "slow down",
+                       "attempt": 1, "of": 10, "wait_seconds": 1.5}),
+            ),
+            (
+                Progress::Message(&message),
+                json!({"type": "message", "message": {"role": "user", "content": text("x")}}),
+            ),
+            (
+                Progress::ActionStarted {
+                    action: &action,
+                    index: 0,
+                    of: 2,
+                },
+                json!({"type": "action_started", "action": {"command": "ls\npwd"},
+                       "index": 0, "of": 2}),
+            ),
+            (
+                Progress::ActionEnded {
+                    output: &output,
+                    index: 0,
+                },
+                json!({"type": "action_ended", "output": {"output": "a\n", "returncode": 2,
+                       "exception_info": ""}, "index": 0}),
+            ),
+            (
+                Progress::Denied {
+                    policy: "blocklist",
+                    action: &action,
+                    reason: "no",
+                },
+                json!({"type": "denied", "policy": "blocklist",
+                       "action": {"command": "ls\npwd"}, "reason": "no"}),
+            ),
+            (
+                Progress::Warning("w"),
+                json!({"type": "warning", "message": "w"}),
+            ),
+            (
+                Progress::Ended {
+                    exit_status: "LimitsExceeded",
+                    submission: "",
+                    cost: Some(f64::NAN),
+                    steps: 4,
+                    usage: &usage,
+                },
+                json!({"type": "ended", "exit_status": "LimitsExceeded", "exit_code": 3,
+                       "submission": "", "cost": null, "steps": 4, "usage": tokens(3)}),
+            ),
+        ];
+        let documented = include_str!("events.md");
+        let out = Buffer::default();
+        let front = JsonFront::new(out.clone());
+        for (progress, expected) in vectors {
+            front.show(&progress);
+            let line = out.take();
+            assert_eq!(line.matches('\n').count(), 1, "{line}");
+            let got: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(got, expected);
+
+            let heading = format!("## `{}`", got["type"].as_str().unwrap());
+            let section = documented.split_once(&heading).expect(&heading).1;
+            let section = section.split("\n## ").next().unwrap();
+            for key in got.as_object().unwrap().keys().filter(|key| *key != "type") {
+                assert!(section.contains(&format!("`{key}`")), "{heading}: {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_error_and_a_full_disk_is_one() {
+        for (kind, told) in [
+            (io::ErrorKind::BrokenPipe, false),
+            (io::ErrorKind::StorageFull, true),
+        ] {
+            let front = JsonFront::new(Broken(kind));
+            front.show(&Progress::DeltaReset);
+            front.show(&Progress::DeltaReset);
+            assert_eq!(front.take_output_error().is_some(), told, "{kind}");
+            assert!(front.take_output_error().is_none());
+        }
+    }
+}

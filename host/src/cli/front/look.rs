@@ -1,0 +1,120 @@
+//! How things are shown: whether the text goes to a terminal, in colours, and how much of it.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+/// What the terminal can do and what the person wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Stderr is a terminal: answers are shown while they arrive.
+    pub live: bool,
+    /// A line may be written over (not with `TERM=dumb`).
+    pub redraw: bool,
+    /// ANSI colours may be used. Never the only sign of anything.
+    pub colour: bool,
+    /// Stdout is a terminal: the submission is made harmless for it.
+    pub stdout_terminal: bool,
+    /// How often `-v` was given.
+    pub verbose: u8,
+}
+
+impl Look {
+    /// Looks at stdout, stderr and the environment.
+    pub fn detect(verbose: u8) -> Self {
+        Self::decide(
+            std::io::stderr().is_terminal(),
+            std::io::stdout().is_terminal(),
+            verbose,
+            |name| std::env::var_os(name),
+        )
+    }
+
+    fn decide(
+        stderr_terminal: bool,
+        stdout_terminal: bool,
+        verbose: u8,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Self {
+        let is = |name: &str, wanted: &str| env(name).is_some_and(|value| value == wanted);
+        // Both conventions say that an empty variable counts as none.
+        let given = |name: &str| env(name).is_some_and(|value| !value.is_empty());
+        let clever = stderr_terminal && !is("TERM", "dumb");
+        let forced = given("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0");
+        Self {
+            live: stderr_terminal,
+            redraw: clever,
+            colour: !given("NO_COLOR") && (forced || clever && !is("CLICOLOR", "0")),
+            stdout_terminal,
+            verbose,
+        }
+    }
+
+    /// `text` in `colour`, if colours are on.
+    pub(super) fn paint(self, colour: Colour, text: &str) -> String {
+        if !self.colour || text.is_empty() {
+            return text.to_owned();
+        }
+        let code = match colour {
+            Colour::Bold => "1",
+            Colour::Dim => "2",
+            Colour::Red => "31",
+            Colour::Green => "32",
+            Colour::Yellow => "33",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+/// The few colours in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Colour {
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours() {
+        type Env = &'static [(&'static str, &'static str)];
+        // terminal, environment, colour, redraw
+        let vectors: [(bool, Env, bool, bool); 12] = [
+            (true, &[], true, true),
+            (false, &[], false, false),
+            (true, &[("NO_COLOR", "1")], false, true),
+            (true, &[("NO_COLOR", "0")], false, true),
+            (true, &[("NO_COLOR", "")], true, true),
+            (true, &[("TERM", "dumb")], false, false),
+            (true, &[("TERM", "xterm")], true, true),
+            (true, &[("CLICOLOR", "0")], false, true),
+            (false, &[("CLICOLOR_FORCE", "1")], true, false),
+            (false, &[("CLICOLOR_FORCE", "0")], false, false),
+            (
+                true,
+                &[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")],
+                true,
+                false,
+            ),
+            (
+                true,
+                &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")],
+                false,
+                true,
+            ),
+        ];
+        for (terminal, env, colour, redraw) in vectors {
+            let look = Look::decide(terminal, false, 0, |name| {
+                env.iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, value)| OsString::from(value))
+            });
+            assert_eq!((look.colour, look.redraw), (colour, redraw), "{env:?}");
+            assert_eq!(look.live, terminal);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Fronts: what people and machines see of a run.
+//!
+//! Stdout is data (the submission, or one event a line), stderr is for people. Nothing in here
+//! asks anybody anything: a front that talks back comes with the interactive modes.
+
+mod countdown;
+mod ending;
+mod human;
+mod json;
+mod look;
+mod quiet;
+mod safe;
+mod shorten;
+mod sink;
+mod words;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::roles::Front;
+
+use super::args::DisplayArgs;
+
+pub use human::HumanFront;
+pub use json::JsonFront;
+pub use look::Look;
+pub use quiet::QuietFront;
+
+/// A front of the command line.
+pub trait CliFront: Front {
+    /// Why data is missing on stdout, if it is: asked for once the run has ended. A reader that
+    /// closed its end of the pipe has what it wanted, so that is no error.
+    fn take_output_error(&self) -> Option<io::Error>;
+}
+
+/// The front that the flags ask for, on this process's stdout and stderr.
+pub fn make(display: &DisplayArgs) -> Arc<dyn CliFront> {
+    let look = Look::detect(display.verbose);
+    if display.json {
+        Arc::new(JsonFront::new(io::stdout()))
+    } else if display.quiet {
+        Arc::new(QuietFront::new(io::stderr(), io::stdout(), look))
+    } else {
+        Arc::new(HumanFront::new(io::stderr(), io::stdout(), look))
+    }
+}
+
+/// Locks also after a panic elsewhere: showing what is left is better than a second panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,178 @@
+//! Makes text of models and commands harmless for a terminal.
+//!
+//! An escape sequence could move the cursor, set the window's title or the clipboard, or hide
+//! what a command does; so none gets through. Complete sequences vanish (they are mostly
+//! colours), whatever else is no printable text is made visible.
+
+/// The text without escape sequences, with other control characters made visible. Tabs and
+/// newlines stay; a carriage return becomes a newline, so that nothing is written over.
+pub(super) fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if matches!(c, '\x1b' | '\u{9b}' | '\u{9d}' | '\u{90}')
+            && let Some(after) = skip_sequence(rest)
+        {
+            rest = after;
+            continue;
+        }
+        rest = &rest[c.len_utf8()..];
+        if c == '\r' {
+            // One newline for `\r\n`, and none for the ends of a progress bar's lines.
+            let after = rest.trim_start_matches('\r');
+            if !after.starts_with('\n') {
+                out.push('\n');
+            }
+            rest = after;
+        } else {
+            push_visible(&mut out, c);
+        }
+    }
+    out
+}
+
+/// As [`harmless`], for a piece of a text whose end is not known yet: a sequence may be cut in
+/// two, so its first character is shown instead of guessing where it ends.
+pub(super) fn harmless_piece(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\r' {
+            push_visible(&mut out, c);
+        }
+    }
+    out
+}
+
+/// On one line: for names and short messages.
+pub(super) fn one_line(text: &str) -> String {
+    let text = harmless(text);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+fn push_visible(out: &mut String, c: char) {
+    match c {
+        '\n' | '\t' => out.push(c),
+        '\0'..='\x1f' => out.push(picture(c as u32)),
+        '\x7f' => out.push('\u{2421}'),
+        // C1 controls; marks that turn the direction of writing, with which shown code can
+        // differ from what runs; marks that are no ink at all but end up in a copy.
+        '\u{80}'..='\u{9f}'
+        | '\u{61c}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => out.push_str(&format!("<U+{:04X}>", c as u32)),
+        _ => out.push(c),
+    }
+}
+
+/// The printable picture of a C0 control.
+fn picture(code: u32) -> char {
+    char::from_u32(0x2400 + code).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// What follows the complete escape sequence that `text` begins with.
+fn skip_sequence(text: &str) -> Option<&str> {
+    let mut chars = text.chars();
+    let kind = match chars.next()? {
+        '\x1b' => chars.next()?,
+        '\u{9b}' => '[',
+        '\u{9d}' => ']',
+        _ => 'P',
+    };
+    match kind {
+        '[' => {
+            for c in chars.by_ref() {
+                match c {
+                    '\x20'..='\x3f' => {}
+                    '\x40'..='\x7e' => return Some(chars.as_str()),
+                    _ => return None,
+                }
+            }
+            None
+        }
+        // Strings: they end with BEL or ST, and never span lines.
+        ']' | 'P' | 'X' | '^' | '_' => {
+            while let Some(c) = chars.next() {
+                match c {
+                    '\x07' | '\u{9c}' => return Some(chars.as_str()),
+                    '\x1b' => return chars.as_str().strip_prefix('\\'),
+                    '\n' | '\r' => return None,
+                    _ => {}
+                }
+            }
+            None
+        }
+        // Choice of a character set: one more character.
+        '(' | ')' | '*' | '+' | '#' | '%' => {
+            chars.next().filter(char::is_ascii_graphic)?;
+            Some(chars.as_str())
+        }
+        '\x30'..='\x7e' => Some(chars.as_str()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors() {
+        let vectors = [
+            ("plain\ttext\n", "plain\ttext\n"),
+            ("größe ✓ 日本", "größe ✓ 日本"),
+            ("\x1b[31mred\x1b[0m", "red"),
+            ("\x1b[2J\x1b[Hgone", "gone"),
+            ("\x1b[38;5;196;1mx", "x"),
+            ("\x1b]0;title\x07x", "x"),
+            ("\x1b]52;c;aGk=\x1b\\x", "x"),
+            ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+            ("\x1bP1$r\x1b\\x", "x"),
+            ("\x1b(Bx", "x"),
+            ("\x1bcx", "x"),
+            ("\u{9b}31mx", "x"),
+            ("\x1b", "␛"),
+            ("\x1b[31", "␛[31"),
+            ("\x1b]0;endless", "␛]0;endless"),
+            ("\x1b]0;two\nlines\x07", "␛]0;two\nlines␇"),
+            ("\x1b[3\x1b[31m1m", "␛[31m"),
+            ("a\x08b\0c\x7f", "a␈b␀c␡"),
+            ("a\u{85}b", "a<U+0085>b"),
+            ("a\u{202e}b", "a<U+202E>b"),
+            ("a\u{200b}b", "a<U+200B>b"),
+            ("10%\r20%\r\r\n30%\rdone", "10%\n20%\n30%\ndone"),
+            ("a\r\nb\r\n", "a\nb\n"),
+            ("end\r", "end\n"),
+        ];
+        for (text, expected) in vectors {
+            assert_eq!(harmless(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn pieces_never_hold_a_control_character() {
+        let whole = "\x1b]0;title\x07\x1b[31mred\r\n\u{9b}2J";
+        for cut in (0..whole.len()).filter(|cut| whole.is_char_boundary(*cut)) {
+            let shown = format!(
+                "{}{}",
+                harmless_piece(&whole[..cut]),
+                harmless_piece(&whole[cut..])
+            );
+            assert_eq!(shown, "␛]0;title␇␛[31mred\n<U+009B>2J");
+        }
+    }
+
+    #[test]
+    fn every_character_comes_out_printable() {
+        let all: String = (0..0x3000).filter_map(char::from_u32).collect();
+        for text in [harmless(&all), harmless_piece(&all), one_line(&all)] {
+            assert!(
+                text.chars()
+                    .all(|c| matches!(c, '\n' | '\t') || !c.is_control())
+            );
+        }
+        assert_eq!(one_line(" a\x1b[1m \n\n b\t"), "a b");
+    }
+}

@@ -1,0 +1,80 @@
+//! Figures and endings in words.
+
+use crate::roles::Usage;
+
+/// Dollars, or that nobody knows.
+pub(super) fn cost(cost: Option<f64>) -> String {
+    match cost {
+        Some(dollars) => format!("${dollars:.4}"),
+        None => "cost unknown".to_owned(),
+    }
+}
+
+/// `1 step`, `7 steps`.
+pub(super) fn plural(count: u64, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", number(count))
+}
+
+/// A number with its thousands set apart.
+pub(super) fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Steps, cost and tokens of a run; tokens only where the provider has counted any.
+pub(super) fn account(steps: u32, dollars: Option<f64>, usage: &Usage) -> String {
+    let mut parts = vec![plural(u64::from(steps), "step"), cost(dollars)];
+    if usage.input_tokens > 0 || usage.output_tokens > 0 {
+        let cached = match usage.cache_read_tokens {
+            0 => String::new(),
+            tokens => format!(" ({} cached)", number(tokens)),
+        };
+        parts.push(format!("{} tokens in{cached}", number(usage.input_tokens)));
+        parts.push(format!("{} out", number(usage.output_tokens)));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        let vectors = [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (12_345, "12,345"),
+            (1_234_567, "1,234,567"),
+        ];
+        for (value, expected) in vectors {
+            assert_eq!(number(value), expected);
+        }
+        assert_eq!(plural(1, "step"), "1 step");
+        assert_eq!(plural(1200, "line"), "1,200 lines");
+    }
+
+    #[test]
+    fn accounts() {
+        let usage = Usage {
+            input_tokens: 12_345,
+            cache_read_tokens: 10_000,
+            output_tokens: 678,
+            ..Usage::default()
+        };
+        assert_eq!(
+            account(6, Some(0.01234), &usage),
+            "6 steps, $0.0123, 12,345 tokens in (10,000 cached), 678 out"
+        );
+        assert_eq!(account(1, None, &Usage::default()), "1 step, cost unknown");
+    }
+}

@@ -1,0 +1,70 @@
+//! The command line: what was typed ([`args`]), what it leads to (one module per command), and
+//! what is shown ([`front`]).
+//!
+//! Everything that prints is below this module. Stdout is data, stderr is for people.
+
+pub mod args;
+mod configs;
+mod demo;
+pub mod exit;
+pub mod front;
+mod listing;
+mod output;
+mod paths;
+mod run;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command, ConfigCommand, PluginCommand};
+
+/// The whole program, from arguments to exit code.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap knows that help and version are no errors, and where to print them.
+            let code = if error.use_stderr() {
+                exit::ExitCode::Usage
+            } else {
+                exit::ExitCode::Submitted
+            };
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    if let Some(Command::Guard { run_id }) = &cli.command {
+        // Before anything else: the guardian stays small, and says nothing.
+        crate::executor::guard::run(run_id);
+        return ExitCode::SUCCESS;
+    }
+    let display = match &cli.command {
+        Some(Command::Demo(demo)) => demo.display,
+        _ => cli.run.display,
+    };
+    output::start_log(display);
+    let done = match cli.command {
+        None => run::run(&cli.run),
+        Some(Command::Demo(args)) => run::demo(&args),
+        Some(Command::Plugin(PluginCommand::List { json })) => listing::list(json),
+        Some(Command::Plugin(PluginCommand::Inspect { plugin, json })) => {
+            listing::inspect(&plugin, json)
+        }
+        Some(Command::Plugin(PluginCommand::ClearCache)) => listing::clear_cache(),
+        Some(Command::Config(ConfigCommand::Show { origin, run })) => configs::show(&run, origin),
+        Some(Command::Config(ConfigCommand::Schema)) => configs::schema(),
+        Some(Command::Completions { shell }) => output::data(|out| {
+            args::write_completions(shell, out);
+            Ok(())
+        }),
+        Some(Command::Man) => output::data(|out| args::write_man(out)),
+        Some(Command::Ship { output }) => listing::ship(&output),
+        Some(Command::Guard { .. }) => Ok(exit::ExitCode::Submitted),
+    };
+    match done {
+        Ok(code) => code.into(),
+        Err(failure) => failure.report().into(),
+    }
+}

@@ -1,0 +1,95 @@
+//! Where the program's own words go, and how a failure is told.
+
+use std::io::{self, Write};
+
+use tracing_subscriber::filter::LevelFilter;
+
+use super::args::DisplayArgs;
+use super::exit::ExitCode;
+
+/// A command that did not do what it was asked for.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub code: ExitCode,
+    /// Cause and remedy.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with this code.
+    pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// Wrong flags, task or config.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, message)
+    }
+
+    /// Tells it on stderr.
+    pub fn report(self) -> ExitCode {
+        error(&self.message);
+        self.code
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::new(ExitCode::Failed, format!("{error:#}"))
+    }
+}
+
+/// Prints `error: ...` for people.
+pub fn error(message: &str) {
+    let prefix = if message.starts_with("error: ") {
+        ""
+    } else {
+        "error: "
+    };
+    let _ = writeln!(io::stderr(), "{prefix}{}", message.trim_end());
+}
+
+/// Prints a line for people.
+pub fn note(message: &str) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
+/// Writes data to stdout. A reader that has gone away has what it wanted.
+pub fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<ExitCode, Failure> {
+    let mut buffer = Vec::new();
+    let mut out = io::stdout().lock();
+    let written = write(&mut buffer)
+        .and_then(|()| out.write_all(&buffer))
+        .and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+            ExitCode::Failed,
+            format!("can't write to stdout: {error}"),
+        )),
+        _ => Ok(ExitCode::Submitted),
+    }
+}
+
+/// Logs go to stderr: warnings, with `-vv` everything.
+pub fn start_log(display: DisplayArgs) {
+    let level = if display.quiet {
+        LevelFilter::ERROR
+    } else {
+        match display.verbose {
+            0 => LevelFilter::WARN,
+            1 => LevelFilter::INFO,
+            _ => LevelFilter::DEBUG,
+        }
+    };
+    let _ = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(level)
+        .with_target(false)
+        .with_ansi(false)
+        .without_time()
+        .try_init();
+}

@@ -1,0 +1,336 @@
+//! Finding what a `-c` names, and reading it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{Files, Kind, Problem, Snippet};
+use super::host_env::Environment;
+use super::keys::{self, Names, Type};
+use super::node::{Content, Node};
+use super::{presets, suggest, toml_file, yaml_file};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Toml,
+    Yaml,
+}
+
+impl Format {
+    fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "toml" => Some(Self::Toml),
+            "yaml" | "yml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+}
+
+/// What a name turned out to be.
+#[derive(Debug)]
+pub(super) enum Named {
+    File {
+        path: String,
+        format: Format,
+        node: Node,
+        warnings: Vec<String>,
+    },
+    Preset(String),
+}
+
+/// Finds and reads what `name` names: a file as given, with its suffix replaced, in
+/// `$MSWEA_CONFIG_DIR`, then a preset.
+pub(super) fn load(name: &str, env: &dyn Environment, files: &mut Files) -> Result<Named, Problem> {
+    let mut tried = Vec::new();
+    for path in candidates(name, env) {
+        let shown = path.display().to_string();
+        let format = Format::of(&path);
+        match env.read(&env.cwd().join(&path)) {
+            Ok(bytes) => {
+                let Some(format) = format else {
+                    tried.push(format!(
+                        "`{shown}` (exists, but is neither .toml nor .yaml)"
+                    ));
+                    continue;
+                };
+                return read(&shown, &path, format, bytes, env, files);
+            }
+            Err(error) if is_absent(&error) => tried.push(format!("`{shown}`")),
+            // A folder of that name is no reason not to look on, as is anything without a
+            // config file's suffix.
+            Err(_) if format.is_none() => tried.push(format!("`{shown}` (no file)")),
+            Err(error) => {
+                let message = format!("can't read `{shown}`: {error}");
+                return Err(Problem::new(Kind::Unreadable, message)
+                    .hint("check that it is a file and that you may read it"));
+            }
+        }
+    }
+    if presets::NAMES.contains(&name) {
+        return Ok(Named::Preset(name.to_owned()));
+    }
+    let message = format!(
+        "`-c {name}` names neither a file nor a preset; tried {}",
+        tried.join(", ")
+    );
+    let presets: Vec<_> = presets::NAMES
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let hint = match suggest::nearest(name, presets::NAMES.iter().copied()) {
+        Some(preset) => format!("did you mean the preset `{preset}`?"),
+        None => format!(
+            "presets are {}; a single value is given as `-c dotted.key=value`",
+            presets.join(" and ")
+        ),
+    };
+    Err(Problem::new(Kind::NotFound, message).hint(hint))
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+fn candidates(name: &str, env: &dyn Environment) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    let mut add = |path: PathBuf| {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    };
+    let given = Path::new(name);
+    let mut folders = vec![PathBuf::new()];
+    if let Some(folder) = env
+        .var("MSWEA_CONFIG_DIR")
+        .filter(|folder| !folder.is_empty())
+    {
+        folders.push(PathBuf::from(folder));
+    }
+    for folder in folders {
+        let path = folder.join(given);
+        add(path.clone());
+        if given.file_name().is_some() && !name.ends_with('/') {
+            for suffix in ["toml", "yaml", "yml"] {
+                add(path.with_extension(suffix));
+            }
+        }
+    }
+    paths
+}
+
+fn read(
+    shown: &str,
+    path: &Path,
+    format: Format,
+    bytes: Vec<u8>,
+    env: &dyn Environment,
+    files: &mut Files,
+) -> Result<Named, Problem> {
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let lossy = String::from_utf8_lossy(error.as_bytes());
+        let before = String::from_utf8_lossy(&error.as_bytes()[..valid]);
+        let line = before.matches('\n').count() + 1;
+        let column = before
+            .rsplit('\n')
+            .next()
+            .map_or(0, |last| last.chars().count())
+            + 1;
+        Problem::new(Kind::Syntax, format!("`{shown}` is not UTF-8"))
+            .snippet(Snippet::new(shown, &lossy, line, column, 1))
+            .hint("save the file as UTF-8")
+    })?;
+    let text: Arc<str> = text.into();
+    files.add(shown, text.clone());
+    let (mut node, warnings) = match format {
+        Format::Toml => (toml_file::parse(shown, &text)?, Vec::new()),
+        Format::Yaml => yaml_file::parse(shown, &text)?,
+    };
+    let folder = env.cwd().join(path.parent().unwrap_or(Path::new("")));
+    anchor(&mut Vec::new(), &mut node, &folder, env);
+    Ok(Named::File {
+        path: shown.to_owned(),
+        format,
+        node,
+        warnings,
+    })
+}
+
+/// Makes the files that a config file names absolute: they are relative to that file, and
+/// after merging nobody knows which it was.
+fn anchor(path: &mut Vec<String>, node: &mut Node, folder: &Path, env: &dyn Environment) {
+    let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+    match keys::find(&segments) {
+        keys::Found::Key(key) if key.names != Names::Nothing => match &mut node.content {
+            Content::Scalar(value) => anchor_text(value, key.names, folder, env),
+            Content::List(items) if key.kind == Type::TextList => {
+                for item in items {
+                    if let Content::Scalar(value) = &mut item.content {
+                        anchor_text(value, key.names, folder, env);
+                    }
+                }
+            }
+            _ => {}
+        },
+        keys::Found::Group { .. } => {
+            if let Content::Map(entries) = &mut node.content {
+                for entry in entries {
+                    path.push(entry.key.clone());
+                    anchor(path, &mut entry.node, folder, env);
+                    path.pop();
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn anchor_text(value: &mut serde_json::Value, names: Names, folder: &Path, env: &dyn Environment) {
+    let Some(text) = value.as_str() else { return };
+    if text.is_empty() || (names == Names::Plugin && !text.ends_with(".wasm")) {
+        return;
+    }
+    let path = match (text.strip_prefix("~/"), env.var("HOME")) {
+        (Some(rest), Some(home)) if !home.is_empty() => Path::new(&home).join(rest),
+        _ => folder.join(text),
+    };
+    // `parsers/text_regex.wasm` may also be the name of a built-in plugin: only a file that
+    // is there is a file.
+    if names == Names::Plugin && env.read(&path).is_err() {
+        return;
+    }
+    // `a/./b` is `a/b`: these paths are shown to people. `..` stays: behind a link it is
+    // not what it looks like.
+    let tidy: PathBuf = path.components().collect();
+    *value = tidy.display().to_string().into();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Memory;
+    use super::*;
+
+    fn name(spec: &str, env: &Memory) -> Result<String, String> {
+        match load(spec, env, &mut Files::default()) {
+            Ok(Named::File { path, .. }) => Ok(path),
+            Ok(Named::Preset(name)) => Ok(format!("preset {name}")),
+            Err(problem) => Err(problem.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_name_is_looked_for_in_order() {
+        let env = Memory::new()
+            .file("/work/a.toml", "")
+            .file("/work/b.yaml", "")
+            .file("/work/both.toml", "")
+            .file("/work/both.yaml", "")
+            .file("/work/old.yml", "")
+            .file("/work/noted", "")
+            .file("/work/noted.toml", "")
+            .file("/abs/x.toml", "")
+            .file("/conf/c.toml", "")
+            .file("/conf/a.toml", "")
+            .folder("/work/text")
+            .var("MSWEA_CONFIG_DIR", "/conf");
+        for (spec, expected) in [
+            ("a.toml", "a.toml"),
+            ("a", "a.toml"),
+            ("./a", "./a.toml"),
+            ("b", "b.yaml"),
+            ("b.toml", "b.yaml"),
+            ("both", "both.toml"),
+            ("both.yaml", "both.yaml"),
+            ("old", "old.yml"),
+            ("noted", "noted.toml"),
+            ("/abs/x", "/abs/x.toml"),
+            ("c", "/conf/c.toml"),
+            ("text", "preset text"),
+            ("default", "preset default"),
+        ] {
+            assert_eq!(name(spec, &env), Ok(expected.to_owned()), "{spec}");
+        }
+        let shadowed = env.file("/work/text.toml", "");
+        assert_eq!(name("text", &shadowed), Ok("text.toml".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_with_where_it_was_looked_for() {
+        let env = Memory::new()
+            .file("/work/plain", "x")
+            .file("/work/secret.toml", "")
+            .deny("/work/secret.toml")
+            .folder("/work/dir.toml")
+            .raw("/work/latin.toml", b"a = 1\nb = \"\xe9\"\n");
+        for (spec, parts) in [
+            (
+                "nothing.toml",
+                &[
+                    "names neither a file nor a preset",
+                    "`nothing.toml`, `nothing.yaml`",
+                    "`default` and `text`",
+                ][..],
+            ),
+            ("defualt", &["did you mean the preset `default`?"]),
+            (
+                "plain",
+                &["`plain` (exists, but is neither .toml nor .yaml)"],
+            ),
+            (
+                "secret.toml",
+                &["can't read `secret.toml`: permission denied"],
+            ),
+            ("dir.toml", &["can't read `dir.toml`: is a directory"]),
+            (
+                "latin.toml",
+                &["`latin.toml` is not UTF-8", "latin.toml:2:6", "hint: save"],
+            ),
+        ] {
+            let text = name(spec, &env).unwrap_err();
+            for part in parts {
+                assert!(text.contains(part), "{spec}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_a_file_names_are_relative_to_it() {
+        let env = Memory::new().var("HOME", "/home/u").file(
+            "/work/conf/x.toml",
+            "[plugins.a]\npath = \"./a.wasm\"\n[plugins.b]\npath = \"/b.wasm\"\n\
+             [plugins.c]\npath = \"~/c.wasm\"\nconfig = {path = \"keep\"}\n\
+             [pipeline]\nparser = \"p.wasm\"\nformatter = \"jinja\"\npolicies = [\"q.wasm\", \"name\"]\n\
+             [model]\nsecrets_file = \"secrets\"\n[agent]\noutput_path = \"out\"\n\
+             [providers.x]\nadapter = \"models/openai.wasm\"\n",
+        );
+        let env = env
+            .file("/work/conf/p.wasm", "")
+            .file("/work/conf/q.wasm", "");
+        let Named::File { node, .. } = load("conf/x.toml", &env, &mut Files::default()).unwrap()
+        else {
+            panic!("no file");
+        };
+        assert_eq!(
+            node.to_value(),
+            serde_json::json!({
+                "plugins": {
+                    "a": {"path": "/work/conf/a.wasm"},
+                    "b": {"path": "/b.wasm"},
+                    "c": {"path": "/home/u/c.wasm", "config": {"path": "keep"}},
+                },
+                "pipeline": {
+                    "parser": "/work/conf/p.wasm",
+                    "formatter": "jinja",
+                    "policies": ["/work/conf/q.wasm", "name"],
+                },
+                "model": {"secrets_file": "/work/conf/secrets"},
+                "agent": {"output_path": "out"},
+                "providers": {"x": {"adapter": "models/openai.wasm"}},
+            })
+        );
+    }
+}

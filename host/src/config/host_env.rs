@@ -1,0 +1,37 @@
+//! What the configuration needs from the outside world, as a trait: tests run in memory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Environment variables, files and the working directory.
+pub trait Environment {
+    /// The value of a variable; `None` when it is not set or not Unicode.
+    fn var(&self, name: &str) -> Option<String>;
+    /// The whole content of a file.
+    ///
+    /// # Errors
+    /// As [`std::fs::read`].
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// The working directory, which relative paths are relative to.
+    fn cwd(&self) -> PathBuf;
+}
+
+/// The real one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessEnvironment;
+
+impl Environment for ProcessEnvironment {
+    fn var(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn cwd(&self) -> PathBuf {
+        // A working directory that was deleted has no path; relative paths then fail where
+        // they are used, with the name the user wrote.
+        std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."))
+    }
+}

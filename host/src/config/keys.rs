@@ -1,0 +1,331 @@
+//! The table of all keys: dotted path, type, default, one line of docs.
+//!
+//! Everything that has to know the keys asks this table: strict checking, did-you-mean,
+//! the defaults of [`super::Config`], `config schema`, and the docs. A `*` in a path stands
+//! for a name that the user chooses.
+
+use serde_json::Value;
+
+/// What a key's value must be. An integer is no text and a text no integer: a quoted number
+/// is more often a mistake than a wish.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Type {
+    /// Text.
+    Text,
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
+    /// True or false.
+    Bool,
+    /// An integer within these bounds.
+    Int(i64, i64),
+    /// A number (an integer will do) of at least this.
+    Number(f64),
+    /// A time in seconds: more than 0, at most about 30 years, so that it always is a
+    /// duration and a deadline can be computed with it.
+    Seconds,
+    /// A list of texts.
+    TextList,
+    /// A map of texts; null takes away what a lower layer set.
+    TextMap,
+    /// A map of anything.
+    Object,
+}
+
+/// The longest time that [`Type::Seconds`] takes.
+pub const MAX_SECONDS: f64 = 1e9;
+
+/// A file that a value may name; relative to the file that names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// No file.
+    Nothing,
+    /// Always a file.
+    File,
+    /// A plugin: a file if it ends in `.wasm`, else a plugin's name.
+    Plugin,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Dotted path.
+    pub path: &'static str,
+    /// What its value must be.
+    pub kind: Type,
+    /// Whether it may be null (unset).
+    pub nullable: bool,
+    /// The default as JSON; `None`: the key is required.
+    pub default: Option<&'static str>,
+    /// What it does, in one line.
+    pub doc: &'static str,
+    /// Whether the value names a file.
+    pub names: Names,
+    /// The environment variable that sets it.
+    pub variable: Option<&'static str>,
+}
+
+impl Key {
+    /// The default as a value; null for a required key.
+    pub fn default_value(&self) -> Value {
+        self.default.map_or(Value::Null, |json| {
+            json.parse()
+                .expect("invariant: a test parses every default")
+        })
+    }
+
+    /// The segments of the path.
+    pub fn segments(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('.')
+    }
+
+    const fn nullable(mut self) -> Self {
+        self.nullable = true;
+        self
+    }
+
+    const fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
+    }
+
+    const fn variable(mut self, name: &'static str) -> Self {
+        self.variable = Some(name);
+        self
+    }
+}
+
+const fn key(path: &'static str, kind: Type, default: &'static str, doc: &'static str) -> Key {
+    Key {
+        path,
+        kind,
+        nullable: false,
+        default: Some(default),
+        doc,
+        names: Names::Nothing,
+        variable: None,
+    }
+}
+
+const fn required(path: &'static str, kind: Type, doc: &'static str) -> Key {
+    let mut required = key(path, kind, "null", doc);
+    required.default = None;
+    required
+}
+
+const fn optional(path: &'static str, kind: Type, doc: &'static str) -> Key {
+    key(path, kind, "null", doc).nullable()
+}
+
+const ANY: Type = Type::Int(i64::MIN, i64::MAX);
+const COUNT: Type = Type::Int(0, u32::MAX as i64);
+const BYTES: Type = Type::Int(1, i64::MAX);
+
+/// What an interactive front will know; today only accepted.
+const MODES: &[&str] = &["human", "confirm", "yolo"];
+const MODEL_CLASSES: &[&str] = &["litellm", "litellm_textbased"];
+
+/// Every key, in the order that people see them.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    required("agent.system_template", Type::Text, "Jinja template of the system message."),
+    required("agent.instance_template", Type::Text, "Jinja template of the first user message; `task` is the task."),
+    key("agent.step_limit", ANY, "0", "Ends the run before the query after this many; 0: no limit."),
+    key("agent.cost_limit", Type::Number(f64::NEG_INFINITY), "3.0", "Ends the run once this many dollars are spent; 0: no limit."),
+    key("agent.wall_time_limit_seconds", ANY, "0", "Ends the run after this many seconds; 0: no limit."),
+    key("agent.max_consecutive_format_errors", ANY, "3", "Ends the run after this many unusable replies in a row; 0: no limit."),
+    optional("agent.salvage_command", Type::Text, "Run at every ending, while the environment still lives, to keep what was done (the diff); unset: nothing."),
+    key("agent.salvage_timeout", Type::Seconds, "30.0", "Time limit of the salvage command, in seconds."),
+    optional("agent.output_path", Type::Text, "Where the trajectory goes; unset: a fresh folder per run."),
+    optional("agent.mode", Type::OneOf(MODES), "Interactive mode of mini-swe-agent; no effect yet."),
+    key("agent.whitelist_actions", Type::TextList, "[]", "Commands that need no confirmation, as regular expressions; no effect yet."),
+    key("agent.confirm_exit", Type::Bool, "true", "Ask before ending an interactive run; no effect yet."),
+
+    optional("model.model_name", Type::Text, "The model as `prefix/name`, for example `openai/gpt-5`.").variable("MSWEA_MODEL_NAME"),
+    optional("model.model_class", Type::OneOf(MODEL_CLASSES), "mini-swe-agent's model class; `litellm_textbased` selects the parser `text_regex`."),
+    optional("model.base_url", Type::Text, "Base URL of the provider's API; unset: the provider's own."),
+    optional("model.api_key_env", Type::Text, "Name of the secret that holds the API key; unset: the provider's own."),
+    key("model.stream", Type::Bool, "true", "Receive replies as a stream."),
+    key("model.model_kwargs", Type::Object, "{}", "Further parameters of the request, passed on as they are."),
+    optional("model.observation_template", Type::Text, "Jinja template of what a command printed; unset: the formatter's own."),
+    key("model.format_error_template", Type::Text, "\"{{ error }}\"", "Jinja template of what the model is told about an unusable reply."),
+    optional("model.action_regex", Type::Text, "How a text parser finds the command; unset: the parser's own."),
+    key("model.cost_tracking", Type::OneOf(&["default", "ignore_errors"]), "\"default\"", "`ignore_errors`: go on when the price of a model is not known.").variable("MSWEA_COST_TRACKING"),
+    optional("model.price.input", Type::Number(0.0), "Dollars per million input tokens; unset: the cost is what the provider reports, else unknown."),
+    optional("model.price.output", Type::Number(0.0), "Dollars per million output tokens."),
+    optional("model.price.cache_read", Type::Number(0.0), "Dollars per million input tokens read from the cache; unset: as input."),
+    optional("model.price.cache_write", Type::Number(0.0), "Dollars per million input tokens written to the cache; unset: as input."),
+    key("model.connect_timeout", Type::Seconds, "10.0", "Time to connect, in seconds."),
+    key("model.first_byte_timeout", Type::Seconds, "120.0", "Time from the request to the first byte of the answer, in seconds."),
+    key("model.idle_timeout", Type::Seconds, "60.0", "Longest silence within an answer, in seconds."),
+    key("model.total_timeout", Type::Seconds, "600.0", "Time for one whole request, in seconds."),
+    key("model.rate_limit_retries", COUNT, "10", "How often a rate-limited or overloaded request is sent again.").variable("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT"),
+    key("model.network_retries", COUNT, "5", "How often a request is sent again after a network fault.").variable("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT"),
+    key("model.max_response_bytes", BYTES, "67108864", "Longest answer that is accepted, in bytes."),
+    optional("model.secrets_file", Type::Text, "File of `NAME=value` lines with secrets, readable by its owner only.").names(Names::File),
+
+    key("environment.environment_class", Type::OneOf(&["local"]), "\"local\"", "Where commands run."),
+    key("environment.cwd", Type::Text, "\"\"", "Working directory of commands; empty: that of the host."),
+    key("environment.env", Type::TextMap, "{}", "Variables that commands see; null takes one away again."),
+    key("environment.timeout", Type::Seconds, "30.0", "Time limit of a command, in seconds."),
+    key("environment.interpreter", Type::TextList, "[\"/bin/sh\", \"-c\"]", "Program and arguments that the command is appended to."),
+    key("environment.env_allow", Type::TextList, "[]", "Variables of the host that commands see too, besides the harmless ones."),
+    key("environment.capture_bytes", BYTES, "2097152", "How much output of a command is kept: its head and its tail, in bytes."),
+
+    optional("run.task", Type::Text, "The task."),
+
+    optional("pipeline.adapter", Type::Text, "Model adapter: name or `.wasm` file; unset: chosen by the model's prefix.").names(Names::Plugin),
+    key("pipeline.parser", Type::Text, "\"toolcall\"", "Action parser: name or `.wasm` file.").names(Names::Plugin),
+    key("pipeline.formatter", Type::Text, "\"jinja\"", "Observation formatter: name or `.wasm` file.").names(Names::Plugin),
+    key("pipeline.processors", Type::TextList, "[]", "History processors, in order: names or `.wasm` files.").names(Names::Plugin),
+    key("pipeline.policies", Type::TextList, "[]", "Action policies, in order: names or `.wasm` files.").names(Names::Plugin),
+
+    optional("plugins.*.path", Type::Text, "The plugin's `.wasm` file; unset: the built-in plugin of that name.").names(Names::File),
+    key("plugins.*.config", Type::Object, "{}", "The plugin's own config, checked against its schema."),
+    key("plugins.*.allow_hosts", Type::TextList, "[]", "Hosts that an adapter may reach: `host` or `host:port`."),
+    key("plugins.*.secrets", Type::TextList, "[]", "Names of the secrets that an adapter may use."),
+    optional("plugins.*.sha256", Type::Text, "Digest that the file must have."),
+    key("plugins.*.deadline_ms", BYTES, "5000", "Time limit of one call, in milliseconds."),
+    key("plugins.*.memory_mb", BYTES, "256", "Memory limit, in MiB."),
+    key("plugins.*.max_output_mb", BYTES, "16", "Limit of what one call may return, in MiB."),
+    key("plugins.*.log_kb", COUNT, "64", "How much a plugin may log in one call, in KiB."),
+
+    key("providers.*.adapter", Type::Text, "\"openai\"", "Adapter that speaks this provider's protocol.").names(Names::Plugin),
+    optional("providers.*.base_url", Type::Text, "Base URL of its API; unset: has to be given with the model."),
+    optional("providers.*.api_key_env", Type::Text, "Name of the secret that holds the API key; unset: none is sent."),
+];
+
+/// Groups that may be null: the whole group is unset.
+const NULLABLE_GROUPS: &[&str] = &["model.price"];
+
+/// Keys that mini-swe-agent has and this version does nothing with: a warning in its files.
+pub const KNOWN_LATER: &[&str] = &[
+    "agent.agent_class",
+    "model.multimodal_regex",
+    "model.set_cache_control",
+    "model.litellm_model_registry",
+    "model.litellm_model_name_override",
+    "model.provider",
+    "model.outputs",
+    "model.cost_per_call",
+    "environment.image",
+    "environment.image_tag",
+    "environment.forward_env",
+    "environment.executable",
+    "environment.run_args",
+    "environment.container_timeout",
+    "environment.pull_timeout",
+    "environment.sandbox_build_retries",
+    "environment.global_args",
+    "environment.exec_args",
+    "environment.wrapper_args",
+    "environment.cwd_auto_create",
+    "environment.import_username",
+    "environment.import_password",
+    "environment.deployment_extra_kwargs",
+    "environment.startup_timeout",
+    "environment.runtime_timeout",
+    "environment.deployment_timeout",
+    "environment.install_pipx",
+    "environment.modal_sandbox_kwargs",
+    "run.env_startup_command",
+];
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug)]
+pub enum Found {
+    /// A key.
+    Key(&'static Key),
+    /// A group of keys.
+    Group {
+        /// Whether null unsets it.
+        nullable: bool,
+    },
+    /// A place inside a key's own free-form value.
+    Inside(&'static Key),
+    /// Nothing.
+    Unknown,
+}
+
+/// Looks a path up.
+pub fn find(path: &[&str]) -> Found {
+    let mut found = Found::Unknown;
+    for key in KEYS {
+        let mut wanted = path.iter();
+        let mut segments = key.segments();
+        loop {
+            match (wanted.next(), segments.next()) {
+                (Some(name), Some(segment)) if segment == "*" || segment == *name => {}
+                (Some(_), Some(_)) => break,
+                (None, Some(_)) => {
+                    let nullable = NULLABLE_GROUPS.contains(&path.join(".").as_str());
+                    found = Found::Group { nullable };
+                    break;
+                }
+                (None, None) => return Found::Key(key),
+                (Some(_), None) => return Found::Inside(key),
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_json_and_every_doc_one_sentence() {
+        for key in KEYS {
+            let value = key.default_value();
+            assert_eq!(
+                value.is_null(),
+                key.nullable || key.default.is_none(),
+                "{}",
+                key.path
+            );
+            assert!(key.doc.ends_with('.'), "{}", key.path);
+            assert!(!key.doc.contains('\n'), "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn paths_are_unique_and_none_is_both_live_and_later() {
+        let mut paths: Vec<_> = KEYS
+            .iter()
+            .map(|key| key.path)
+            .chain(KNOWN_LATER.iter().copied())
+            .collect();
+        paths.sort_unstable();
+        let count = paths.len();
+        paths.dedup();
+        assert_eq!(paths.len(), count);
+    }
+
+    #[test]
+    fn finds_what_a_path_leads_to() {
+        for (path, expected) in [
+            ("", "group"),
+            ("agent", "group"),
+            ("model.price", "nullable group"),
+            ("model.price.input", "key model.price.input"),
+            ("plugins", "group"),
+            ("plugins.anything", "group"),
+            ("plugins.anything.config", "key plugins.*.config"),
+            ("plugins.anything.config.a.b", "inside plugins.*.config"),
+            ("agent.step_limit", "key agent.step_limit"),
+            ("agent.step_limit.x", "inside agent.step_limit"),
+            ("agent.nothing", "unknown"),
+            ("nothing", "unknown"),
+        ] {
+            let segments: Vec<_> = path.split('.').filter(|part| !part.is_empty()).collect();
+            let found = match find(&segments) {
+                Found::Key(key) => format!("key {}", key.path),
+                Found::Inside(key) => format!("inside {}", key.path),
+                Found::Group { nullable: true } => "nullable group".into(),
+                Found::Group { nullable: false } => "group".into(),
+                Found::Unknown => "unknown".into(),
+            };
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The raw side of a configuration: what was given, by whom, in which order.
+
+use serde_json::Value;
+
+use super::check;
+use super::error::{ConfigError, Files, Kind, Problem};
+use super::files::{self, Format, Named};
+use super::host_env::Environment;
+use super::keys::KEYS;
+use super::node::Node;
+use super::origin::Origin;
+use super::presets;
+use super::redact;
+use super::spec::{self, Spec};
+
+/// What a configuration is made from, as the command line gives it.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The `-c` arguments, in order.
+    pub configs: Vec<String>,
+    /// Leave the preset `default` out.
+    pub no_default_config: bool,
+    /// Values of other flags: dotted key, value, name of the flag.
+    pub flags: Vec<(String, Value, String)>,
+}
+
+/// All layers, lowest first, and what they merge to.
+#[derive(Clone, Debug)]
+pub struct Layers {
+    names: Vec<String>,
+    pub(super) merged: Node,
+    pub(super) files: Files,
+    /// The YAML file that keeps the preset `default` out, if one does.
+    pub(super) displaced_by: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl Layers {
+    /// Reads every source and checks every layer against the table of keys.
+    ///
+    /// The order is: preset `default`, environment variables, the `-c` in their order, flags.
+    /// So a variable never overrides what was asked for explicitly. The preset is left out
+    /// when asked for, and when a `-c` names a YAML file: such files come from
+    /// mini-swe-agent, where `-c` replaces the default.
+    ///
+    /// # Errors
+    /// When a source can't be read, does not parse, or holds what no config may hold; all
+    /// that is wrong in the layers' content is told at once.
+    pub fn load(sources: &Sources, env: &dyn Environment) -> Result<Self, ConfigError> {
+        let mut files = Files::default();
+        let mut given = Vec::new();
+        let mut displaced_by = None;
+        for config in &sources.configs {
+            let item = match spec::parse(config)? {
+                Spec::Set(node) => Given::Set(node),
+                Spec::Name(name) => Given::Named(files::load(&name, env, &mut files)?),
+            };
+            if let Given::Named(Named::File {
+                path,
+                format: Format::Yaml,
+                ..
+            }) = &item
+            {
+                displaced_by.get_or_insert_with(|| path.clone());
+            }
+            given.push(item);
+        }
+        let mut builder = Builder {
+            mini: displaced_by.is_some(),
+            names: Vec::new(),
+            merged: Node::empty(Origin::BuiltIn),
+            files,
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let implicit = !sources.no_default_config && displaced_by.is_none();
+        if implicit {
+            builder.preset(presets::DEFAULT);
+        }
+        builder.environment(env)?;
+        // `-c default` as the first `-c` asks for what is there already; later on it means
+        // "back to the default".
+        let mut at_default = implicit;
+        let mut has_default = implicit;
+        for item in given {
+            match item {
+                Given::Named(Named::Preset(name)) if name == presets::DEFAULT => {
+                    if !at_default {
+                        builder.preset(&name);
+                    }
+                    has_default = true;
+                }
+                Given::Named(Named::Preset(name)) => {
+                    // Other presets hold only what differs from the default one.
+                    if !has_default {
+                        builder.preset(presets::DEFAULT);
+                        has_default = true;
+                    }
+                    builder.preset(&name);
+                }
+                Given::Named(Named::File {
+                    path,
+                    format,
+                    node,
+                    warnings,
+                }) => {
+                    builder.warnings.extend(warnings);
+                    builder.layer(path, node, format == Format::Yaml);
+                }
+                Given::Set(node) => {
+                    let name = node_spec(&node);
+                    let mini = builder.mini;
+                    builder.layer(name, node, mini);
+                }
+            }
+            at_default = false;
+        }
+        for (dotted, value, flag) in &sources.flags {
+            let path: Vec<&str> = dotted.split('.').collect();
+            let origin = Origin::Flag { name: flag.clone() };
+            let node = Node::nested(&path, value.clone(), &origin);
+            builder.layer(origin.to_string(), node, false);
+        }
+        ConfigError::check(builder.problems)?;
+        // mini-swe-agent would ask before it runs a command: not doing so must not go unsaid.
+        let mode = builder.merged.get(&["agent", "mode"]).map(Node::to_value);
+        if let Some(mode @ ("human" | "confirm")) = mode.as_ref().and_then(Value::as_str) {
+            builder.warnings.push(format!(
+                "`agent.mode` = `{mode}` has no effect yet: commands run without asking"
+            ));
+        }
+        if has_default {
+            displaced_by = None;
+        }
+        Ok(Self {
+            names: builder.names,
+            merged: builder.merged,
+            files: builder.files,
+            displaced_by,
+            warnings: builder.warnings,
+        })
+    }
+
+    /// The layers that were laid, lowest first, in words: for the line that tells the user.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// What the user should know although it is no error.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Who set the value at `path`, a dotted key or a JSON pointer (which can also name keys
+    /// with dots in them). For a place that nobody set, who set what is nearest above it:
+    /// the place to show when something is missing there.
+    pub fn origin_of(&self, path: &str) -> Option<Origin> {
+        let owned: Vec<String> = match path.strip_prefix('/') {
+            Some(pointer) => pointer
+                .split('/')
+                .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
+                .collect(),
+            None => path.split('.').map(str::to_owned).collect(),
+        };
+        let segments: Vec<&str> = owned.iter().map(String::as_str).collect();
+        self.merged.origin_of(&segments).cloned()
+    }
+
+    /// What was given, merged, without the built-in defaults.
+    pub fn merged(&self) -> Value {
+        self.merged.to_value()
+    }
+}
+
+enum Given {
+    Set(Node),
+    Named(Named),
+}
+
+fn node_spec(node: &Node) -> String {
+    match &node.origin {
+        Origin::Set { spec } => format!(
+            "-c {}",
+            redact::spec(spec).lines().next().unwrap_or_default()
+        ),
+        other => other.to_string(),
+    }
+}
+
+struct Builder {
+    /// Whether mini-swe-agent's own keys are let pass in `-c key=value`.
+    mini: bool,
+    names: Vec<String>,
+    merged: Node,
+    files: Files,
+    problems: Vec<Problem>,
+    warnings: Vec<String>,
+}
+
+impl Builder {
+    fn layer(&mut self, name: String, mut node: Node, mini: bool) {
+        let (problems, warnings) = check::layer(&mut node, mini, &self.files);
+        self.problems.extend(problems);
+        self.warnings.extend(warnings);
+        self.merged.merge(node);
+        // One flag may set several keys.
+        if self.names.last() != Some(&name) {
+            self.names.push(name);
+        }
+    }
+
+    fn preset(&mut self, name: &str) {
+        self.layer(format!("preset {name}"), presets::tree(name), false);
+    }
+
+    fn environment(&mut self, env: &dyn Environment) -> Result<(), ConfigError> {
+        let mut used = Vec::new();
+        for key in KEYS {
+            let Some(name) = key.variable else { continue };
+            // As in mini-swe-agent, an empty variable is none.
+            let Some(text) = env.var(name).filter(|text| !text.is_empty()) else {
+                continue;
+            };
+            let origin = Origin::Variable {
+                name: name.to_owned(),
+            };
+            let value = match name {
+                ATTEMPTS => Value::from(retries(&text)?),
+                _ => Value::String(text),
+            };
+            let path: Vec<&str> = key.segments().collect();
+            let mut node = Node::nested(&path, value, &origin);
+            let (problems, _) = check::layer(&mut node, false, &self.files);
+            self.problems.extend(problems);
+            self.merged.merge(node);
+            if !used.contains(&name) {
+                used.push(name);
+            }
+        }
+        if !used.is_empty() {
+            self.names
+                .push(format!("environment ({})", used.join(", ")));
+        }
+        for (name, instead) in LATER_VARIABLES {
+            let zero = |text: &String| text.trim().parse::<f64>().is_ok_and(|limit| limit == 0.0);
+            if env
+                .var(name)
+                .is_some_and(|text| !text.is_empty() && !zero(&text))
+            {
+                self.warnings.push(format!(
+                    "`{name}` has no effect yet; `{instead}` limits a run"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+const ATTEMPTS: &str = "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT";
+
+/// Limits over all runs of a process: silently ignoring what protects a purse would be bad.
+const LATER_VARIABLES: &[(&str, &str)] = &[
+    ("MSWEA_GLOBAL_COST_LIMIT", "agent.cost_limit"),
+    ("MSWEA_GLOBAL_CALL_LIMIT", "agent.step_limit"),
+];
+
+/// The variable counts attempts, the keys count what comes after the first.
+fn retries(text: &str) -> Result<u32, Problem> {
+    match text.trim().parse::<u32>() {
+        Ok(attempts) if attempts > 0 => Ok(attempts - 1),
+        _ => Err(Problem::new(
+            Kind::WrongValue,
+            format!("`{ATTEMPTS}` must be an integer of at least 1, not `{text}`"),
+        )
+        .hint("it counts attempts: 1 means that nothing is sent again")),
+    }
+}
+
+#[cfg(test)]
+#[path = "layers_tests.rs"]
+mod tests;

@@ -1,0 +1,312 @@
+//! The layering rules, one by one.
+
+use serde_json::json;
+
+use super::super::testing::{Memory, sources};
+use super::*;
+
+/// A file in the shape of mini-swe-agent's own, with most of what they use.
+const MINI: &str = r#"
+agent:
+  system_template: |
+    You can run commands.
+  instance_template: |
+    Task: {{task}}
+    {{system}} {{release}} {{version}} {{machine}}
+  step_limit: 0
+  cost_limit: 3.
+  mode: confirm
+environment:
+  env:
+    PAGER: cat
+    PIP_PROGRESS_BAR: 'off'
+    TQDM_DISABLE: '1'
+  timeout: 60
+  cwd: "/testbed"
+  interpreter: ["bash", "-c"]
+model:
+  model_name: "openai/some-model"
+  model_kwargs:
+    drop_params: true
+    parallel_tool_calls: true
+    temperature: 0.0
+  observation_template: |
+    {%- if output.output | length < 10000 -%}
+    {{ output.output }}
+    {%- endif -%}
+  format_error_template: |
+    {{error}}"#;
+
+fn names(env: &Memory, configs: &[&str]) -> Vec<String> {
+    env.load(configs).unwrap().names().to_vec()
+}
+
+#[test]
+fn layers_are_laid_in_order() {
+    let env = Memory::new()
+        .file("/work/a.toml", "[agent]\nstep_limit = 1\n")
+        .file("/work/m.yaml", MINI);
+    let model = env.clone().var("MSWEA_MODEL_NAME", "openai/x");
+    for (env, configs, expected) in [
+        (&env, &[][..], &["preset default"][..]),
+        (&env, &["default"], &["preset default"]),
+        (&env, &["default", "a.toml"], &["preset default", "a.toml"]),
+        (
+            &env,
+            &["a.toml", "default"],
+            &["preset default", "a.toml", "preset default"],
+        ),
+        (&env, &["text"], &["preset default", "preset text"]),
+        (
+            &env,
+            &["a.toml", "text", "agent.step_limit=2"],
+            &[
+                "preset default",
+                "a.toml",
+                "preset text",
+                "-c agent.step_limit=2",
+            ],
+        ),
+        (&env, &["m.yaml"], &["m.yaml"]),
+        (
+            &env,
+            &["agent.step_limit=2", "m.yaml"],
+            &["-c agent.step_limit=2", "m.yaml"],
+        ),
+        (&env, &["default", "m.yaml"], &["preset default", "m.yaml"]),
+        (
+            &env,
+            &["m.yaml", "text"],
+            &["m.yaml", "preset default", "preset text"],
+        ),
+        (
+            &model,
+            &["a.toml"],
+            &["preset default", "environment (MSWEA_MODEL_NAME)", "a.toml"],
+        ),
+        (
+            &model,
+            &["m.yaml"],
+            &["environment (MSWEA_MODEL_NAME)", "m.yaml"],
+        ),
+        (
+            &env,
+            &["model.model_kwargs.api_key=sk"],
+            &["preset default", "-c model.model_kwargs.api_key=[redacted]"],
+        ),
+    ] {
+        assert_eq!(names(env, configs), expected, "{configs:?}");
+    }
+    let mut bare = sources(&["text"]);
+    bare.no_default_config = true;
+    // The preset `text` is nothing without the one that it differs from.
+    let layers = Layers::load(&bare, &env).unwrap();
+    assert_eq!(layers.names(), ["preset default", "preset text"]);
+    bare.flags = vec![
+        ("model.price.input".into(), json!(1), "--price".into()),
+        ("model.price.output".into(), json!(2), "--price".into()),
+    ];
+    let layers = Layers::load(&bare, &env).unwrap();
+    assert_eq!(layers.names()[2..], ["flag --price"]);
+    bare.flags.clear();
+    bare.configs.clear();
+    assert_eq!(
+        Layers::load(&bare, &env).unwrap().names(),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn later_layers_win_and_the_environment_only_over_the_preset() {
+    let env = Memory::new()
+        .file("/work/a.toml", "[agent]\nstep_limit = 1\n[model]\nmodel_name = \"openai/file\"\n[environment.env]\nA = \"file\"\n")
+        .file("/work/b.toml", "[agent]\nstep_limit = 2\n[environment.env]\nB = \"b\"\n")
+        .var("MSWEA_MODEL_NAME", "openai/variable")
+        .var("MSWEA_COST_TRACKING", "")
+        .var("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT", "3");
+    let flag = (
+        "model.model_name".to_owned(),
+        json!("openai/flag"),
+        "--model".to_owned(),
+    );
+    for (configs, flags, steps, model) in [
+        (&[][..], &[][..], 0, "openai/variable"),
+        (&["a.toml"], &[], 1, "openai/file"),
+        (&["a.toml", "b.toml"], &[], 2, "openai/file"),
+        (&["b.toml", "a.toml"], &[], 1, "openai/file"),
+        (&["agent.step_limit=9", "a.toml"], &[], 1, "openai/file"),
+        (
+            &["a.toml", "agent.step_limit=9"],
+            std::slice::from_ref(&flag),
+            9,
+            "openai/flag",
+        ),
+    ] {
+        let mut sources = sources(configs);
+        sources.flags = flags.to_vec();
+        let config = Layers::load(&sources, &env).unwrap().resolve().unwrap();
+        assert_eq!(config.agent.step_limit, steps, "{configs:?}");
+        assert_eq!(
+            config.model.model_name.as_deref(),
+            Some(model),
+            "{configs:?}"
+        );
+        assert_eq!(config.model.cost_tracking, "default");
+        assert_eq!(
+            (
+                config.model.rate_limit_retries,
+                config.model.network_retries
+            ),
+            (2, 2)
+        );
+    }
+    let config = env.resolve(&["a.toml", "b.toml"]).unwrap();
+    for (name, value) in [("A", "file"), ("B", "b"), ("PAGER", "cat")] {
+        assert_eq!(config.environment.env[name], value);
+    }
+}
+
+#[test]
+fn files_of_mini_load_unchanged() {
+    let env = Memory::new().file("/work/mini.yaml", MINI);
+    let layers = env.load(&["mini.yaml"]).unwrap();
+    assert_eq!(
+        layers.warnings(),
+        ["`agent.mode` = `confirm` has no effect yet: commands run without asking"]
+    );
+    let config = layers.resolve().unwrap();
+    assert_eq!(config.agent.system_template, "You can run commands.\n");
+    assert_eq!((config.agent.step_limit, config.agent.cost_limit), (0, 3.0));
+    assert_eq!(config.environment.timeout, 60.0);
+    assert_eq!(config.environment.interpreter, ["bash", "-c"]);
+    assert_eq!(config.environment.env["PIP_PROGRESS_BAR"], "off");
+    assert_eq!(config.environment.env.len(), 3);
+    assert_eq!(config.model.format_error_template, "{{error}}");
+    assert_eq!(
+        Value::Object(config.model.model_kwargs),
+        json!({"parallel_tool_calls": true, "temperature": 0.0})
+    );
+    assert_eq!(config.agent.salvage_command, None, "nothing of the preset");
+    assert_eq!(config.pipeline.parser, "toolcall");
+
+    let later = MINI.replace(
+        "  timeout: 60\n",
+        "  timeout: 60\n  image: x\n  run_args: [\"--rm\"]\n",
+    );
+    let env = env.file("/work/mini.yaml", &later);
+    let layers = env
+        .load(&["mini.yaml", "model.set_cache_control=default_end"])
+        .unwrap();
+    assert_eq!(
+        layers.warnings()[..3],
+        [
+            "`environment.image` has no effect yet (set at mini.yaml:17)",
+            "`environment.run_args` has no effect yet (set at mini.yaml:18)",
+            "`model.set_cache_control` has no effect yet (set at -c model.set_cache_control=default_end)",
+        ]
+    );
+    let env = env.file("/work/n.toml", "[environment]\nimage = \"x\"\n");
+    let text = env.load(&["mini.yaml", "n.toml"]).unwrap_err().to_string();
+    assert!(text.contains("unknown key `environment.image`"), "{text}");
+}
+
+#[test]
+fn errors_show_the_line() {
+    let env = Memory::new()
+        .file(
+            "/work/t.toml",
+            "[agent]\nstep_limt = 5\ncost_limit = \"3\"\n",
+        )
+        .file("/work/y.yaml", "agent:\n  step_limit: '10'\n  modes: x\n")
+        .file("/work/bad.toml", "[agent\n")
+        .var("MSWEA_COST_TRACKING", "off");
+    let clean = Memory::new();
+    for (env, configs, expected) in [
+        (
+            &env,
+            &["t.toml"][..],
+            "`model.cost_tracking` must be one of `default`, `ignore_errors`, not the text `\"off\"`\n \
+             --> environment variable MSWEA_COST_TRACKING\n\n\
+             unknown key `agent.step_limt`\n --> t.toml:2:1\n  |\n2 | step_limt = 5\n  | ^^^^^^^^^\n\
+             hint: did you mean `agent.step_limit`?\n\n\
+             `agent.cost_limit` must be a number, not the text `\"3\"`\n --> t.toml:3:14\n  |\n\
+             3 | cost_limit = \"3\"\n  |              ^^^\nhint: write it without quotes: 3",
+        ),
+        (
+            &clean
+                .clone()
+                .file("/work/y.yaml", "agent:\n  step_limit: '10'\n  modes: x\n"),
+            &["y.yaml"],
+            "`agent.step_limit` must be an integer, not the text `\"10\"`\n --> y.yaml:2:15\n  |\n\
+             2 |   step_limit: '10'\n  |               ^^^^\nhint: write it without quotes: 10\n\n\
+             unknown key `agent.modes`\n --> y.yaml:3:3\n  |\n3 |   modes: x\n  |   ^^^^^\n\
+             hint: did you mean `agent.mode`?",
+        ),
+        (
+            &clean,
+            &["agent.step_limit=ten"],
+            "`agent.step_limit` must be an integer, not the text `\"ten\"`\n --> -c agent.step_limit=ten",
+        ),
+        (
+            &clean,
+            &["model.model_name=5"],
+            "`model.model_name` must be text, not `5`\n --> -c model.model_name=5\n\
+             hint: quote it twice, for the shell and for JSON: `-c 'model.model_name=\"5\"'`",
+        ),
+    ] {
+        assert_eq!(env.load(configs).unwrap_err().to_string(), expected);
+    }
+    let text = env.load(&["bad.toml"]).unwrap_err().to_string();
+    assert!(text.contains("bad.toml:1:7"), "{text}");
+}
+
+#[test]
+fn variables_that_make_no_sense_are_named() {
+    for value in ["x", "0", "-1", "1.5"] {
+        let env = Memory::new().var("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT", value);
+        let text = env.load(&[]).unwrap_err().to_string();
+        assert!(
+            text.contains("`MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT` must be an integer"),
+            "{text}"
+        );
+    }
+    for (value, warned) in [("5", true), ("0", false), ("", false), ("0.0", false)] {
+        let env = Memory::new().var("MSWEA_GLOBAL_COST_LIMIT", value);
+        assert_eq!(
+            !env.load(&[]).unwrap().warnings().is_empty(),
+            warned,
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn origins_are_known_to_the_line() {
+    let env = Memory::new()
+        .file("/work/a.toml", "[plugins.p.config]\npatterns = [\n  \"a\",\n  \"b\",\n]\n[plugins.p.config.\"a.b\"]\nx = 1\n")
+        .file("/work/m.yaml", MINI);
+    let layers = env.load(&["a.toml", "agent.step_limit=1"]).unwrap();
+    for (path, expected) in [
+        ("plugins.p.config.patterns", "a.toml:2"),
+        ("plugins.p.config.patterns.1", "a.toml:4"),
+        ("/plugins/p/config/patterns/0", "a.toml:3"),
+        ("/plugins/p/config/a.b/x", "a.toml:7"),
+        ("plugins.p.config.missing", "a.toml:1"),
+        ("agent.step_limit", "-c agent.step_limit=1"),
+        ("agent.cost_limit", "preset default"),
+    ] {
+        let origin = layers.origin_of(path).map(|origin| origin.to_string());
+        assert_eq!(origin.as_deref(), Some(expected), "{path}");
+    }
+    assert_eq!(layers.origin_of("nothing.here"), None);
+    let layers = env.load(&["m.yaml"]).unwrap();
+    let origin = layers.origin_of("environment.env.TQDM_DISABLE").unwrap();
+    assert_eq!(
+        origin,
+        Origin::File {
+            path: "m.yaml".into(),
+            line: 15,
+            column: 5
+        }
+    );
+}

@@ -1,0 +1,50 @@
+//! Configuration: from files, presets, `-c` settings, the environment and flags to one
+//! checked [`Config`].
+//!
+//! What was given and what it means are two types. [`Layers`] is the raw side: a tree of
+//! values in which every value knows its [`Origin`], so that an error can point at the line
+//! and `config show --origin` can answer "who set this?". [`Config`] is the resolved side:
+//! plain typed sections, every default filled in, nothing left to look up.
+//!
+//! All keys, their types, defaults and one-line docs stand in one table ([`keys`]); strict
+//! checking, did-you-mean, the JSON Schema and the docs are derived from it. This module
+//! does not know about plugins or providers beyond names: whether a plugin exists, or its
+//! free-form `config` fits its schema, is checked by whoever loads it, with
+//! [`Layers::origin_of`] to say where the offending value came from.
+
+mod check;
+mod error;
+mod files;
+mod host_env;
+pub mod keys;
+mod layers;
+mod litellm;
+mod model_choice;
+mod node;
+mod origin;
+mod presets;
+mod redact;
+mod resolve;
+mod schema;
+mod sections;
+mod show;
+mod spec;
+mod suggest;
+mod toml_file;
+mod yaml_file;
+
+#[cfg(test)]
+mod testing;
+
+pub use error::{ConfigError, Kind, Problem};
+pub use host_env::{Environment, ProcessEnvironment};
+pub use layers::{Layers, Sources};
+pub use model_choice::{ModelChoice, resolve_model};
+pub use origin::Origin;
+pub use presets::NAMES as PRESETS;
+pub use redact::redacted;
+pub use schema::schema;
+pub use sections::{
+    AgentConfig, Config, EnvironmentConfig, ModelConfig, PipelineConfig, PluginEntry, Price,
+    ProviderEntry, RunSection,
+};

@@ -1,0 +1,137 @@
+//! The resolved configuration: one plain struct per section.
+//!
+//! There are no serde defaults here: [`super::keys`] is the only place where defaults stand,
+//! and [`super::Layers::resolve`] fills them in. A test holds the fields against that table.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Everything that a run is made from. The fields are the keys of [`super::keys::KEYS`],
+/// where their docs stand.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The loop: prompts and limits.
+    pub agent: AgentConfig,
+    /// The model and its requests.
+    pub model: ModelConfig,
+    /// Where commands run.
+    pub environment: EnvironmentConfig,
+    /// What to run.
+    pub run: RunSection,
+    /// Which plugins take which role.
+    pub pipeline: PipelineConfig,
+    /// Settings of plugins, by name.
+    pub plugins: BTreeMap<String, PluginEntry>,
+    /// Model prefixes beside the built-in ones.
+    pub providers: BTreeMap<String, ProviderEntry>,
+}
+
+/// `[agent]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct AgentConfig {
+    pub system_template: String,
+    pub instance_template: String,
+    pub step_limit: i64,
+    pub cost_limit: f64,
+    pub wall_time_limit_seconds: i64,
+    pub max_consecutive_format_errors: i64,
+    pub salvage_command: Option<String>,
+    pub salvage_timeout: f64,
+    pub output_path: Option<String>,
+    pub mode: Option<String>,
+    pub whitelist_actions: Vec<String>,
+    pub confirm_exit: bool,
+}
+
+/// `[model]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct ModelConfig {
+    pub model_name: Option<String>,
+    pub model_class: Option<String>,
+    pub base_url: Option<String>,
+    pub api_key_env: Option<String>,
+    pub stream: bool,
+    pub model_kwargs: Map<String, Value>,
+    pub observation_template: Option<String>,
+    pub format_error_template: String,
+    pub action_regex: Option<String>,
+    pub cost_tracking: String,
+    pub price: Option<Price>,
+    pub connect_timeout: f64,
+    pub first_byte_timeout: f64,
+    pub idle_timeout: f64,
+    pub total_timeout: f64,
+    pub rate_limit_retries: u32,
+    pub network_retries: u32,
+    pub max_response_bytes: u64,
+    pub secrets_file: Option<String>,
+}
+
+/// `[model.price]`: dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: Option<f64>,
+    pub cache_write: Option<f64>,
+}
+
+/// `[environment]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct EnvironmentConfig {
+    pub environment_class: String,
+    pub cwd: String,
+    pub env: BTreeMap<String, String>,
+    pub timeout: f64,
+    pub interpreter: Vec<String>,
+    pub env_allow: Vec<String>,
+    pub capture_bytes: u64,
+}
+
+/// `[run]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct RunSection {
+    pub task: Option<String>,
+}
+
+/// `[pipeline]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct PipelineConfig {
+    pub adapter: Option<String>,
+    pub parser: String,
+    pub formatter: String,
+    pub processors: Vec<String>,
+    pub policies: Vec<String>,
+}
+
+/// `[plugins.NAME]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct PluginEntry {
+    pub path: Option<String>,
+    pub config: Map<String, Value>,
+    pub allow_hosts: Vec<String>,
+    pub secrets: Vec<String>,
+    pub sha256: Option<String>,
+    pub deadline_ms: u64,
+    pub memory_mb: u64,
+    pub max_output_mb: u64,
+    pub log_kb: u64,
+}
+
+/// `[providers.PREFIX]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct ProviderEntry {
+    pub adapter: String,
+    pub base_url: Option<String>,
+    pub api_key_env: Option<String>,
+}

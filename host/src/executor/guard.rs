@@ -1,0 +1,237 @@
+//! The guardian: a small process that outlives the host by a moment.
+//!
+//! A host that is killed with -9 can't clean up. So it starts a second process, which holds
+//! the reading end of a pipe and sleeps. When the host is gone, for whatever reason, the kernel
+//! closes the writing end; then the guardian kills every process of the host's runs and exits.
+//! One guardian serves all the runs of a host.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::io::{self, BufRead};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::pipe::PipeFlags;
+
+use super::processes::{self, RUN_VARIABLE, Target};
+use super::spawn::{Child, Spec, spawn};
+
+/// The hidden subcommand of the guard program; the run's id follows it.
+pub const SUBCOMMAND: &str = "__guard";
+
+/// How long the guardian hunts at most.
+const HUNT: Duration = Duration::from_secs(5);
+/// How long the host waits for a guardian that it has dismissed.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The body of the subcommand: returns when the host is gone, and its processes too.
+///
+/// A program that has the subcommand calls this first of all, before it reads a config or
+/// starts a thread: the guardian has to stay small.
+///
+/// Standard input brings `+RUN` and `-RUN` lines for runs that begin and end later, and ends
+/// with the host.
+pub fn run(run_id: &str) {
+    let mut runs = BTreeSet::from([run_id.to_owned()]);
+    let mut line = Vec::new();
+    let mut input = io::stdin().lock();
+    loop {
+        line.clear();
+        match input.read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(&line);
+        match text.trim_end_matches('\n').split_at_checked(1) {
+            Some(("+", id)) => drop(runs.insert(id.to_owned())),
+            Some(("-", id)) => drop(runs.remove(id)),
+            _ => {}
+        }
+    }
+    let started = Instant::now();
+    for id in &runs {
+        let target = Target::marked(RUN_VARIABLE, id);
+        processes::kill_until_gone(&target, HUNT.saturating_sub(started.elapsed()));
+    }
+}
+
+/// A running guardian.
+#[derive(Debug)]
+struct Guardian {
+    program: PathBuf,
+    child: Child,
+    /// The only writing end.
+    input: Option<OwnedFd>,
+    runs: BTreeSet<String>,
+}
+
+type Shared = Arc<Mutex<Guardian>>;
+
+/// The guardians of this process, one for each program.
+static GUARDIANS: Mutex<Vec<Weak<Mutex<Guardian>>>> = Mutex::new(Vec::new());
+
+/// Keeps one run guarded.
+#[derive(Debug)]
+pub(super) struct Lease {
+    guardian: Option<Shared>,
+    run_id: String,
+}
+
+impl Lease {
+    /// Has the processes of `run_id` guarded; starts the guardian if there is none yet.
+    ///
+    /// # Errors
+    /// When the program can't be started.
+    pub(super) fn new(program: &Path, run_id: &str) -> io::Result<Self> {
+        let mut guardians = GUARDIANS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inherited = BTreeSet::new();
+        guardians.retain(|weak| weak.strong_count() > 0);
+        for shared in guardians.iter().filter_map(Weak::upgrade) {
+            let mut guardian = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if guardian.program != program {
+                continue;
+            }
+            if guardian.add(run_id) {
+                drop(guardian);
+                return Ok(Self {
+                    guardian: Some(shared),
+                    run_id: run_id.to_owned(),
+                });
+            }
+            // It was killed. Its successor takes over its runs.
+            inherited.append(&mut guardian.runs);
+        }
+        let mut guardian = Guardian::start(program, run_id)?;
+        for other in inherited {
+            guardian.add(&other);
+        }
+        let shared = Arc::new(Mutex::new(guardian));
+        guardians.push(Arc::downgrade(&shared));
+        Ok(Self {
+            guardian: Some(shared),
+            run_id: run_id.to_owned(),
+        })
+    }
+
+    /// Whether the guardian still lives.
+    pub(super) fn is_alive(&self) -> bool {
+        self.guardian.as_ref().is_some_and(|shared| {
+            let mut guardian = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            matches!(guardian.child.try_wait(), Ok(None))
+        })
+    }
+
+    /// Gives up a guardian that has died, after another has taken over.
+    pub(super) fn forget(mut self) {
+        self.guardian = None;
+    }
+
+    /// The run needs no guarding any more; waits for a guardian that nobody else needs.
+    pub(super) async fn release(mut self) {
+        let started = Instant::now();
+        if let Some(mut guardian) = self.let_go() {
+            while guardian.lives(started) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+
+    /// Takes the run off the guardian's list, and the guardian out if this was the last.
+    fn let_go(&mut self) -> Option<Guardian> {
+        let shared = self.guardian.take()?;
+        let guardians = GUARDIANS.lock().unwrap_or_else(PoisonError::into_inner);
+        shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.run_id);
+        // Under the lock of the list: nobody can revive it between these lines.
+        let last = Arc::into_inner(shared).map(|guardian| {
+            guardian
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner)
+        });
+        drop(guardians);
+        last.map(|mut guardian| {
+            guardian.input = None;
+            guardian
+        })
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let started = Instant::now();
+        if let Some(mut guardian) = self.let_go() {
+            while guardian.lives(started) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+impl Guardian {
+    fn start(program: &Path, run_id: &str) -> io::Result<Self> {
+        // Found now: the guardian itself starts elsewhere.
+        let path = CString::new(std::path::absolute(program)?.as_os_str().as_bytes())?;
+        let subcommand = CString::new(SUBCOMMAND)?;
+        let id = CString::new(run_id)?;
+        // It must not carry the mark of any run, and has no use for keys.
+        let env: Vec<CString> = ["PATH", "LD_LIBRARY_PATH"]
+            .iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?)))
+            .filter_map(|(name, value)| {
+                CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+            })
+            .collect();
+        let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        // A guardian that hangs must not hang the host.
+        rustix::io::ioctl_fionbio(&writing, true)?;
+        let child = spawn(&Spec {
+            program: &path,
+            args: &[&path, &subcommand, &id],
+            env: &env,
+            cwd: Some(c"/"),
+            stdin: Some(reading.as_fd()),
+            output: None,
+            deaf: true,
+        })?;
+        Ok(Self {
+            program: program.to_owned(),
+            child,
+            input: Some(writing),
+            runs: BTreeSet::from([run_id.to_owned()]),
+        })
+    }
+
+    /// Returns whether the guardian could be told.
+    fn add(&mut self, run_id: &str) -> bool {
+        let told = matches!(self.child.try_wait(), Ok(None)) && self.tell('+', run_id);
+        if told {
+            self.runs.insert(run_id.to_owned());
+        }
+        told
+    }
+
+    fn remove(&mut self, run_id: &str) {
+        if self.runs.remove(run_id) && !self.tell('-', run_id) {
+            tracing::debug!(run_id, "the guardian is gone already");
+        }
+    }
+
+    fn tell(&self, sign: char, run_id: &str) -> bool {
+        let line = format!("{sign}{run_id}\n");
+        self.input
+            .as_ref()
+            .is_some_and(|fd| rustix::io::write(fd, line.as_bytes()) == Ok(line.len()))
+    }
+
+    fn lives(&mut self, since: Instant) -> bool {
+        since.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None))
+    }
+}

@@ -1,0 +1,490 @@
+//! Runs actions on this machine: each in a fresh process, with nothing left behind.
+
+mod attend;
+mod failure;
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use rustix::pipe::PipeFlags;
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::task::AbortHandle;
+
+use super::environment::{self, DEFAULT_ENV_ALLOW};
+use super::guard::Lease;
+use super::processes::{self, ACTION_VARIABLE, RUN_VARIABLE, Target};
+use super::spawn::{Spec, spawn};
+use super::{capture::Capture, files};
+use crate::roles::{Executor, ExecutorError, Object, Output, Stop};
+use attend::{End, Running};
+use failure::Failure;
+
+/// How long processes that are asked to end may take before they are killed.
+const POLITE: Duration = Duration::from_millis(100);
+/// How long killing may take: only a process inside the kernel (dead NFS, ...) takes long.
+const KILLING: Duration = Duration::from_secs(3);
+
+/// The pause before the next try to start a command for which descriptors were too few.
+const SHORTAGE: Duration = Duration::from_millis(5);
+
+/// How a local environment is set up.
+#[derive(Clone, Debug)]
+pub struct LocalSettings {
+    /// Where commands start; none means where the host is.
+    pub cwd: Option<PathBuf>,
+    /// Variables for every command; they win over those of the host.
+    pub env: BTreeMap<String, String>,
+    /// How long a command may run unless the call says otherwise.
+    pub timeout: Duration,
+    /// Program and arguments that the command is appended to.
+    pub interpreter: Vec<String>,
+    /// Variables of the host that commands see: names, or beginnings with a trailing `*`.
+    /// What looks like a secret passes by its whole name only.
+    pub env_allow: Vec<String>,
+    /// How much of a command's output is kept, half of it from each end.
+    pub capture_bytes: usize,
+    /// Marks the processes of the run; unique among all runs of the machine. Empty means that
+    /// one is made up.
+    pub run_id: String,
+    /// How long a background process may keep the pipe open after its command has exited,
+    /// before the step goes on without it.
+    pub grace: Duration,
+    /// The program that has [`super::guard::SUBCOMMAND`], normally the host itself; none means
+    /// that nothing cleans up after a host that was killed.
+    pub guard_program: Option<PathBuf>,
+}
+
+impl Default for LocalSettings {
+    fn default() -> Self {
+        Self {
+            cwd: None,
+            env: BTreeMap::new(),
+            timeout: Duration::from_secs(30),
+            interpreter: vec!["/bin/sh".to_owned(), "-c".to_owned()],
+            env_allow: DEFAULT_ENV_ALLOW
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect(),
+            capture_bytes: 2 * 1024 * 1024,
+            run_id: String::new(),
+            grace: Duration::from_millis(200),
+            guard_program: None,
+        }
+    }
+}
+
+/// The local executor.
+#[derive(Debug)]
+pub struct LocalExecutor {
+    settings: LocalSettings,
+    /// The commands' environment as far as it is the same for all; or why there is none.
+    env: Result<Vec<CString>, String>,
+    /// How many actions there have been; their names in [`ACTION_VARIABLE`].
+    actions: u64,
+    /// When the run can have had its first process.
+    since: u64,
+    /// Sessions of actions that have ended but left something running.
+    sessions: Vec<i32>,
+    /// Tasks that read on for background processes, which would die of a closed pipe.
+    drains: Vec<AbortHandle>,
+    lease: Option<Lease>,
+    guard_failed: bool,
+    clean: bool,
+}
+
+impl LocalExecutor {
+    /// An executor; nothing is started or checked yet.
+    pub fn new(mut settings: LocalSettings) -> Self {
+        if settings.run_id.is_empty() {
+            settings.run_id = fresh_id();
+        }
+        let env = base_environment(&settings);
+        Self {
+            settings,
+            env,
+            actions: 0,
+            since: processes::now(),
+            sessions: Vec::new(),
+            drains: Vec::new(),
+            lease: None,
+            guard_failed: false,
+            clean: true,
+        }
+    }
+
+    /// What marks the processes of this run.
+    pub fn run_id(&self) -> &str {
+        &self.settings.run_id
+    }
+
+    /// Every process of the run.
+    fn target(&mut self) -> Target {
+        self.sessions
+            .retain(|leader| processes::group_lives(*leader) && !processes::is_reused(*leader));
+        Target {
+            sessions: self.sessions.clone(),
+            since: self.since,
+            ..Target::marked(RUN_VARIABLE, &self.settings.run_id)
+        }
+    }
+
+    fn guard(&mut self) {
+        let Some(program) = &self.settings.guard_program else {
+            return;
+        };
+        if self.guard_failed || self.lease.as_ref().is_some_and(Lease::is_alive) {
+            return;
+        }
+        // Before the old lease goes: the new guardian takes over what the old one guarded.
+        let lease = Lease::new(program, &self.settings.run_id);
+        match lease {
+            Ok(lease) => {
+                if let Some(old) = self.lease.replace(lease) {
+                    old.forget();
+                }
+            }
+            Err(error) => {
+                self.guard_failed = true;
+                tracing::warn!(
+                    program = %program.display(), %error,
+                    "no guardian: if this host is killed with -9, its commands live on"
+                );
+            }
+        }
+    }
+
+    /// The interpreter's path, as far as it can be found without running it.
+    fn interpreter(&self) -> Result<PathBuf, Failure> {
+        let Some(name) = self.settings.interpreter.first() else {
+            return Err(Failure::no_interpreter("", "it is empty"));
+        };
+        if name.contains('/') {
+            return Ok(PathBuf::from(name));
+        }
+        let env = self.env.as_deref().unwrap_or_default();
+        let path = environment::get(env, "PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
+        std::env::split_paths(OsStr::from_bytes(path))
+            .map(|folder| folder.join(name))
+            .find(|candidate| is_program(candidate))
+            .ok_or_else(|| Failure::no_interpreter(name, "it is in no folder of `PATH`"))
+    }
+
+    fn launch(&mut self, command: &str) -> Result<Running, Failure> {
+        let command = CString::new(command).map_err(|_| Failure::null_byte())?;
+        let program = self.interpreter()?;
+        self.guard();
+        let number = self.actions + 1;
+        let action = format!("{}.{number}", self.settings.run_id);
+        let env = self.env.as_mut().map_err(|why| Failure::value(why))?;
+        env.push(entry(ACTION_VARIABLE, &action)?);
+        let cwd = self.settings.cwd.as_deref();
+        let result = start(&program, &self.settings.interpreter, &command, env, cwd);
+        env.pop();
+        let (child, pipe) = result?;
+        self.actions = number;
+        self.clean = false;
+        let target = Target {
+            sessions: vec![child.pid()],
+            since: self.since,
+            ..Target::marked(ACTION_VARIABLE, &action)
+        };
+        Running::new(child, pipe, target).map_err(|error| Failure::system(&error, None))
+    }
+
+    async fn attend(
+        &mut self,
+        mut running: Running,
+        command: &str,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Output {
+        let mut capture = Capture::new(self.settings.capture_bytes);
+        let end = running.attend(&mut capture, timeout, stop).await;
+        let killed = matches!(end, End::TimedOut | End::Stopped);
+        if killed {
+            running.end().await;
+        }
+        if running.settle(&mut capture, self.settings.grace).await && !killed {
+            self.drains.retain(|drain| !drain.is_finished());
+            self.drains.extend(running.read_on());
+        }
+        if !killed && processes::group_lives(running.pid()) {
+            self.sessions.push(running.pid());
+        }
+        let captured = capture.finish();
+        let failure = match end {
+            End::Exited(returncode) => {
+                let mut output = Output {
+                    output: captured.text,
+                    returncode,
+                    ..Output::default()
+                };
+                note_elided(&mut output, captured.elided);
+                return output;
+            }
+            End::Lost(error) => Failure::lost(&error),
+            End::TimedOut => Failure::timed_out(command, timeout),
+            End::Stopped => Failure::interrupted(command),
+        };
+        let mut output = failure.output(captured.text);
+        note_elided(&mut output, captured.elided);
+        output
+    }
+}
+
+#[async_trait]
+impl Executor for LocalExecutor {
+    async fn start(&mut self) -> Result<(), ExecutorError> {
+        let fail = |message: String| Err(ExecutorError { message });
+        if let Err(why) = &self.env {
+            return fail(why.clone());
+        }
+        if let Some(cwd) = &self.settings.cwd {
+            let shown = cwd.display();
+            match std::fs::metadata(cwd) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => {
+                    return fail(format!(
+                        "working directory `{shown}` is not a directory; set `cwd` to one"
+                    ));
+                }
+                Err(error) => {
+                    return fail(format!(
+                        "working directory `{shown}` can't be used: {error}; create it or set `cwd` to another"
+                    ));
+                }
+            }
+        }
+        let program = match self.interpreter() {
+            Ok(program) => program,
+            Err(failure) => return fail(failure.text()),
+        };
+        // As the kernel sees it after the change of directory.
+        let seen = self
+            .settings
+            .cwd
+            .as_deref()
+            .map_or_else(|| program.clone(), |cwd| cwd.join(&program));
+        if !is_program(&seen) {
+            let shown = program.display().to_string();
+            return fail(Failure::no_interpreter(&shown, "there is no such program").text());
+        }
+        match &self.settings.guard_program {
+            Some(guard) if !is_program(guard) => fail(format!(
+                "guard program `{}` is not there or not executable; set it to the host's own binary",
+                guard.display()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn execute(&mut self, command: &str, timeout: Option<Duration>, stop: &Stop) -> Output {
+        if stop.is_stopped() {
+            return Failure::interrupted(command).output(String::new());
+        }
+        let timeout = timeout
+            .filter(|timeout| !timeout.is_zero())
+            .unwrap_or(self.settings.timeout);
+        let asked = Instant::now();
+        loop {
+            match self.launch(command) {
+                Ok(running) => return self.attend(running, command, timeout, stop).await,
+                // Hundreds of agents in one process take turns instead of failing.
+                Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {
+                    tokio::time::sleep(SHORTAGE).await;
+                }
+                Err(failure) => return failure.output(String::new()),
+            }
+            if stop.is_stopped() {
+                return Failure::interrupted(command).output(String::new());
+            }
+        }
+    }
+
+    async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
+        let to = self
+            .settings
+            .cwd
+            .as_deref()
+            .unwrap_or(Path::new(""))
+            .join(to);
+        files::copy(from.to_owned(), to).await
+    }
+
+    async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
+        let from = self
+            .settings
+            .cwd
+            .as_deref()
+            .unwrap_or(Path::new(""))
+            .join(from);
+        files::copy(from, to.to_owned()).await
+    }
+
+    async fn cleanup(&mut self) {
+        if self.actions > 0 {
+            let target = self.target();
+            if processes::signal(&target, Signal::TERM) > 0 {
+                let asked = Instant::now();
+                while asked.elapsed() < POLITE && processes::exist(&target) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                if !attend::kill_until_gone(&target, KILLING).await {
+                    tracing::warn!(
+                        run_id = self.settings.run_id,
+                        "some processes can't be killed"
+                    );
+                }
+            }
+            processes::reap_orphans();
+        }
+        self.clean = true;
+        self.sessions.clear();
+        self.drains.drain(..).for_each(|drain| drain.abort());
+        if let Some(lease) = self.lease.take() {
+            lease.release().await;
+        }
+    }
+
+    fn template_vars(&self) -> Object {
+        let settings = &self.settings;
+        let cwd = match &settings.cwd {
+            Some(cwd) => cwd.clone(),
+            None => std::env::current_dir().unwrap_or_default(),
+        };
+        let env: Object = settings
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+            .collect();
+        let timeout = if settings.timeout.subsec_nanos() == 0 {
+            Value::from(settings.timeout.as_secs())
+        } else {
+            Value::from(settings.timeout.as_secs_f64())
+        };
+        let system = rustix::system::uname();
+        let text = |value: &std::ffi::CStr| Value::from(value.to_string_lossy());
+        [
+            ("cwd", Value::from(cwd.to_string_lossy())),
+            ("env", Value::Object(env)),
+            ("timeout", timeout),
+            ("system", text(system.sysname())),
+            ("node", text(system.nodename())),
+            ("release", text(system.release())),
+            ("version", text(system.version())),
+            ("machine", text(system.machine())),
+            // Linux does not tell; templates that name it must not fail.
+            ("processor", Value::from("")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect()
+    }
+}
+
+impl Drop for LocalExecutor {
+    /// For panics and forgotten cleanups: at once, and blocking.
+    fn drop(&mut self) {
+        self.drains.drain(..).for_each(|drain| drain.abort());
+        if !self.clean {
+            let target = self.target();
+            processes::kill_until_gone(&target, Duration::from_millis(500));
+            processes::reap_orphans();
+        }
+    }
+}
+
+fn start(
+    program: &Path,
+    interpreter: &[String],
+    command: &CString,
+    env: &[CString],
+    cwd: Option<&Path>,
+) -> Result<(super::spawn::Child, std::os::fd::OwnedFd), Failure> {
+    let system = |error: rustix::io::Errno| Failure::system(&error.into(), None);
+    let program_text = c_path(program)?;
+    let args: Vec<CString> = interpreter
+        .iter()
+        .map(|arg| CString::new(arg.as_str()).map_err(|_| Failure::null_byte()))
+        .collect::<Result<_, _>>()?;
+    let args: Vec<_> = args
+        .iter()
+        .chain([command])
+        .map(CString::as_c_str)
+        .collect();
+    let folder = cwd.map(c_path).transpose()?;
+    let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system)?;
+    // Of the two ends, each has its own flags: the command's stays blocking.
+    rustix::io::ioctl_fionbio(&reading, true).map_err(system)?;
+    let child = spawn(&Spec {
+        program: &program_text,
+        args: &args,
+        env,
+        cwd: folder.as_deref(),
+        stdin: None,
+        output: Some(writing.as_fd()),
+        deaf: false,
+    })
+    .map_err(|error| Failure::start(&error, program, cwd, command.as_bytes().len()))?;
+    Ok((child, reading))
+}
+
+fn base_environment(settings: &LocalSettings) -> Result<Vec<CString>, String> {
+    let id = &settings.run_id;
+    if !id.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!(
+            "run id `{}` has characters that are no printable ASCII",
+            id.escape_debug()
+        ));
+    }
+    let mut configured = settings.env.clone();
+    configured.insert(RUN_VARIABLE.to_owned(), id.clone());
+    // Set for each action anew.
+    configured.remove(ACTION_VARIABLE);
+    let allow: Vec<String> = settings
+        .env_allow
+        .iter()
+        .filter(|name| *name != ACTION_VARIABLE)
+        .cloned()
+        .collect();
+    let inherited = std::env::vars_os().filter(|(name, _)| name != ACTION_VARIABLE);
+    environment::build(inherited, &allow, &configured).map_err(|error| error.to_string())
+}
+
+fn entry(name: &str, value: &str) -> Result<CString, Failure> {
+    CString::new(format!("{name}={value}")).map_err(|_| Failure::null_byte())
+}
+
+fn c_path(path: &Path) -> Result<CString, Failure> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| Failure::null_byte())
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+fn note_elided(output: &mut Output, elided: u64) {
+    if elided > 0 {
+        output
+            .extra
+            .insert("elided_bytes".to_owned(), Value::from(elided));
+    }
+}
+
+fn fresh_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{:x}-{:x}-{count:x}", time.as_nanos(), std::process::id())
+}

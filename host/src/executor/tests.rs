@@ -1,0 +1,66 @@
+//! The contract of the local executor, clause by clause, with real shells and processes.
+
+mod endings;
+mod guardian;
+mod outputs;
+mod speed;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::{LocalExecutor, LocalSettings};
+use crate::roles::{Executor, Output, Stop};
+
+fn settings() -> LocalSettings {
+    LocalSettings {
+        timeout: Duration::from_secs(20),
+        ..LocalSettings::default()
+    }
+}
+
+async fn run(executor: &mut LocalExecutor, command: &str) -> Output {
+    executor.execute(command, None, &Stop::never()).await
+}
+
+/// Runs one command with a timeout of `seconds`, and cleans up.
+async fn once(command: &str, seconds: f64) -> (Output, Duration) {
+    let mut executor = LocalExecutor::new(LocalSettings {
+        timeout: Duration::from_secs_f64(seconds),
+        ..settings()
+    });
+    let started = Instant::now();
+    let output = run(&mut executor, command).await;
+    let took = started.elapsed();
+    executor.cleanup().await;
+    (output, took)
+}
+
+fn extra<'a>(output: &'a Output, key: &str) -> &'a str {
+    output
+        .extra
+        .get(key)
+        .and_then(|value| value.as_str())
+        .unwrap_or_default()
+}
+
+/// Whether a process lives; a zombie does not.
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.starts_with(" Z"))
+}
+
+fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !ready() {
+        assert!(started.elapsed() < Duration::from_secs(10), "no {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The pids that commands wrote to `file`, one a line, once there are `count`.
+fn pids(file: &Path, count: usize) -> Vec<String> {
+    let read = || std::fs::read_to_string(file).unwrap_or_default();
+    wait_for("pids", || read().lines().count() >= count);
+    read().lines().map(str::to_owned).collect()
+}

@@ -1,0 +1,170 @@
+//! Reads a journal back, whatever state a killed host or a full disk left it in.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::Event;
+
+/// One line of a journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its number, from 1, without gaps.
+    pub seq: u64,
+    /// When, in Unix seconds.
+    pub t: f64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What a journal file holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// The events, in order.
+    pub records: Vec<Record>,
+    /// The end of the file, if it is not a whole line: what was being written when the host
+    /// was killed. It had not taken effect.
+    pub torn: Option<TornLine>,
+    /// Events of kinds that this version does not know.
+    pub unknown: Vec<UnknownEvent>,
+    /// How many bytes of the file are whole lines.
+    pub len: u64,
+    /// The last line is whole but for its newline.
+    pub lacks_newline: bool,
+    /// Number of the last event, unknown ones included; 0 in an empty journal.
+    pub last_seq: u64,
+}
+
+/// A last line that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornLine {
+    /// Which line, from 1.
+    pub line: usize,
+    /// How many bytes of it there are.
+    pub bytes: usize,
+}
+
+/// An event that a later version wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownEvent {
+    /// Its number.
+    pub seq: u64,
+    /// Its kind.
+    pub kind: String,
+}
+
+/// A journal that can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file can't be read at all.
+    #[error("can't read the journal `{path}`: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line in the middle is damaged.
+    #[error("line {line} of the journal is damaged: {reason}; only what is before it can be used")]
+    Line {
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A line is missing, repeated, or from elsewhere.
+    #[error(
+        "line {line} of the journal has number {found} where {expected} was due; was the file edited, or written by two runs?"
+    )]
+    Gap {
+        /// Which line, from 1.
+        line: usize,
+        /// The number that it should have.
+        expected: u64,
+        /// The number that it has.
+        found: u64,
+    },
+}
+
+#[derive(Deserialize)]
+struct Head<'l> {
+    seq: u64,
+    t: f64,
+    #[serde(borrow)]
+    event: std::borrow::Cow<'l, str>,
+}
+
+/// Reads a journal file.
+///
+/// # Errors
+/// When the file can't be read, or is damaged elsewhere than at its end.
+pub fn read(path: &Path) -> Result<Log, JournalError> {
+    let bytes = std::fs::read(path).map_err(|source| JournalError::Io {
+        path: path.display().to_string(),
+        source,
+    })?;
+    read_bytes(&bytes)
+}
+
+/// Reads a journal from memory; see [`read`].
+///
+/// # Errors
+/// When it is damaged elsewhere than at its end.
+pub fn read_bytes(bytes: &[u8]) -> Result<Log, JournalError> {
+    let mut log = Log::default();
+    let mut rest = bytes;
+    let mut line = 0;
+    while !rest.is_empty() {
+        line += 1;
+        let newline = rest.iter().position(|byte| *byte == b'\n');
+        let text = &rest[..newline.unwrap_or(rest.len())];
+        let after = newline.map_or(&rest[rest.len()..], |at| &rest[at + 1..]);
+        // a power cut may leave zeros, or a block that never reached the disk, where the last
+        // lines were; so a last line is torn whenever it is no JSON
+        let head = match serde_json::from_slice::<Head<'_>>(text) {
+            Ok(head) => head,
+            Err(_) if after.is_empty() => {
+                log.torn = Some(TornLine {
+                    line,
+                    bytes: rest.len(),
+                });
+                return Ok(log);
+            }
+            Err(error) => {
+                return Err(JournalError::Line {
+                    line,
+                    reason: error.to_string(),
+                });
+            }
+        };
+        let expected = log.last_seq + 1;
+        if head.seq != expected {
+            return Err(JournalError::Gap {
+                line,
+                expected,
+                found: head.seq,
+            });
+        }
+        if Event::KINDS.contains(&&*head.event) {
+            let event = serde_json::from_slice(text).map_err(|error| JournalError::Line {
+                line,
+                reason: format!("event `{}`: {error}", head.event),
+            })?;
+            log.records.push(Record {
+                seq: head.seq,
+                t: head.t,
+                event,
+            });
+        } else {
+            log.unknown.push(UnknownEvent {
+                seq: head.seq,
+                kind: head.event.into_owned(),
+            });
+        }
+        log.last_seq = head.seq;
+        log.len += (rest.len() - after.len()) as u64;
+        log.lacks_newline = newline.is_none();
+        rest = after;
+    }
+    Ok(log)
+}

@@ -1,0 +1,173 @@
+//! The `.traj.json` of a run, in the format `mini-swe-agent-1.1` that other tools open.
+//!
+//! It is a function of the journal alone, so the one that a run writes at its end and the one
+//! made after a `kill -9` are the same. What the format has no place for is under
+//! `info.mswea`.
+
+mod chat;
+mod write;
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::rebuild::{self, State};
+use super::{Record, rebuild::End};
+use crate::roles::Message;
+
+pub use write::{TrajectoryError, check_writable, to_string, write};
+
+/// What `trajectory_format` says.
+pub const FORMAT: &str = "mini-swe-agent-1.1";
+
+/// The trajectory of what a journal holds.
+pub fn from_journal(records: &[Record]) -> Value {
+    let state = rebuild::state(records);
+    let messages = rebuild::messages(records);
+    let end = end(&state, &messages);
+    let info = json!({
+        "model_stats": {
+            "instance_cost": state.cost,
+            "api_calls": state.queries,
+        },
+        "config": {
+            "agent": section(&state.config, "agent"),
+            "agent_type": "mswea_host.run.Agent",
+            "model": section(&state.config, "model"),
+            "model_type": model_type(&state.plugins),
+            "environment": section(&state.config, "environment"),
+            "environment_type": environment_type(&state.config),
+        },
+        "mini_version": format!("mswea-host {}", state.host_version),
+        "exit_status": end.exit_status,
+        "submission": end.submission,
+        "mswea": own(&state, &end),
+    });
+    json!({
+        "info": info,
+        "messages": messages.iter().map(chat::encode).collect::<Vec<Value>>(),
+        "trajectory_format": FORMAT,
+    })
+}
+
+/// Notes where the journal is that a trajectory was made from.
+pub fn set_journal(trajectory: &mut Value, path: &Path) {
+    if let Some(Value::Object(own)) = trajectory.pointer_mut("/info/mswea") {
+        own.insert("journal".into(), path.display().to_string().into());
+    }
+}
+
+/// The messages of a trajectory: ours, mini-swe-agent's (chat shape, with tool calls or
+/// without), or a bare list of messages.
+///
+/// # Errors
+/// When there are none, or one is in a shape that has no neutral form; says which and why.
+pub fn messages_from_trajectory(trajectory: &Value) -> Result<Vec<Message>, String> {
+    let messages = trajectory.get("messages").unwrap_or(trajectory);
+    let Value::Array(messages) = messages else {
+        return Err(
+            "no list `messages` in it; a trajectory of mini-swe-agent or mswea-host is needed"
+                .to_owned(),
+        );
+    };
+    messages
+        .iter()
+        .enumerate()
+        .map(|(index, message)| {
+            chat::decode(message).map_err(|reason| format!("message {index}: {reason}"))
+        })
+        .collect()
+}
+
+/// As its last event says; for a run that has none, what its exit message says.
+fn end(state: &State, messages: &[Message]) -> End {
+    if let Some(end) = &state.ended {
+        return end.clone();
+    }
+    let text = |key: &str| {
+        messages
+            .last()
+            .and_then(|message| message.extra.get(key))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    End {
+        exit_status: text("exit_status"),
+        submission: text("submission"),
+        extra: Map::new(),
+    }
+}
+
+fn section(config: &Value, name: &str) -> Value {
+    config.get(name).cloned().unwrap_or_else(|| json!({}))
+}
+
+/// In the way of the format's dotted class paths.
+fn model_type(plugins: &Value) -> String {
+    let is_adapter = |plugin: &&Value| {
+        let kind = plugin.get("kind").or_else(|| plugin.get("kinds"));
+        kind.is_some_and(|kind| match kind {
+            Value::Array(kinds) => kinds.iter().any(|kind| kind == "model-adapter"),
+            kind => kind == "model-adapter",
+        })
+    };
+    let name = plugins
+        .as_array()
+        .and_then(|plugins| plugins.iter().find(is_adapter))
+        .and_then(|plugin| plugin.get("name"))
+        .and_then(Value::as_str);
+    match name {
+        Some(name) => format!("mswea_host.plugins.{}", name.replace('/', ".")),
+        None => "mswea_host.provider.Model".to_owned(),
+    }
+}
+
+fn environment_type(config: &Value) -> String {
+    let class = config
+        .pointer("/environment/environment_class")
+        .and_then(Value::as_str)
+        .unwrap_or("local");
+    format!("mswea_host.executor.{class}")
+}
+
+fn own(state: &State, end: &End) -> Value {
+    let mut own = Map::new();
+    own.insert("version".into(), state.host_version.as_str().into());
+    own.insert("run_id".into(), state.run_id.as_str().into());
+    own.insert("task".into(), state.task.as_str().into());
+    own.insert("started".into(), json!(state.started));
+    own.insert("ended".into(), json!(state.last));
+    // whether the run came to its end, or the host was killed under it
+    own.insert("complete".into(), state.ended.is_some().into());
+    own.insert("plugins".into(), state.plugins.clone());
+    own.insert("usage".into(), json!(state.usage));
+    own.insert("cost_known".into(), (!state.cost_unknown).into());
+    own.insert("retries".into(), state.retries.into());
+    if !state.faults.is_empty() {
+        let faults = state.faults.iter();
+        let faults = faults.map(|(plugin, message)| json!({"plugin": plugin, "message": message}));
+        own.insert("plugin_faults".into(), faults.collect());
+    }
+    if let Some(salvage) = &state.salvage {
+        own.insert("salvage".into(), json!(salvage));
+    }
+    if !end.extra.is_empty() {
+        own.insert("error".into(), json!(end.extra));
+    }
+    // the sections that the format has a place for stand there
+    if let Value::Object(config) = &state.config {
+        let rest: Map<String, Value> = config
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "agent" | "model" | "environment"))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if !rest.is_empty() {
+            own.insert("config".into(), rest.into());
+        }
+    }
+    own.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! `model-adapter` plugins as [`roles::Adapter`](crate::roles::Adapter).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::bindings::adapter::AdapterKind;
+use super::bindings::adapter::exports::mswea::plugin::model_adapter as wit;
+use super::convert;
+use super::error::{Failure, LoadError};
+use super::instance::{Instance, Recipe};
+use crate::roles::{
+    Adapter, AdapterNext, Change, Delta, ErrorClass, HeaderValue, HttpRequest, Message, ModelError,
+    PluginFault, Tool,
+};
+
+/// An adapter in wasm.
+pub struct WasmAdapter {
+    instance: Instance<AdapterKind>,
+    /// Under `--fresh-instances`: the history, which every query has to bring whole.
+    view: Option<Vec<Message>>,
+}
+
+impl WasmAdapter {
+    /// Makes and configures it.
+    ///
+    /// # Errors
+    /// When the plugin can't be used as an adapter with this config.
+    pub async fn start(recipe: Recipe) -> Result<Self, LoadError> {
+        let mut adapter = Self::lazy(recipe);
+        adapter.instance.warm_up().await?;
+        Ok(adapter)
+    }
+
+    /// An adapter that is made when it is first needed.
+    pub fn lazy(recipe: Recipe) -> Self {
+        let view = recipe.fresh.then(Vec::new);
+        let instance = Instance::new(recipe);
+        Self { instance, view }
+    }
+
+    fn next_in(
+        &mut self,
+        next: Result<wit::Next, wit::ModelError>,
+        call: &str,
+    ) -> Result<AdapterNext, ModelError> {
+        let broken = |this: &Self, broken: String| {
+            plugin(this.instance.fault(&Failure::Broken(broken), call))
+        };
+        match next {
+            Ok(wit::Next::Reply(reply)) => convert::reply_in(reply)
+                .map(AdapterNext::Reply)
+                .map_err(|text| broken(self, text)),
+            Ok(wit::Next::Send(request)) => Ok(AdapterNext::Send(HttpRequest {
+                method: request.method,
+                url: request.url,
+                headers: request
+                    .headers
+                    .into_iter()
+                    .map(|header| {
+                        let value = match header.value {
+                            wit::HeaderValue::Plain(value) => HeaderValue::Plain(value),
+                            wit::HeaderValue::Secret(secret) => HeaderValue::Secret {
+                                name: secret.name,
+                                prefix: secret.prefix,
+                            },
+                        };
+                        (header.name, value)
+                    })
+                    .collect(),
+                body: request.body.into(),
+            })),
+            Err(error) => {
+                let usage = error
+                    .usage
+                    .map(convert::usage_in)
+                    .transpose()
+                    .map_err(|text| broken(self, text))?;
+                Err(ModelError {
+                    class: ErrorClass::from(error.class),
+                    message: error.message,
+                    retry_after: error.retry_after_ms.map(Duration::from_millis),
+                    usage,
+                })
+            }
+        }
+    }
+}
+
+fn plugin(fault: PluginFault) -> ModelError {
+    ModelError::new(ErrorClass::Plugin, fault.message)
+}
+
+#[async_trait]
+impl Adapter for WasmAdapter {
+    async fn query(&mut self, change: &Change, tools: &[Tool]) -> Result<AdapterNext, ModelError> {
+        let deadline = self.instance.deadline();
+        let change = match &mut self.view {
+            Some(view) => {
+                change.clone().apply(view);
+                convert::all_out(view)
+            }
+            None => convert::change_out(change),
+        };
+        let request = wit::Request {
+            tools: tools.iter().map(convert::tool_out).collect(),
+            extra: None,
+        };
+        let mut live = self.instance.take().await.map_err(plugin)?;
+        let result = Instance::<AdapterKind>::bounded(
+            deadline,
+            live.kind
+                .mswea_plugin_model_adapter()
+                .call_query(&mut live.store, &change, &request),
+        )
+        .await;
+        let sends = matches!(&result, Some(Ok(Ok(wit::Next::Send(_)))));
+        let next = self
+            .instance
+            .settle(live, "query", sends, result)
+            .map_err(plugin)?;
+        self.next_in(next, "query")
+    }
+
+    async fn head(&mut self, status: u16, headers: &[(String, String)]) -> Result<(), ModelError> {
+        let deadline = self.instance.deadline();
+        let mut live = self.instance.take().await.map_err(plugin)?;
+        let result = Instance::<AdapterKind>::bounded(
+            deadline,
+            live.kind
+                .mswea_plugin_model_adapter()
+                .call_head(&mut live.store, status, headers),
+        )
+        .await;
+        self.instance
+            .settle(live, "head", true, result)
+            .map_err(plugin)
+    }
+
+    async fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Delta>, ModelError> {
+        let deadline = self.instance.deadline();
+        let mut live = self.instance.take().await.map_err(plugin)?;
+        let result = Instance::<AdapterKind>::bounded(
+            deadline,
+            live.kind
+                .mswea_plugin_model_adapter()
+                .call_feed(&mut live.store, bytes),
+        )
+        .await;
+        let deltas = self
+            .instance
+            .settle(live, "feed", true, result)
+            .map_err(plugin)?;
+        Ok(deltas
+            .into_iter()
+            .map(|delta| Delta {
+                kind: delta.kind,
+                text: delta.text,
+            })
+            .collect())
+    }
+
+    async fn finish(&mut self) -> Result<AdapterNext, ModelError> {
+        let deadline = self.instance.deadline();
+        let mut live = self.instance.take().await.map_err(plugin)?;
+        let result = Instance::<AdapterKind>::bounded(
+            deadline,
+            live.kind
+                .mswea_plugin_model_adapter()
+                .call_finish(&mut live.store),
+        )
+        .await;
+        // An error may be followed by another try of the same request: the query is not over
+        // until there is a reply.
+        let replied = matches!(&result, Some(Ok(Ok(wit::Next::Reply(_)))));
+        let next = self
+            .instance
+            .settle(live, "finish", !replied, result)
+            .map_err(plugin)?;
+        self.next_in(next, "finish")
+    }
+
+    fn discard(&mut self) {
+        self.instance.discard();
+    }
+}

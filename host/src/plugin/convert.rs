@@ -1,0 +1,315 @@
+//! Between the host's values and the contract's records.
+//!
+//! What comes from a guest is checked here: a JSON text that is none is a fault of the plugin,
+//! found where it enters.
+
+use serde_json::Value;
+
+use super::bindings::types as wit;
+use crate::roles::{Action, Change, Message, Object, Output, Part, Reply, Tool, ToolCall, Usage};
+
+/// Keys of a message's `extra` that stay with the host: they can be large, and no plugin
+/// needs them.
+const BULKY: [&str; 3] = ["raw_output", "response", "model_response"];
+
+/// What is wrong with a value from a guest.
+pub type Broken = String;
+
+fn json_out(object: &Object) -> Option<String> {
+    (!object.is_empty()).then(|| Value::Object(object.clone()).to_string())
+}
+
+fn extra_out(extra: &Object) -> Option<String> {
+    if extra.is_empty() {
+        return None;
+    }
+    let light: Object = extra
+        .iter()
+        .filter(|(key, _)| !BULKY.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    json_out(&light)
+}
+
+/// Reads an `extra` or another JSON object from a guest.
+pub fn object_in(what: &str, text: Option<String>) -> Result<Object, Broken> {
+    let Some(text) = text else {
+        return Ok(Object::new());
+    };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(Value::Null) => Ok(Object::new()),
+        Ok(_) => Err(format!("`{what}` must be a JSON object")),
+        Err(error) => Err(format!("`{what}` is not JSON: {error}")),
+    }
+}
+
+fn value_in(what: &str, text: &str) -> Result<Value, Broken> {
+    serde_json::from_str(text).map_err(|error| format!("`{what}` is not JSON: {error}"))
+}
+
+fn part_out(part: &Part) -> wit::ContentPart {
+    match part {
+        Part::Text { text } => wit::ContentPart::Text(text.clone()),
+        Part::Image { url, extra } => wit::ContentPart::Image(wit::Image {
+            url: url.clone(),
+            extra: json_out(extra),
+        }),
+        Part::Reasoning { text, extra } => wit::ContentPart::Reasoning(wit::Reasoning {
+            text: text.clone(),
+            extra: json_out(extra),
+        }),
+        Part::Opaque { format, data } => wit::ContentPart::Opaque(wit::Opaque {
+            format: format.clone(),
+            data: data.to_string(),
+        }),
+    }
+}
+
+fn part_in(part: wit::ContentPart) -> Result<Part, Broken> {
+    Ok(match part {
+        wit::ContentPart::Text(text) => Part::Text { text },
+        wit::ContentPart::Image(image) => Part::Image {
+            url: image.url,
+            extra: object_in("image.extra", image.extra)?,
+        },
+        wit::ContentPart::Reasoning(reasoning) => Part::Reasoning {
+            text: reasoning.text,
+            extra: object_in("reasoning.extra", reasoning.extra)?,
+        },
+        wit::ContentPart::Opaque(opaque) => Part::Opaque {
+            data: value_in("opaque.data", &opaque.data)?,
+            format: opaque.format,
+        },
+    })
+}
+
+/// A message for a guest.
+pub fn message_out(message: &Message) -> wit::Message {
+    wit::Message {
+        role: message.role.clone(),
+        content: message.content.iter().map(part_out).collect(),
+        tool_calls: message
+            .tool_calls
+            .iter()
+            .map(|call| wit::ToolCall {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+                extra: json_out(&call.extra),
+            })
+            .collect(),
+        tool_call_id: message.tool_call_id.clone(),
+        extra: extra_out(&message.extra),
+    }
+}
+
+/// A message from a guest.
+pub fn message_in(message: wit::Message) -> Result<Message, Broken> {
+    Ok(Message {
+        role: message.role,
+        content: message
+            .content
+            .into_iter()
+            .map(part_in)
+            .collect::<Result<_, _>>()?,
+        tool_calls: message
+            .tool_calls
+            .into_iter()
+            .map(|call| {
+                Ok(ToolCall {
+                    id: call.id,
+                    name: call.name,
+                    arguments: call.arguments,
+                    extra: object_in("tool-call.extra", call.extra)?,
+                })
+            })
+            .collect::<Result<_, Broken>>()?,
+        tool_call_id: message.tool_call_id,
+        extra: object_in("message.extra", message.extra)?,
+    })
+}
+
+/// Messages from a guest.
+pub fn messages_in(messages: Vec<wit::Message>) -> Result<Vec<Message>, Broken> {
+    messages.into_iter().map(message_in).collect()
+}
+
+/// A change for a guest.
+pub fn change_out(change: &Change) -> wit::Change {
+    wit::Change {
+        // A history of 4 billion messages does not fit into memory.
+        start: u32::try_from(change.start).unwrap_or(u32::MAX),
+        messages: change.messages.iter().map(message_out).collect(),
+    }
+}
+
+/// The change that brings a whole list to a guest.
+pub fn all_out(messages: &[Message]) -> wit::Change {
+    wit::Change {
+        start: 0,
+        messages: messages.iter().map(message_out).collect(),
+    }
+}
+
+/// A change from a guest.
+pub fn change_in(change: wit::Change) -> Result<Change, Broken> {
+    Ok(Change {
+        start: change.start as usize,
+        messages: messages_in(change.messages)?,
+    })
+}
+
+/// A tool for a guest.
+pub fn tool_out(tool: &Tool) -> wit::Tool {
+    wit::Tool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.to_string(),
+        extra: json_out(&tool.extra),
+    }
+}
+
+/// A tool from a guest.
+pub fn tool_in(tool: wit::Tool) -> Result<Tool, Broken> {
+    Ok(Tool {
+        name: tool.name,
+        description: tool.description,
+        parameters: value_in("tool.parameters", &tool.parameters)?,
+        extra: object_in("tool.extra", tool.extra)?,
+    })
+}
+
+/// An action for a guest.
+pub fn action_out(action: &Action) -> wit::Action {
+    wit::Action {
+        command: action.command.clone(),
+        tool_call_id: action.tool_call_id.clone(),
+        extra: json_out(&action.extra),
+    }
+}
+
+/// An action from a guest.
+pub fn action_in(action: wit::Action) -> Result<Action, Broken> {
+    Ok(Action {
+        command: action.command,
+        tool_call_id: action.tool_call_id,
+        extra: object_in("action.extra", action.extra)?,
+    })
+}
+
+/// An output for a guest.
+pub fn output_out(output: &Output) -> wit::Output {
+    wit::Output {
+        output: output.output.clone(),
+        returncode: output.returncode,
+        exception_info: output.exception_info.clone(),
+        extra: json_out(&output.extra),
+    }
+}
+
+/// A usage from a guest.
+pub fn usage_in(usage: wit::Usage) -> Result<Usage, Broken> {
+    Ok(Usage {
+        input_tokens: usage.input_tokens,
+        cache_read_tokens: usage.cache_read_tokens,
+        cache_write_tokens: usage.cache_write_tokens,
+        output_tokens: usage.output_tokens,
+        reasoning_tokens: usage.reasoning_tokens,
+        // A price that is no number would poison the account.
+        cost: usage.cost.filter(|cost| cost.is_finite()),
+        extra: object_in("usage.extra", usage.extra)?,
+    })
+}
+
+/// A reply for a guest: without the provider's response.
+pub fn reply_out(reply: &Reply) -> wit::Reply {
+    wit::Reply {
+        message: message_out(&reply.message),
+        finish_reason: reply.finish_reason.clone(),
+        usage: reply.usage.as_ref().map(|usage| wit::Usage {
+            input_tokens: usage.input_tokens,
+            cache_read_tokens: usage.cache_read_tokens,
+            cache_write_tokens: usage.cache_write_tokens,
+            output_tokens: usage.output_tokens,
+            reasoning_tokens: usage.reasoning_tokens,
+            cost: usage.cost,
+            extra: json_out(&usage.extra),
+        }),
+        model: reply.model.clone(),
+        response: None,
+        extra: json_out(&reply.extra),
+    }
+}
+
+/// A reply from a guest.
+pub fn reply_in(reply: wit::Reply) -> Result<Reply, Broken> {
+    Ok(Reply {
+        message: message_in(reply.message)?,
+        finish_reason: reply.finish_reason,
+        usage: reply.usage.map(usage_in).transpose()?,
+        model: reply.model,
+        response: reply
+            .response
+            .map(|response| value_in("reply.response", &response))
+            .transpose()?,
+        extra: object_in("reply.extra", reply.extra)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: Value) -> Object {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn a_message_survives_the_round_trip_without_bulky_extras() {
+        let message = Message {
+            role: "assistant".into(),
+            content: vec![
+                Part::text("a"),
+                Part::Image {
+                    url: "data:image/png;base64,".into(),
+                    extra: object(json!({"detail": "low"})),
+                },
+                Part::Reasoning {
+                    text: "hm".into(),
+                    extra: Object::new(),
+                },
+                Part::Opaque {
+                    format: "openai-chat".into(),
+                    data: json!({"function_call": null}),
+                },
+            ],
+            tool_calls: vec![ToolCall {
+                id: "1".into(),
+                name: "bash".into(),
+                arguments: "{".into(),
+                extra: Object::new(),
+            }],
+            tool_call_id: Some("1".into()),
+            extra: object(json!({"returncode": 0, "raw_output": "long"})),
+        };
+        let back = message_in(message_out(&message)).unwrap();
+        let mut light = message;
+        light.extra.remove("raw_output");
+        assert_eq!(back, light);
+    }
+
+    #[test]
+    fn broken_json_is_named() {
+        let action = wit::Action {
+            command: "ls".into(),
+            tool_call_id: None,
+            extra: Some("[1]".into()),
+        };
+        assert_eq!(
+            action_in(action).unwrap_err(),
+            "`action.extra` must be a JSON object"
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! `observation-formatter` plugins as [`roles::Formatter`](crate::roles::Formatter).
+
+use async_trait::async_trait;
+
+use super::bindings::formatter::FormatterKind;
+use super::convert;
+use super::error::{Failure, LoadError};
+use super::instance::{Instance, Recipe};
+use crate::roles::{Action, Formatter, Message, Output, PluginFault};
+
+/// A formatter in wasm.
+pub struct WasmFormatter(Instance<FormatterKind>);
+
+impl WasmFormatter {
+    /// Makes and configures it.
+    ///
+    /// # Errors
+    /// When the plugin can't be used as a formatter with this config.
+    pub async fn start(recipe: Recipe) -> Result<Self, LoadError> {
+        let mut instance = Instance::new(recipe);
+        instance.warm_up().await?;
+        Ok(Self(instance))
+    }
+}
+
+#[async_trait]
+impl Formatter for WasmFormatter {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    async fn format(
+        &mut self,
+        actions: &[Action],
+        outputs: &[Output],
+    ) -> Result<Vec<Message>, PluginFault> {
+        let deadline = self.0.deadline();
+        let actions: Vec<_> = actions.iter().map(convert::action_out).collect();
+        let outputs: Vec<_> = outputs.iter().map(convert::output_out).collect();
+        let mut live = self.0.take().await?;
+        let result = Instance::<FormatterKind>::bounded(
+            deadline,
+            live.kind.mswea_plugin_observation_formatter().call_format(
+                &mut live.store,
+                &actions,
+                &outputs,
+            ),
+        )
+        .await;
+        match self.0.settle(live, "format", false, result)? {
+            Ok(messages) => convert::messages_in(messages)
+                .map_err(|broken| self.0.fault(&Failure::Broken(broken), "format")),
+            Err(error) => Err(self.0.reported(&error, "format")),
+        }
+    }
+}

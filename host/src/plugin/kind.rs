@@ -1,0 +1,134 @@
+//! The kinds of plugin, found by looking at what a component exports.
+
+use std::fmt;
+
+/// A role that a plugin can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Speaks a model's wire format.
+    ModelAdapter,
+    /// Finds actions in replies.
+    ActionParser,
+    /// Formats observations.
+    ObservationFormatter,
+    /// Changes the model's view of the history.
+    HistoryProcessor,
+    /// Judges actions.
+    ActionPolicy,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::ModelAdapter,
+        Self::ActionParser,
+        Self::ObservationFormatter,
+        Self::HistoryProcessor,
+        Self::ActionPolicy,
+    ];
+
+    /// The interface's name in `wit/`.
+    pub fn interface(self) -> &'static str {
+        match self {
+            Self::ModelAdapter => "model-adapter",
+            Self::ActionParser => "action-parser",
+            Self::ObservationFormatter => "observation-formatter",
+            Self::HistoryProcessor => "history-processor",
+            Self::ActionPolicy => "action-policy",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.interface())
+    }
+}
+
+/// The contract's package.
+pub const PACKAGE: &str = "mswea:plugin";
+
+/// The contract's version that this host speaks. A plugin of the same 0.x line fits.
+pub const VERSION: (u32, u32, u32) = (0, 1, 0);
+
+/// An interface of the contract, as a component names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The interface, without package and version.
+    pub interface: String,
+    /// The version, if there was one that could be read.
+    pub version: Option<(u32, u32, u32)>,
+}
+
+/// Reads `mswea:plugin/action-parser@0.1.0`; `None` for other packages.
+pub fn named(name: &str) -> Option<Named> {
+    let rest = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
+    let (interface, version) = match rest.split_once('@') {
+        Some((interface, version)) => (interface, parse_version(version)),
+        None => (rest, None),
+    };
+    Some(Named {
+        interface: interface.to_owned(),
+        version,
+    })
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
+    let core = text.split(['-', '+']).next()?;
+    let mut numbers = core.split('.').map(str::parse::<u32>);
+    let version = (
+        numbers.next()?.ok()?,
+        numbers.next()?.ok()?,
+        numbers.next()?.ok()?,
+    );
+    numbers.next().is_none().then_some(version)
+}
+
+/// Whether a plugin of this version can be loaded: versions count as equal within `0.x` and
+/// within a major version from 1 on.
+pub fn compatible(version: (u32, u32, u32)) -> bool {
+    if VERSION.0 == 0 {
+        version.0 == 0 && version.1 == VERSION.1
+    } else {
+        version.0 == VERSION.0
+    }
+}
+
+/// A version as text.
+pub fn show(version: (u32, u32, u32)) -> String {
+    format!("{}.{}.{}", version.0, version.1, version.2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interface_names() {
+        let table = [
+            (
+                "mswea:plugin/action-parser@0.1.0",
+                Some(("action-parser", Some((0, 1, 0)))),
+            ),
+            (
+                "mswea:plugin/action-parser@0.2.7-rc.1",
+                Some(("action-parser", Some((0, 2, 7)))),
+            ),
+            ("mswea:plugin/plugin", Some(("plugin", None))),
+            ("mswea:plugin/plugin@x", Some(("plugin", None))),
+            ("wasi:cli/run@0.2.6", None),
+            ("mswea:pluginx/plugin@0.1.0", None),
+        ];
+        for (name, expected) in table {
+            let found = named(name);
+            let found = found.as_ref().map(|n| (n.interface.as_str(), n.version));
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn versions() {
+        assert!(compatible((0, 1, 0)) && compatible((0, 1, 9)));
+        assert!(!compatible((0, 2, 0)) && !compatible((1, 0, 0)) && !compatible((0, 0, 9)));
+    }
+}

@@ -1,0 +1,562 @@
+//! From a file or a built-in plugin to something that can be instantiated: every way in which
+//! a file is not a plugin of ours gets its own message here.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::Value;
+use wasmtime::component::{Component, InstancePre};
+
+use super::bindings::base::{self, exports::mswea::plugin::plugin::Descriptor as WitDescriptor};
+use super::cache::{self, Cache};
+use super::engine::{self, Shared};
+use super::error::{Failure, LoadError};
+use super::instance::{bound, bounded, failure};
+use super::kind::{self, Kind};
+use super::limits::Limits;
+use super::store::{self, Guest};
+use super::{builtin, schema};
+
+/// What a plugin says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Descriptor {
+    /// Short name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// One line on what it does.
+    pub summary: String,
+    /// JSON Schema of its config.
+    pub config_schema: Value,
+    /// Names of secrets that its requests refer to.
+    pub secrets: Vec<String>,
+    /// Hosts that its requests go to by default.
+    pub hosts: Vec<String>,
+}
+
+/// Where a plugin came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Inside this binary: its folder (`parsers`, ...).
+    BuiltIn(&'static str),
+    /// A file.
+    File(PathBuf),
+}
+
+/// A plugin that has been looked at and can be instantiated.
+pub struct Plugin {
+    /// What it says of itself.
+    pub descriptor: Descriptor,
+    /// Its name, shared.
+    pub name: Arc<str>,
+    /// Where it came from.
+    pub source: Source,
+    /// SHA-256 of the component, in hex.
+    pub digest: String,
+    /// Size of the component in bytes.
+    pub size: usize,
+    /// The roles that it can take.
+    pub kinds: Vec<Kind>,
+    /// Version of the contract that it was built for.
+    pub contract: String,
+    /// Everything that it imports.
+    pub imports: Vec<String>,
+    /// Whether its compiled code had to be made now.
+    pub compiled_now: Option<std::time::Duration>,
+    pub(super) pre: InstancePre<Guest>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plugin")
+            .field("name", &self.name)
+            .field("source", &self.source)
+            .field("digest", &self.digest)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Loads plugins, each once.
+pub struct Loader {
+    cache: Option<Cache>,
+    loaded: Mutex<Vec<Arc<Plugin>>>,
+}
+
+impl Loader {
+    /// A loader; without a cache, plugins that the binary carries no code for are compiled
+    /// every time.
+    pub fn new(cache: Option<Cache>) -> Self {
+        Self {
+            cache,
+            loaded: Mutex::default(),
+        }
+    }
+
+    /// Loads what `--plugin` names: a file, or the name of a built-in plugin.
+    ///
+    /// # Errors
+    /// With the reason, see [`LoadError`].
+    pub async fn load(&self, name: &str) -> Result<Arc<Plugin>, LoadError> {
+        let path = Path::new(name);
+        if path.is_file() {
+            return self.load_file(path).await;
+        }
+        if let Some(builtin) = builtin::find(name) {
+            return self.load_builtin(builtin).await;
+        }
+        let looks_like_a_path = name.contains('/') || path.extension().is_some();
+        if looks_like_a_path || path.exists() {
+            // Never opened: a pipe may block, and a device may have no end.
+            let source = match std::fs::metadata(path) {
+                Ok(meta) if meta.is_dir() => std::io::ErrorKind::IsADirectory.into(),
+                Ok(_) => std::io::Error::other("it is no regular file"),
+                Err(source) => source,
+            };
+            return Err(LoadError::Unreadable {
+                path: path.to_owned(),
+                source,
+            });
+        }
+        let known: Vec<String> = builtin::all()
+            .iter()
+            .map(|builtin| format!("`{}`", builtin.name))
+            .collect();
+        let hint = builtin::all()
+            .iter()
+            .map(|builtin| (strsim::jaro_winkler(builtin.name, name), builtin.name))
+            .filter(|(score, _)| *score > 0.8)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map_or_else(String::new, |(_, near)| {
+                format!(" (did you mean `{near}`?)")
+            });
+        Err(LoadError::Unknown {
+            name: name.to_owned(),
+            known: known.join(", "),
+            hint,
+        })
+    }
+
+    /// Loads a component from a file.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub async fn load_file(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
+        let bytes = std::fs::read(path).map_err(|source| LoadError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let digest = cache::digest(&bytes);
+        let source = Source::File(path.to_owned());
+        if let Some(plugin) = self.known(&digest, &source) {
+            return Ok(plugin);
+        }
+        let label = path.display().to_string();
+        check_bytes(&label, &bytes)?;
+        let shared = shared()?;
+        let (component, compiled_now) = self.compile(&shared, &label, &bytes, &digest)?;
+        self.finish(
+            shared,
+            component,
+            compiled_now,
+            label,
+            source,
+            digest,
+            bytes.len(),
+        )
+        .await
+    }
+
+    /// Loads a plugin that this binary carries.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub async fn load_builtin(
+        &self,
+        builtin: &'static builtin::Builtin,
+    ) -> Result<Arc<Plugin>, LoadError> {
+        let source = Source::BuiltIn(builtin.folder);
+        if let Some(plugin) = self.known(builtin.sha256, &source) {
+            return Ok(plugin);
+        }
+        let shared = shared()?;
+        let (component, compiled_now) = match builtin::ahead_of_time(&shared.engine, builtin) {
+            Some(component) => (component, None),
+            None => self.compile(&shared, builtin.name, builtin.wasm, builtin.sha256)?,
+        };
+        self.finish(
+            shared,
+            component,
+            compiled_now,
+            builtin.name.to_owned(),
+            source,
+            builtin.sha256.to_owned(),
+            builtin.wasm.len(),
+        )
+        .await
+    }
+
+    fn known(&self, digest: &str, source: &Source) -> Option<Arc<Plugin>> {
+        self.loaded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .find(|plugin| plugin.digest == digest && plugin.source == *source)
+            .cloned()
+    }
+
+    fn compile(
+        &self,
+        shared: &Shared,
+        label: &str,
+        bytes: &[u8],
+        digest: &str,
+    ) -> Result<(Component, Option<std::time::Duration>), LoadError> {
+        if let Some(component) = self
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.get(&shared.engine, digest))
+        {
+            return Ok((component, None));
+        }
+        let started = Instant::now();
+        let component =
+            Component::new(&shared.engine, bytes).map_err(|error| LoadError::Damaged {
+                plugin: label.to_owned(),
+                detail: one_line(&format!("{error:#}")),
+            })?;
+        let took = started.elapsed();
+        if let Some(cache) = &self.cache {
+            cache.put(&shared.engine, digest, &component);
+        }
+        Ok((component, Some(took)))
+    }
+
+    #[allow(clippy::too_many_arguments)] // one place, called twice: a struct would only rename it
+    async fn finish(
+        &self,
+        shared: Arc<Shared>,
+        component: Component,
+        compiled_now: Option<std::time::Duration>,
+        label: String,
+        source: Source,
+        digest: String,
+        size: usize,
+    ) -> Result<Arc<Plugin>, LoadError> {
+        let exports = exports(&shared, &component);
+        let (kinds, contract) = kinds(&label, &exports)?;
+        let imports: Vec<String> = component
+            .component_type()
+            .imports(&shared.engine)
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        check_imports(&label, &imports)?;
+        let pre = shared
+            .linker
+            .instantiate_pre(&component)
+            .map_err(|error| mismatch(&label, &error))?;
+        let name: Arc<str> = label.as_str().into();
+        let descriptor = describe(&shared, &pre, &name, &kinds).await?;
+        let plugin = Arc::new(Plugin {
+            name: descriptor.name.as_str().into(),
+            descriptor,
+            source,
+            digest,
+            size,
+            kinds,
+            contract,
+            imports,
+            compiled_now,
+            pre,
+            shared,
+        });
+        self.loaded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(plugin.clone());
+        Ok(plugin)
+    }
+}
+
+impl Plugin {
+    /// Whether it can take this role.
+    ///
+    /// # Errors
+    /// With what it is instead.
+    pub fn require(&self, kind: Kind) -> Result<(), LoadError> {
+        if self.kinds.contains(&kind) {
+            return Ok(());
+        }
+        let found: Vec<String> = self.kinds.iter().map(|kind| format!("`{kind}`")).collect();
+        Err(LoadError::WrongKind {
+            plugin: self.descriptor.name.clone(),
+            wanted: kind,
+            found: found.join(" and "),
+        })
+    }
+
+    /// Checks the digest against a pinned one.
+    ///
+    /// # Errors
+    /// When they differ.
+    pub fn pinned(&self, wanted: Option<&str>) -> Result<(), LoadError> {
+        match wanted {
+            Some(wanted) if !wanted.eq_ignore_ascii_case(&self.digest) => Err(LoadError::Digest {
+                plugin: self.descriptor.name.clone(),
+                wanted: wanted.to_owned(),
+                found: self.digest.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a config against the plugin's schema and fills in the schema's defaults.
+    ///
+    /// # Errors
+    /// With a JSON pointer to what does not fit.
+    pub fn check_config(&self, config: &Value) -> Result<Value, LoadError> {
+        schema::check(&self.descriptor.config_schema, config).map_err(|problem| LoadError::Config {
+            plugin: self.descriptor.name.clone(),
+            pointer: problem.pointer,
+            detail: problem.detail,
+        })
+    }
+}
+
+fn shared() -> Result<Arc<Shared>, LoadError> {
+    engine::shared().map_err(|error| LoadError::Engine(format!("{error:#}")))
+}
+
+/// Tells what a file is that is no component, before wasmtime sees it.
+fn check_bytes(label: &str, bytes: &[u8]) -> Result<(), LoadError> {
+    let plugin = label.to_owned();
+    if bytes.is_empty() {
+        return Err(LoadError::Empty { plugin });
+    }
+    if !bytes.starts_with(b"\0asm") {
+        let found = match std::str::from_utf8(&bytes[..bytes.len().min(8)]) {
+            Ok(text) => format!("{text:?}"),
+            Err(_) => format!("{:02x?}", &bytes[..bytes.len().min(4)]),
+        };
+        return Err(LoadError::NotWasm { plugin, found });
+    }
+    match bytes.get(4..8) {
+        // Version 1 in layer 0 is a core module; components have layer 1.
+        Some([_, _, 0, 0]) => Err(LoadError::CoreModule { plugin }),
+        Some(_) => Ok(()),
+        None => Err(LoadError::Damaged {
+            plugin,
+            detail: format!("it ends after {} bytes", bytes.len()),
+        }),
+    }
+}
+
+fn exports(shared: &Shared, component: &Component) -> Vec<String> {
+    component
+        .component_type()
+        .exports(&shared.engine)
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+/// The kinds among a component's exports, and the contract's version that it was built for.
+fn kinds(label: &str, exports: &[String]) -> Result<(Vec<Kind>, String), LoadError> {
+    let ours: Vec<kind::Named> = exports
+        .iter()
+        .filter_map(|name| kind::named(name))
+        .collect();
+    if ours.is_empty() {
+        let shown: Vec<&str> = exports.iter().take(4).map(String::as_str).collect();
+        return Err(LoadError::NoPlugin {
+            plugin: label.to_owned(),
+            exports: if shown.is_empty() {
+                "nothing".into()
+            } else {
+                shown.join(", ")
+            },
+        });
+    }
+    for export in &ours {
+        if !export.version.is_some_and(kind::compatible) {
+            return Err(LoadError::version(label, export.version));
+        }
+    }
+    let mut kinds: Vec<Kind> = Kind::ALL
+        .into_iter()
+        .filter(|kind| {
+            ours.iter()
+                .any(|export| export.interface == kind.interface())
+        })
+        .collect();
+    kinds.sort_unstable();
+    let plugin = label.to_owned();
+    if kinds.is_empty() {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.interface()).collect();
+        return Err(LoadError::NoKind {
+            plugin,
+            known: known.join(", "),
+        });
+    }
+    let Some(own) = ours.iter().find(|export| export.interface == "plugin") else {
+        let kinds: Vec<String> = kinds.iter().map(|kind| format!("`{kind}`")).collect();
+        return Err(LoadError::NoDescriptor {
+            plugin,
+            kinds: kinds.join(", "),
+            wanted: kind::show(kind::VERSION),
+        });
+    };
+    let contract = own.version.map_or_else(String::new, kind::show);
+    Ok((kinds, contract))
+}
+
+/// The interfaces of WASI that the host links (with everything denied).
+const WASI: [&str; 6] = [
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
+];
+
+fn check_imports(label: &str, imports: &[String]) -> Result<(), LoadError> {
+    for import in imports {
+        let wasi = WASI.iter().any(|known| import.starts_with(known));
+        if wasi && import.contains("@0.2.") {
+            continue;
+        }
+        let remedy = match kind::named(import) {
+            Some(named) if !named.version.is_some_and(kind::compatible) => {
+                return Err(LoadError::version(label, named.version));
+            }
+            Some(named) if matches!(named.interface.as_str(), "host" | "types") => continue,
+            Some(named) if Kind::ALL.iter().any(|kind| kind.interface() == named.interface) => {
+                // Types of a kind's interface, imported by its own exports.
+                continue;
+            }
+            Some(_) => "update mswea-host, or build the plugin for an older contract".to_owned(),
+            None if import.starts_with("wasi:http/") => {
+                "plugins do no I/O; a model adapter describes its request and the host sends it (see `wit/model-adapter.wit`)".to_owned()
+            }
+            None => "plugins get WASI 0.2 (with everything denied) and `mswea:plugin/host`, nothing else".to_owned(),
+        };
+        return Err(LoadError::MissingImport {
+            plugin: label.to_owned(),
+            import: import.clone(),
+            remedy,
+        });
+    }
+    Ok(())
+}
+
+fn mismatch(label: &str, error: &wasmtime::Error) -> LoadError {
+    LoadError::Mismatch {
+        plugin: label.to_owned(),
+        wanted: kind::show(kind::VERSION),
+        detail: one_line(&format!("{error:#}")),
+    }
+}
+
+/// Text that is not ours on one line: bounded, and without control characters.
+fn one_line(text: &str) -> String {
+    let words = bound(text);
+    let text = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.replace(char::is_control, "");
+    match text.char_indices().nth(400) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// Instantiates once with everything denied: the only moment at which all types are checked.
+async fn describe(
+    shared: &Shared,
+    pre: &InstancePre<Guest>,
+    name: &Arc<str>,
+    kinds: &[Kind],
+) -> Result<Descriptor, LoadError> {
+    let limits = Limits::STANDARD;
+    let mut store = store::new(shared, name, &limits, 0, None);
+    let failed = |detail: String| LoadError::Failed {
+        plugin: name.to_string(),
+        detail,
+    };
+    let instance = match bounded(limits.deadline, pre.instantiate_async(&mut store)).await {
+        Some(Ok(instance)) => instance,
+        Some(Err(error)) if error.downcast_ref::<wasmtime::Trap>().is_none() => {
+            return Err(mismatch(name, &error));
+        }
+        Some(Err(error)) => {
+            return Err(failed(
+                failure(&error, &store, &limits).describe(name, "instantiation"),
+            ));
+        }
+        None => {
+            return Err(failed(
+                Failure::Deadline(limits.deadline).describe(name, "instantiation"),
+            ));
+        }
+    };
+    let base = base::Base::new(&mut store, &instance).map_err(|error| mismatch(name, &error))?;
+    for kind in kinds {
+        super::instance::check_kind(*kind, &mut store, &instance)
+            .map_err(|error| mismatch(name, &error))?;
+    }
+    let wit = bounded(
+        limits.deadline,
+        base.mswea_plugin_plugin().call_describe(&mut store),
+    )
+    .await;
+    let wit = match wit {
+        Some(Ok(wit)) => wit,
+        Some(Err(error)) => {
+            return Err(failed(
+                failure(&error, &store, &limits).describe(name, "describe"),
+            ));
+        }
+        None => {
+            return Err(failed(
+                Failure::Deadline(limits.deadline).describe(name, "describe"),
+            ));
+        }
+    };
+    descriptor(wit).map_err(failed)
+}
+
+/// Longest config schema: compiling a huge one would take long, and no deadline covers that.
+const SCHEMA: usize = 256 << 10;
+
+fn descriptor(wit: WitDescriptor) -> Result<Descriptor, String> {
+    let well_named = !wit.name.is_empty()
+        && wit.name.len() <= 64
+        && wit
+            .name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if !well_named {
+        return Err(format!(
+            "its descriptor's name {:?} is not made of 1 to 64 letters, digits, `_` and `-`",
+            one_line(&wit.name)
+        ));
+    }
+    if wit.config_schema.len() > SCHEMA {
+        return Err(format!(
+            "its descriptor's config schema is {} KiB long, {} KiB are allowed",
+            wit.config_schema.len() >> 10,
+            SCHEMA >> 10
+        ));
+    }
+    let config_schema = serde_json::from_str(&wit.config_schema)
+        .map_err(|error| format!("its descriptor's config schema is not JSON: {error}"))?;
+    schema::check_schema(&config_schema)
+        .map_err(|error| format!("its descriptor's config schema is no JSON Schema: {error}"))?;
+    Ok(Descriptor {
+        name: wit.name,
+        version: one_line(&wit.version),
+        summary: one_line(&wit.summary),
+        config_schema,
+        secrets: wit.secrets.iter().map(|name| one_line(name)).collect(),
+        hosts: wit.hosts.iter().map(|host| one_line(host)).collect(),
+    })
+}

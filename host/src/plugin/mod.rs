@@ -1,0 +1,37 @@
+//! The plugin host: wasm components in, roles out.
+//!
+//! `load` looks at a file and says what it is; `instance` keeps a configured instance and makes
+//! it anew when it has failed; one file per kind turns an instance into a role. Limits are in
+//! `limits`, what a guest finds around it is in `store`, compiled code comes from `cache` or
+//! from inside the binary (`builtin`).
+
+mod adapter;
+pub mod bindings;
+pub mod builtin;
+mod cache;
+mod convert;
+mod engine;
+mod error;
+mod formatter;
+mod instance;
+mod kind;
+mod limits;
+mod load;
+mod parser;
+mod policy;
+mod processor;
+mod schema;
+mod store;
+
+pub use adapter::WasmAdapter;
+pub use cache::{Cache, digest};
+pub use error::{Failure, LoadError};
+pub use formatter::WasmFormatter;
+pub use instance::Recipe;
+pub use kind::Kind;
+pub use limits::Limits;
+pub use load::{Descriptor, Loader, Plugin, Source};
+pub use parser::WasmParser;
+pub use policy::WasmPolicy;
+pub use processor::WasmProcessor;
+pub use store::Renderer;

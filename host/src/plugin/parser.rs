@@ -1,0 +1,98 @@
+//! `action-parser` plugins as [`roles::Parser`](crate::roles::Parser).
+
+use async_trait::async_trait;
+
+use super::bindings::parser::ParserKind;
+use super::bindings::parser::exports::mswea::plugin::action_parser as wit;
+use super::convert;
+use super::error::{Failure, LoadError};
+use super::instance::{Instance, Recipe};
+use crate::roles::{Outcome, Parser, PluginFault, Problem, Reply, Tool};
+
+/// A parser in wasm.
+pub struct WasmParser {
+    instance: Instance<ParserKind>,
+    tools: Vec<Tool>,
+}
+
+impl WasmParser {
+    /// Makes, configures and asks for the tools.
+    ///
+    /// # Errors
+    /// When the plugin can't be used as a parser with this config.
+    pub async fn start(recipe: Recipe) -> Result<Self, LoadError> {
+        let mut instance = Instance::new(recipe);
+        instance.warm_up().await?;
+        let name = instance.name().to_owned();
+        let tools = tools(&mut instance)
+            .await
+            .map_err(|fault| LoadError::Failed {
+                plugin: name,
+                detail: fault.message,
+            })?;
+        Ok(Self { instance, tools })
+    }
+}
+
+async fn tools(instance: &mut Instance<ParserKind>) -> Result<Vec<Tool>, PluginFault> {
+    let deadline = instance.deadline();
+    let mut live = instance.take().await?;
+    let result = Instance::<ParserKind>::bounded(
+        deadline,
+        live.kind
+            .mswea_plugin_action_parser()
+            .call_tools(&mut live.store),
+    )
+    .await;
+    instance
+        .settle(live, "tools", false, result)?
+        .into_iter()
+        .map(convert::tool_in)
+        .collect::<Result<_, _>>()
+        .map_err(|broken| instance.fault(&Failure::Broken(broken), "tools"))
+}
+
+#[async_trait]
+impl Parser for WasmParser {
+    fn name(&self) -> &str {
+        self.instance.name()
+    }
+
+    fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    async fn parse(&mut self, reply: &Reply) -> Result<Outcome, PluginFault> {
+        let deadline = self.instance.deadline();
+        let reply = convert::reply_out(reply);
+        let mut live = self.instance.take().await?;
+        let result = Instance::<ParserKind>::bounded(
+            deadline,
+            live.kind
+                .mswea_plugin_action_parser()
+                .call_parse(&mut live.store, &reply),
+        )
+        .await;
+        match self.instance.settle(live, "parse", false, result)? {
+            Ok(outcome) => outcome_in(outcome)
+                .map_err(|broken| self.instance.fault(&Failure::Broken(broken), "parse")),
+            Err(error) => Err(self.instance.reported(&error, "parse")),
+        }
+    }
+}
+
+fn outcome_in(outcome: wit::Outcome) -> Result<Outcome, convert::Broken> {
+    Ok(match outcome {
+        wit::Outcome::Actions(actions) => Outcome::Actions(
+            actions
+                .into_iter()
+                .map(convert::action_in)
+                .collect::<Result<_, _>>()?,
+        ),
+        wit::Outcome::Malformed(problem) => Outcome::Malformed(Problem {
+            code: problem.code,
+            message: problem.message,
+            details: convert::object_in("problem.details", problem.details)?,
+        }),
+    })
+}

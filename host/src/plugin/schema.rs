@@ -1,0 +1,151 @@
+//! Checks a plugin's config against the JSON Schema of its descriptor.
+
+use serde_json::{Map, Value};
+
+/// What does not fit.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// JSON pointer into the config.
+    pub pointer: String,
+    /// What is wrong, and what to write instead.
+    pub detail: String,
+}
+
+/// Whether a schema is one.
+///
+/// # Errors
+/// With the reason.
+pub fn check_schema(schema: &Value) -> Result<(), String> {
+    match schema {
+        Value::Object(_) | Value::Bool(_) => Ok(()),
+        _ => Err("it must be an object".into()),
+    }
+}
+
+/// Checks `config`, and returns it with the defaults of top-level properties filled in.
+///
+/// # Errors
+/// With the first problem.
+pub fn check(schema: &Value, config: &Value) -> Result<Value, Problem> {
+    let mut filled = match config {
+        Value::Object(map) => map.clone(),
+        Value::Null => Map::new(),
+        other => {
+            return Err(Problem {
+                pointer: String::new(),
+                detail: format!("it must be a table, not {other}"),
+            });
+        }
+    };
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (key, property) in properties.into_iter().flatten() {
+        if let Some(default) = property.get("default")
+            && !filled.contains_key(key)
+        {
+            filled.insert(key.clone(), default.clone());
+        }
+    }
+    let filled = Value::Object(filled);
+    let validator = jsonschema::validator_for(schema).map_err(|error| Problem {
+        pointer: String::new(),
+        detail: format!("the plugin's schema can't be used: {error}"),
+    })?;
+    if let Some(error) = validator.iter_errors(&filled).next() {
+        let pointer = error.instance_path().to_string();
+        let mut detail = match pointer.as_str() {
+            "" => error.to_string(),
+            _ => format!(
+                "`{}`: {error}",
+                pointer.trim_start_matches('/').replace('/', ".")
+            ),
+        };
+        let unknown = properties.and_then(|properties| {
+            let map = filled.as_object()?;
+            let key = map.keys().find(|key| !properties.contains_key(*key))?;
+            Some((key, properties))
+        });
+        if let (true, Some((key, properties))) = (pointer.is_empty(), unknown) {
+            let near = properties
+                .keys()
+                .map(|known| (strsim::jaro_winkler(known, key), known))
+                .filter(|(score, _)| *score > 0.75)
+                .max_by(|a, b| a.0.total_cmp(&b.0));
+            detail = match near {
+                Some((_, near)) => format!("unknown key `{key}`: did you mean `{near}`?"),
+                None => {
+                    let known: Vec<String> = properties
+                        .keys()
+                        .map(|known| format!("`{known}`"))
+                        .collect();
+                    if known.is_empty() {
+                        format!("unknown key `{key}`: this plugin takes no config")
+                    } else {
+                        format!("unknown key `{key}`: known are {}", known.join(", "))
+                    }
+                }
+            };
+            return Err(Problem {
+                pointer: format!("/{key}"),
+                detail,
+            });
+        }
+        return Err(Problem { pointer, detail });
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "n": {"type": "integer", "minimum": 1},
+                "polling": {"type": "integer", "default": 1},
+            },
+            "required": ["n"],
+            "additionalProperties": false,
+        })
+    }
+
+    #[test]
+    fn fills_defaults() {
+        assert_eq!(
+            check(&schema(), &json!({"n": 3})).unwrap(),
+            json!({"n": 3, "polling": 1})
+        );
+    }
+
+    #[test]
+    fn problems() {
+        let table = [
+            (json!({}), "", "\"n\" is a required property"),
+            (
+                json!({"n": 0}),
+                "/n",
+                "`n`: 0 is less than the minimum of 1",
+            ),
+            (
+                json!({"n": "x"}),
+                "/n",
+                "`n`: \"x\" is not of type \"integer\"",
+            ),
+            (
+                json!({"n": 1, "poling": 2}),
+                "/poling",
+                "unknown key `poling`: did you mean `polling`?",
+            ),
+            (json!([1]), "", "it must be a table, not [1]"),
+        ];
+        for (config, pointer, detail) in table {
+            let problem = check(&schema(), &config).unwrap_err();
+            assert_eq!(
+                (problem.pointer.as_str(), problem.detail.as_str()),
+                (pointer, detail)
+            );
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What a guest finds around it: WASI with everything denied or fixed, its captured output,
+//! and the host's own functions.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use tokio::io::AsyncWrite;
+use wasmtime::Store;
+use wasmtime::component::{HasSelf, Linker, ResourceTable};
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::random::Deterministic;
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+
+use super::bindings::base::mswea::plugin::host::{Host, Level};
+use super::bindings::types::PluginError;
+use super::engine::Shared;
+use super::instance::harmless;
+use super::limits::{Limits, Meter};
+
+/// Renders templates for guests; the run implements it with its own variables.
+pub trait Renderer: Send + Sync {
+    /// Renders `template` with `vars` laid over the run's variables.
+    ///
+    /// # Errors
+    /// With a message that names line and column.
+    fn render(&self, template: &str, vars: crate::roles::Object) -> Result<String, String>;
+}
+
+/// The last bytes that a guest wrote, kept as the reason of a trap.
+const TAIL: usize = 4 << 10;
+
+/// Time as guests see it: 2000-01-01 00:00:00 UTC, always. A plugin's answer must not depend
+/// on when it was asked.
+const FROZEN: Duration = Duration::from_secs(946_684_800);
+
+/// The state of one store.
+pub struct Guest {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    /// Memory and table accounts.
+    pub meter: Meter,
+    /// What the guest wrote.
+    pub console: Console,
+    name: Arc<str>,
+    renderer: Option<Arc<dyn Renderer>>,
+}
+
+impl WasiView for Guest {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+struct FrozenClock;
+
+impl HostWallClock for FrozenClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+    fn now(&self) -> Duration {
+        FROZEN
+    }
+}
+
+impl HostMonotonicClock for FrozenClock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// What a guest writes to standard output, standard error and the log during one call.
+#[derive(Clone)]
+pub struct Console(Arc<Mutex<Written>>);
+
+struct Written {
+    name: Arc<str>,
+    tail: Vec<u8>,
+    line: Vec<u8>,
+    budget: usize,
+    left: usize,
+    dropped: usize,
+}
+
+impl Console {
+    fn new(name: Arc<str>, budget: usize) -> Self {
+        Self(Arc::new(Mutex::new(Written {
+            name,
+            tail: Vec::new(),
+            line: Vec::new(),
+            budget,
+            left: budget,
+            dropped: 0,
+        })))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call begins: the budget is whole again.
+    pub fn begin(&self) {
+        let mut written = self.lock();
+        written.left = written.budget;
+        written.tail.clear();
+    }
+
+    /// A call has ended: what was dropped is said once.
+    pub fn end(&self) {
+        let mut written = self.lock();
+        written.flush_line();
+        if written.dropped > 0 {
+            tracing::warn!(
+                plugin = &*written.name,
+                "{} bytes of log were dropped: the plugin wrote more than `log_kb` in one call",
+                written.dropped
+            );
+            written.dropped = 0;
+        }
+    }
+
+    /// The end of what was written to standard output and error in this call.
+    pub fn tail(&self) -> String {
+        String::from_utf8_lossy(&self.lock().tail).trim().to_owned()
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let mut written = self.lock();
+        // The tail is kept even when the budget is spent: a panic after a flood still has
+        // its reason.
+        let keep = &bytes[bytes.len().saturating_sub(TAIL)..];
+        let surplus = (written.tail.len() + keep.len()).saturating_sub(TAIL);
+        let surplus = surplus.min(written.tail.len());
+        written.tail.drain(..surplus);
+        written.tail.extend_from_slice(keep);
+
+        let fits = bytes.len().min(written.left);
+        written.left -= fits;
+        written.dropped += bytes.len() - fits;
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        for &byte in &bytes[..fits] {
+            if byte == b'\n' {
+                written.flush_line();
+            } else {
+                written.line.push(byte);
+            }
+        }
+    }
+
+    /// Takes `len` bytes from the log budget, if they are there.
+    fn grant(&self, len: usize) -> bool {
+        let mut written = self.lock();
+        let fits = len <= written.left;
+        if fits {
+            written.left -= len;
+        } else {
+            written.dropped += len;
+        }
+        fits
+    }
+}
+
+impl Written {
+    fn flush_line(&mut self) {
+        if !self.line.is_empty() {
+            let line = harmless(&String::from_utf8_lossy(&self.line));
+            tracing::debug!(plugin = &*self.name, "{line}");
+            self.line.clear();
+        }
+    }
+}
+
+impl IsTerminal for Console {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Console {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn wasmtime_wasi::p2::OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[async_trait::async_trait]
+impl wasmtime_wasi::p2::Pollable for Console {
+    async fn ready(&mut self) {}
+}
+
+#[async_trait::async_trait]
+impl wasmtime_wasi::p2::OutputStream for Console {
+    fn write(&mut self, bytes: bytes::Bytes) -> wasmtime_wasi::p2::StreamResult<()> {
+        Console::write(self, &bytes);
+        Ok(())
+    }
+    fn flush(&mut self) -> wasmtime_wasi::p2::StreamResult<()> {
+        Ok(())
+    }
+    fn check_write(&mut self) -> wasmtime_wasi::p2::StreamResult<usize> {
+        Ok(64 << 10)
+    }
+}
+
+impl AsyncWrite for Console {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut TaskContext<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Console::write(&self, bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+    fn poll_flush(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl super::bindings::types::Host for Guest {}
+
+impl Host for Guest {
+    fn log(&mut self, level: Level, text: String) {
+        if !self.console.grant(text.len()) {
+            return;
+        }
+        let plugin = &*self.name;
+        let text = harmless(text.trim_end());
+        match level {
+            Level::Trace => tracing::trace!(plugin, "{text}"),
+            Level::Debug => tracing::debug!(plugin, "{text}"),
+            Level::Info => tracing::info!(plugin, "{text}"),
+            Level::Warn => tracing::warn!(plugin, "{text}"),
+            Level::Error => tracing::error!(plugin, "{text}"),
+        }
+    }
+
+    fn render(&mut self, template: String, vars: String) -> Result<String, PluginError> {
+        let error = |code: &str, message: String| PluginError {
+            code: code.to_owned(),
+            message,
+            extra: None,
+        };
+        let vars = match serde_json::from_str(&vars) {
+            Ok(serde_json::Value::Object(vars)) => vars,
+            Ok(_) => return Err(error("invalid-input", "`vars` is not a JSON object".into())),
+            Err(reason) => {
+                return Err(error(
+                    "invalid-input",
+                    format!("`vars` is not JSON: {reason}"),
+                ));
+            }
+        };
+        match &self.renderer {
+            Some(renderer) => renderer
+                .render(&template, vars)
+                .map_err(|message| error("template", message)),
+            None => Err(error(
+                "unsupported",
+                "templates can be rendered only during a run".into(),
+            )),
+        }
+    }
+}
+
+/// Adds the host's functions.
+pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    super::bindings::base::mswea::plugin::host::add_to_linker::<_, HasSelf<_>>(linker, |guest| {
+        guest
+    })
+}
+
+/// A store for one instance of a plugin.
+pub fn new(
+    shared: &Shared,
+    name: &Arc<str>,
+    limits: &Limits,
+    seed: u64,
+    renderer: Option<Arc<dyn Renderer>>,
+) -> Store<Guest> {
+    let console = Console::new(name.clone(), limits.log);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
+        .take(1024)
+        .collect();
+    let wasi = WasiCtx::builder()
+        .stdout(console.clone())
+        .stderr(console.clone())
+        .secure_random(Deterministic::new(bytes.clone()))
+        .insecure_random(Deterministic::new(bytes))
+        .insecure_random_seed(u128::from(seed))
+        .max_random_size(64 << 10)
+        .wall_clock(FrozenClock)
+        .monotonic_clock(FrozenClock)
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false)
+        .build();
+    let mut table = ResourceTable::new();
+    table.set_max_capacity(1024);
+    let mut store = Store::new(
+        &shared.engine,
+        Guest {
+            wasi,
+            table,
+            meter: Meter::new(limits.memory),
+            console,
+            name: name.clone(),
+            renderer,
+        },
+    );
+    store.limiter(|guest| &mut guest.meter);
+    store.set_hostcall_fuel(limits.output);
+    // The guest yields at every tick; the wall-clock limit around each call does the rest.
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_async_yield_and_update(1);
+    store
+}

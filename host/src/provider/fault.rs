@@ -1,0 +1,332 @@
+//! What goes wrong between here and a server, in words that say what to do.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use super::proxy::Proxy;
+use super::settings::Settings;
+use crate::roles::{ErrorClass, ModelError};
+
+/// A request that led to no complete response.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub class: ErrorClass,
+    pub message: String,
+    /// Whether another attempt may go better.
+    pub retry: bool,
+}
+
+impl Fault {
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            message: message.into(),
+            retry: true,
+        }
+    }
+
+    /// The same, but it would go wrong again.
+    pub fn lasting(mut self) -> Self {
+        self.retry = false;
+        self
+    }
+}
+
+impl From<Fault> for ModelError {
+    fn from(fault: Fault) -> Self {
+        Self::new(fault.class, fault.message)
+    }
+}
+
+/// Which of the timeouts has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Head,
+    Body,
+    Total,
+}
+
+/// A timeout, by the key that sets it.
+pub(super) fn timeout(phase: Phase, origin: &str, settings: &Settings) -> Fault {
+    let (what, limit, key) = match phase {
+        Phase::Head => (
+            format!("`{origin}` sent no response"),
+            settings.first_byte_timeout,
+            "first_byte_timeout",
+        ),
+        Phase::Body => (
+            format!("`{origin}` went silent in the middle of its response"),
+            settings.idle_timeout,
+            "idle_timeout",
+        ),
+        Phase::Total => (
+            format!("the response of `{origin}` was not complete"),
+            settings.total_timeout,
+            "total_timeout",
+        ),
+    };
+    Fault::new(
+        ErrorClass::Timeout,
+        format!("{what} within {} (`model.{key}`)", seconds(limit)),
+    )
+}
+
+/// A response that is larger than the cap. It would be as large the next time.
+pub(super) fn too_large(origin: &str, settings: &Settings) -> Fault {
+    Fault::new(
+        ErrorClass::MalformedResponse,
+        format!(
+            "the response of `{origin}` is larger than {} bytes: is it a model's API? To read \
+             more, raise `model.max_response_bytes`",
+            settings.max_response_bytes
+        ),
+    )
+    .lasting()
+}
+
+/// No response's head: the request could not be sent, or nothing sensible came back.
+pub(super) fn on_send(
+    error: &reqwest::Error,
+    origin: &str,
+    proxy: Option<&Proxy>,
+    settings: &Settings,
+) -> Fault {
+    if let Some(fault) = tls(error, origin) {
+        return fault;
+    }
+    let cause = root_cause(error);
+    if error.is_connect() {
+        return on_connect(error, &cause, origin, proxy, settings);
+    }
+    let chain = chain(error);
+    if chain.contains("HTTP version parsed")
+        || chain.contains("HTTP header parsed")
+        || chain.contains("status-code parsed")
+        || chain.contains("head is too large")
+    {
+        return Fault::new(
+            ErrorClass::MalformedResponse,
+            format!("`{origin}` does not answer in HTTP ({cause}): check `--base-url`"),
+        );
+    }
+    if is_closed(error, &chain) {
+        return Fault::new(
+            ErrorClass::Network,
+            format!("`{origin}` closed the connection without a response"),
+        );
+    }
+    Fault::new(
+        ErrorClass::Network,
+        format!("the request to `{origin}` could not be sent: {cause}"),
+    )
+}
+
+fn on_connect(
+    error: &reqwest::Error,
+    cause: &str,
+    origin: &str,
+    proxy: Option<&Proxy>,
+    settings: &Settings,
+) -> Fault {
+    if error.is_timeout() {
+        let target = proxy.map_or_else(
+            || format!("`{origin}`"),
+            |proxy| format!("the proxy {}", proxy.shown()),
+        );
+        return Fault::new(
+            ErrorClass::Timeout,
+            format!(
+                "no connection to {target} within {} (`model.connect_timeout`): check the \
+                 address and the network",
+                seconds(settings.connect_timeout)
+            ),
+        );
+    }
+    if let Some(proxy) = proxy {
+        return Fault::new(
+            ErrorClass::Network,
+            format!(
+                "the proxy {} gave no connection to `{origin}` ({cause}): check `{}`, or name the \
+                 host in `NO_PROXY`",
+                proxy.shown(),
+                proxy.variable
+            ),
+        );
+    }
+    if error.is_dns() || chain(error).contains("dns error") {
+        return Fault::new(
+            ErrorClass::Network,
+            format!(
+                "the host name in `{origin}` could not be resolved ({cause}): check `--base-url` \
+                 and the network"
+            ),
+        );
+    }
+    match io_kind(error) {
+        Some(io::ErrorKind::ConnectionRefused) => Fault::new(
+            ErrorClass::Network,
+            format!("nothing listens at `{origin}`: is the server running? check `--base-url`"),
+        ),
+        Some(io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => Fault::new(
+            ErrorClass::Network,
+            format!(
+                "no route to `{origin}` ({cause}): is there a network? Behind a proxy, set `HTTPS_PROXY`"
+            ),
+        ),
+        _ => Fault::new(
+            ErrorClass::Network,
+            format!("no connection to `{origin}`: {cause}"),
+        ),
+    }
+}
+
+/// The body ended before its end.
+pub(super) fn on_body(error: &reqwest::Error, origin: &str) -> Fault {
+    Fault::new(
+        ErrorClass::Network,
+        format!(
+            "the connection to `{origin}` was lost in the middle of the response ({})",
+            root_cause(error)
+        ),
+    )
+}
+
+fn tls(error: &reqwest::Error, origin: &str) -> Option<Fault> {
+    let found = find::<rustls::Error>(error)?;
+    let fault = match found {
+        rustls::Error::InvalidCertificate(reason) => {
+            let remedy = match reason {
+                rustls::CertificateError::UnknownIssuer => {
+                    "if its authority is your own, let `SSL_CERT_FILE` point to that authority's \
+                     certificate"
+                }
+                rustls::CertificateError::Expired
+                | rustls::CertificateError::ExpiredContext { .. }
+                | rustls::CertificateError::NotValidYet
+                | rustls::CertificateError::NotValidYetContext { .. } => {
+                    "check this machine's clock, or have the certificate renewed"
+                }
+                _ => "check `--base-url`",
+            };
+            Fault::new(
+                ErrorClass::Network,
+                format!("the certificate of `{origin}` is not accepted ({found}): {remedy}"),
+            )
+            .lasting()
+        }
+        rustls::Error::InvalidMessage(_) => Fault::new(
+            ErrorClass::Network,
+            format!(
+                "`{origin}` does not speak TLS ({found}): is it an `http:` server? check \
+                 `--base-url`"
+            ),
+        )
+        .lasting(),
+        _ => Fault::new(
+            ErrorClass::Network,
+            format!("no TLS connection to `{origin}`: {found}"),
+        ),
+    };
+    Some(fault)
+}
+
+/// Finds an error of one type among the causes; looks into `io::Error`s, which hide theirs.
+fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(current) = next {
+        if let Some(found) = current.downcast_ref::<E>() {
+            return Some(found);
+        }
+        let inner = current
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+            .and_then(|inner| find::<E>(inner));
+        if inner.is_some() {
+            return inner;
+        }
+        next = current.source();
+    }
+    None
+}
+
+fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
+    find::<io::Error>(error).map(io::Error::kind)
+}
+
+fn is_closed(error: &reqwest::Error, chain: &str) -> bool {
+    chain.contains("closed before message completed")
+        || matches!(
+            io_kind(error),
+            Some(
+                io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::UnexpectedEof
+            )
+        )
+}
+
+/// All causes, outermost first. The client's own layer is left out: it repeats the URL.
+fn chain(error: &reqwest::Error) -> String {
+    let mut out = String::new();
+    let mut next = error.source();
+    while let Some(current) = next {
+        if !out.is_empty() {
+            out.push_str(": ");
+        }
+        out.push_str(&current.to_string());
+        next = current.source();
+    }
+    out
+}
+
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause = None;
+    let mut next = error.source();
+    while let Some(current) = next {
+        cause = Some(current);
+        next = current.source();
+    }
+    cause.map_or_else(|| "unknown cause".to_owned(), ToString::to_string)
+}
+
+/// A duration as people write it: `0.25 s`, `90 s`, `10 min`.
+pub(super) fn seconds(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 0.1 {
+        format!("{} ms", duration.as_millis())
+    } else if seconds < 10.0 {
+        let text = format!("{seconds:.1}");
+        format!("{} s", text.strip_suffix(".0").unwrap_or(&text))
+    } else if seconds < 120.0 {
+        format!("{seconds:.0} s")
+    } else {
+        let whole = duration.as_secs();
+        match whole % 60 {
+            0 => format!("{} min", whole / 60),
+            rest => format!("{} min {rest} s", whole / 60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (millis, expected) in [
+            (0, "0 ms"),
+            (50, "50 ms"),
+            (250, "0.2 s"),
+            (2_000, "2 s"),
+            (1_500, "1.5 s"),
+            (61_200, "61 s"),
+            (120_000, "2 min"),
+            (725_000, "12 min 5 s"),
+        ] {
+            assert_eq!(seconds(Duration::from_millis(millis)), expected);
+        }
+    }
+}

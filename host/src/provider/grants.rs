@@ -1,0 +1,336 @@
+//! Which hosts a plugin's requests may go to, and which secrets they may carry.
+//!
+//! Grants live in the config; nothing is ever asked. A denial therefore prints what to add.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use url::{Host, Url};
+
+use crate::roles::{ErrorClass, ModelError};
+
+/// A host that is granted: `host`, `host:port`, `*.example.com` or `*.example.com:port`.
+///
+/// Without a port every port of the host is meant. A wildcard stands for one or more labels,
+/// not for the bare domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPattern {
+    host: String,
+    wildcard: bool,
+    port: Option<u16>,
+}
+
+/// A host pattern that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no host: write `host`, `host:port` or `*.example.com`, without a scheme or a path"
+)]
+pub struct PatternError(String);
+
+impl HostPattern {
+    /// The host and the port that `url` goes to, and nothing else: what a configured base URL
+    /// grants.
+    #[must_use]
+    pub fn of_url(url: &Url) -> Option<Self> {
+        Some(Self {
+            host: normal(url.host_str()?),
+            wildcard: false,
+            port: Some(url.port_or_known_default()?),
+        })
+    }
+
+    /// Whether `url` goes to such a host.
+    #[must_use]
+    pub fn matches(&self, url: &Url) -> bool {
+        let Some(host) = url.host_str().map(normal) else {
+            return false;
+        };
+        if self.port.is_some() && self.port != url.port_or_known_default() {
+            return false;
+        }
+        if !self.wildcard {
+            return host == self.host;
+        }
+        // An address is no name: `*.0.0.1` must not grant 127.0.0.1.
+        matches!(url.host(), Some(Host::Domain(_)))
+            && host
+                .strip_suffix(&self.host)
+                .and_then(|rest| rest.strip_suffix('.'))
+                .is_some_and(|labels| !labels.is_empty())
+    }
+}
+
+impl FromStr for HostPattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        let error = || PatternError(text.to_owned());
+        let (wildcard, rest) = match text.trim().strip_prefix("*.") {
+            Some(rest) => (true, rest),
+            None => (false, text.trim()),
+        };
+        // An IPv6 address may stand without its brackets where no port follows.
+        let bare = rest.parse::<std::net::Ipv6Addr>().is_ok();
+        if rest.is_empty() || rest.contains(['/', '\\', '?', '#', '@', '*', ' ', '\t', '\r', '\n'])
+        {
+            return Err(error());
+        }
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) if !bare && !rest.ends_with(']') => {
+                (host, Some(port.parse::<u16>().map_err(|_| error())?))
+            }
+            _ => (rest, None),
+        };
+        // The URL parser normalises letters, IDNA names and addresses, as it does for requests.
+        let authority = if bare {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        let url = Url::parse(&format!("http://{authority}/")).map_err(|_| error())?;
+        let host = url.host_str().map(normal).filter(|host| !host.is_empty());
+        if url.port().is_some() || (wildcard && !matches!(url.host(), Some(Host::Domain(_)))) {
+            return Err(error());
+        }
+        Ok(Self {
+            host: host.ok_or_else(error)?,
+            wildcard,
+            port,
+        })
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let star = if self.wildcard { "*." } else { "" };
+        write!(f, "{star}{}", self.host)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+/// A trailing dot names the same host.
+fn normal(host: &str) -> String {
+    host.trim_end_matches('.').to_owned()
+}
+
+/// What one plugin may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Hosts that its requests may go to.
+    pub hosts: Vec<HostPattern>,
+    /// Names of the secrets that its requests may carry.
+    pub secrets: Vec<String>,
+}
+
+impl Grants {
+    /// Whether `url` goes to a granted host.
+    #[must_use]
+    pub fn allows(&self, url: &Url) -> bool {
+        self.hosts.iter().any(|pattern| pattern.matches(url))
+    }
+
+    /// Checks that `plugin` may send a request to `url`.
+    pub(super) fn check_host(&self, plugin: &str, url: &Url) -> Result<(), ModelError> {
+        if self.allows(url) {
+            return Ok(());
+        }
+        let host = host_and_port(url);
+        Err(ModelError::new(
+            ErrorClass::Refused,
+            format!(
+                "the plugin `{plugin}` may not reach `{host}`; to allow it, add to the config\n\
+                 [plugins.{key}]\nallow_hosts = [\"{host}\"]\nor pass `--allow-host {host}`",
+                key = toml_key(plugin),
+            ),
+        ))
+    }
+
+    /// Checks that `plugin` may send the secret `name` to `url`, whose host is granted.
+    pub(super) fn check_secret(
+        &self,
+        plugin: &str,
+        name: &str,
+        url: &Url,
+    ) -> Result<(), ModelError> {
+        if !self.secrets.iter().any(|granted| granted == name) {
+            return Err(ModelError::new(
+                ErrorClass::Refused,
+                format!(
+                    "the plugin `{plugin}` may not use the secret `{name}`; to allow it, add to \
+                     the config\n[plugins.{key}]\nsecrets = [\"{name}\"]",
+                    key = toml_key(plugin),
+                ),
+            ));
+        }
+        if url.scheme() != "https" && !is_loopback(url) {
+            let host = host_and_port(url);
+            return Err(ModelError::new(
+                ErrorClass::Refused,
+                format!(
+                    "the secret `{name}` is not sent to `{host}` over plain http, where anyone \
+                     on the way can read it: use an `https:` URL, tunnel the server to \
+                     127.0.0.1 (`ssh -L`), or configure the model without a key",
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Host, and the port where it is not the scheme's own.
+pub(super) fn host_and_port(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// Whether what is sent to `url` stays on this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => {
+            ip.is_loopback()
+                || ip
+                    .to_ipv4_mapped()
+                    .is_some_and(|ip| IpAddr::from(ip).is_loopback())
+        }
+        // Not `*.localhost`: some resolvers ask the network for such names.
+        Some(Host::Domain(name)) => name.trim_end_matches('.') == "localhost",
+        None => false,
+    }
+}
+
+/// `name` as a TOML key.
+fn toml_key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(bare) {
+        name.to_owned()
+    } else {
+        // A JSON string is a TOML basic string.
+        serde_json::Value::from(name).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, target, expected) in [
+            ("api.openai.com", "https://api.openai.com/v1", true),
+            ("API.OpenAI.com", "https://api.openai.com/v1", true),
+            ("api.openai.com", "https://api.openai.com./v1", true),
+            ("api.openai.com.", "https://api.openai.com/v1", true),
+            ("api.openai.com", "http://api.openai.com:8000/", true),
+            ("api.openai.com", "https://evil-api.openai.com/", false),
+            ("api.openai.com", "https://api.openai.com.evil.com/", false),
+            ("api.openai.com", "https://evil.com/?api.openai.com", false),
+            ("api.openai.com", "https://api.openai.com@evil.com/", false),
+            ("localhost:8000", "http://localhost:8000/v1", true),
+            ("localhost:8000", "http://localhost:8001/v1", false),
+            ("localhost:80", "http://localhost/", true),
+            ("localhost:443", "https://localhost/", true),
+            ("*.example.com", "https://a.example.com/", true),
+            ("*.example.com", "https://a.b.example.com/", true),
+            ("*.example.com", "https://example.com/", false),
+            ("*.example.com", "https://badexample.com/", false),
+            ("*.example.com:8443", "https://a.example.com:8443/", true),
+            ("*.example.com:8443", "https://a.example.com/", false),
+            ("127.0.0.1", "http://127.1:9/", true),
+            ("[::1]:80", "http://[::1]/", true),
+            ("::1", "http://[0:0:0:0:0:0:0:1]:8000/", true),
+            ("bücher.de", "https://xn--bcher-kva.de/", true),
+        ] {
+            let parsed: HostPattern = pattern.parse().unwrap();
+            assert_eq!(parsed.matches(&url(target)), expected, "{pattern} {target}");
+            assert_eq!(parsed.to_string().parse(), Ok(parsed), "{pattern}");
+        }
+        for bad in [
+            "",
+            " ",
+            "*",
+            "*.",
+            "https://a.com",
+            "a.com/v1",
+            "a.com:x",
+            "a.com:",
+            "a:1:2",
+            "u@a.com",
+            "*.*.com",
+            "*.0.0.1",
+            "a b",
+            "[::1",
+            "a.com:99999",
+        ] {
+            assert!(bad.parse::<HostPattern>().is_err(), "{bad}");
+        }
+        let base = HostPattern::of_url(&url("https://a.com/v1")).unwrap();
+        assert_eq!(base.to_string(), "a.com:443");
+        assert!(base.matches(&url("https://a.com/")) && !base.matches(&url("http://a.com/")));
+    }
+
+    #[test]
+    fn loopback() {
+        for (target, expected) in [
+            ("http://localhost:1/", true),
+            ("http://a.localhost/", false),
+            ("http://127.0.0.1/", true),
+            ("http://127.9.9.9/", true),
+            ("http://[::1]/", true),
+            ("http://[::ffff:127.0.0.1]/", true),
+            ("http://0.0.0.0/", false),
+            ("http://10.0.0.1/", false),
+            ("http://localhost.evil.com/", false),
+            ("http://127.0.0.1.evil.com/", false),
+        ] {
+            assert_eq!(is_loopback(&url(target)), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn denials_print_what_to_add() {
+        let grants = Grants {
+            hosts: vec!["a.com".parse().unwrap()],
+            secrets: vec!["KEY".to_owned()],
+        };
+        grants.check_host("p", &url("https://a.com/x")).unwrap();
+        let error = grants
+            .check_host("my plugin", &url("https://b.com:8443/x"))
+            .unwrap_err();
+        assert_eq!(error.class, ErrorClass::Refused);
+        for part in [
+            "[plugins.\"my plugin\"]\nallow_hosts = [\"b.com:8443\"]",
+            "`--allow-host b.com:8443`",
+        ] {
+            assert!(error.message.contains(part), "{}", error.message);
+        }
+        for (name, target, part) in [
+            ("KEY", "https://a.com/", None),
+            ("KEY", "http://127.0.0.1:1/", None),
+            ("KEY", "http://a.com/", Some("over plain http")),
+            (
+                "OTHER",
+                "https://a.com/",
+                Some("[plugins.p]\nsecrets = [\"OTHER\"]"),
+            ),
+        ] {
+            let outcome = grants.check_secret("p", name, &url(target));
+            match part {
+                None => outcome.unwrap(),
+                Some(part) => {
+                    let error = outcome.unwrap_err();
+                    assert_eq!(error.class, ErrorClass::Refused);
+                    assert!(error.message.contains(part), "{}", error.message);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! From what an adapter describes to what goes on the wire: validated, granted, secrets filled
+//! in.
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue as WireValue};
+use url::Url;
+
+use super::grants::Grants;
+use super::secrets::Secrets;
+use crate::roles::{ErrorClass, HeaderValue, HttpRequest, ModelError};
+
+/// Headers that belong to the connection and not to the request: an adapter that set them could
+/// smuggle a second request or reach another host behind the same address.
+const RESERVED: [&str; 13] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
+
+/// A request that may be sent.
+pub(super) struct Prepared {
+    pub method: Method,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Names of the secrets in it.
+    pub secrets: Vec<String>,
+}
+
+/// Checks `request` against the grants of `plugin` and fills its secrets in.
+///
+/// # Errors
+/// `refused` without a grant, `authentication` without the secret, `bad-request` for what is no
+/// request at all.
+pub(super) fn prepare(
+    request: &HttpRequest,
+    plugin: &str,
+    grants: &Grants,
+    secrets: &Secrets,
+) -> Result<Prepared, ModelError> {
+    let bad = |what: String| {
+        ModelError::new(
+            ErrorClass::BadRequest,
+            format!("the plugin `{plugin}` made an invalid request: {what}"),
+        )
+    };
+    let url = parse_url(&request.url).map_err(bad)?;
+    grants.check_host(plugin, &url)?;
+    let method = Method::from_bytes(request.method.as_bytes())
+        .ok()
+        .filter(|method| *method != Method::CONNECT)
+        .ok_or_else(|| {
+            bad(format!(
+                "`{}` is no HTTP method",
+                request.method.escape_debug()
+            ))
+        })?;
+    let mut headers = HeaderMap::with_capacity(request.headers.len());
+    let mut used = Vec::new();
+    for (name, value) in &request.headers {
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| bad(format!("`{}` is no header name", name.escape_debug())))?;
+        if RESERVED.contains(&key.as_str()) {
+            return Err(bad(format!(
+                "the header `{key}` is the host's to set; leave it out"
+            )));
+        }
+        let value = match value {
+            HeaderValue::Plain(text) => WireValue::from_str(text).map_err(|_| {
+                bad(format!(
+                    "the value of the header `{key}` holds control characters"
+                ))
+            })?,
+            HeaderValue::Secret { name, prefix } => {
+                grants.check_secret(plugin, name, &url)?;
+                used.push(name.clone());
+                secret(name, prefix, secrets)?
+            }
+        };
+        headers.append(key, value);
+    }
+    Ok(Prepared {
+        method,
+        url,
+        headers,
+        body: request.body.clone(),
+        secrets: used,
+    })
+}
+
+fn parse_url(text: &str) -> Result<Url, String> {
+    // The URL itself is not repeated: it may hold a key in its query.
+    let url = Url::parse(text).map_err(|error| format!("its URL is malformed ({error})"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!(
+            "its URL has the scheme `{}`; only `http` and `https` are sent",
+            url.scheme()
+        ));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(
+            "its URL holds a user name or a password; put a key into the environment or the \
+             secrets file instead"
+                .to_owned(),
+        );
+    }
+    Ok(url)
+}
+
+fn secret(name: &str, prefix: &str, secrets: &Secrets) -> Result<WireValue, ModelError> {
+    let unusable = |message: String| ModelError::new(ErrorClass::Authentication, message);
+    let found = secrets
+        .get(name)
+        .map_err(|error| unusable(error.to_string()))?;
+    let Some(secret) = found else {
+        let file = secrets
+            .path()
+            .map(|path| format!(" or put it into `{}` (mode 0600)", path.display()))
+            .unwrap_or_default();
+        return Err(unusable(format!(
+            "no API key: set the environment variable `{name}`{file}"
+        )));
+    };
+    let mut value = WireValue::from_str(&format!("{prefix}{}", secret.expose())).map_err(|_| {
+        unusable(format!(
+            "the value of `{name}` holds characters that no header can carry: copy the key again"
+        ))
+    })?;
+    // Keeps it out of the HTTP client's logs and of HTTP/2's shared header table.
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sent_and_what_is_not() {
+        let plain =
+            |name: &str, value: &str| (name.to_owned(), HeaderValue::Plain(value.to_owned()));
+        let key = |name: &str| {
+            let value = HeaderValue::Secret {
+                name: name.to_owned(),
+                prefix: "Bearer ".to_owned(),
+            };
+            ("authorization".to_owned(), value)
+        };
+        let a = "https://a.com/v1?key=hidden";
+        use ErrorClass::{Authentication, BadRequest, Refused};
+        for (method, url, header, expected) in [
+            ("POST", a, plain("x-a", "b"), None),
+            ("POST", a, key("KEY"), None),
+            (
+                "P OST",
+                a,
+                plain("x-a", "b"),
+                Some((BadRequest, "no HTTP method")),
+            ),
+            (
+                "CONNECT",
+                a,
+                plain("x-a", "b"),
+                Some((BadRequest, "no HTTP method")),
+            ),
+            (
+                "POST",
+                a,
+                plain("x a", "b"),
+                Some((BadRequest, "no header name")),
+            ),
+            (
+                "POST",
+                a,
+                plain("x-a", "b\r\nc: d"),
+                Some((BadRequest, "control characters")),
+            ),
+            (
+                "POST",
+                a,
+                plain("Host", "b.com"),
+                Some((BadRequest, "`host`")),
+            ),
+            (
+                "POST",
+                a,
+                plain("Transfer-Encoding", "chunked"),
+                Some((BadRequest, "the host's to set")),
+            ),
+            (
+                "POST",
+                "/v1",
+                plain("x-a", "b"),
+                Some((BadRequest, "malformed")),
+            ),
+            (
+                "POST",
+                "file:///etc/passwd",
+                plain("x-a", "b"),
+                Some((BadRequest, "`file`")),
+            ),
+            (
+                "POST",
+                "https://u:hidden@a.com/",
+                plain("x-a", "b"),
+                Some((BadRequest, "password")),
+            ),
+            (
+                "POST",
+                "https://b.com/",
+                plain("x-a", "b"),
+                Some((Refused, "--allow-host b.com")),
+            ),
+            (
+                "POST",
+                "https://b.com/",
+                key("KEY"),
+                Some((Refused, "--allow-host b.com")),
+            ),
+            (
+                "POST",
+                "http://a.com/",
+                key("KEY"),
+                Some((Refused, "plain http")),
+            ),
+            (
+                "POST",
+                a,
+                key("OTHER"),
+                Some((Refused, "secrets = [\"OTHER\"]")),
+            ),
+            (
+                "POST",
+                a,
+                key("ABSENT"),
+                Some((
+                    Authentication,
+                    "variable `ABSENT` or put it into `/nonexistent/s`",
+                )),
+            ),
+            (
+                "POST",
+                a,
+                key("BROKEN"),
+                Some((Authentication, "copy the key again")),
+            ),
+        ] {
+            let grants = Grants {
+                hosts: vec!["a.com".parse().unwrap()],
+                secrets: ["KEY", "ABSENT", "BROKEN"].map(str::to_owned).to_vec(),
+            };
+            let secrets = Secrets::new(
+                Arc::new(|name| match name {
+                    "KEY" => Some("sk-hidden".to_owned()),
+                    "OTHER" => Some("hidden-too".to_owned()),
+                    "BROKEN" => Some("hid\nden".to_owned()),
+                    _ => None,
+                }),
+                Some("/nonexistent/s".into()),
+            );
+            let request = HttpRequest {
+                method: method.to_owned(),
+                url: url.to_owned(),
+                headers: vec![header.clone()],
+                body: Bytes::from_static(b"{}"),
+            };
+            match (prepare(&request, "p", &grants, &secrets), expected) {
+                (Ok(prepared), None) => {
+                    assert_eq!(prepared.headers.len(), 1);
+                    assert!(!format!("{:?}", prepared.headers).contains("hidden"));
+                }
+                (Err(error), Some((class, part))) => {
+                    assert_eq!(error.class, class, "{}", error.message);
+                    assert!(error.message.contains(part), "{}", error.message);
+                    assert!(!error.message.contains("hidden"), "{}", error.message);
+                }
+                (outcome, _) => panic!("{method} {url} {header:?}: {:?}", outcome.err()),
+            }
+        }
+    }
+}

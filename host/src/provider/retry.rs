@@ -1,0 +1,316 @@
+//! Whether a failed request is sent again, and after how long.
+//!
+//! Rate limits and network faults have budgets of their own: a provider that asks for patience
+//! ten times must not use up what a flaky link needs, nor the other way round. Waits are drawn
+//! evenly from a range that doubles ("full jitter"), so that agents which failed together do
+//! not return together.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reqwest::header::HeaderMap;
+use tokio::time::Instant;
+
+use super::fault::seconds;
+use super::settings::Settings;
+use crate::roles::ErrorClass;
+
+/// A provider that asks for more than this is not waited for.
+const LONGEST_ASKED: Duration = Duration::from_secs(600);
+
+/// What to do about a failure.
+#[derive(Debug, PartialEq)]
+pub(super) enum Decision {
+    /// Send the request again after `wait`; this is retry number `attempt` of `of`.
+    Again {
+        attempt: u32,
+        of: u32,
+        wait: Duration,
+    },
+    /// No further attempt would help, or none is left; what to add to the message.
+    GiveUp(String),
+}
+
+/// The retries of one query.
+pub(super) struct Retries {
+    random: fastrand::Rng,
+    started: Instant,
+    attempts: u32,
+    rate_limit: u32,
+    network: u32,
+}
+
+impl Retries {
+    pub fn new(random: fastrand::Rng) -> Self {
+        Self {
+            random,
+            started: Instant::now(),
+            attempts: 0,
+            rate_limit: 0,
+            network: 0,
+        }
+    }
+
+    /// Counts an attempt.
+    pub fn count(&mut self) {
+        self.attempts += 1;
+    }
+
+    /// Decides on a failure of class `class`; `asked` is the wait that the provider asks for.
+    pub fn decide(
+        &mut self,
+        class: &ErrorClass,
+        asked: Option<Duration>,
+        settings: &Settings,
+    ) -> Decision {
+        let (used, of, key, floor) = match class {
+            // Too early a retry after these two only prolongs them.
+            ErrorClass::RateLimited | ErrorClass::Overloaded => (
+                &mut self.rate_limit,
+                settings.rate_limit_retries,
+                "rate_limit_retries",
+                settings.base_wait / 2,
+            ),
+            ErrorClass::Timeout | ErrorClass::Network => (
+                &mut self.network,
+                settings.network_retries,
+                "network_retries",
+                settings.base_wait / 4,
+            ),
+            ErrorClass::MalformedResponse => (
+                &mut self.network,
+                settings.network_retries,
+                "network_retries",
+                settings.base_wait / 10,
+            ),
+            _ => return Decision::GiveUp(String::new()),
+        };
+        let attempts = match self.attempts {
+            1 => "1 attempt".to_owned(),
+            count => format!("{count} attempts"),
+        };
+        if *used >= of {
+            return Decision::GiveUp(format!(
+                " (gave up after {attempts} over {}; `model.{key}` is {of})",
+                seconds(self.started.elapsed())
+            ));
+        }
+        if let Some(asked) = asked.filter(|asked| *asked > LONGEST_ASKED) {
+            return Decision::GiveUp(format!(
+                " (gave up after {attempts}: the provider asks to wait {}, longer than {})",
+                seconds(asked),
+                seconds(LONGEST_ASKED)
+            ));
+        }
+        *used += 1;
+        let attempt = *used;
+        let ceiling = settings
+            .base_wait
+            .saturating_mul(2_u32.saturating_pow(attempt - 1))
+            .min(settings.max_wait);
+        let floor = floor.min(ceiling);
+        let drawn = floor + (ceiling - floor).mul_f64(self.random.f64());
+        let wait = match asked {
+            // A little more than asked, for the sake of those who were told the same.
+            Some(asked) if asked > drawn => {
+                asked
+                    + settings
+                        .base_wait
+                        .min(asked)
+                        .mul_f64(self.random.f64() / 4.0)
+            }
+            _ => drawn,
+        };
+        Decision::Again { attempt, of, wait }
+    }
+}
+
+/// How long a response's headers ask to wait. Adapters have no clock, so dates are read here.
+pub(super) fn asked(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let get = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(millis) = get("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
+        return duration(millis / 1000.0);
+    }
+    let value = get("retry-after")?;
+    if let Ok(seconds) = value.parse::<f64>() {
+        return duration(seconds);
+    }
+    let until = http_date(value)?;
+    // By the server's own clock where it tells it: ours may be wrong.
+    let now = get("date")
+        .and_then(http_date)
+        .or_else(|| Some(now.duration_since(UNIX_EPOCH).ok()?.as_secs()))?;
+    Some(Duration::from_secs(until.saturating_sub(now)))
+}
+
+fn duration(seconds: f64) -> Option<Duration> {
+    (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// Unix seconds of a date like `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that servers are
+/// allowed to send (RFC 9110, 5.6.7).
+fn http_date(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(", ")?;
+    let mut words = rest.split(' ');
+    let day: i64 = words.next()?.parse().ok()?;
+    let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let name = words.next()?;
+    let month = i64::try_from(months.iter().position(|month| *month == name)?).ok()? + 1;
+    let year: i64 = words.next()?.parse().ok()?;
+    let mut clock = words
+        .next()?
+        .split(':')
+        .map(|part| part.parse::<i64>().ok());
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    let plausible = words.next() == Some("GMT")
+        && (1970..10_000).contains(&year)
+        && (1..=31).contains(&day)
+        && (0..24).contains(&hour)
+        && (0..60).contains(&minute)
+        && (0..=60).contains(&second);
+    if !plausible {
+        return None;
+    }
+    // Days since the epoch, with years that begin in March so that a leap day comes last.
+    let (y, m) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
+    u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retries() -> Retries {
+        Retries::new(fastrand::Rng::with_seed(7))
+    }
+
+    #[test]
+    fn waits_grow_within_bounds() {
+        let settings = Settings::standard();
+        for (class, budget, floor) in [
+            (ErrorClass::RateLimited, 10, 500),
+            (ErrorClass::Overloaded, 10, 500),
+            (ErrorClass::Timeout, 5, 250),
+            (ErrorClass::Network, 5, 250),
+            (ErrorClass::MalformedResponse, 5, 100),
+        ] {
+            let mut retries = retries();
+            for n in 1..=budget {
+                let decision = retries.decide(&class, None, &settings);
+                let Decision::Again { attempt, of, wait } = decision else {
+                    panic!("{class} {n}: {decision:?}")
+                };
+                assert_eq!((attempt, of), (n, budget));
+                let ceiling = 60_000.min(1000 * 2_u128.pow(n - 1));
+                assert!(
+                    (floor..=ceiling).contains(&wait.as_millis()),
+                    "{n} {wait:?}"
+                );
+            }
+            let Decision::GiveUp(why) = retries.decide(&class, None, &settings) else {
+                panic!()
+            };
+            assert!(why.contains("_retries` is"), "{why}");
+        }
+    }
+
+    #[test]
+    fn budgets_are_separate() {
+        let settings = Settings {
+            rate_limit_retries: 1,
+            network_retries: 1,
+            ..Settings::standard()
+        };
+        let mut retries = retries();
+        for (class, again) in [
+            (ErrorClass::RateLimited, true),
+            (ErrorClass::Network, true),
+            (ErrorClass::Overloaded, false),
+            (ErrorClass::MalformedResponse, false),
+        ] {
+            let decision = retries.decide(&class, None, &settings);
+            assert_eq!(matches!(decision, Decision::Again { .. }), again, "{class}");
+        }
+        for class in [
+            ErrorClass::Authentication,
+            ErrorClass::BadRequest,
+            ErrorClass::Plugin,
+            ErrorClass::Other("x".to_owned()),
+        ] {
+            let decision = retries.decide(&class, None, &Settings::standard());
+            assert_eq!(decision, Decision::GiveUp(String::new()), "{class}");
+        }
+    }
+
+    #[test]
+    fn what_the_provider_asks() {
+        let settings = Settings::standard();
+        for (asked, least, most) in [
+            (0, 500, 1000),
+            (20, 20_000, 20_250),
+            (90, 90_000, 90_250),
+            (600, 600_000, 600_250),
+        ] {
+            let asked = Some(Duration::from_secs(asked));
+            let Decision::Again { wait, .. } =
+                retries().decide(&ErrorClass::RateLimited, asked, &settings)
+            else {
+                panic!()
+            };
+            assert!((least..=most).contains(&wait.as_millis()), "{wait:?}");
+        }
+        let long = Some(Duration::from_secs(3600));
+        let Decision::GiveUp(why) = retries().decide(&ErrorClass::RateLimited, long, &settings)
+        else {
+            panic!()
+        };
+        assert!(why.contains("60 min") && why.contains("10 min"), "{why}");
+    }
+
+    #[test]
+    fn headers() {
+        let now = UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let later = "Sun, 06 Nov 1994 08:50:07 GMT";
+        for (pairs, expected) in [
+            (&[][..], None),
+            (&[("retry-after", "7")][..], Some(7000)),
+            (&[("retry-after", "1.5")], Some(1500)),
+            (
+                &[("retry-after", "7"), ("retry-after-ms", "250")],
+                Some(250),
+            ),
+            (&[("retry-after", later)], Some(30_000)),
+            (&[("retry-after", later), ("date", date)], Some(30_000)),
+            (&[("retry-after", date), ("date", later)], Some(0)),
+            (&[("retry-after", "soon")], None),
+            (&[("retry-after", "-1")], None),
+            (&[("retry-after", "NaN")], None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, value.parse().unwrap());
+            }
+            let millis = asked(&headers, now).map(|wait| wait.as_millis());
+            assert_eq!(millis, expected, "{pairs:?}");
+        }
+        for (text, expected) in [
+            (date, Some(784_111_777)),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
+            ("Thu, 29 Feb 2024 23:59:59 GMT", Some(1_709_251_199)),
+            ("Fri, 01 Mar 2024 00:00:00 GMT", Some(1_709_251_200)),
+            ("Sun, 06 Nov 1994 08:49:37 CET", None),
+            ("Sun, 06 Foo 1994 08:49:37 GMT", None),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", None),
+            ("", None),
+        ] {
+            assert_eq!(http_date(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Keys for models: where they are found, and how they are kept out of everything else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::Environment;
+
+/// Values below this length are not redacted: they would match ordinary text, and a key is
+/// never that short.
+const SHORTEST_REDACTED: usize = 6;
+
+/// A secret's text. `Debug` hides it and there is no `Display`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text, for the one place that puts it on the wire.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// Why the secrets file can't be used.
+#[derive(Clone, Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields
+pub enum SecretsError {
+    /// Others may read it.
+    #[error(
+        "the secrets file `{path}` can be read by others (mode {mode:04o}): run `chmod 600 {path}`"
+    )]
+    Mode { path: String, mode: u32 },
+    /// It can't be read.
+    #[error("the secrets file `{path}` can't be read: {reason}")]
+    Unreadable { path: String, reason: String },
+    /// A line is no assignment; its text is left out, as it may be a key.
+    #[error("the secrets file `{path}` is malformed in line {line}: write `NAME=value`")]
+    Malformed { path: String, line: usize },
+}
+
+/// Finds secrets by name: in the environment, then in the secrets file.
+pub struct Secrets {
+    environment: Environment,
+    path: Option<PathBuf>,
+    file: OnceLock<Result<BTreeMap<String, Secret>, SecretsError>>,
+    /// What was handed out so far, for redaction.
+    used: Mutex<BTreeMap<String, Secret>>,
+}
+
+impl Secrets {
+    /// Secrets from `environment`, then from the file at `path`, which is read when a name is
+    /// not in the environment, and may be absent.
+    #[must_use]
+    pub fn new(environment: Environment, path: Option<PathBuf>) -> Self {
+        Self {
+            environment,
+            path,
+            file: OnceLock::new(),
+            used: Mutex::default(),
+        }
+    }
+
+    /// The secret of that name, if there is one. An empty value counts as absent.
+    ///
+    /// # Errors
+    /// When the secrets file has to be read and can't be.
+    pub fn get(&self, name: &str) -> Result<Option<Secret>, SecretsError> {
+        let found = match (self.environment)(name).as_deref().map(str::trim) {
+            Some(value) if !value.is_empty() => Some(Secret(value.to_owned())),
+            _ => self.file_entries()?.get(name).cloned(),
+        };
+        if let Some(secret) = &found {
+            self.used
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(name.to_owned(), secret.clone());
+        }
+        Ok(found)
+    }
+
+    /// Where a missing secret can be put, for messages.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// `text` with every known secret value replaced by `[NAME]`.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_file = self.file.get().and_then(|file| file.as_ref().ok());
+        let mut known: Vec<(&str, &str)> = in_file
+            .into_iter()
+            .flatten()
+            .chain(used.iter())
+            .map(|(name, secret)| (secret.expose(), name.as_str()))
+            .filter(|(value, _)| value.chars().count() >= SHORTEST_REDACTED)
+            .collect();
+        // Longest first: a value that contains another one must not leave its rest behind.
+        known.sort_by_key(|(value, name)| (std::cmp::Reverse(value.len()), *name));
+        let mut out = text.to_owned();
+        for (value, name) in known {
+            if out.contains(value) {
+                out = out.replace(value, &format!("[{name}]"));
+            }
+        }
+        out
+    }
+
+    fn file_entries(&self) -> Result<&BTreeMap<String, Secret>, SecretsError> {
+        self.file
+            .get_or_init(|| match &self.path {
+                Some(path) => read(path),
+                None => Ok(BTreeMap::new()),
+            })
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+fn read(path: &Path) -> Result<BTreeMap<String, Secret>, SecretsError> {
+    let unreadable = |error: std::io::Error| SecretsError::Unreadable {
+        path: path.display().to_string(),
+        reason: error.to_string(),
+    };
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    // The mode of the opened file, not of the path: nothing can be swapped in between.
+    check_mode(path, &file.metadata().map_err(unreadable)?)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    parse(&text).map_err(|line| SecretsError::Malformed {
+        path: path.display().to_string(),
+        line,
+    })
+}
+
+#[cfg(unix)]
+fn check_mode(path: &Path, metadata: &std::fs::Metadata) -> Result<(), SecretsError> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(SecretsError::Mode {
+        path: path.display().to_string(),
+        mode,
+    })
+}
+
+#[cfg(not(unix))]
+fn check_mode(_: &Path, _: &std::fs::Metadata) -> Result<(), SecretsError> {
+    Ok(())
+}
+
+/// Reads `NAME=value` lines; the error is the number of the first line that is none.
+fn parse(text: &str) -> Result<BTreeMap<String, Secret>, usize> {
+    let mut found = BTreeMap::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let line = line.strip_prefix("export ").map_or(line, str::trim_start);
+        let (name, value) = line.split_once('=').ok_or(index + 1)?;
+        let name = name.trim();
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err(index + 1);
+        }
+        let value = unquote(value.trim()).ok_or(index + 1)?;
+        if !value.is_empty() {
+            found.insert(name.to_owned(), Secret(value.to_owned()));
+        }
+    }
+    Ok(found)
+}
+
+/// Takes quotes off a value, or a comment off an unquoted one (` #...`, as dotenv files have
+/// it). No escapes: no provider's key needs one.
+fn unquote(value: &str) -> Option<&str> {
+    for quote in ['"', '\''] {
+        if let Some(rest) = value.strip_prefix(quote) {
+            let (inner, after) = rest.split_once(quote)?;
+            let after = after.trim();
+            return (after.is_empty() || after.starts_with('#')).then_some(inner);
+        }
+    }
+    if value.starts_with('#') {
+        return Some("");
+    }
+    Some(
+        value
+            .find(" #")
+            .map_or(value, |end| value[..end].trim_end()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn environment(pairs: &'static [(&'static str, &'static str)]) -> Environment {
+        Arc::new(move |name| {
+            pairs
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn file(text: &str, mode: u32) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.as_file()
+            .set_permissions(std::fs::Permissions::from_mode(mode))
+            .unwrap();
+        file
+    }
+
+    #[test]
+    fn lines() {
+        for (text, expected) in [
+            ("A=b", Some(vec![("A", "b")])),
+            (
+                "export A=b\n\n# c\n B = d \r\n",
+                Some(vec![("A", "b"), ("B", "d")]),
+            ),
+            (
+                "A=\"b # c\" # d\nB='e'",
+                Some(vec![("A", "b # c"), ("B", "e")]),
+            ),
+            ("A=b#c", Some(vec![("A", "b#c")])),
+            ("A=b #c", Some(vec![("A", "b")])),
+            ("A=x=y==", Some(vec![("A", "x=y==")])),
+            ("A=\nB=\"\"\nC= # none", Some(vec![])),
+            ("\u{feff}A=b", Some(vec![("A", "b")])),
+            ("sk-123", None),
+            ("=b", None),
+            ("A B=c", None),
+            ("A=\"b", None),
+            ("A=\"b\"c", None),
+        ] {
+            let found = parse(text).ok().map(|map| {
+                map.iter()
+                    .map(|(name, value)| (name.clone(), value.expose().to_owned()))
+                    .collect::<Vec<_>>()
+            });
+            let expected = expected.map(|pairs| {
+                pairs
+                    .into_iter()
+                    .map(|(a, b)| (a.to_owned(), b.to_owned()))
+                    .collect::<Vec<_>>()
+            });
+            assert_eq!(found, expected, "{text:?}");
+        }
+        assert_eq!(parse("A=b\n\nsk-secret").unwrap_err(), 3);
+    }
+
+    #[test]
+    fn the_environment_wins_and_an_empty_value_is_none() {
+        let file = file("A=from-file\nB=from-file\n", 0o600);
+        let secrets = Secrets::new(
+            environment(&[("A", " from-env\n"), ("B", " ")]),
+            Some(file.path().to_owned()),
+        );
+        let get = |name| secrets.get(name).unwrap().map(|s| s.expose().to_owned());
+        assert_eq!(get("A").as_deref(), Some("from-env"));
+        assert_eq!(get("B").as_deref(), Some("from-file"));
+        assert_eq!(get("C"), None);
+    }
+
+    #[test]
+    fn the_file_must_be_private() {
+        for mode in [0o644, 0o640, 0o604, 0o660] {
+            let file = file("A=abcdef", mode);
+            let path = file.path().display().to_string();
+            let secrets = Secrets::new(environment(&[("B", "x")]), Some(file.path().to_owned()));
+            let message = secrets.get("A").unwrap_err().to_string();
+            assert!(
+                message.contains(&format!("`chmod 600 {path}`")),
+                "{message}"
+            );
+            // what is in the environment does not need the file
+            assert!(secrets.get("B").unwrap().is_some());
+        }
+        for mode in [0o600, 0o400] {
+            let file = file("A=abcdef", mode);
+            let secrets = Secrets::new(environment(&[]), Some(file.path().to_owned()));
+            assert!(secrets.get("A").unwrap().is_some());
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_an_empty_one_and_a_broken_one_tells_no_secret() {
+        let secrets = Secrets::new(environment(&[]), Some("/nonexistent/secrets".into()));
+        assert_eq!(secrets.get("A").unwrap(), None);
+        let file = file("A=b\nsk-verysecret\n", 0o600);
+        let secrets = Secrets::new(environment(&[]), Some(file.path().to_owned()));
+        let error = secrets.get("A").unwrap_err();
+        assert!(error.to_string().contains("line 2"), "{error}");
+        assert!(!format!("{error} {error:?}").contains("verysecret"));
+    }
+
+    #[test]
+    fn redaction() {
+        let file = file("FROM_FILE=file-secret\nSHORT=abc\n", 0o600);
+        let secrets = Secrets::new(
+            environment(&[("KEY", "sk-12345"), ("LONG", "sk-12345-and-more")]),
+            Some(file.path().to_owned()),
+        );
+        assert_eq!(secrets.redact("sk-12345"), "sk-12345", "not known yet");
+        for name in ["KEY", "LONG", "SHORT"] {
+            secrets.get(name).unwrap();
+        }
+        for (text, expected) in [
+            ("bad key sk-12345!", "bad key [KEY]!"),
+            ("sk-12345-and-more, sk-12345", "[LONG], [KEY]"),
+            ("abc", "abc"),
+            ("a file-secret", "a [FROM_FILE]"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(secrets.redact(text), expected);
+        }
+        let debug = format!("{secrets:?} {:?}", secrets.get("KEY").unwrap());
+        assert!(!debug.contains("12345"), "{debug}");
+    }
+}

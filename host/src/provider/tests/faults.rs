@@ -1,0 +1,169 @@
+//! What goes wrong on the way, and what is said about it.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::roles::ErrorClass;
+
+use super::server::{Server, Step, ok};
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n";
+
+/// No retries, so that each fault is seen once.
+fn bench() -> Bench {
+    let mut bench = Bench::new();
+    bench.settings.network_retries = 0;
+    bench.settings.rate_limit_retries = 0;
+    bench
+}
+
+#[tokio::test]
+async fn each_fault_has_its_class_and_words() {
+    use ErrorClass::{MalformedResponse, Network, Timeout};
+    let flood = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n";
+    for (step, class, part) in [
+        (
+            Step::Hang,
+            Network,
+            "closed the connection without a response",
+        ),
+        (
+            Step::Say(Vec::new()),
+            Network,
+            "closed the connection without a response",
+        ),
+        (
+            Step::Say(b"HTTP/1.1 200 OK\r\nx".to_vec()),
+            Network,
+            "closed the connection without",
+        ),
+        (
+            Step::Say(format!("{HEAD}half").into()),
+            Network,
+            "in the middle of the response",
+        ),
+        (
+            Step::Say(CHUNKED.into()),
+            Network,
+            "in the middle of the response",
+        ),
+        (
+            Step::Say(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()),
+            MalformedResponse,
+            "does not answer in HTTP",
+        ),
+        (
+            Step::Flood(flood),
+            MalformedResponse,
+            "`model.max_response_bytes`",
+        ),
+        (
+            Step::Say(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n".to_vec()),
+            MalformedResponse,
+            "larger than 100000 bytes",
+        ),
+        (
+            Step::Slowly(vec![(3000, HEAD)]),
+            Timeout,
+            "`model.first_byte_timeout`",
+        ),
+        (
+            Step::Slowly(vec![(0, CHUNKED), (3000, "0\r\n\r\n")]),
+            Timeout,
+            "`model.idle_timeout`",
+        ),
+    ] {
+        let server = Server::start(vec![step]);
+        let mut bench = bench();
+        bench.settings.max_response_bytes = 100_000;
+        // Short only where they are meant to pass: the machine may be busy.
+        if part.contains("first_byte") {
+            bench.settings.first_byte_timeout = Duration::from_millis(100);
+        } else if part.contains("idle") {
+            bench.settings.idle_timeout = Duration::from_millis(100);
+        }
+        let error = bench.fails(&server.url).await;
+        assert_eq!(error.class, class, "{part}: {}", error.message);
+        assert!(error.message.contains(part), "{}", error.message);
+        let origin = server.url.trim_end_matches("/v1");
+        assert!(error.message.contains(origin), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn a_trickle_ends_with_the_total_timeout() {
+    let mut pieces = vec![(0, CHUNKED)];
+    pieces.extend(std::iter::repeat_n((30, "1\r\na\r\n"), 100));
+    let server = Server::start(vec![Step::Slowly(pieces)]);
+    let mut bench = bench();
+    bench.settings.total_timeout = Duration::from_millis(150);
+    let start = Instant::now();
+    let error = bench.fails(&server.url).await;
+    assert_eq!(error.class, ErrorClass::Timeout);
+    assert!(
+        error.message.contains("`model.total_timeout`"),
+        "{}",
+        error.message
+    );
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_response_over_the_cap_is_not_asked_for_again() {
+    let server = Server::start(vec![ok("0123456789"), ok("short")]);
+    let mut bench = Bench::new();
+    bench.settings.max_response_bytes = 9;
+    let error = bench.fails(&server.url).await;
+    assert_eq!(error.class, ErrorClass::MalformedResponse);
+    assert_eq!(server.requests().len(), 1);
+    bench.settings.max_response_bytes = 5;
+    assert!(bench.query(&server.url).await.is_ok());
+}
+
+#[tokio::test]
+async fn nothing_listens() {
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let mut bench = Bench::new();
+    bench.settings.network_retries = 2;
+    let error = bench.fails(&format!("http://127.0.0.1:{port}/v1")).await;
+    assert_eq!(error.class, ErrorClass::Network);
+    let start = format!(
+        "nothing listens at `http://127.0.0.1:{port}`: is the server running? check `--base-url` \
+         (gave up after 3 attempts over "
+    );
+    assert!(error.message.starts_with(&start), "{}", error.message);
+    assert_eq!(bench.lines().len(), 4);
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_exist() {
+    let mut bench = bench();
+    bench.grants.hosts = vec!["*.invalid".parse().unwrap()];
+    let error = bench.fails("http://api.invalid/v1?key=hidden").await;
+    assert_eq!(error.class, ErrorClass::Network);
+    assert!(
+        error
+            .message
+            .contains("`http://api.invalid` could not be resolved"),
+        "{}",
+        error.message
+    );
+    assert!(!error.message.contains("hidden"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_found() {
+    let server = Server::start(vec![
+        Step::Hang,
+        Step::Say(format!("{HEAD}half").into()),
+        ok("<html>"),
+        ok("done"),
+    ]);
+    let reply = Bench::new().query(&server.url).await.unwrap();
+    assert_eq!(reply.message.text(), "done");
+}

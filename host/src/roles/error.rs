@@ -1,0 +1,127 @@
+//! Errors of the roles: each says whose fault it is.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::values::Usage;
+
+/// What kind of trouble a model query met; the words are the contract's (`model-error.class`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+#[allow(missing_docs)] // the words are documented in `wit/model-adapter.wit`
+pub enum ErrorClass {
+    Authentication,
+    Permission,
+    NotFound,
+    BadRequest,
+    ContextWindowExceeded,
+    RateLimited,
+    Overloaded,
+    Timeout,
+    Network,
+    ContentFiltered,
+    MalformedResponse,
+    /// The adapter itself failed (trap, deadline, cap), twice.
+    Plugin,
+    /// The host refused the request (no grant, secret missing).
+    Refused,
+    /// The run was stopped while waiting.
+    Interrupted,
+    /// A word that this version does not know.
+    Other(String),
+}
+
+impl ErrorClass {
+    const WORDS: [(&'static str, Self); 14] = [
+        ("authentication", Self::Authentication),
+        ("permission", Self::Permission),
+        ("not-found", Self::NotFound),
+        ("bad-request", Self::BadRequest),
+        ("context-window-exceeded", Self::ContextWindowExceeded),
+        ("rate-limited", Self::RateLimited),
+        ("overloaded", Self::Overloaded),
+        ("timeout", Self::Timeout),
+        ("network", Self::Network),
+        ("content-filtered", Self::ContentFiltered),
+        ("malformed-response", Self::MalformedResponse),
+        ("plugin", Self::Plugin),
+        ("refused", Self::Refused),
+        ("interrupted", Self::Interrupted),
+    ];
+
+    /// The contract's word.
+    pub fn as_str(&self) -> &str {
+        if let Self::Other(word) = self {
+            return word;
+        }
+        Self::WORDS
+            .iter()
+            .find(|(_, class)| class == self)
+            .map_or("other", |(word, _)| word)
+    }
+}
+
+impl From<String> for ErrorClass {
+    fn from(word: String) -> Self {
+        Self::WORDS
+            .iter()
+            .find(|(known, _)| *known == word)
+            .map_or(Self::Other(word), |(_, class)| class.clone())
+    }
+}
+
+impl From<ErrorClass> for String {
+    fn from(class: ErrorClass) -> Self {
+        class.as_str().to_owned()
+    }
+}
+
+impl fmt::Display for ErrorClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why there is no reply from the model.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// What kind of trouble.
+    pub class: ErrorClass,
+    /// One or two sentences for a person: the cause, then the remedy where one is known.
+    pub message: String,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// What was billed although there is no reply.
+    pub usage: Option<Usage>,
+}
+
+impl ModelError {
+    /// An error without a wait or a bill.
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            message: message.into(),
+            retry_after: None,
+            usage: None,
+        }
+    }
+}
+
+/// The environment that actions run in is not usable.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ExecutorError {
+    /// What was wrong and what to do.
+    pub message: String,
+}
+
+/// A plugin failed in a way that its role cannot go on from.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct PluginFault {
+    /// Which plugin, which call, what happened, what to do.
+    pub message: String,
+}

@@ -1,0 +1,22 @@
+//! A run: the loop over the roles, its limits, its ends and its prompts.
+//!
+//! Nothing in here knows wasm, docker or HTTP. [`agent`] is the loop itself and is meant to be
+//! read in one sitting.
+
+mod account;
+mod agent;
+mod interrupt;
+mod plain;
+mod prompts;
+mod submission;
+mod variables;
+
+pub use account::{Account, Limits, Pricing};
+pub use agent::{Agent, Ended, Parts, Settings};
+pub use interrupt::Interrupt;
+pub use prompts::Prompts;
+pub use submission::{MARK, submission};
+pub use variables::Variables;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! The templates of a run, and the messages made from them.
+
+use std::sync::Arc;
+
+use super::{Interrupt, Variables};
+use crate::roles::{Message, Object, Problem, Reply};
+
+/// The templates that the loop itself renders; observations are the formatter's business.
+pub struct Prompts {
+    /// First message.
+    pub system: String,
+    /// Second message: the task.
+    pub instance: String,
+    /// What the model is told about a malformed reply.
+    pub format_error: String,
+    /// Renders them.
+    pub variables: Arc<Variables>,
+}
+
+impl Prompts {
+    /// The messages that a run begins with.
+    ///
+    /// # Errors
+    /// When a template does not render.
+    pub fn opening(&self) -> Result<[Message; 2], Interrupt> {
+        let render = |name: &str, template: &str| {
+            self.variables
+                .render(template, &Object::new())
+                .map_err(|error| {
+                    Interrupt::failed("TemplateError", format!("`agent.{name}`: {error}"))
+                })
+        };
+        Ok([
+            Message::new("system", render("system_template", &self.system)?),
+            Message::new("user", render("instance_template", &self.instance)?),
+        ])
+    }
+
+    /// The feedback on a malformed reply.
+    ///
+    /// # Errors
+    /// When the template does not render.
+    pub fn feedback(&self, problem: &Problem, reply: &Reply) -> Result<String, Interrupt> {
+        let mut vars = Object::new();
+        vars.insert("actions".into(), serde_json::Value::Array(Vec::new()));
+        vars.insert("finish_reason".into(), reply.finish_reason.clone().into());
+        vars.insert(
+            "has_tool_calls".into(),
+            (!reply.message.tool_calls.is_empty()).into(),
+        );
+        vars.extend(problem.details.clone());
+        vars.insert("error".into(), problem.message.clone().into());
+        vars.insert("code".into(), problem.code.clone().into());
+        self.variables
+            .render(&self.format_error, &vars)
+            .map_err(|error| {
+                Interrupt::failed(
+                    "TemplateError",
+                    format!("`model.format_error_template`: {error}"),
+                )
+            })
+    }
+}

@@ -1,0 +1,51 @@
+//! Why a run can't be made.
+
+use crate::plugin::LoadError;
+
+/// Something named in the config can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The config contradicts itself, or names a model that nobody serves.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+    /// A plugin.
+    #[error("{error}{}", origin.as_ref().map_or_else(String::new, |at| format!("\n  set by {at}")))]
+    Plugin {
+        /// What is wrong with it.
+        error: LoadError,
+        /// Where the offending value was set.
+        origin: Option<String>,
+    },
+    /// A template that does not parse.
+    #[error("`{key}` is no valid template: {detail}")]
+    Template {
+        /// The config key.
+        key: &'static str,
+        /// Line, column and cause.
+        detail: String,
+    },
+    /// A host pattern that is none.
+    #[error("{0}")]
+    Grant(String),
+    /// A recorded run that can't be replayed.
+    #[error("{0}")]
+    Replay(String),
+    /// The environment.
+    #[error("{0}")]
+    Environment(String),
+    /// The journal can't be written.
+    #[error("the journal can't be written: {0}")]
+    Journal(std::io::Error),
+}
+
+impl SetupError {
+    /// Whether this is about what was written in config or flags, rather than about a plugin
+    /// or the machine.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Config(_) | Self::Template { .. } | Self::Grant(_) | Self::Replay(_) => true,
+            Self::Plugin { error, .. } => matches!(error, LoadError::Config { .. }),
+            Self::Environment(_) | Self::Journal(_) => false,
+        }
+    }
+}

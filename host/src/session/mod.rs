@@ -1,0 +1,212 @@
+//! From a resolved config to a running agent: plugins are loaded and configured, the provider
+//! layer and the executor are made, and all of it is put together for the loop.
+//!
+//! [`Runtime`] holds what all runs of a process share; [`Runtime::prepare`] makes one run.
+
+mod error;
+mod plugins;
+mod wiring;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use error::SetupError;
+
+use crate::config::{Config, Layers};
+use crate::executor::{self, LocalSettings};
+use crate::history::Chain;
+use crate::journal::{Event, FORMAT};
+use crate::plugin::{Cache, Loader};
+use crate::provider::{self, Http, Secrets};
+use crate::roles::{Context, Object};
+use crate::run::{Agent, Limits, Parts, Prompts, Settings, Variables};
+use crate::template::Templates;
+
+/// What all runs of a process share.
+pub struct Runtime {
+    loader: Loader,
+    http: Http,
+    templates: Arc<Templates>,
+}
+
+/// One run to be made.
+pub struct Job<'a> {
+    /// What to do.
+    pub task: &'a str,
+    /// The resolved config.
+    pub config: &'a Config,
+    /// Where its values came from, for messages.
+    pub layers: Option<&'a Layers>,
+    /// Plugins that take the place of the config's, each in the roles that it has.
+    pub plugins: &'a [String],
+    /// Hosts that the adapter may reach besides.
+    pub allow_hosts: &'a [String],
+    /// Build plugins anew for every call.
+    pub fresh_instances: bool,
+    /// Unique among the runs of this machine.
+    pub run_id: &'a str,
+    /// The program that cleans up after a killed host; see [`executor::guard`].
+    pub guard_program: Option<PathBuf>,
+}
+
+impl Runtime {
+    /// A runtime; compiled plugins are kept in `cache`.
+    pub fn new(cache: Option<Cache>) -> Self {
+        Self {
+            loader: Loader::new(cache),
+            http: Http::new(provider::process_environment()),
+            templates: Arc::new(Templates::new()),
+        }
+    }
+
+    /// Loads plugins.
+    pub fn loader(&self) -> &Loader {
+        &self.loader
+    }
+
+    /// Makes a run. When this returns, every plugin is loaded and configured, every template
+    /// parses, and the journal has its first line; nothing has been started or sent.
+    ///
+    /// # Errors
+    /// When something named in the config can't be used.
+    pub async fn prepare(&self, job: Job<'_>, context: Context) -> Result<Agent, SetupError> {
+        let config = job.config;
+        executor::check_class(&config.environment.environment_class)
+            .map_err(|error| SetupError::Environment(error.message))?;
+        self.check_templates(config)?;
+        let secrets = Arc::new(Secrets::new(
+            provider::process_environment(),
+            config.model.secrets_file.as_ref().map(PathBuf::from),
+        ));
+        let variables = Arc::new(Variables::new(
+            self.templates.clone(),
+            wiring::base_variables(config, job.task),
+        ));
+        let roles = plugins::Roles {
+            runtime: self,
+            job: &job,
+            context: &context,
+            variables: &variables,
+        }
+        .make(secrets)
+        .await?;
+        context
+            .journal
+            .record(&Event::RunStarted {
+                format: FORMAT.to_owned(),
+                run_id: job.run_id.to_owned(),
+                host_version: env!("CARGO_PKG_VERSION").to_owned(),
+                task: job.task.to_owned(),
+                config: config.redacted(),
+                plugins: Value::Array(roles.report),
+            })
+            .map_err(SetupError::Journal)?;
+        let parts = Parts {
+            model: roles.model,
+            parser: roles.parser,
+            formatter: roles.formatter,
+            history: Chain::new(roles.processors),
+            policies: roles.policies,
+            executor: executor::local(local_settings(&job)),
+            pricing: Arc::new(wiring::Prices::of(config)),
+            prompts: Prompts {
+                system: config.agent.system_template.clone(),
+                instance: config.agent.instance_template.clone(),
+                format_error: config.model.format_error_template.clone(),
+                variables,
+            },
+        };
+        Ok(Agent::new(parts, settings(config), context))
+    }
+
+    /// Syntax only: undefined variables show when a template is rendered.
+    fn check_templates(&self, config: &Config) -> Result<(), SetupError> {
+        let templates = [
+            ("agent.system_template", Some(&config.agent.system_template)),
+            (
+                "agent.instance_template",
+                Some(&config.agent.instance_template),
+            ),
+            (
+                "model.format_error_template",
+                Some(&config.model.format_error_template),
+            ),
+            (
+                "model.observation_template",
+                config.model.observation_template.as_ref(),
+            ),
+        ];
+        for (key, template) in templates {
+            if let Some(template) = template {
+                self.templates
+                    .check(key, template)
+                    .map_err(|error| SetupError::Template {
+                        key,
+                        detail: error.to_string(),
+                    })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    let agent = &config.agent;
+    Settings {
+        limits: Limits {
+            steps: agent.step_limit,
+            cost: agent.cost_limit,
+            wall_time_seconds: agent.wall_time_limit_seconds,
+            consecutive_format_errors: agent.max_consecutive_format_errors,
+        },
+        action_timeout: wiring::seconds(config.environment.timeout),
+        salvage_command: agent
+            .salvage_command
+            .clone()
+            .filter(|command| !command.trim().is_empty()),
+        salvage_timeout: wiring::seconds(agent.salvage_timeout),
+        warn_unknown_cost: agent.cost_limit > 0.0 && config.model.cost_tracking != "ignore_errors",
+    }
+}
+
+fn local_settings(job: &Job<'_>) -> LocalSettings {
+    let environment = &job.config.environment;
+    let standard = LocalSettings::default();
+    let mut env_allow = standard.env_allow.clone();
+    env_allow.extend(environment.env_allow.iter().cloned());
+    LocalSettings {
+        cwd: Some(PathBuf::from(&environment.cwd)).filter(|cwd| !cwd.as_os_str().is_empty()),
+        env: environment.env.clone(),
+        timeout: wiring::seconds(environment.timeout),
+        interpreter: if environment.interpreter.is_empty() {
+            standard.interpreter
+        } else {
+            environment.interpreter.clone()
+        },
+        env_allow,
+        capture_bytes: usize::try_from(environment.capture_bytes).unwrap_or(usize::MAX),
+        run_id: job.run_id.to_owned(),
+        grace: standard.grace,
+        guard_program: job.guard_program.clone(),
+    }
+}
+
+/// A run id: time, process and chance, so that it is unique and sorts by time.
+pub fn new_run_id() -> String {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    format!(
+        "{:x}-{:x}-{:06x}",
+        now.as_millis(),
+        std::process::id(),
+        fastrand::u32(..1 << 24)
+    )
+}
+
+/// An empty object, for configs that say nothing.
+fn nothing() -> Object {
+    Object::new()
+}

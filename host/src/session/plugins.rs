@@ -1,0 +1,423 @@
+//! Which plugin takes which role, what each is told, and what it is granted.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Job, Runtime, SetupError, nothing, wiring};
+use crate::config::{ModelChoice, PluginEntry, resolve_model};
+use crate::plugin::{
+    Kind, Limits, LoadError, Plugin, Recipe, Renderer, Source, WasmAdapter, WasmFormatter,
+    WasmParser, WasmPolicy, WasmProcessor,
+};
+use crate::provider::{Grants, HostPattern, ProviderModel, Secrets};
+use crate::roles::{
+    Adapter, Context, Formatter, Model, Object, Parser, PluginFault, Policy, Processor, Progress,
+};
+use crate::run::Variables;
+
+/// A compilation that takes longer than this is said.
+const SLOW: std::time::Duration = std::time::Duration::from_millis(300);
+
+/// Makes the roles of one run.
+pub struct Roles<'a> {
+    /// What all runs share.
+    pub runtime: &'a Runtime,
+    /// The run.
+    pub job: &'a Job<'a>,
+    /// Front and journal.
+    pub context: &'a Context,
+    /// For the plugins' templates.
+    pub variables: &'a Arc<Variables>,
+}
+
+/// The roles, made.
+pub struct Made {
+    pub model: Box<dyn Model>,
+    pub parser: Box<dyn Parser>,
+    pub formatter: Box<dyn Formatter>,
+    pub processors: Vec<Box<dyn Processor>>,
+    pub policies: Vec<Box<dyn Policy>>,
+    /// Name, kind, version, digest and grants of each, for the journal.
+    pub report: Vec<Value>,
+}
+
+/// The plugins by role, before they are configured.
+struct Cast {
+    adapter: Option<Arc<Plugin>>,
+    parser: Option<Arc<Plugin>>,
+    formatter: Option<Arc<Plugin>>,
+    processors: Vec<Arc<Plugin>>,
+    policies: Vec<Arc<Plugin>>,
+}
+
+/// Lets guests render templates with the run's variables.
+struct RunRenderer(Arc<Variables>);
+
+impl Renderer for RunRenderer {
+    fn render(&self, template: &str, vars: Object) -> Result<String, String> {
+        self.0
+            .render(template, &vars)
+            .map_err(|error| error.to_string())
+    }
+}
+
+impl Roles<'_> {
+    /// Loads, configures and grants.
+    pub async fn make(&self, secrets: Arc<Secrets>) -> Result<Made, SetupError> {
+        let config = self.job.config;
+        let cast = self.cast().await?;
+        // What `--plugin` brought decides the adapter before the model's prefix does.
+        let choice = match &cast.adapter {
+            Some(adapter) => {
+                let mut config = config.clone();
+                config.pipeline.adapter = Some(adapter.name.to_string());
+                resolve_model(&config)?
+            }
+            None => resolve_model(config)?,
+        };
+        let adapter = match cast.adapter {
+            Some(adapter) => adapter,
+            None => self.load(&choice.adapter, Some("pipeline.adapter")).await?,
+        };
+        let parser = match cast.parser {
+            Some(parser) => parser,
+            None => {
+                self.load(&config.pipeline.parser, Some("pipeline.parser"))
+                    .await?
+            }
+        };
+        let formatter = match cast.formatter {
+            Some(formatter) => formatter,
+            None => {
+                self.load(&config.pipeline.formatter, Some("pipeline.formatter"))
+                    .await?
+            }
+        };
+        let mut report = Vec::new();
+        let (model, grants) = self.model(&adapter, &choice, secrets).await?;
+        report.push(describe(&adapter, Kind::ModelAdapter, Some(&grants)));
+
+        let offer = json!({ "action_regex": config.model.action_regex });
+        let recipe = self.recipe(&parser, Kind::ActionParser, &offer)?;
+        let made_parser = WasmParser::start(recipe)
+            .await
+            .map_err(|error| self.located(error))?;
+        report.push(describe(&parser, Kind::ActionParser, None));
+        self.warn_about_prompts(&made_parser);
+
+        let offer = json!({ "observation_template": config.model.observation_template });
+        let recipe = self.recipe(&formatter, Kind::ObservationFormatter, &offer)?;
+        let made_formatter = WasmFormatter::start(recipe)
+            .await
+            .map_err(|error| self.located(error))?;
+        report.push(describe(&formatter, Kind::ObservationFormatter, None));
+
+        let mut processors: Vec<Box<dyn Processor>> = Vec::new();
+        for plugin in &cast.processors {
+            let recipe = self.recipe(plugin, Kind::HistoryProcessor, &Value::Null)?;
+            let made = WasmProcessor::start(recipe).await;
+            processors.push(Box::new(made.map_err(|error| self.located(error))?));
+            report.push(describe(plugin, Kind::HistoryProcessor, None));
+        }
+        let mut policies: Vec<Box<dyn Policy>> = Vec::new();
+        for plugin in &cast.policies {
+            let recipe = self.recipe(plugin, Kind::ActionPolicy, &Value::Null)?;
+            let made = WasmPolicy::start(recipe).await;
+            policies.push(Box::new(made.map_err(|error| self.located(error))?));
+            report.push(describe(plugin, Kind::ActionPolicy, None));
+        }
+        Ok(Made {
+            model,
+            parser: Box::new(made_parser),
+            formatter: Box::new(made_formatter),
+            processors,
+            policies,
+            report,
+        })
+    }
+
+    /// Who plays what: `--plugin` takes the role of its kind, or joins the list of its kind.
+    async fn cast(&self) -> Result<Cast, SetupError> {
+        let pipeline = &self.job.config.pipeline;
+        let mut cast = Cast {
+            adapter: None,
+            parser: None,
+            formatter: None,
+            processors: Vec::new(),
+            policies: Vec::new(),
+        };
+        for spec in &pipeline.processors {
+            let plugin = self.load(spec, Some("pipeline.processors")).await?;
+            cast.processors.push(plugin);
+        }
+        for spec in &pipeline.policies {
+            let plugin = self.load(spec, Some("pipeline.policies")).await?;
+            cast.policies.push(plugin);
+        }
+        for spec in self.job.plugins {
+            let plugin = self.load(spec, None).await?;
+            for kind in &plugin.kinds {
+                let plugin = plugin.clone();
+                match kind {
+                    Kind::ModelAdapter => cast.adapter = Some(plugin),
+                    Kind::ActionParser => cast.parser = Some(plugin),
+                    Kind::ObservationFormatter => cast.formatter = Some(plugin),
+                    Kind::HistoryProcessor => cast.processors.push(plugin),
+                    Kind::ActionPolicy => cast.policies.push(plugin),
+                }
+            }
+        }
+        Ok(cast)
+    }
+
+    async fn load(&self, spec: &str, key: Option<&str>) -> Result<Arc<Plugin>, SetupError> {
+        let entry = self.job.config.plugins.get(spec);
+        let loader = self.runtime.loader();
+        let loaded = match entry.and_then(|entry| entry.path.as_deref()) {
+            Some(path) => loader.load_file(Path::new(path)).await,
+            None => loader.load(spec).await,
+        };
+        let plugin = loaded.map_err(|error| SetupError::Plugin {
+            error,
+            origin: key.and_then(|key| self.origin(key)),
+        })?;
+        let pin = self
+            .entry(&plugin)
+            .or(entry)
+            .and_then(|entry| entry.sha256.as_deref());
+        plugin.pinned(pin).map_err(|error| self.located(error))?;
+        if let Some(took) = plugin.compiled_now.filter(|took| *took > SLOW) {
+            let text = format!(
+                "plugin `{}` was compiled in {:.1} s; the next run takes it from the cache",
+                plugin.name,
+                took.as_secs_f64()
+            );
+            self.context.front.show(&Progress::Warning(&text));
+        }
+        Ok(plugin)
+    }
+
+    fn entry(&self, plugin: &Plugin) -> Option<&PluginEntry> {
+        self.job.config.plugins.get(&*plugin.name)
+    }
+
+    fn origin(&self, key: &str) -> Option<String> {
+        Some(self.job.layers?.origin_of(key)?.to_string())
+    }
+
+    /// Says where a wrong plugin config was written.
+    fn located(&self, error: LoadError) -> SetupError {
+        let origin = match &error {
+            LoadError::Config {
+                plugin, pointer, ..
+            } => self.origin(&format!("/plugins/{plugin}/config{pointer}")),
+            LoadError::Digest { plugin, .. } => self.origin(&format!("/plugins/{plugin}/sha256")),
+            _ => None,
+        };
+        SetupError::Plugin { error, origin }
+    }
+
+    /// A plugin with its config: what the host offers to plugins whose schema has a property
+    /// of that name, and the user's own `[plugins.NAME.config]` over it.
+    fn recipe(
+        &self,
+        plugin: &Arc<Plugin>,
+        kind: Kind,
+        offer: &Value,
+    ) -> Result<Recipe, SetupError> {
+        plugin.require(kind).map_err(|error| self.located(error))?;
+        let known = plugin
+            .descriptor
+            .config_schema
+            .get("properties")
+            .and_then(Value::as_object);
+        let mut config = Map::new();
+        for (key, value) in offer.as_object().into_iter().flatten() {
+            if known.is_some_and(|known| known.contains_key(key)) && !value.is_null() {
+                config.insert(key.clone(), value.clone());
+            }
+        }
+        let entry = self.entry(plugin);
+        config.extend(entry.map_or_else(nothing, |entry| entry.config.clone()));
+        let config = plugin
+            .check_config(&Value::Object(config))
+            .map_err(|error| self.located(error))?;
+        Ok(Recipe {
+            plugin: plugin.clone(),
+            config: config.to_string(),
+            limits: entry.map_or(Limits::STANDARD, limits),
+            seed: seed(self.job.run_id),
+            renderer: Some(Arc::new(RunRenderer(self.variables.clone()))),
+            fresh: self.job.fresh_instances,
+        })
+    }
+
+    async fn model(
+        &self,
+        plugin: &Arc<Plugin>,
+        choice: &ModelChoice,
+        secrets: Arc<Secrets>,
+    ) -> Result<(Box<dyn Model>, Grants), SetupError> {
+        let config = self.job.config;
+        let mut offer = json!({
+            "model": choice.model,
+            "base_url": choice.base_url,
+            "stream": config.model.stream,
+            "model_kwargs": config.model.model_kwargs,
+        });
+        if &*plugin.name == "replay" {
+            offer = replay(&choice.model)?;
+        }
+        let mut recipe = self.recipe(plugin, Kind::ModelAdapter, &offer)?;
+        // No key is a value of its own (`null`), which the offer can't express.
+        let mut own: Value = serde_json::from_str(&recipe.config).unwrap_or_default();
+        let takes_key = plugin
+            .descriptor
+            .config_schema
+            .pointer("/properties/api_key")
+            .is_some();
+        let set_by_user = self
+            .entry(plugin)
+            .is_some_and(|entry| entry.config.contains_key("api_key"));
+        if takes_key && !set_by_user {
+            own["api_key"] = json!(choice.api_key_env);
+            recipe.config = own.to_string();
+        }
+        let grants = self.grants(plugin, choice, &own)?;
+        let adapter = WasmAdapter::start(recipe.clone())
+            .await
+            .map_err(|error| self.located(error))?;
+        let asker = move || -> Result<Box<dyn Adapter>, PluginFault> {
+            Ok(Box::new(WasmAdapter::lazy(recipe.clone())))
+        };
+        let model = ProviderModel::new(
+            Box::new(adapter),
+            Box::new(asker),
+            &*plugin.name,
+            grants.clone(),
+            secrets,
+            self.runtime.http.clone(),
+            wiring::provider_settings(config),
+        );
+        Ok((Box::new(model), grants))
+    }
+
+    /// First-party adapters may reach the configured server and use the configured key; all
+    /// else has to be granted by name.
+    fn grants(
+        &self,
+        plugin: &Plugin,
+        choice: &ModelChoice,
+        own: &Value,
+    ) -> Result<Grants, SetupError> {
+        let mut hosts: Vec<String> = self.job.allow_hosts.to_vec();
+        let mut secrets = Vec::new();
+        if let Some(entry) = self.entry(plugin) {
+            hosts.extend(entry.allow_hosts.iter().cloned());
+            secrets.extend(entry.secrets.iter().cloned());
+        }
+        let mut patterns = hosts
+            .iter()
+            .map(|host| host.parse::<HostPattern>())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| SetupError::Grant(error.to_string()))?;
+        if matches!(plugin.source, Source::BuiltIn(_)) {
+            let base_url = own
+                .get("base_url")
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+                .or_else(|| choice.base_url.clone());
+            if let Some(base_url) = base_url {
+                let url = url::Url::parse(&base_url).map_err(|error| {
+                    SetupError::Grant(format!(
+                        "the base URL `{base_url}` is none: {error}: write it as `https://HOST/v1`"
+                    ))
+                })?;
+                patterns.extend(HostPattern::of_url(&url));
+            }
+            secrets.extend(choice.api_key_env.clone());
+            if let Some(name) = own.get("api_key").and_then(Value::as_str) {
+                secrets.push(name.to_owned());
+            }
+        }
+        secrets.sort_unstable();
+        secrets.dedup();
+        Ok(Grants {
+            hosts: patterns,
+            secrets,
+        })
+    }
+
+    /// A text parser under prompts that speak of tool calls (or the reverse) never works.
+    fn warn_about_prompts(&self, parser: &WasmParser) {
+        let of_default = self.origin("agent.system_template").as_deref() == Some("preset default");
+        if of_default && parser.tools().is_empty() {
+            let text = format!(
+                "the parser `{}` finds commands in the text of a reply, but the prompts are those for tool calls: `-c text` has prompts that ask for text",
+                Parser::name(parser)
+            );
+            self.context.front.show(&Progress::Warning(&text));
+        }
+    }
+}
+
+/// The recorded run or script that `replay/PATH` names, as the adapter's config. Plugins have
+/// no files, so the host reads it.
+fn replay(path: &str) -> Result<Value, SetupError> {
+    if path == "replay" {
+        // Everything is in `[plugins.replay.config]`.
+        return Ok(Value::Null);
+    }
+    let problem = |detail: String| SetupError::Replay(format!("can't replay `{path}`: {detail}"));
+    let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| problem(format!("it is not JSON: {error}")))?;
+    if value.get("replies").is_some() {
+        return Ok(value);
+    }
+    if value.get("messages").is_some() {
+        return Ok(json!({ "trajectory": value }));
+    }
+    Err(problem(
+        "it is neither a trajectory (`messages`) nor a script (`replies`)".into(),
+    ))
+}
+
+fn limits(entry: &PluginEntry) -> Limits {
+    let bytes = |count: u64, unit: u32| usize::try_from(count << unit).unwrap_or(usize::MAX);
+    Limits {
+        deadline: std::time::Duration::from_millis(entry.deadline_ms),
+        memory: bytes(entry.memory_mb, 20),
+        output: bytes(entry.max_output_mb, 20),
+        log: bytes(entry.log_kb, 10),
+    }
+}
+
+/// The seed of a run's guests: a function of its id, so that a replay can have the same.
+fn seed(run_id: &str) -> u64 {
+    // FNV-1a.
+    run_id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn describe(plugin: &Plugin, kind: Kind, grants: Option<&Grants>) -> Value {
+    let mut report = json!({
+        "name": &*plugin.name,
+        "kind": kind.to_string(),
+        "version": plugin.descriptor.version,
+        "contract": plugin.contract,
+        "sha256": plugin.digest,
+        "source": match &plugin.source {
+            Source::BuiltIn(_) => "built-in".to_owned(),
+            Source::File(path) => path.display().to_string(),
+        },
+    });
+    if let Some(grants) = grants {
+        let hosts: Vec<String> = grants.hosts.iter().map(ToString::to_string).collect();
+        report["grants"] = json!({ "hosts": hosts, "secrets": grants.secrets });
+    }
+    report
+}

@@ -1,0 +1,70 @@
+//! Small translations from config values to what the roles take.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::provider::{self, Rates};
+use crate::roles::{Object, Usage};
+use crate::run::Pricing;
+
+/// Seconds of the config as a duration; config checks have made sure that they are sane.
+pub fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// The prices of the run's model.
+pub struct Prices(Rates);
+
+impl Prices {
+    /// As the config has them.
+    pub fn of(config: &Config) -> Self {
+        Self(
+            config
+                .model
+                .price
+                .map_or_else(Rates::default, |price| Rates {
+                    input: Some(price.input),
+                    output: Some(price.output),
+                    cache_read: price.cache_read,
+                    cache_write: price.cache_write,
+                }),
+        )
+    }
+}
+
+impl Pricing for Prices {
+    fn cost(&self, usage: &Usage) -> Option<f64> {
+        self.0.cost(usage)
+    }
+}
+
+/// The provider layer's settings.
+pub fn provider_settings(config: &Config) -> provider::Settings {
+    let model = &config.model;
+    provider::Settings {
+        connect_timeout: seconds(model.connect_timeout),
+        first_byte_timeout: seconds(model.first_byte_timeout),
+        idle_timeout: seconds(model.idle_timeout),
+        total_timeout: seconds(model.total_timeout),
+        rate_limit_retries: model.rate_limit_retries,
+        network_retries: model.network_retries,
+        max_response_bytes: model.max_response_bytes,
+        ..provider::Settings::standard()
+    }
+}
+
+/// What templates see from the start: the agent's and the model's settings, and the task. The
+/// environment adds its own, and the loop its counters.
+pub fn base_variables(config: &Config, task: &str) -> Object {
+    let mut base = Object::new();
+    let whole = config.redacted();
+    for section in ["agent", "model"] {
+        if let Some(Value::Object(values)) = whole.get(section) {
+            base.extend(values.clone());
+        }
+    }
+    base.insert("task".into(), task.into());
+    base
+}

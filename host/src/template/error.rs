@@ -1,0 +1,291 @@
+//! What went wrong in a template, for the person who wrote it: where, the line with a caret,
+//! and what was probably meant.
+
+use std::error::Error as _;
+use std::fmt;
+use std::ops::Range;
+
+use minijinja::{Error, ErrorKind};
+use serde_json::Value;
+
+use super::{MAX_FUEL, Vars};
+
+/// A line of source is shown up to this many characters.
+const MAX_SHOWN: usize = 100;
+
+/// At most this many names are listed in a hint.
+const MAX_NAMES: usize = 12;
+
+/// A template that does not compile or render.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    /// Which template: a config key, or `template`.
+    pub name: String,
+    /// Line, from 1, where it is known.
+    pub line: Option<usize>,
+    /// Column in characters, from 1, where it is known.
+    pub column: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// The source line and a line with carets below it, where they are known.
+    pub snippet: Option<Box<str>>,
+    /// What to do.
+    pub hint: Option<Box<str>>,
+    /// Whether the template is at fault whatever the variables are.
+    pub is_syntax: bool,
+}
+
+impl TemplateError {
+    /// The same under another name, for callers that know where the template came from.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    pub(super) fn too_long(length: usize, limit: usize) -> Self {
+        Self {
+            name: "template".to_owned(),
+            line: None,
+            column: None,
+            message: format!("the template has {length} bytes, more than the {limit} allowed"),
+            snippet: None,
+            hint: Some("put long text into a variable".into()),
+            is_syntax: true,
+        }
+    }
+
+    pub(super) fn no_thread(error: &std::io::Error) -> Self {
+        Self {
+            name: "template".to_owned(),
+            line: None,
+            column: None,
+            message: format!("a thread to work on it can't be started: {error}"),
+            snippet: None,
+            hint: Some(
+                "raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)".into(),
+            ),
+            is_syntax: false,
+        }
+    }
+
+    pub(super) fn unknown_name(kind: &str, source: &str, range: Range<usize>) -> Self {
+        let (line, column) = place(source, range.start);
+        Self {
+            name: "template".to_owned(),
+            line: Some(line),
+            column: Some(column),
+            message: format!("there is no {kind} `{}`", &source[range.clone()]),
+            snippet: snippet(source, line, Some(column), Some(range)).map(Into::into),
+            hint: None,
+            is_syntax: true,
+        }
+    }
+
+    /// From the engine's error; `vars` are what the template could see.
+    pub(super) fn new(error: &Error, source: &str, vars: Option<&Vars<'_>>) -> Self {
+        let range = error.range().filter(|range| {
+            range.end <= source.len()
+                && source.is_char_boundary(range.start)
+                && source.is_char_boundary(range.end)
+        });
+        let place = range.as_ref().map(|range| place(source, range.start));
+        let line = place.map(|(line, _)| line).or(error.line());
+        let column = place.map(|(_, column)| column);
+        Self {
+            name: "template".to_owned(),
+            line,
+            column,
+            message: message(error),
+            snippet: line
+                .and_then(|line| snippet(source, line, column, range))
+                .map(Into::into),
+            hint: hint(error, vars).map(Into::into),
+            is_syntax: matches!(
+                error.kind(),
+                ErrorKind::SyntaxError
+                    | ErrorKind::BadEscape
+                    | ErrorKind::UnknownFilter
+                    | ErrorKind::UnknownTest
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.name)?;
+        if let Some(line) = self.line {
+            write!(f, ", line {line}")?;
+        }
+        if let Some(column) = self.column {
+            write!(f, ", column {column}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(snippet) = &self.snippet {
+            write!(f, "\n{snippet}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Line and column of an offset, both from 1.
+fn place(source: &str, offset: usize) -> (usize, usize) {
+    let before = &source[..offset];
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    (
+        1 + before.matches('\n').count(),
+        1 + before[start..].chars().count(),
+    )
+}
+
+fn message(error: &Error) -> String {
+    let mut message = match (error.kind(), error.detail()) {
+        (ErrorKind::OutOfFuel, _) => format!("gave up after {MAX_FUEL} steps"),
+        (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),
+        (ErrorKind::UndefinedError, None) => "an undefined value is used".to_owned(),
+        (ErrorKind::WriteFailure, _) if error.source().is_some() => String::new(),
+        (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
+        (kind, Some(detail)) => format!("{kind}: {detail}"),
+        (kind, None) => kind.to_string(),
+    };
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if !message.is_empty() {
+            message.push_str(": ");
+        }
+        message.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    message
+}
+
+/// The line, cut to what fits, and carets below the range.
+fn snippet(
+    source: &str,
+    line: usize,
+    column: Option<usize>,
+    range: Option<Range<usize>>,
+) -> Option<String> {
+    let text = source.lines().nth(line.checked_sub(1)?)?;
+    let from = column.map_or(0, |column| {
+        let lead = column - 1;
+        if lead < MAX_SHOWN - 20 {
+            0
+        } else {
+            lead - MAX_SHOWN / 2
+        }
+    });
+    let shown: String = text
+        .chars()
+        .skip(from)
+        .take(MAX_SHOWN)
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
+    let (start_mark, end_mark) = (
+        if from > 0 { "…" } else { "" },
+        if text.chars().count() > from + MAX_SHOWN {
+            "…"
+        } else {
+            ""
+        },
+    );
+    let number = line.to_string();
+    let gutter = " ".repeat(number.len());
+    let mut out = format!(" {number} | {start_mark}{shown}{end_mark}");
+    if let (Some(column), Some(range)) = (column, range) {
+        let marked = source[range].lines().next().unwrap_or_default();
+        let lead = column - 1 - from + start_mark.chars().count();
+        let room = (MAX_SHOWN + 1).saturating_sub(lead).max(1);
+        let carets = marked.chars().count().clamp(1, room);
+        out.push_str(&format!(
+            "\n {gutter} | {}{}",
+            " ".repeat(lead),
+            "^".repeat(carets)
+        ));
+    }
+    Some(out)
+}
+
+fn hint(error: &Error, vars: Option<&Vars<'_>>) -> Option<String> {
+    let detail = error.detail().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::OutOfFuel => {
+            return Some(
+                "make its loops shorter, or prepare the text before it is rendered".to_owned(),
+            );
+        }
+        ErrorKind::InvalidOperation if detail.contains('%') => {
+            return Some("`'%s' % x` is not supported; write `'%s'|format(x)`".to_owned());
+        }
+        ErrorKind::UnknownMethod if detail.contains("append") || detail.contains("update") => {
+            return Some(
+                "lists and maps can't be changed; build a new one with `{% set x = x + [y] %}`"
+                    .to_owned(),
+            );
+        }
+        _ => {}
+    }
+    // the engine ends the detail of anything that met an undefined value with its expression
+    let end = detail.rfind("` is undefined")?;
+    let path = &detail[detail[..end].rfind('`')? + 1..end];
+    let (parent, missing) = match path.rsplit_once('.') {
+        Some((parent, missing)) => (Some(parent), missing),
+        None => (None, path),
+    };
+    let vars = vars?;
+    let (names, whole) = match parent {
+        None => (vars.names(), "the variables here are".to_owned()),
+        Some(parent) => match lookup(vars, parent)? {
+            Value::Object(map) => (
+                map.keys().map(String::as_str).collect(),
+                format!("`{parent}` has"),
+            ),
+            _ => return None,
+        },
+    };
+    let close = close_names(missing, &names);
+    if !close.is_empty() {
+        return Some(format!("did you mean {}?", list(&close, "or")));
+    }
+    if names.is_empty() || names.len() > MAX_NAMES {
+        return Some(format!(
+            "`{path} is defined` asks for it, `{path}|default('')` goes on without"
+        ));
+    }
+    Some(format!("{whole} {}", list(&names, "and")))
+}
+
+fn lookup<'v>(vars: &Vars<'v>, path: &str) -> Option<&'v Value> {
+    let mut parts = path.split('.');
+    let mut value = vars.get(parts.next()?)?;
+    for part in parts {
+        value = value.get(part)?;
+    }
+    Some(value)
+}
+
+/// The names that `missing` may be a slip of, the closest first.
+fn close_names<'n>(missing: &str, names: &[&'n str]) -> Vec<&'n str> {
+    let mut scored: Vec<(f64, &str)> = names
+        .iter()
+        .map(|name| (strsim::jaro_winkler(missing, name), *name))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
+    scored.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(right.1)));
+    scored.truncate(3);
+    scored.into_iter().map(|(_, name)| name).collect()
+}
+
+fn list(names: &[&str], word: &str) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} {word} {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}

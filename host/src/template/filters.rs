@@ -1,0 +1,304 @@
+//! Filters of Jinja2 that minijinja lacks or does otherwise. Not here: `random` and `lipsum`,
+//! because a run must replay to the same text.
+
+use minijinja::value::{Kwargs, StringInput, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
+
+use super::python::{is_space, to_str};
+use super::tojson::tojson;
+
+/// Puts them in.
+pub(super) fn add_to(environment: &mut Environment<'static>) {
+    environment.add_filter("tojson", tojson);
+    environment.add_filter("int", int);
+    environment.add_filter("float", float);
+    environment.add_filter("replace", replace);
+    environment.add_filter("string", string);
+    environment.add_filter("join", join);
+    environment.add_filter("wordcount", wordcount);
+    environment.add_filter("truncate", truncate);
+    environment.add_filter("striptags", minijinja_contrib::filters::striptags);
+    environment.add_filter("escape", escape);
+    environment.add_filter("e", escape);
+}
+
+/// Strict undefined: using a missing value is an error, whatever the filter.
+fn defined(value: &Value) -> Result<(), Error> {
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    Ok(())
+}
+
+/// `int(default=0, base=10)`: text that is no number gives the default.
+fn int(
+    value: &Value,
+    default: Option<Value>,
+    base: Option<u32>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    defined(value)?;
+    let default = match default {
+        Some(default) => Some(default),
+        None => kwargs.get("default")?,
+    };
+    let base = match base {
+        Some(base) => base,
+        None => kwargs.get::<Option<u32>>("base")?.unwrap_or(10),
+    };
+    kwargs.assert_all_used()?;
+    let default = default.unwrap_or_else(|| Value::from(0));
+    if let Some(text) = value.as_str() {
+        if let Some(number) = parse_int(text, base) {
+            return Ok(Value::from(number));
+        }
+        return Ok(match parse_float(text) {
+            Some(number) if number.is_finite() => whole_part(number)?,
+            _ => default,
+        });
+    }
+    match value.kind() {
+        ValueKind::Bool => Ok(Value::from(i64::from(value.is_true()))),
+        ValueKind::Number if value.is_integer() => Ok(value.clone()),
+        ValueKind::Number => match f64::try_from(value.clone()) {
+            Ok(number) if number.is_nan() => Ok(default),
+            Ok(number) => whole_part(number),
+            Err(_) => Ok(default),
+        },
+        _ => Ok(default),
+    }
+}
+
+fn whole_part(number: f64) -> Result<Value, Error> {
+    // beyond 2^127 the cast would saturate to a wrong number without a word
+    if number.abs() >= 1.7e38 {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "number is too large for `int`",
+        ));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "truncation is the purpose")]
+    let whole = number as i128;
+    Ok(Value::from(whole))
+}
+
+/// `float(default=0.0)`.
+fn float(value: &Value, default: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    defined(value)?;
+    let default = match default {
+        Some(default) => Some(default),
+        None => kwargs.get("default")?,
+    };
+    kwargs.assert_all_used()?;
+    let number = match (value.as_str(), value.kind()) {
+        (Some(text), _) => parse_float(text),
+        (None, ValueKind::Bool) => Some(if value.is_true() { 1.0 } else { 0.0 }),
+        (None, ValueKind::Number) => value.to_string().parse().ok(),
+        _ => None,
+    };
+    Ok(number.map_or_else(|| default.unwrap_or_else(|| Value::from(0.0)), Value::from))
+}
+
+/// `replace(old, new, count=none)`.
+fn replace(
+    value: &Value,
+    old: &Value,
+    new: &Value,
+    count: Option<i64>,
+    kwargs: Kwargs,
+) -> Result<String, Error> {
+    for argument in [value, old, new] {
+        defined(argument)?;
+    }
+    let count = match count {
+        Some(count) => count,
+        None => kwargs.get::<Option<i64>>("count")?.unwrap_or(-1),
+    };
+    kwargs.assert_all_used()?;
+    let (text, old, new) = (to_str(value), to_str(old), to_str(new));
+    Ok(match usize::try_from(count) {
+        Ok(count) => text.replacen(&old, &new, count),
+        Err(_) => text.replace(&old, &new),
+    })
+}
+
+/// `string`: as Python's `str()`.
+fn string(value: &Value) -> Result<Value, Error> {
+    defined(value)?;
+    Ok(match value.as_str() {
+        Some(_) => value.clone(),
+        None => Value::from(to_str(value)),
+    })
+}
+
+/// `join(d='', attribute=none)`: items print as Python prints them.
+fn join(
+    state: &mut State,
+    value: &Value,
+    joiner: Option<StringInput<'_>>,
+    attribute: Option<&str>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    defined(value)?;
+    if attribute.is_some() || kwargs.has("attribute") {
+        return minijinja::filters::join(state, value, joiner, attribute, kwargs);
+    }
+    let mut items = Vec::new();
+    for item in value.try_iter()?.checked() {
+        items.push(string(&item?)?);
+    }
+    minijinja::filters::join(state, &Value::from(items), joiner, attribute, kwargs)
+}
+
+/// `truncate(length=255, killwords=false, end='...', leeway=5)`; the last by name only, for
+/// that is as many arguments as the engine takes.
+fn truncate(
+    value: &Value,
+    length: Option<usize>,
+    kill_words: Option<bool>,
+    end: Option<String>,
+    kwargs: Kwargs,
+) -> Result<String, Error> {
+    defined(value)?;
+    fn pick<'k, T: minijinja::value::ArgType<'k, Output = T>>(
+        positional: Option<T>,
+        kwargs: &'k Kwargs,
+        name: &'k str,
+        default: T,
+    ) -> Result<T, Error> {
+        if let Some(value) = positional {
+            return Ok(value);
+        }
+        if kwargs.has(name) {
+            kwargs.get(name)
+        } else {
+            Ok(default)
+        }
+    }
+    let length = pick(length, &kwargs, "length", 255)?;
+    let kill_words = pick(kill_words, &kwargs, "killwords", false)?;
+    let end = pick(end, &kwargs, "end", "...".to_owned())?;
+    let leeway = pick(None, &kwargs, "leeway", 5)?;
+    kwargs.assert_all_used()?;
+    let text = to_str(value);
+    if text.chars().count() <= length.saturating_add(leeway) {
+        return Ok(text);
+    }
+    let Some(room) = length.checked_sub(end.chars().count()) else {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "`length` of `truncate` is shorter than `end`",
+        ));
+    };
+    let mut kept: String = text.chars().take(room).collect();
+    if !kill_words && let Some(space) = kept.rfind(' ') {
+        kept.truncate(space);
+    }
+    Ok(kept + &end)
+}
+
+/// `escape`: the entities of MarkupSafe.
+fn escape(value: &Value) -> Result<Value, Error> {
+    defined(value)?;
+    if value.is_safe() {
+        return Ok(value.clone());
+    }
+    let mut out = String::new();
+    for char in to_str(value).chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\'' => out.push_str("&#39;"),
+            '"' => out.push_str("&#34;"),
+            _ => out.push(char),
+        }
+    }
+    Ok(Value::from_safe_string(out))
+}
+
+/// `wordcount`: runs of what a regex calls `\w`.
+fn wordcount(value: &Value) -> Result<usize, Error> {
+    defined(value)?;
+    let text = to_str(value);
+    let words = text.split(|char: char| !char.is_alphanumeric() && char != '_');
+    Ok(words.filter(|word| !word.is_empty()).count())
+}
+
+/// Python's `int(text, base)`.
+fn parse_int(text: &str, base: u32) -> Option<i128> {
+    if !(base == 0 || (2..=36).contains(&base)) {
+        return None;
+    }
+    let text = text.trim_matches(is_space);
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let prefix = |wanted: u32, letter: char| {
+        let rest = digits.strip_prefix('0')?;
+        let rest = rest.strip_prefix([letter, letter.to_ascii_uppercase()])?;
+        (base == wanted || base == 0).then_some((wanted, rest.strip_prefix('_').unwrap_or(rest)))
+    };
+    let (base, digits) = prefix(16, 'x')
+        .or_else(|| prefix(8, 'o'))
+        .or_else(|| prefix(2, 'b'))
+        .unwrap_or((if base == 0 { 10 } else { base }, digits));
+    let digits = without_underscores(digits)?;
+    if !digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let number = i128::from_str_radix(&digits, base).ok()?;
+    Some(if negative { -number } else { number })
+}
+
+/// Python's `float(text)`.
+fn parse_float(text: &str) -> Option<f64> {
+    without_underscores(text.trim_matches(is_space))?
+        .parse()
+        .ok()
+}
+
+/// Python allows single underscores between digits.
+fn without_underscores(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let digit = |index: Option<usize>| {
+        index
+            .and_then(|index| bytes.get(index))
+            .is_some_and(u8::is_ascii_alphanumeric)
+    };
+    for (index, byte) in bytes.iter().enumerate() {
+        if *byte == b'_' && !(digit(index.checked_sub(1)) && digit(Some(index + 1))) {
+            return None;
+        }
+    }
+    Some(text.replace('_', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers() {
+        for (text, base, number) in [
+            ("12", 10, Some(12)),
+            (" -12\n", 10, Some(-12)),
+            ("+1_000", 10, Some(1000)),
+            ("1__0", 10, None),
+            ("_1", 10, None),
+            ("", 10, None),
+            ("-", 10, None),
+            ("--1", 10, None),
+            ("0x1f", 16, Some(31)),
+            ("1F", 16, Some(31)),
+            ("0x1f", 10, None),
+            ("0b101", 0, Some(5)),
+            ("z", 36, Some(35)),
+            ("1.5", 10, None),
+        ] {
+            assert_eq!(parse_int(text, base), number, "{text}");
+        }
+    }
+}

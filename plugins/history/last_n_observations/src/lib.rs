@@ -1,0 +1,212 @@
+//! The processor that shortens all but the last observations.
+//!
+//! It speaks the protocol of changes itself: a step costs what changed in the view, however
+//! long the history is.
+
+mod observation;
+
+use mswea_sdk::processor::{Next, check_start};
+use mswea_sdk::types::{Change, Message, PluginError};
+use mswea_sdk::{Descriptor, Plugin, Processor, from_config};
+use observation::{Fate, Tags};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    n: usize,
+    #[serde(default = "one")]
+    polling: usize,
+    #[serde(default = "remove_output")]
+    always_remove_output_for_tags: Vec<String>,
+    #[serde(default = "keep_output")]
+    always_keep_output_for_tags: Vec<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn remove_output() -> Vec<String> {
+    vec!["remove_output".to_owned()]
+}
+
+fn keep_output() -> Vec<String> {
+    vec!["keep_output".to_owned()]
+}
+
+/// An observation's place in the history. The first one is the task itself.
+struct Observation {
+    index: usize,
+    fate: Fate,
+}
+
+/// The plugin: its config, and the history as the host knows it.
+pub struct LastNObservations {
+    n: usize,
+    polling: usize,
+    tags: Tags,
+    // The whole history: when its end is taken back, old observations come back, too.
+    history: Vec<Message>,
+    observations: Vec<Observation>,
+    /// Index of the first message of role `user`: the task.
+    task: Option<usize>,
+    /// Observations before this number are old.
+    last: usize,
+}
+
+impl Plugin for LastNObservations {
+    fn describe() -> Descriptor {
+        let tags = |default: Vec<String>, description: &str| {
+            json!({
+                "type": "array",
+                "items": { "type": "string" },
+                "default": default,
+                "description": description,
+            })
+        };
+        Descriptor::new(
+            "last_n_observations",
+            env!("CARGO_PKG_VERSION"),
+            "Shortens all but the last observations",
+        )
+        .config_schema(&json!({
+            "type": "object",
+            "properties": {
+                "n": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "How many observations stay whole.",
+                },
+                "polling": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "default": one(),
+                    "description": "Moves the limit only every so many observations, which \
+                                    keeps the provider's prompt cache warm in between.",
+                },
+                "always_remove_output_for_tags": tags(
+                    remove_output(),
+                    "Observations with one of these tags are always shortened.",
+                ),
+                "always_keep_output_for_tags": tags(
+                    keep_output(),
+                    "Observations with one of these tags are never shortened.",
+                ),
+            },
+            "required": ["n"],
+            "additionalProperties": false,
+        }))
+    }
+
+    fn configure(config: Value) -> Result<Self, PluginError> {
+        let config: Config = from_config(config)?;
+        for (key, value) in [("n", config.n), ("polling", config.polling)] {
+            if value == 0 {
+                let message = format!("`{key}` must not be 0; write a number from 1 on");
+                return Err(PluginError::invalid_config(message).at(&format!("/{key}")));
+            }
+        }
+        Ok(Self {
+            n: config.n,
+            polling: config.polling,
+            tags: Tags {
+                keep: config.always_keep_output_for_tags,
+                remove: config.always_remove_output_for_tags,
+            },
+            history: Vec::new(),
+            observations: Vec::new(),
+            task: None,
+            last: 0,
+        })
+    }
+}
+
+impl LastNObservations {
+    /// Takes a change over into the history and the list of observations.
+    fn take(&mut self, change: Change) {
+        let start = change.start as usize;
+        self.history.truncate(start);
+        let known = self
+            .observations
+            .partition_point(|observation| observation.index < start);
+        self.observations.truncate(known);
+        self.task = self.task.filter(|task| *task < start);
+        for message in change.messages {
+            let index = self.history.len();
+            let mut fate = observation::fate(&message, &self.tags);
+            if message.role == "user" && self.task.is_none() {
+                self.task = Some(index);
+                fate = Some(Fate::Keep);
+            }
+            if let Some(fate) = fate {
+                self.observations.push(Observation { index, fate });
+            }
+            self.history.push(message);
+        }
+    }
+
+    /// The number of the first observation that is not old.
+    fn limit(&self) -> usize {
+        let polled = self.observations.len() / self.polling * self.polling;
+        polled.saturating_sub(self.n)
+    }
+
+    fn is_elided(&self, number: usize) -> bool {
+        // Number 0 is the task, or what stands in its place.
+        number > 0
+            && match self.observations[number].fate {
+                Fate::ByAge => number < self.last,
+                Fate::Keep => false,
+                Fate::Remove => true,
+            }
+    }
+
+    /// The view from a message on.
+    fn view(&self, start: usize) -> Vec<Message> {
+        let first = self
+            .observations
+            .partition_point(|observation| observation.index < start);
+        let mut elided = (first..self.observations.len())
+            .filter(|number| self.is_elided(*number))
+            .map(|number| self.observations[number].index)
+            .peekable();
+        let mut view = Vec::with_capacity(self.history.len() - start);
+        for (index, message) in self.history.iter().enumerate().skip(start) {
+            if elided.next_if_eq(&index).is_some() {
+                view.push(observation::elided(message));
+            } else {
+                view.push(message.clone());
+            }
+        }
+        view
+    }
+}
+
+impl Processor for LastNObservations {
+    fn apply(&mut self, change: Change) -> Result<Next, PluginError> {
+        check_start(&change, self.history.len())?;
+        let mut start = change.start as usize;
+        self.take(change);
+        let before = self.last;
+        self.last = self.limit();
+        // What lies between the old limit and the new one looks different now, if age is what
+        // decides over it; the limit goes back when the history loses its end.
+        let moved =
+            before.min(self.last).max(1)..before.max(self.last).min(self.observations.len());
+        let turned = self.observations.get(moved).and_then(|moved| {
+            let mut by_age = moved.iter().filter(|turned| turned.fate == Fate::ByAge);
+            by_age.next()
+        });
+        if let Some(turned) = turned {
+            start = start.min(turned.index);
+        }
+        Ok(Next::Done(Change::tail(start, self.view(start))))
+    }
+}
+
+mswea_sdk::export!(processor: LastNObservations);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! The adapter's config: what users may set, checked once at start.
+
+use mswea_sdk::types::PluginError;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// JSON Schema of the config, as the descriptor hands it to the host.
+pub const SCHEMA: &str = r#"{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["model"],
+  "properties": {
+    "model": {
+      "type": "string",
+      "minLength": 1,
+      "description": "Name of the model, in the server's words."
+    },
+    "base_url": {
+      "type": "string",
+      "minLength": 1,
+      "default": "https://api.openai.com/v1",
+      "description": "Where the server's API begins; `/chat/completions` is added to it."
+    },
+    "api_key": {
+      "type": ["string", "null"],
+      "default": "OPENAI_API_KEY",
+      "description": "NAME of the secret (never the key itself) that is sent as a bearer token; null (or an empty text, as TOML has no null) for servers that want none."
+    },
+    "stream": {
+      "type": "boolean",
+      "default": true,
+      "description": "Ask for the answer piece by piece, so that it can be shown as it arrives."
+    },
+    "stream_usage": {
+      "type": "boolean",
+      "default": true,
+      "description": "Ask for the token counts of a streamed answer (`stream_options.include_usage`)."
+    },
+    "model_kwargs": {
+      "type": "object",
+      "default": {},
+      "description": "Further keys of the request's body (`temperature`, `reasoning_effort`, ...); laid over it last, so they may replace what the adapter put there."
+    },
+    "headers": {
+      "type": "object",
+      "additionalProperties": { "type": "string" },
+      "default": {},
+      "description": "Further plain headers. No keys here: they would be recorded."
+    }
+  }
+}"#;
+
+/// What stands after the base URL.
+const ENDPOINT: &str = "/chat/completions";
+
+/// The keys that litellm reads itself and never sends; configs of mini-swe-agent carry them.
+const NEVER_SENT: [&str; 1] = ["drop_params"];
+
+/// Keys of `model_kwargs` that other systems take for settings of the client. Sent to a server
+/// they would do nothing, or put a key into the record, while the request goes elsewhere.
+const MISPLACED: [(&str, &str); 3] = [
+    (
+        "api_key",
+        "put the key into the environment and its name into `api_key`",
+    ),
+    ("api_base", "set `base_url` instead"),
+    ("base_url", "set `base_url` beside `model_kwargs` instead"),
+];
+
+/// The config as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    model: String,
+    #[serde(default = "default_base_url")]
+    base_url: String,
+    #[serde(default = "default_api_key")]
+    api_key: Option<String>,
+    #[serde(default = "default_true")]
+    stream: bool,
+    #[serde(default = "default_true")]
+    stream_usage: bool,
+    #[serde(default)]
+    model_kwargs: Map<String, Value>,
+    #[serde(default)]
+    headers: Map<String, Value>,
+}
+
+fn default_base_url() -> String {
+    "https://api.openai.com/v1".to_owned()
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "null is a value of its own: no secret"
+)]
+fn default_api_key() -> Option<String> {
+    Some("OPENAI_API_KEY".to_owned())
+}
+
+const fn default_true() -> bool {
+    true
+}
+
+/// The config, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the model.
+    pub model: String,
+    /// Where requests go.
+    pub url: String,
+    /// Name of the secret; none for no `authorization` header.
+    pub api_key: Option<String>,
+    /// Whether streaming is asked for (`model_kwargs` may say so too).
+    pub stream: bool,
+    /// Whether a stream is asked for its usage.
+    pub stream_usage: bool,
+    /// Further keys of the body.
+    pub model_kwargs: Map<String, Value>,
+    /// Further headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Config {
+    /// Reads the config.
+    ///
+    /// # Errors
+    /// `invalid-config` with the pointer of what does not fit.
+    pub fn new(config: Value) -> Result<Self, PluginError> {
+        let written: Written =
+            serde_json::from_value(config).map_err(|error| invalid("", error.to_string()))?;
+        if written.model.trim().is_empty() {
+            return Err(invalid("/model", "`model` is empty; name a model"));
+        }
+        let api_key = written.api_key.filter(|name| !name.is_empty());
+        if let Some(name) = &api_key {
+            // The value is not repeated: whoever got this wrong has pasted a key here.
+            let is_name = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                && !name.starts_with(|c: char| c.is_ascii_digit());
+            if !is_name {
+                return Err(invalid(
+                    "/api_key",
+                    "`api_key` is not the name of a secret (letters, digits and `_`); put the \
+                     key itself into the environment or the secrets file and its name here, or \
+                     null for a server that wants none",
+                ));
+            }
+        }
+        for (key, remedy) in MISPLACED {
+            if written.model_kwargs.contains_key(key) {
+                return Err(invalid(
+                    &format!("/model_kwargs/{key}"),
+                    format!("`model_kwargs.{key}` would be sent to the server as it is; {remedy}"),
+                ));
+            }
+        }
+        let mut model_kwargs = written.model_kwargs;
+        for key in NEVER_SENT {
+            model_kwargs.shift_remove(key);
+        }
+        Ok(Self {
+            url: endpoint(&written.base_url)?,
+            model: written.model,
+            api_key,
+            stream: match model_kwargs.get("stream") {
+                Some(value) => value.as_bool().unwrap_or(false),
+                None => written.stream,
+            },
+            stream_usage: written.stream_usage,
+            headers: headers(written.headers)?,
+            model_kwargs,
+        })
+    }
+
+    /// Host (and port) of the URL, for messages.
+    pub fn host(&self) -> &str {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split(['/', '?']).next().unwrap_or(rest)
+    }
+}
+
+/// The URL of the endpoint below a base URL, which may end in a slash, carry a query (Azure's
+/// `api-version`) or be the endpoint already.
+fn endpoint(base_url: &str) -> Result<String, PluginError> {
+    let base = base_url.trim();
+    let (path, query) = match base.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (base, None),
+    };
+    let path = path.trim_end_matches('/');
+    let path = path.strip_suffix(ENDPOINT).unwrap_or(path);
+    let has_host = ["http://", "https://"].iter().any(|scheme| {
+        path.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+            && path.len() > scheme.len()
+    });
+    if !has_host || path.contains(char::is_whitespace) {
+        return Err(invalid(
+            "/base_url",
+            format!(
+                "`base_url` is no absolute URL: `{base}`; write it with its scheme, for example \
+                 `http://127.0.0.1:8000/v1`"
+            ),
+        ));
+    }
+    let mut url = format!("{path}{ENDPOINT}");
+    if let Some(query) = query {
+        url.push('?');
+        url.push_str(query);
+    }
+    Ok(url)
+}
+
+fn headers(written: Map<String, Value>) -> Result<Vec<(String, String)>, PluginError> {
+    let mut headers = Vec::with_capacity(written.len());
+    for (name, value) in written {
+        match value {
+            Value::String(value) => headers.push((name.to_ascii_lowercase(), value)),
+            _ => {
+                return Err(invalid(
+                    &format!("/headers/{}", name.replace('~', "~0").replace('/', "~1")),
+                    format!("header `{name}` is not a string; quote its value"),
+                ));
+            }
+        }
+    }
+    Ok(headers)
+}
+
+fn invalid(pointer: &str, message: impl Into<String>) -> PluginError {
+    PluginError::invalid_config(message).at(pointer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_schema_is_json_and_its_defaults_are_the_ones_in_force() {
+        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        let properties = schema["properties"].as_object().unwrap();
+        let mut config = Map::new();
+        for (key, property) in properties {
+            if let Some(default) = property.get("default") {
+                config.insert(key.clone(), default.clone());
+            }
+        }
+        config.insert("model".to_owned(), json!("m"));
+        let full = Config::new(Value::Object(config)).unwrap();
+        let short = Config::new(json!({"model": "m"})).unwrap();
+        assert_eq!(format!("{full:?}"), format!("{short:?}"));
+        assert_eq!(short.url, "https://api.openai.com/v1/chat/completions");
+        assert_eq!(short.api_key.as_deref(), Some("OPENAI_API_KEY"));
+    }
+
+    #[test]
+    fn base_urls_become_endpoints() {
+        for (base, url) in [
+            ("http://h/v1", "http://h/v1/chat/completions"),
+            ("http://h/v1/", "http://h/v1/chat/completions"),
+            (
+                "http://h/v1/chat/completions",
+                "http://h/v1/chat/completions",
+            ),
+            (" https://h ", "https://h/chat/completions"),
+            (
+                "https://h/d?api-version=1",
+                "https://h/d/chat/completions?api-version=1",
+            ),
+        ] {
+            assert_eq!(endpoint(base).unwrap(), url, "{base}");
+        }
+        for base in ["", "h/v1", "ftp://h", "http://", "http://a b"] {
+            let error = endpoint(base).unwrap_err();
+            assert!(error.message.contains("http://127.0.0.1"), "{base}");
+        }
+    }
+
+    #[test]
+    fn null_and_empty_mean_no_key() {
+        for api_key in [json!(null), json!("")] {
+            let config = Config::new(json!({"model": "m", "api_key": api_key})).unwrap();
+            assert_eq!(config.api_key, None);
+        }
+    }
+
+    #[test]
+    fn the_host_is_what_stands_between_scheme_and_path() {
+        for (base, host) in [
+            ("http://h:8000/v1", "h:8000"),
+            ("https://api.openai.com/v1", "api.openai.com"),
+        ] {
+            let config = Config::new(json!({"model": "m", "base_url": base})).unwrap();
+            assert_eq!(config.host(), host);
+        }
+    }
+
+    #[test]
+    fn bad_configs_name_the_key_and_never_repeat_a_pasted_secret() {
+        for (config, pointer, word) in [
+            (json!({}), "", "model"),
+            (json!({"model": " "}), "/model", "model"),
+            (json!({"model": "m", "nope": 1}), "", "nope"),
+            (json!({"model": "m", "base_url": "x"}), "/base_url", "`x`"),
+            (
+                json!({"model": "m", "api_key": "sk-secret"}),
+                "/api_key",
+                "name",
+            ),
+            (json!({"model": "m", "api_key": "1A"}), "/api_key", "name"),
+            (
+                json!({"model": "m", "model_kwargs": {"api_base": "x"}}),
+                "/model_kwargs/api_base",
+                "base_url",
+            ),
+            (
+                json!({"model": "m", "headers": {"a/b": 1}}),
+                "/headers/a~1b",
+                "a/b",
+            ),
+        ] {
+            let error = Config::new(config.clone()).unwrap_err();
+            assert_eq!(error.code, "invalid-config");
+            assert!(error.message.contains(word), "{config}: {}", error.message);
+            assert!(!error.message.contains("sk-secret"));
+            let extra: Value = serde_json::from_str(&error.extra.unwrap()).unwrap();
+            assert_eq!(extra["pointer"], pointer, "{config}");
+        }
+    }
+
+    #[test]
+    fn kwargs_lose_what_is_never_sent_and_decide_on_streaming() {
+        let config = Config::new(json!({
+            "model": "m",
+            "model_kwargs": {"drop_params": true, "temperature": 0, "stream": false},
+        }))
+        .unwrap();
+        assert!(!config.stream);
+        assert!(!config.model_kwargs.contains_key("drop_params"));
+        assert_eq!(config.model_kwargs["temperature"], 0);
+    }
+}

@@ -1,0 +1,235 @@
+//! Vectors for the requests.
+
+use super::*;
+use crate::samples::{assistant, call, config, message, opaque, text, tool_message};
+use mswea_sdk::types::{Image, Reasoning};
+
+fn image(url: &str, extra: Option<&str>) -> ContentPart {
+    ContentPart::Image(Image {
+        url: url.to_owned(),
+        extra: extra.map(str::to_owned),
+    })
+}
+
+fn reasoning(text: &str) -> ContentPart {
+    ContentPart::Reasoning(Reasoning {
+        text: text.to_owned(),
+        extra: None,
+    })
+}
+
+#[test]
+fn messages_are_encoded_in_the_shape_of_chat_completions() {
+    let mut signed = call("c1", "bash", "{\"command\":\"ls\"}");
+    signed.extra = Some(r#"{"openai-chat":{"extra_content":{"google":1},"id":"no"}}"#.to_owned());
+    let vectors = [
+        (
+            message("system", vec![text("a"), text("b")]),
+            json!({"role": "system", "content": "ab"}),
+        ),
+        (
+            message("user", vec![]),
+            json!({"role": "user", "content": ""}),
+        ),
+        (
+            message("developer", vec![text("é\n\"\u{1}")]),
+            json!({"role": "developer", "content": "é\n\"\u{1}"}),
+        ),
+        (
+            message(
+                "user",
+                vec![
+                    text("see"),
+                    image("data:image/png;base64,AA", None),
+                    image("https://x/y", Some(r#"{"detail":"low","other":1}"#)),
+                    reasoning("no"),
+                ],
+            ),
+            json!({"role": "user", "content": [
+                {"type": "text", "text": "see"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
+                {"type": "image_url", "image_url": {"url": "https://x/y", "detail": "low"}},
+            ]}),
+        ),
+        (
+            assistant(vec![reasoning("hm"), text("hi")], vec![]),
+            json!({"role": "assistant", "content": "hi"}),
+        ),
+        (
+            assistant(vec![text("")], vec![signed]),
+            json!({"role": "assistant", "content": null, "tool_calls": [{
+                "id": "c1", "type": "function",
+                "function": {"name": "bash", "arguments": "{\"command\":\"ls\"}"},
+                "extra_content": {"google": 1},
+            }]}),
+        ),
+        (
+            assistant(
+                vec![
+                    text("x"),
+                    opaque(
+                        FORMAT,
+                        r#"{"reasoning_content":"r","role":"no","z":[1.50]}"#,
+                    ),
+                    opaque("anthropic", r#"{"thinking":"no"}"#),
+                    opaque(FORMAT, "broken"),
+                ],
+                vec![call("c", "bash", "not json")],
+            ),
+            json!({"role": "assistant", "content": "x", "tool_calls": [{
+                "id": "c", "type": "function",
+                "function": {"name": "bash", "arguments": "not json"},
+            }], "reasoning_content": "r", "z": [1.5]}),
+        ),
+        (
+            tool_message("c1", "out"),
+            json!({"role": "tool", "content": "out", "tool_call_id": "c1"}),
+        ),
+    ];
+    for (message, expected) in vectors {
+        // As text, so that the order of the keys counts too.
+        assert_eq!(encode_message(&message).to_string(), expected.to_string());
+    }
+}
+
+fn bash_tool() -> Tool {
+    Tool {
+        name: "bash".to_owned(),
+        description: "Execute".to_owned(),
+        parameters: r#"{"type":"object"}"#.to_owned(),
+        extra: None,
+    }
+}
+
+#[test]
+fn bodies_hold_each_key_once_and_kwargs_last() {
+    let encoded_tool = r#"[{"type":"function","function":{"name":"bash","description":"Execute","parameters":{"type":"object"}}}]"#;
+    let hi = r#"[{"role":"user","content":"hi"}]"#;
+    let vectors = [
+        (
+            json!({}),
+            true,
+            format!(
+                r#"{{"model":"m","messages":{hi},"tools":{encoded_tool},"stream":true,"stream_options":{{"include_usage":true}}}}"#
+            ),
+        ),
+        (
+            json!({"stream": false}),
+            false,
+            format!(r#"{{"model":"m","messages":{hi}}}"#),
+        ),
+        (
+            json!({"stream_usage": false}),
+            false,
+            format!(r#"{{"model":"m","messages":{hi},"stream":true}}"#),
+        ),
+        (
+            json!({"model_kwargs": {"drop_params": true, "temperature": 0.5, "model": "n"}, "stream": false}),
+            false,
+            format!(r#"{{"messages":{hi},"temperature":0.5,"model":"n"}}"#),
+        ),
+        (
+            json!({"model_kwargs": {"stream": false}}),
+            false,
+            format!(r#"{{"model":"m","messages":{hi},"stream":false}}"#),
+        ),
+        (
+            json!({"model_kwargs": {"stream": true, "messages": [], "tools": []}, "stream": false}),
+            true,
+            r#"{"model":"m","stream_options":{"include_usage":true},"stream":true,"messages":[],"tools":[]}"#
+                .to_owned(),
+        ),
+    ];
+    for (extra, with_tool, expected) in vectors {
+        let mut prefix = Prefix::default();
+        prefix
+            .apply(&Change {
+                start: 0,
+                messages: vec![message("user", vec![text("hi")])],
+            })
+            .unwrap();
+        let tools = if with_tool { vec![bash_tool()] } else { vec![] };
+        let body = body(&config(extra.clone()), &prefix, &tools);
+        assert_eq!(String::from_utf8(body).unwrap(), expected, "{extra}");
+    }
+}
+
+#[test]
+fn exit_messages_are_counted_and_never_sent() {
+    let mut prefix = Prefix::default();
+    let user = || message("user", vec![text("u")]);
+    prefix
+        .apply(&Change {
+            start: 0,
+            messages: vec![message("exit", vec![text("x")]), user()],
+        })
+        .unwrap();
+    assert_eq!(prefix.len(), 2);
+    assert_eq!(prefix.messages(), br#"{"role":"user","content":"u"}"#);
+    prefix
+        .apply(&Change {
+            start: 1,
+            messages: vec![],
+        })
+        .unwrap();
+    assert_eq!(prefix.messages(), b"");
+    let beyond = Change {
+        start: 2,
+        messages: vec![user()],
+    };
+    assert_eq!(prefix.apply(&beyond), Err(1));
+}
+
+/// A small generator of our own: the same sequence on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % sides
+    }
+}
+
+#[test]
+fn the_kept_prefix_equals_encoding_from_scratch() {
+    for seed in 0..200 {
+        let mut dice = Dice(seed);
+        let mut history: Vec<Message> = Vec::new();
+        let mut kept = Prefix::default();
+        for step in 0..30 {
+            let start = if dice.roll(3) == 0 {
+                dice.roll(history.len() + 1)
+            } else {
+                history.len()
+            };
+            let messages: Vec<Message> = (0..dice.roll(4))
+                .map(|i| {
+                    let words = format!("{seed} {step} {i} \"ü\n");
+                    match dice.roll(5) {
+                        0 => message("user", vec![text(&words)]),
+                        1 => assistant(vec![text(&words)], vec![call(&words, "bash", "{}")]),
+                        2 => tool_message(&words, &words),
+                        3 => message("exit", vec![text(&words)]),
+                        _ => assistant(vec![opaque(FORMAT, r#"{"k":[1,2]}"#)], vec![]),
+                    }
+                })
+                .collect();
+            history.truncate(start);
+            history.extend(messages.iter().cloned());
+            let start = u32::try_from(start).unwrap();
+            kept.apply(&Change { start, messages }).unwrap();
+            let mut fresh = Prefix::default();
+            fresh
+                .apply(&Change {
+                    start: 0,
+                    messages: history.clone(),
+                })
+                .unwrap();
+            assert_eq!(kept.bytes, fresh.bytes);
+            assert_eq!(kept.ends, fresh.ends);
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! Errors: what a failed response means, and what the user can do about it.
+
+use mswea_sdk::adapter::ModelError;
+use serde_json::{Map, Value, json};
+
+use crate::config::Config;
+use crate::headers::{Headers, wait_in_text};
+use crate::response;
+
+/// What the error messages speak about.
+pub struct Context<'a> {
+    pub config: &'a Config,
+    pub status: u16,
+    pub headers: &'a Headers,
+}
+
+/// How much of a provider's words is repeated.
+const MAX_WORDS: usize = 1000;
+
+/// How much of a body that nobody understands is repeated.
+const MAX_SNIPPET: usize = 200;
+
+/// Words by which servers say that the conversation is too long.
+const TOO_LONG: [&str; 12] = [
+    "maximum context length",
+    "context window",
+    "context length",
+    "context limit",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "prompt too long",
+    "reduce the length of the messages",
+    "maximum number of tokens allowed",
+    "exceeds the maximum number of tokens",
+    "longer than the maximum model length",
+];
+
+/// Words by which servers reject a key with a status that says something else.
+const BAD_KEY: [&str; 3] = ["incorrect api key", "invalid api key", "api key not valid"];
+
+/// The server's own account of an error.
+#[derive(Default)]
+struct Account {
+    message: String,
+    /// `code`, `type` and their like, in lower case, the most telling first.
+    words: Vec<String>,
+    /// A status inside the body, where the response itself had a good one.
+    status: Option<u16>,
+    /// A moderation's reasons.
+    is_moderated: bool,
+}
+
+impl Account {
+    fn new(body: &Value) -> Self {
+        // Google's compatible endpoint wraps the object in a list.
+        let body = body.get(0).unwrap_or(body);
+        let error = match body.get("error") {
+            Some(error) if !error.is_null() => error,
+            _ => body,
+        };
+        let mut account = Self::default();
+        if let Some(text) = error.as_str() {
+            account.message = text.to_owned();
+        }
+        let inner = error.get("innererror");
+        for (holder, key) in [
+            (Some(error), "code"),
+            (Some(error), "type"),
+            (Some(error), "status"),
+            (Some(body), "code"),
+            (Some(body), "type"),
+            (inner, "code"),
+        ] {
+            match holder.and_then(|holder| holder.get(key)) {
+                Some(Value::String(word)) => account.words.push(word.to_ascii_lowercase()),
+                Some(Value::Number(number)) if account.status.is_none() => {
+                    account.status = number
+                        .as_u64()
+                        .and_then(|number| u16::try_from(number).ok())
+                        .filter(|status| (400..600).contains(status));
+                }
+                _ => {}
+            }
+        }
+        if account.status.is_none() {
+            let mut numbers = account.words.iter().filter_map(|word| word.parse().ok());
+            account.status = numbers.find(|status| (400..600).contains(status));
+        }
+        for holder in [error, body] {
+            for key in ["message", "detail", "error_description", "errors", "error"] {
+                if account.message.is_empty() {
+                    account.message = holder.get(key).map(words_of).unwrap_or_default();
+                }
+            }
+        }
+        let metadata = error.get("metadata");
+        account.is_moderated = metadata
+            .and_then(|metadata| metadata.get("reasons"))
+            .is_some_and(Value::is_array);
+        // A router's own words ("provider returned error") say less than what it passes on.
+        let raw = metadata
+            .and_then(|metadata| metadata.get("raw"))
+            .map(words_of);
+        if let Some(raw) = raw.filter(|raw| !raw.is_empty()) {
+            account.message = format!("{}: {}", account.message, shorten(&raw, MAX_SNIPPET));
+        }
+        account
+    }
+
+    fn has_word(&self, wanted: &[&str]) -> bool {
+        self.words
+            .iter()
+            .any(|word| wanted.contains(&word.as_str()))
+    }
+
+    fn says(&self, phrases: &[&str]) -> bool {
+        let message = self.message.to_ascii_lowercase();
+        phrases.iter().any(|phrase| message.contains(phrase))
+    }
+
+    fn class(&self, status: u16) -> &'static str {
+        let limits_rate = status == 429;
+        if self.has_word(&[
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "model_max_prompt_tokens_exceeded",
+        ]) || (!limits_rate && self.says(&TOO_LONG))
+        {
+            return "context-window-exceeded";
+        }
+        if self.is_moderated
+            || self.has_word(&[
+                "content_filter",
+                "content_policy_violation",
+                "responsibleaipolicyviolation",
+            ])
+        {
+            return "content-filtered";
+        }
+        if self.has_word(&[
+            "insufficient_quota",
+            "billing_hard_limit_reached",
+            "billing_not_active",
+        ]) {
+            return "permission";
+        }
+        match status {
+            400 | 422 if self.says(&BAD_KEY) || self.has_word(&["invalid_api_key"]) => {
+                "authentication"
+            }
+            400 if self.has_word(&["model_not_found"]) => "not-found",
+            401 => "authentication",
+            402 | 403 => "permission",
+            404 => "not-found",
+            408 => "timeout",
+            413 => "context-window-exceeded",
+            429 => "rate-limited",
+            501 | 505 => "bad-request",
+            504 | 500..=503 | 529 => "overloaded",
+            522 | 524 => "timeout",
+            300..=499 => "bad-request",
+            500..=599 => "overloaded",
+            // No status to go by: an error inside a good response.
+            _ => self.class_by_words(),
+        }
+    }
+
+    fn class_by_words(&self) -> &'static str {
+        let known = self.words.iter().find_map(|word| {
+            Some(match word.as_str() {
+                "invalid_api_key" | "authentication_error" | "unauthorized" | "unauthenticated" => {
+                    "authentication"
+                }
+                "permission_error" | "permission_denied" | "forbidden" => "permission",
+                "model_not_found" | "not_found_error" | "not_found" | "notfounderror" => {
+                    "not-found"
+                }
+                "rate_limit_exceeded"
+                | "rate_limit_error"
+                | "rate_limit"
+                | "too_many_requests"
+                | "resource_exhausted" => "rate-limited",
+                "timeout" | "timeout_error" | "deadline_exceeded" => "timeout",
+                "invalid_request_error"
+                | "bad_request"
+                | "badrequesterror"
+                | "invalid_argument" => "bad-request",
+                _ => return None,
+            })
+        });
+        // A server that breaks off in the middle of an answer is in trouble itself, and asking
+        // again is what helps.
+        known.unwrap_or("overloaded")
+    }
+}
+
+impl Context<'_> {
+    /// The error that a JSON body tells of; `usage` is what was counted before it.
+    pub fn refused_in_json(&self, body: &Value, usage: &Value) -> ModelError {
+        let account = Account::new(body);
+        let status = match account.status {
+            Some(status) if self.status < 300 => status,
+            _ => self.status,
+        };
+        let said = if account.message.is_empty() {
+            shorten(&body.to_string(), MAX_SNIPPET)
+        } else {
+            shorten(&account.message, MAX_WORDS)
+        };
+        let class = account.class(status);
+        let mut error = self.error(class, status, &said, &account.words);
+        error.usage = response::usage(usage).or_else(|| response::usage(body.get("usage")?));
+        if error.retry_after_ms.is_none() && is_waiting(class) {
+            error.retry_after_ms = wait_in_text(&account.message);
+        }
+        error
+    }
+
+    /// The error of a body that is no JSON, with a status that is none of success.
+    pub fn refused_in_text(&self, body: &str) -> ModelError {
+        let said = describe_text(body);
+        let account = Account {
+            message: body.chars().take(4 * MAX_WORDS).collect(),
+            ..Account::default()
+        };
+        self.error(account.class(self.status), self.status, &said, &[])
+    }
+
+    fn error(&self, class: &str, status: u16, said: &str, words: &[String]) -> ModelError {
+        let mut error = ModelError::new(class, self.message(class, status, said, words));
+        if is_waiting(class) {
+            error.retry_after_ms = self.headers.retry_after_ms(status == 429);
+        }
+        error.extra = Some(self.extra(words).to_string());
+        error
+    }
+
+    /// The error of a response that should have been an answer and is none.
+    pub fn malformed(&self, what: &str) -> ModelError {
+        let host = self.config.host();
+        let mut error = ModelError::new("malformed-response", format!("`{host}` {what}"));
+        error.extra = Some(self.extra(&[]).to_string());
+        error
+    }
+
+    /// As [`Context::malformed`], for a text where JSON should be.
+    pub fn no_json(&self, body: &str) -> ModelError {
+        let Config { url, .. } = self.config;
+        let what = describe_text(body);
+        if is_html(body) {
+            return self.malformed(&format!(
+                "answered with a web page ({what}) instead of JSON; most likely `base_url` is \
+                 wrong: the request went to `{url}`, and for most servers `base_url` ends in `/v1`"
+            ));
+        }
+        self.malformed(&format!(
+            "answered with something that is no JSON: {what}; check that `base_url` leads to an \
+             API for chat completions (the request went to `{url}`)"
+        ))
+    }
+
+    /// As [`Context::malformed`], for JSON of another kind.
+    pub fn no_completion(&self, body: &str) -> ModelError {
+        let said = shorten(body, MAX_SNIPPET);
+        self.malformed(&format!(
+            "answered with JSON that is no chat completion (it has no `choices`): `{said}`; \
+             check that `base_url` leads to an API for chat completions (the request went to \
+             `{}`)",
+            self.config.url
+        ))
+    }
+
+    fn extra(&self, words: &[String]) -> Value {
+        let mut extra = Map::new();
+        extra.insert("status".to_owned(), json!(self.status));
+        if let Some(code) = words.first() {
+            extra.insert("code".to_owned(), json!(code));
+        }
+        if let Some(id) = self.headers.get("x-request-id") {
+            extra.insert("request_id".to_owned(), json!(id));
+        }
+        Value::Object(extra)
+    }
+
+    fn message(&self, class: &str, code: u16, said: &str, words: &[String]) -> String {
+        let Config {
+            model,
+            url,
+            api_key,
+            ..
+        } = self.config;
+        let host = self.config.host();
+        let said = said.trim_end_matches('.');
+        let status = if code < 300 {
+            format!("{code} with an error inside")
+        } else {
+            code.to_string()
+        };
+        match (class, code) {
+            (_, 300..=399) => {
+                let target = self.headers.get("location").unwrap_or("an unnamed place");
+                format!(
+                    "`{url}` redirects ({status}) to `{target}`; redirects are not followed, so \
+                     set `base_url` to the address it leads to"
+                )
+            }
+            ("authentication", _) => match api_key {
+                Some(name) => format!(
+                    "`{host}` rejected the key in `{name}` ({status}): {said}; check that it is \
+                     current and meant for this server, or name another secret with `api_key`"
+                ),
+                None => format!(
+                    "`{host}` wants a key and none was sent ({status}): {said}; name the secret \
+                     that holds it with `api_key`"
+                ),
+            },
+            ("permission", _)
+                if code == 402
+                    || words.iter().any(|word| {
+                        word.starts_with("billing") || word == "insufficient_quota"
+                    }) =>
+            {
+                format!(
+                    "the account at `{host}` has no credit left ({status}): {said}; top it up or \
+                     use another key"
+                )
+            }
+            ("permission", _) => format!(
+                "`{host}` does not let this key do that ({status}): {said}; ask for access to \
+                 `{model}` or use another key"
+            ),
+            ("not-found", _) => format!(
+                "`{host}` knows no model `{model}`, or nothing at `{url}` ({status}): {said}; \
+                 check `model` and `base_url`"
+            ),
+            ("context-window-exceeded", _) => format!(
+                "the conversation does not fit into the context window of `{model}` ({status}): \
+                 {said}; shorten it with a history processor, or take a model with a larger window"
+            ),
+            ("content-filtered", _) => format!(
+                "the content filter of `{host}` stopped the request ({status}): {said}; change \
+                 the task or the model"
+            ),
+            ("rate-limited", _) => format!(
+                "`{host}` limits the rate of requests ({status}): {said}; wait, or ask for a \
+                 higher limit"
+            ),
+            ("timeout", _) => format!(
+                "`{host}` gave up on the request ({status}): {said}; try again, or take a model \
+                 that answers sooner"
+            ),
+            ("overloaded", _) => {
+                format!("`{host}` can't answer at the moment ({status}): {said}; try again later")
+            }
+            (_, 405 | 501) => {
+                format!("`{url}` does not take the request ({status}): {said}; check `base_url`")
+            }
+            _ => format!(
+                "`{host}` did not accept the request ({status}): {said}; if it names a parameter, \
+                 change it in `model_kwargs`"
+            ),
+        }
+    }
+}
+
+/// Whether a wait makes sense after an error of this class.
+fn is_waiting(class: &str) -> bool {
+    matches!(class, "rate-limited" | "overloaded" | "timeout")
+}
+
+/// The readable words of a value that should be a message.
+fn words_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => {
+            // Some servers put a whole error, as text, into the message.
+            match serde_json::from_str::<Value>(text) {
+                Ok(inner @ (Value::Object(_) | Value::Array(_))) => words_of(&inner),
+                _ => text.clone(),
+            }
+        }
+        Value::Array(list) => {
+            let all: Vec<String> = list.iter().map(words_of).collect();
+            all.join("; ")
+        }
+        Value::Object(map) => {
+            if let Some(inner) = ["message", "msg", "detail", "error"]
+                .into_iter()
+                .find_map(|key| map.get(key))
+            {
+                let place = map.get("loc").and_then(Value::as_array).map(|path| {
+                    let path: Vec<String> = path.iter().map(words_of).collect();
+                    format!("`{}`: ", path.join("."))
+                });
+                return place.unwrap_or_default() + &words_of(inner);
+            }
+            value.to_string()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Whether a text is a web page.
+pub fn is_html(body: &str) -> bool {
+    body.trim_start().starts_with('<')
+}
+
+/// What a body that is no JSON seems to be: a page's title, or its first words.
+fn describe_text(body: &str) -> String {
+    let title = is_html(body).then(|| title(body)).flatten();
+    match title {
+        Some(title) => format!("titled `{}`", shorten(title, MAX_SNIPPET)),
+        None if body.trim().is_empty() => "no further words".to_owned(),
+        None => format!("`{}`", shorten(body, MAX_SNIPPET)),
+    }
+}
+
+fn title(page: &str) -> Option<&str> {
+    // Lower-casing ASCII keeps every offset.
+    let lower = page.to_ascii_lowercase();
+    let tag = lower.find("<title")?;
+    let start = tag + lower[tag..].find('>')? + 1;
+    let end = start + lower[start..].find('<')?;
+    Some(page[start..end].trim()).filter(|title| !title.is_empty())
+}
+
+/// The beginning of a text, on one line.
+fn shorten(text: &str, max: usize) -> String {
+    let mut out = String::new();
+    let mut count = 0;
+    for word in text.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+            count += 1;
+        }
+        for letter in word.chars() {
+            if count >= max {
+                out.push('…');
+                return out;
+            }
+            out.push(letter);
+            count += 1;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "errors_tests.rs"]
+mod tests;

@@ -1,0 +1,154 @@
+//! Server-sent events, decoded from pieces that may be cut anywhere.
+
+/// One event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The `event` field; empty if there was none.
+    pub name: String,
+    /// The `data` lines, joined by newlines.
+    pub data: String,
+}
+
+/// Puts events together. Bytes are kept until their line is complete, so that a cut inside a
+/// character or a line ending does no harm.
+#[derive(Default)]
+pub struct Decoder {
+    line: Vec<u8>,
+    event: Event,
+    has_data: bool,
+    /// The last byte was a carriage return: a line feed right after it ends nothing.
+    after_cr: bool,
+}
+
+impl Decoder {
+    /// Takes the next piece and hands each complete event to `sink`.
+    pub fn feed(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(Event)) {
+        if self.after_cr {
+            let Some(&first) = bytes.first() else { return };
+            if first == b'\n' {
+                bytes = &bytes[1..];
+            }
+            self.after_cr = false;
+        }
+        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.line.extend_from_slice(&bytes[..end]);
+            let is_cr = bytes[end] == b'\r';
+            bytes = &bytes[end + 1..];
+            if is_cr {
+                match bytes.first() {
+                    Some(b'\n') => bytes = &bytes[1..],
+                    Some(_) => {}
+                    None => self.after_cr = true,
+                }
+            }
+            self.end_line(sink);
+        }
+        self.line.extend_from_slice(bytes);
+    }
+
+    /// The stream has ended. An event whose closing blank line is missing counts all the same:
+    /// some servers leave it out, and a half event is no JSON, which the caller sees.
+    pub fn finish(&mut self, sink: &mut impl FnMut(Event)) {
+        if !self.line.is_empty() {
+            self.end_line(sink);
+        }
+        self.dispatch(sink);
+    }
+
+    fn end_line(&mut self, sink: &mut impl FnMut(Event)) {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
+        if line.is_empty() {
+            self.dispatch(sink);
+            return;
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => {
+                if self.has_data {
+                    self.event.data.push('\n');
+                }
+                self.event.data.push_str(value);
+                self.has_data = true;
+            }
+            "event" => value.clone_into(&mut self.event.name),
+            // Comments (an empty field name) keep the connection alive; `id` and `retry` are
+            // for reconnecting, which a completion can't do.
+            _ => {}
+        }
+    }
+
+    fn dispatch(&mut self, sink: &mut impl FnMut(Event)) {
+        let event = std::mem::take(&mut self.event);
+        if std::mem::take(&mut self.has_data) {
+            sink(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(pieces: &[&[u8]]) -> Vec<(String, String)> {
+        let mut events = Vec::new();
+        let mut sink = |event: Event| events.push((event.name, event.data));
+        let mut decoder = Decoder::default();
+        for piece in pieces {
+            decoder.feed(piece, &mut sink);
+        }
+        decoder.finish(&mut sink);
+        events
+    }
+
+    #[test]
+    fn events_are_decoded_whatever_the_cut() {
+        let vectors: [(&str, &[(&str, &str)]); 12] = [
+            ("", &[]),
+            ("data: a\n\ndata:b\n\n", &[("", "a"), ("", "b")]),
+            (
+                "data: a\r\n\r\ndata: b\r\rdata: c\n\n",
+                &[("", "a"), ("", "b"), ("", "c")],
+            ),
+            (
+                "data: a\ndata:  b\ndata\ndata: c\n\n",
+                &[("", "a\n b\n\nc")],
+            ),
+            (": keep-alive\n\n:\n\ndata: é😀\n\n", &[("", "é😀")]),
+            (
+                "event: error\ndata: x\n\ndata: y\n\n",
+                &[("error", "x"), ("", "y")],
+            ),
+            ("event: ping\n\ndata: y\n\n", &[("", "y")]),
+            ("id: 1\nretry: 5\nother: z\ndata: y\n\n", &[("", "y")]),
+            ("data: no blank line", &[("", "no blank line")]),
+            ("data: a\n\ndata: half\n", &[("", "a"), ("", "half")]),
+            ("\u{feff}data: a\n\n", &[("", "a")]),
+            ("\n\n\r\n data: indented\n\ndata:\n\n", &[("", "")]),
+        ];
+        for (stream, expected) in vectors {
+            let bytes = stream.as_bytes();
+            let expected: Vec<(String, String)> = expected
+                .iter()
+                .map(|(name, data)| ((*name).to_owned(), (*data).to_owned()))
+                .collect();
+            for cut in 0..=bytes.len() {
+                let (left, right) = bytes.split_at(cut);
+                assert_eq!(decode(&[left, right]), expected, "{stream:?} cut at {cut}");
+                assert_eq!(decode(&[left, b"", right]), expected, "{stream:?} at {cut}");
+            }
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(decode(&single), expected, "{stream:?} byte by byte");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        assert_eq!(
+            decode(&[b"data: \xff\xfe\n\n"]),
+            [(String::new(), "\u{fffd}\u{fffd}".to_owned())]
+        );
+    }
+}

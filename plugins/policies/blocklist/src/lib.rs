@@ -1,0 +1,258 @@
+//! The policy that denies commands by list: programs that wait for a person, shells that
+//! never end, and whatever the user adds.
+//!
+//! It saves the model from wasted steps. It is no wall: who wants to get around it, can.
+
+use mswea_sdk::policy::Verdict;
+use mswea_sdk::types::{Action, PluginError};
+use mswea_sdk::{Descriptor, Plugin, Policy, from_config, host};
+use regex_lite::Regex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Programs that take over the terminal, or go on for ever.
+const BLOCKLIST: &[&str] = &[
+    "vim",
+    "vi",
+    "emacs",
+    "nano",
+    "nohup",
+    "gdb",
+    "less",
+    "tail -f",
+    "python -m venv",
+];
+
+/// Programs that wait for input unless they are told what to run.
+const STANDALONE: &[&str] = &[
+    "python",
+    "python3",
+    "ipython",
+    "bash",
+    "sh",
+    "zsh",
+    "/bin/bash",
+    "/bin/sh",
+    "nohup",
+    "vi",
+    "vim",
+    "emacs",
+    "nano",
+    "su",
+];
+
+const ERROR_MESSAGE: &str = "The command `{{ action }}` was not run: `{{ entry }}` is blocked \
+                             here. Commands run without a terminal and must end by themselves; \
+                             find one that needs no input.";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Config {
+    blocklist: Vec<String>,
+    blocklist_standalone: Vec<String>,
+    regexes: Vec<String>,
+    error_message: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let owned = |list: &[&str]| list.iter().map(|entry| (*entry).to_owned()).collect();
+        Self {
+            blocklist: owned(BLOCKLIST),
+            blocklist_standalone: owned(STANDALONE),
+            regexes: Vec::new(),
+            error_message: ERROR_MESSAGE.to_owned(),
+        }
+    }
+}
+
+/// The plugin: its lists.
+pub struct Blocklist {
+    config: Config,
+    regexes: Vec<Regex>,
+}
+
+impl Plugin for Blocklist {
+    fn describe() -> Descriptor {
+        let list = |default: &[&str], description: &str| {
+            json!({
+                "type": "array",
+                "items": { "type": "string", "minLength": 1 },
+                "default": default,
+                "description": description,
+            })
+        };
+        Descriptor::new(
+            "blocklist",
+            env!("CARGO_PKG_VERSION"),
+            "Denies commands that would hang or do harm",
+        )
+        .config_schema(&json!({
+            "type": "object",
+            "properties": {
+                "blocklist": list(BLOCKLIST, "Denies commands that begin with these words."),
+                "blocklist_standalone": list(
+                    STANDALONE,
+                    "Denies commands that consist of just these words.",
+                ),
+                "regexes": list(&[], "Denies commands in which one of these is found."),
+                "error_message": {
+                    "type": "string",
+                    "default": ERROR_MESSAGE,
+                    "description": "What the model is told: a Jinja template with `action` and \
+                                    `entry`.",
+                },
+            },
+            "additionalProperties": false,
+        }))
+    }
+
+    fn configure(config: Value) -> Result<Self, PluginError> {
+        let config: Config = from_config(config)?;
+        let mut regexes = Vec::with_capacity(config.regexes.len());
+        for (number, regex) in config.regexes.iter().enumerate() {
+            regexes.push(Regex::new(regex).map_err(|error| {
+                PluginError::invalid_config(format!(
+                    "`regexes[{number}]` is not usable: {error}; write it in the syntax of \
+                     Rust's `regex-lite` crate: no look-around, no back-references"
+                ))
+                .at(&format!("/regexes/{number}"))
+            })?);
+        }
+        Ok(Self { config, regexes })
+    }
+}
+
+impl Blocklist {
+    /// The first entry that speaks against a command.
+    fn entry(&self, command: &str) -> Option<&str> {
+        let words: Vec<_> = command.split_whitespace().collect();
+        let alone = |entry: &&String| entry.split_whitespace().eq(words.iter().copied());
+        let begins = |entry: &&String| begins_with(&words, entry);
+        let config = &self.config;
+        let found = config.blocklist.iter().find(begins);
+        let found = found.or_else(|| config.blocklist_standalone.iter().find(alone));
+        found.map(String::as_str).or_else(|| {
+            let mut regexes = self.regexes.iter();
+            regexes
+                .find(|regex| regex.is_match(command))
+                .map(Regex::as_str)
+        })
+    }
+}
+
+/// Whether a command begins with the words of an entry: `vim x` and `vim;ls` begin with
+/// `vim`, `vimdiff` does not.
+fn begins_with(words: &[&str], entry: &str) -> bool {
+    let entry: Vec<_> = entry.split_whitespace().collect();
+    let Some((last, first)) = entry.split_last() else {
+        return false;
+    };
+    words.starts_with(first)
+        && words
+            .get(first.len())
+            .and_then(|word| word.strip_prefix(last))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([';', '&', '|', '<', '>', ')']))
+}
+
+impl Policy for Blocklist {
+    fn judge(&mut self, action: Action) -> Result<Verdict, PluginError> {
+        let Some(entry) = self.entry(&action.command) else {
+            return Ok(Verdict::Allow);
+        };
+        let vars = json!({ "action": action.command, "entry": entry });
+        host::render(&self.config.error_message, &vars).map(Verdict::Deny)
+    }
+}
+
+mswea_sdk::export!(policy: Blocklist);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mswea_sdk::testing::{configure, set_render};
+
+    fn policy(config: Value) -> Blocklist {
+        configure(config).expect("the config is good")
+    }
+
+    #[test]
+    fn default_lists() {
+        let policy = policy(json!({}));
+        for (command, entry) in [
+            ("vim", Some("vim")),
+            ("vim x.py", Some("vim")),
+            ("  vim\tx.py", Some("vim")),
+            ("vim;ls", Some("vim")),
+            ("vi\nls", Some("vi")),
+            ("tail -f log", Some("tail -f")),
+            ("tail  -f log", Some("tail -f")),
+            ("python -m venv .venv", Some("python -m venv")),
+            ("nohup ./serve &", Some("nohup")),
+            ("python", Some("python")),
+            (" python3\n", Some("python3")),
+            ("/bin/bash", Some("/bin/bash")),
+            ("zsh", Some("zsh")),
+            ("su", Some("su")),
+            ("vimdiff a b", None),
+            ("virtualenv x", None),
+            ("view_image x.png", None),
+            ("lessc a.less", None),
+            ("make", None),
+            ("python -c 1", None),
+            ("python x.py", None),
+            ("bash x.sh", None),
+            ("su - x", None),
+            ("tail -n1 x", None),
+            ("tail -f1", None),
+            ("git commit && vim", None),
+            ("ls; vim", None),
+            ("echo vim", None),
+            ("", None),
+        ] {
+            assert_eq!(policy.entry(command), entry, "{command:?}");
+        }
+    }
+
+    #[test]
+    fn own_lists() {
+        let policy = policy(json!({
+            "blocklist": ["git push"],
+            "blocklist_standalone": ["git log"],
+            "regexes": [r"rm\s+-rf\s+/($|\s)"],
+        }));
+        for (command, entry) in [
+            ("git push --force", Some("git push")),
+            ("git pull", None),
+            ("git log", Some("git log")),
+            ("git log -3", None),
+            ("cd / && rm -rf / ", Some(r"rm\s+-rf\s+/($|\s)")),
+            ("rm -rf /tmp/x", None),
+            ("vim", None),
+        ] {
+            assert_eq!(policy.entry(command), entry, "{command:?}");
+        }
+    }
+
+    #[test]
+    fn the_model_is_told() {
+        set_render(|template, vars| Ok(format!("{template} {vars}")));
+        let mut policy = policy(json!({ "error_message": "No:" }));
+        assert_eq!(
+            policy.judge(Action::new("vim x")),
+            Ok(Verdict::Deny(
+                r#"No: {"action":"vim x","entry":"vim"}"#.to_owned()
+            ))
+        );
+        assert_eq!(policy.judge(Action::new("ls")), Ok(Verdict::Allow));
+    }
+
+    #[test]
+    fn a_bad_regex_is_refused() {
+        let config = json!({ "regexes": ["ok", "("] });
+        let error = configure::<Blocklist>(config).err().expect("it is bad");
+        assert_eq!(error.code, "invalid-config");
+        assert!(error.message.starts_with("`regexes[1]` is not usable"));
+        assert_eq!(error.extra.as_deref(), Some(r#"{"pointer":"/regexes/1"}"#));
+    }
+}

@@ -1,0 +1,44 @@
+//! Write plugins for mswea-host in Rust.
+//!
+//! Implement [`Plugin`] and the trait of a kind, and [`export!`] the type. A plugin turns
+//! values into values: it has no network, files, environment, clock or entropy, so it can be
+//! unit-tested natively (see `testing`) and runs the same everywhere.
+//!
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+// Only the generated code is unsafe: it lifts and lowers the values at the boundary.
+mod bindings;
+
+pub mod adapter;
+mod export;
+pub mod formatter;
+pub mod host;
+pub mod parser;
+mod plugin;
+pub mod policy;
+pub mod processor;
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
+pub mod types;
+
+pub use adapter::Adapter;
+pub use formatter::Formatter;
+pub use parser::Parser;
+pub use plugin::{Descriptor, Plugin, from_config};
+pub use policy::Policy;
+pub use processor::{Processor, SimpleProcessor};
+
+/// For [`export!`] alone; no part of the API.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::bindings::{adapter, common, formatter, parser, policy, processor};
+    pub use crate::plugin::Holder;
+
+    pub const fn is_adapter<T: crate::Adapter>() {}
+    pub const fn is_parser<T: crate::Parser>() {}
+    pub const fn is_formatter<T: crate::Formatter>() {}
+    pub const fn is_processor<T: crate::Processor>() {}
+    pub const fn is_simple_processor<T: crate::SimpleProcessor>() {}
+    pub const fn is_policy<T: crate::Policy>() {}
+}

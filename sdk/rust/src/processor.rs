@@ -1,0 +1,224 @@
+//! Plugins that change what the model sees of the history.
+//!
+//! [`SimpleProcessor`] is for nearly everybody: one plain function of the whole history.
+//! [`Processor`] is the protocol itself, for those who want each step to cost only what
+//! changed, or who want to ask the model something.
+
+use serde_json::Value;
+
+use crate::bindings::processor::exports::mswea::plugin::history_processor as wit;
+use crate::plugin::{Descriptor, Holder, Plugin};
+use crate::types::{Change, Message, PluginError, Reply};
+
+pub use wit::{Next, Query};
+
+/// Changes what the model sees of the history; the whole protocol.
+pub trait Processor: Plugin {
+    /// The input view changed by `change` since the last call (`start = 0` and everything
+    /// on a fresh instance). Answers with the change of its own view.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the plugin from working; the host then leaves the view as it was.
+    fn apply(&mut self, change: Change) -> Result<Next, PluginError>;
+
+    /// The model's answer to a [`Next::Ask`].
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply); `unsupported` for processors that never ask.
+    fn resume(&mut self, reply: Reply) -> Result<Next, PluginError> {
+        let _ = reply;
+        Err(PluginError::unsupported(
+            "this processor has asked nothing, so it can't resume; this is a fault of the host",
+        ))
+    }
+}
+
+impl<H: Holder> wit::Guest for H
+where
+    H::Instance: Processor,
+{
+    fn apply(change: Change) -> Result<Next, PluginError> {
+        H::with(|processor| processor.apply(change))?
+    }
+
+    fn resume(reply: Reply) -> Result<Next, PluginError> {
+        H::with(|processor| processor.resume(reply))?
+    }
+}
+
+/// A processor as one plain function of the whole history.
+///
+/// The SDK keeps the history, lays the host's changes over it, and sends back only the part
+/// of the view that differs from the last one. Export it with
+/// `mswea_sdk::export!(simple_processor: MyType)`.
+pub trait SimpleProcessor: Plugin {
+    /// The view of `history`. The same history must always give the same view.
+    fn process(&mut self, history: &[Message]) -> Vec<Message>;
+}
+
+/// A [`SimpleProcessor`] that speaks the protocol.
+pub struct Diffing<P> {
+    inner: P,
+    history: Vec<Message>,
+    view: Vec<Message>,
+}
+
+impl<P: SimpleProcessor> Plugin for Diffing<P> {
+    fn describe() -> Descriptor {
+        P::describe()
+    }
+
+    fn configure(config: Value) -> Result<Self, PluginError> {
+        Ok(Self {
+            inner: P::configure(config)?,
+            history: Vec::new(),
+            view: Vec::new(),
+        })
+    }
+}
+
+impl<P: SimpleProcessor> Processor for Diffing<P> {
+    fn apply(&mut self, change: Change) -> Result<Next, PluginError> {
+        check_start(&change, self.history.len())?;
+        // After `start = 0` the host knows nothing of an earlier view.
+        if change.start == 0 {
+            self.view.clear();
+        }
+        change.apply(&mut self.history);
+        let view = self.inner.process(&self.history);
+        let common = view
+            .iter()
+            .zip(&self.view)
+            .take_while(|(new, old)| new == old)
+            .count();
+        let answer = Change::tail(common, view[common..].to_vec());
+        self.view = view;
+        Ok(Next::Done(answer))
+    }
+}
+
+/// Checks that a change begins inside the list that it is for, or right at its end.
+///
+/// # Errors
+///
+/// `invalid-input` if it does not, which is a fault of the host.
+pub fn check_start(change: &Change, len: usize) -> Result<(), PluginError> {
+    if change.start as usize <= len {
+        return Ok(());
+    }
+    Err(PluginError::invalid_input(format!(
+        "a change starts at message {}, but only {len} are known; send the whole history with \
+         `start` 0",
+        change.start
+    )))
+}
+
+#[cfg(all(test, not(target_family = "wasm")))]
+mod tests {
+    use super::*;
+    use crate::parser::{Outcome, Parser};
+    use crate::policy::{Policy, Verdict};
+    use crate::testing::{Driver, check_fresh_instances};
+    use crate::types::Action;
+    use serde_json::json;
+
+    /// Marks all but the last message as old.
+    struct Old;
+
+    impl Plugin for Old {
+        fn describe() -> Descriptor {
+            Descriptor::new("old", "0.1.0", "Marks old messages")
+        }
+
+        fn configure(_config: Value) -> Result<Self, PluginError> {
+            Ok(Self)
+        }
+    }
+
+    impl SimpleProcessor for Old {
+        fn process(&mut self, history: &[Message]) -> Vec<Message> {
+            let last = history.len().saturating_sub(1);
+            let mut view = history.to_vec();
+            for message in &mut view[..last] {
+                message.role = "old".to_owned();
+            }
+            view
+        }
+    }
+
+    // One type may be of several kinds.
+    impl Parser for Old {
+        fn parse(&mut self, _reply: Reply) -> Result<Outcome, PluginError> {
+            Ok(Outcome::Actions(Vec::new()))
+        }
+    }
+
+    impl Policy for Old {
+        fn judge(&mut self, _action: Action) -> Result<Verdict, PluginError> {
+            Ok(Verdict::Allow)
+        }
+    }
+
+    crate::export!(parser: Old, policy: Old);
+    crate::export!(simple_processor: Old);
+
+    fn messages(texts: &[&str]) -> Vec<Message> {
+        texts
+            .iter()
+            .map(|text| Message::new("user", *text))
+            .collect()
+    }
+
+    #[test]
+    fn only_the_changed_tail_goes_back() {
+        let mut driver = Driver::<Diffing<Old>>::new(json!({}));
+        for (change, start, len) in [
+            (Change::all(messages(&["a", "b", "c"])), 0, 3),
+            // `c` grows old, so the view changes from there.
+            (Change::tail(3, messages(&["d"])), 2, 4),
+            (Change::tail(4, Vec::new()), 4, 4),
+            (Change::tail(1, messages(&["x"])), 1, 2),
+            (Change::all(messages(&["a"])), 0, 1),
+        ] {
+            let view = driver.apply(change).to_vec();
+            assert_eq!((driver.last_start(), view.len()), (start, len));
+            assert!(
+                view.iter()
+                    .rev()
+                    .skip(1)
+                    .all(|message| message.role == "old")
+            );
+        }
+    }
+
+    #[test]
+    fn a_fresh_instance_sees_the_same() {
+        let views = check_fresh_instances::<Diffing<Old>>(
+            &json!({}),
+            &[
+                Change::all(messages(&["a"])),
+                Change::tail(1, messages(&["b", "c"])),
+                Change::tail(2, messages(&["d"])),
+            ],
+        );
+        assert_eq!(views.last().map(Vec::len), Some(3));
+    }
+
+    #[test]
+    fn a_change_beyond_the_end_is_refused() {
+        let mut processor =
+            crate::testing::configure::<Diffing<Old>>(json!({})).expect("`Old` takes any config");
+        let error = processor.apply(Change::tail(1, Vec::new())).err();
+        assert_eq!(
+            error.map(|error| error.code).as_deref(),
+            Some("invalid-input")
+        );
+        let error = processor.resume(Reply::default()).err();
+        assert_eq!(
+            error.map(|error| error.code).as_deref(),
+            Some("unsupported")
+        );
+    }
+}

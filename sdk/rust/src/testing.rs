@@ -1,0 +1,207 @@
+//! For a plugin's unit tests: doubles for the host, values to feed in, and drivers that
+//! treat a plugin as the host does. Native builds only.
+//!
+//! These helpers panic where a test should fail.
+
+use std::cell::RefCell;
+
+use serde_json::Value;
+
+use crate::host::Level;
+use crate::parser::{Outcome, Parser, Problem};
+use crate::plugin::Plugin;
+use crate::processor::{Next, Processor, Query};
+use crate::types::{Action, Change, Message, PluginError, Reply, ToolCall};
+
+type Render = Box<dyn Fn(&str, &Value) -> Result<String, PluginError>>;
+
+thread_local! {
+    static RENDER: RefCell<Option<Render>> = const { RefCell::new(None) };
+    static LOG: RefCell<Vec<(Level, String)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Sets what [`host::render`](crate::host::render) does in this thread.
+pub fn set_render(render: impl Fn(&str, &Value) -> Result<String, PluginError> + 'static) {
+    RENDER.set(Some(Box::new(render)));
+}
+
+/// Takes what was logged in this thread so far.
+pub fn take_log() -> Vec<(Level, String)> {
+    LOG.take()
+}
+
+/// The native half of [`host::log`](crate::host::log).
+pub(crate) fn record_log(level: Level, text: &str) {
+    // Through the macro, and not to stderr directly: the test runner captures only this.
+    eprintln!("[{level:?}] {text}");
+    LOG.with_borrow_mut(|log| log.push((level, text.to_owned())));
+}
+
+/// The native half of [`host::render`](crate::host::render).
+pub(crate) fn call_render(template: &str, vars: &str) -> Result<String, PluginError> {
+    RENDER.with_borrow(|render| match render {
+        Some(render) => render(template, &json(vars)),
+        None => Err(PluginError::internal(
+            "there is no host in a native build; call `mswea_sdk::testing::set_render` first",
+        )),
+    })
+}
+
+/// A reply of plain text.
+pub fn reply_text(text: &str) -> Reply {
+    Reply {
+        message: Message::new("assistant", text),
+        finish_reason: "stop".to_owned(),
+        ..Reply::default()
+    }
+}
+
+/// A reply of tool calls, each as `(id, name, arguments)`.
+pub fn reply_calls(calls: &[(&str, &str, &str)]) -> Reply {
+    let tool_calls = calls
+        .iter()
+        .map(|(id, name, arguments)| ToolCall {
+            id: (*id).to_owned(),
+            name: (*name).to_owned(),
+            arguments: (*arguments).to_owned(),
+            extra: None,
+        })
+        .collect();
+    Reply {
+        message: Message {
+            role: "assistant".to_owned(),
+            tool_calls,
+            ..Message::default()
+        },
+        finish_reason: "tool_calls".to_owned(),
+        ..Reply::default()
+    }
+}
+
+/// Configures a plugin as the host does: with the `default`s of the schema filled in, which
+/// must be valid JSON.
+///
+/// # Errors
+///
+/// Whatever the plugin's `configure` reports.
+pub fn configure<P: Plugin>(mut config: Value) -> Result<P, PluginError> {
+    let schema = json(&P::describe().config_schema);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    if let (Some(properties), Some(config)) = (properties, config.as_object_mut()) {
+        for (name, property) in properties {
+            if let Some(default) = property.get("default") {
+                config.entry(name).or_insert_with(|| default.clone());
+            }
+        }
+    }
+    P::configure(config)
+}
+
+/// Parses a reply with a parser that must not fail.
+pub fn parse(parser: &mut impl Parser, reply: Reply) -> Result<Vec<Action>, Problem> {
+    match parser.parse(reply) {
+        Ok(Outcome::Actions(actions)) => Ok(actions),
+        Ok(Outcome::Malformed(problem)) => Err(problem),
+        Err(error) => panic!("the parser failed: {error:?}"),
+    }
+}
+
+/// As [`parse`], boiled down to the commands, or to the problem's message.
+pub fn parse_commands(parser: &mut impl Parser, reply: Reply) -> Result<Vec<String>, String> {
+    match parse(parser, reply) {
+        Ok(actions) => Ok(actions.into_iter().map(|action| action.command).collect()),
+        Err(problem) => Err(problem.message),
+    }
+}
+
+/// A processor together with the view that the host has of it.
+pub struct Driver<P> {
+    processor: P,
+    view: Vec<Message>,
+    last_start: usize,
+    answer: fn(&Query) -> Reply,
+}
+
+impl<P: Processor> Driver<P> {
+    /// Configures a processor; see [`configure`].
+    pub fn new(config: Value) -> Self {
+        match configure(config) {
+            Ok(processor) => Self {
+                processor,
+                view: Vec::new(),
+                last_start: 0,
+                answer: |query| panic!("the processor asked for `{}`", query.purpose),
+            },
+            Err(error) => panic!("the config was refused: {error:?}"),
+        }
+    }
+
+    /// Answers what the processor asks the model.
+    #[must_use]
+    pub fn answering(mut self, answer: fn(&Query) -> Reply) -> Self {
+        self.answer = answer;
+        self
+    }
+
+    /// Hands over a change, lays the answer over the view, and returns the view.
+    pub fn apply(&mut self, change: Change) -> &[Message] {
+        let mut next = self.processor.apply(change);
+        let change = loop {
+            match next {
+                Ok(Next::Done(change)) => break change,
+                Ok(Next::Ask(query)) => next = self.processor.resume((self.answer)(&query)),
+                Err(error) => panic!("the processor failed: {error:?}"),
+            }
+        };
+        self.last_start = change.start as usize;
+        assert!(
+            self.last_start <= self.view.len(),
+            "the view has {} messages, but its change starts at {}",
+            self.view.len(),
+            self.last_start
+        );
+        change.apply(&mut self.view);
+        &self.view
+    }
+
+    /// The view.
+    pub fn view(&self) -> &[Message] {
+        &self.view
+    }
+
+    /// Where the last change of the view began: what comes before was not sent again.
+    pub fn last_start(&self) -> usize {
+        self.last_start
+    }
+}
+
+/// Runs a processor over a sequence of changes twice, once with one instance and once with a
+/// fresh instance per change, and panics unless both see the same. Returns the views.
+pub fn check_fresh_instances<P: Processor>(
+    config: &Value,
+    changes: &[Change],
+) -> Vec<Vec<Message>> {
+    let mut warm = Driver::<P>::new(config.clone());
+    let mut history = Vec::new();
+    let mut views = Vec::new();
+    for (number, change) in changes.iter().enumerate() {
+        change.clone().apply(&mut history);
+        let view = warm.apply(change.clone()).to_vec();
+        let mut fresh = Driver::<P>::new(config.clone());
+        assert_eq!(
+            view,
+            fresh.apply(Change::all(history.clone())),
+            "after change {number} a warm and a fresh instance differ"
+        );
+        views.push(view);
+    }
+    views
+}
+
+/// Reads JSON that the contract promises to be valid.
+fn json(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => panic!("`{text}` is no valid JSON: {error}"),
+    }
+}

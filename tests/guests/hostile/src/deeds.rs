@@ -1,0 +1,100 @@
+//! Deeds that need no answer of a certain type.
+
+use std::hint::black_box;
+use std::io::Write as _;
+
+use mswea_sdk::host::{Level, log};
+
+/// How much a flood is, in each of its three streams.
+const FLOOD: usize = 8 << 20;
+
+/// Does it. Unknown words are for whoever called.
+pub fn act(deed: &str, at: &str) {
+    match deed {
+        "loop" => endless(),
+        "bomb" => bomb(),
+        "recurse" => {
+            black_box(recurse(black_box(1), u64::MAX));
+        }
+        "recurse-wide" => {
+            black_box(recurse_wide(black_box(1)));
+        }
+        "panic" => panic!("the guest's last words, in `{at}`"),
+        "panic-escapes" => panic!("red: \x1b[31m, title: \x1b]0;owned\x07"),
+        "flood" => flood(),
+        "flood-panic" => {
+            flood();
+            panic!("last words after a flood");
+        }
+        "greedy" => {
+            // Asks for too much, is refused, and lives with it.
+            let mut bytes: Vec<u8> = Vec::new();
+            assert!(bytes.try_reserve_exact(3 << 30).is_err());
+        }
+        "exit" => std::process::exit(3),
+        "sleep" => std::thread::sleep(std::time::Duration::from_secs(3600)),
+        _ => {}
+    }
+}
+
+fn endless() -> ! {
+    let mut count = 0_u64;
+    loop {
+        count = black_box(count.wrapping_add(1));
+    }
+}
+
+fn bomb() -> ! {
+    let mut all = Vec::new();
+    loop {
+        all.push(vec![black_box(1_u8); 1 << 20]);
+        black_box(&all);
+    }
+}
+
+/// Fills the native stack: no frame of it needs linear memory.
+#[inline(never)]
+fn recurse(depth: u64, most: u64) -> u64 {
+    if depth == most {
+        return depth;
+    }
+    // Rotating keeps the compiler from turning it into a loop.
+    recurse(depth + 1, most).rotate_left(3) ^ depth
+}
+
+/// Fills the stack in linear memory.
+#[inline(never)]
+fn recurse_wide(depth: u64) -> u64 {
+    let frame = black_box([depth; 4096]);
+    if depth == u64::MAX {
+        return frame[0];
+    }
+    recurse_wide(depth + 1).rotate_left(3) ^ black_box(frame)[7]
+}
+
+fn flood() {
+    let line = "a line of a flood that nobody wants to read, and nobody should have to keep\n";
+    let mut error = std::io::stderr().lock();
+    let mut output = std::io::stdout().lock();
+    for _ in 0..FLOOD / line.len() {
+        log(Level::Warn, line);
+        // Refused writes are no matter here.
+        let _ = error.write_all(line.as_bytes());
+        let _ = output.write_all(line.as_bytes());
+    }
+    let _ = output.flush();
+}
+
+/// A text of this many bytes.
+pub fn big(bytes: usize) -> String {
+    "x".repeat(bytes)
+}
+
+/// A text that claims to be 1 GiB long and is not there at all.
+pub fn claim() -> String {
+    const GIB: usize = 1 << 30;
+    let start = Box::leak(Box::new([b'x'; 64])).as_mut_ptr();
+    // SAFETY: there is none, and that is the point: the host has to refuse it. The text is
+    // handed over as it is, and nothing in here looks at it.
+    unsafe { String::from_raw_parts(start, GIB, GIB) }
+}

@@ -1,0 +1,345 @@
+//! The server: a thread that accepts, and one for each connection.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::answer::{Answer, Response, answer, exhausted};
+use crate::deliver::{Pace, close, deliver};
+use crate::request::{Asked, Head, Recorded, Requests};
+use crate::scenario::{Scenario, ScenarioError, Script};
+
+/// Connections in tests come by the hundred, and none of them needs a deep stack.
+const STACK: usize = 256 * 1024;
+
+/// A running server on loopback. Dropping it closes every connection and ends its threads.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    script: Mutex<Script>,
+    recorded: Mutex<Vec<Recorded>>,
+    recording: AtomicBool,
+    record_to: Mutex<Option<PathBuf>>,
+    served: AtomicU64,
+    started: Instant,
+    connections: Mutex<HashMap<u64, Connection>>,
+    stop: Stop,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    thread: JoinHandle<()>,
+}
+
+/// Says that the server ends, also to those who wait.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    /// Waits; true if the server ends meanwhile.
+    pub(crate) fn wait(&self, duration: Duration) -> bool {
+        let guard = lock(&self.stopped);
+        let (guard, _) = self
+            .changed
+            .wait_timeout_while(guard, duration, |stopped| !*stopped)
+            .unwrap_or_else(PoisonError::into_inner);
+        *guard
+    }
+
+    fn set(&self) {
+        *lock(&self.stopped) = true;
+        self.changed.notify_all();
+    }
+
+    fn is_set(&self) -> bool {
+        *lock(&self.stopped)
+    }
+}
+
+impl Server {
+    /// Starts a server on a free port of 127.0.0.1.
+    ///
+    /// # Panics
+    /// If the scenario contradicts itself or there is no port: in a test, that is the end of it.
+    pub fn start(scenario: Scenario) -> Self {
+        if let Err(error) = scenario.check() {
+            panic!("the scenario can't be played: {error}");
+        }
+        Self::bind(scenario, 0).unwrap_or_else(|error| panic!("can't listen on 127.0.0.1: {error}"))
+    }
+
+    /// Starts a server with a scenario file's text.
+    ///
+    /// # Errors
+    /// As [`Scenario::from_json`].
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub fn from_json(text: &str) -> Result<Self, ScenarioError> {
+        Ok(Self::start(Scenario::from_json(text)?))
+    }
+
+    /// Starts a server on this port of 127.0.0.1; 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the port can't be had.
+    pub fn bind(scenario: Scenario, port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            script: Mutex::new(Script::new(scenario)),
+            recorded: Mutex::default(),
+            recording: AtomicBool::new(true),
+            record_to: Mutex::default(),
+            served: AtomicU64::new(0),
+            started: Instant::now(),
+            connections: Mutex::default(),
+            stop: Stop::default(),
+        });
+        let accepting = builder(address).spawn({
+            let shared = Arc::clone(&shared);
+            move || accept(&listener, address, &shared)
+        })?;
+        Ok(Self {
+            address,
+            shared,
+            accepting: Some(accepting),
+        })
+    }
+
+    /// Whether requests are kept for [`Server::requests`]; a benchmark turns it off.
+    #[must_use]
+    pub fn recording(self, on: bool) -> Self {
+        self.shared.recording.store(on, Ordering::Relaxed);
+        self
+    }
+
+    /// Writes each request to `N.json` (from 1) in this folder before it is answered.
+    ///
+    /// # Errors
+    /// When the folder can't be made.
+    pub fn record_to(self, folder: impl Into<PathBuf>) -> io::Result<Self> {
+        let folder = folder.into();
+        fs::create_dir_all(&folder)?;
+        *lock(&self.shared.record_to) = Some(folder);
+        Ok(self)
+    }
+
+    /// The base URL for clients: `http://127.0.0.1:PORT/v1`.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The requests so far, in order.
+    pub fn requests(&self) -> Vec<Recorded> {
+        lock(&self.shared.recorded).clone()
+    }
+
+    /// How many requests there were so far, kept or not.
+    pub fn served(&self) -> u64 {
+        self.shared.served.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there were so many requests; false if that takes longer than `limit`.
+    pub fn wait_for(&self, requests: u64, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        while self.served() < requests {
+            if Instant::now() >= end {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop.set();
+        // Wakes the accepting thread; if that is not possible, there is none.
+        let _ = TcpStream::connect(self.address);
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
+        let open: Vec<Connection> = lock(&self.shared.connections)
+            .drain()
+            .map(|(_, connection)| connection)
+            .collect();
+        for connection in &open {
+            close(&connection.stream);
+        }
+        for connection in open {
+            let _ = connection.thread.join();
+        }
+    }
+}
+
+/// Threads bear their server's port, so that a debugger tells servers apart.
+fn builder(address: SocketAddr) -> thread::Builder {
+    thread::Builder::new()
+        .name(format!("scripted-{}", address.port()))
+        .stack_size(STACK)
+}
+
+fn accept(listener: &TcpListener, address: SocketAddr, shared: &Arc<Shared>) {
+    for number in 0.. {
+        let stream = match listener.accept() {
+            _ if shared.stop.is_set() => return,
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                // Out of descriptors, most likely: others will be given back.
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        let Ok(own) = stream.try_clone() else {
+            continue;
+        };
+        // The lock is held until the entry is there: the thread removes it at its end.
+        let mut connections = lock(&shared.connections);
+        let thread = builder(address).spawn({
+            let shared = Arc::clone(shared);
+            move || {
+                // An error means that the client has gone.
+                let _ = serve(own, number, &shared);
+                lock(&shared.connections).remove(&number);
+            }
+        });
+        if let Ok(thread) = thread {
+            connections.insert(number, Connection { stream, thread });
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream, connection: u64, shared: &Shared) -> io::Result<()> {
+    let mut requests = Requests::default();
+    loop {
+        let head = match requests.next(&mut stream) {
+            Ok(Some(head)) => head,
+            Ok(None) => break,
+            Err(error) => {
+                close(&stream);
+                return Err(error);
+            }
+        };
+        let keep_alive = head.keep_alive();
+        let (answer, pace) = respond(head, requests.body(), connection, shared);
+        match deliver(&mut stream, answer, pace, keep_alive, &shared.stop) {
+            Ok(true) => {}
+            _ => break,
+        }
+    }
+    close(&stream);
+    Ok(())
+}
+
+fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer, Pace) {
+    let path = head.path.split('?').next().unwrap_or_default();
+    let route = match head.method.as_str() {
+        "POST" if path.ends_with("/chat/completions") => Route::Chat,
+        "GET" if path.ends_with("/models") => Route::Models,
+        _ => Route::Unknown,
+    };
+    let unknown = matches!(route, Route::Unknown).then(|| format!("{} {path}", head.method));
+    record(head, body, connection, shared);
+    let plain = |status, body| {
+        (
+            Answer::Response(Response::json(status, &body)),
+            Pace::default(),
+        )
+    };
+    let refuse = |status, message: &str| {
+        plain(
+            status,
+            json!({"error": {
+                "message": message, "type": "invalid_request_error", "param": null, "code": null,
+            }}),
+        )
+    };
+    match route {
+        Route::Chat => {
+            let Some(asked) = Asked::read(body) else {
+                return refuse(400, "the body is not a JSON object with `messages`");
+            };
+            // The lock is not held while the answer is built.
+            let turn = lock(&shared.script).pick(asked.assistant_messages);
+            match turn {
+                Some(turn) => (answer(&turn, &asked), Pace::of(&turn)),
+                None => (exhausted(), Pace::default()),
+            }
+        }
+        Route::Models => plain(
+            200,
+            json!({"object": "list", "data": [{"id": "test", "object": "model", "owned_by": "scripted-server"}]}),
+        ),
+        Route::Unknown => refuse(
+            404,
+            &format!("no such route: {}", unknown.unwrap_or_default()),
+        ),
+    }
+}
+
+enum Route {
+    Chat,
+    Models,
+    Unknown,
+}
+
+fn record(head: Head, body: &[u8], connection: u64, shared: &Shared) {
+    let keep = shared.recording.load(Ordering::Relaxed);
+    let folder = lock(&shared.record_to).clone();
+    if !keep && folder.is_none() {
+        shared.served.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let request = Recorded {
+        method: head.method,
+        path: head.path,
+        headers: head.headers,
+        body: body.to_vec(),
+        at: shared.started.elapsed(),
+        connection,
+    };
+    // Counted under the lock, so that whoever waits for a number finds that many requests.
+    let mut recorded = lock(&shared.recorded);
+    let number = shared.served.fetch_add(1, Ordering::Relaxed) + 1;
+    if let Some(folder) = folder {
+        let path = folder.join(format!("{number}.json"));
+        let text = format!("{:#}\n", request.to_json());
+        if let Err(error) = fs::write(&path, text) {
+            eprintln!("`{}` can't be written: {error}", path.display());
+        }
+    }
+    if keep {
+        recorded.push(request);
+    }
+}
+
+/// A thread that panicked leaves nothing half-done in what the locks guard.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
