@@ -1,5 +1,10 @@
 //! The program; everything is in the library.
 
+use mswea_host::{cli, executor};
+
 fn main() -> std::process::ExitCode {
-    mswea_host::cli::main()
+    // First of all: while there are no other threads, and before anything is started.
+    executor::secrecy::protect();
+    executor::adopt_orphans();
+    cli::main()
 }

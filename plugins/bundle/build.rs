@@ -4,6 +4,7 @@
 //! - cleaned environment, remapped paths: the components are bit-identical everywhere;
 //! - the wasm target is added through rustup where it is missing;
 //! - `MSWEA_BUNDLED_PLUGINS=DIR` takes prebuilt ones instead (`DIR/parsers/text_regex.wasm`).
+#![allow(clippy::print_stdout, clippy::print_stderr)] // how a build script speaks
 
 use std::env;
 use std::error::Error;
@@ -79,7 +80,14 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
             });
         }
     }
-    for input in ["sdk/rust/src", "sdk/rust/Cargo.toml", "wit", "Cargo.lock"] {
+    // The root manifest holds the guests' profile.
+    for input in [
+        "sdk/rust/src",
+        "sdk/rust/Cargo.toml",
+        "wit",
+        "Cargo.lock",
+        "Cargo.toml",
+    ] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
     Ok(plugins)
@@ -176,6 +184,10 @@ fn build(root: &Path, target: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>>
             cargo.env_remove(name);
         }
     }
+    // The compiler that the target was checked with, which need not be the one in the path.
+    if let Some(rustc) = env::var_os("RUSTC") {
+        cargo.env("RUSTC", rustc);
+    }
     // Only the registry's path shows in a component (panic locations); workspace members are
     // compiled with relative ones. Both are remapped, in case that changes.
     let flags = [
@@ -254,16 +266,13 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
         let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let file = format!("{}.wasm", plugin.name);
         // What is embedded and what lies beside it are the same bytes.
-        for folder in [
-            out.join(plugin.folder),
-            target.join("plugins").join(plugin.folder),
-        ] {
-            fs::create_dir_all(&folder)?;
-            let path = folder.join(&file);
-            if fs::read(&path).ok().as_deref() != Some(&bytes) {
-                fs::write(path, &bytes)?;
-            }
-        }
+        let packed = lz4_flex::compress_prepend_size(&bytes);
+        let packed_file = format!("{}.lz4", plugin.name);
+        write_if_changed(
+            &target.join("plugins").join(plugin.folder).join(&file),
+            &bytes,
+        )?;
+        write_if_changed(&out.join(plugin.folder).join(&packed_file), &packed)?;
         let digest = Sha256::digest(&bytes)
             .iter()
             .fold(String::new(), |mut text, byte| {
@@ -272,13 +281,24 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
             });
         writeln!(
             code,
-            "    Builtin {{ folder: {:?}, name: {:?}, wasm: include_bytes!(concat!(env!(\"OUT_DIR\"), {:?})), sha256: {digest:?} }},",
+            "    Builtin {{ folder: {:?}, name: {:?}, size: {}, packed: include_bytes!(concat!(env!(\"OUT_DIR\"), {:?})), sha256: {digest:?} }},",
             plugin.folder,
             plugin.name,
-            format!("/{}/{file}", plugin.folder),
+            bytes.len(),
+            format!("/{}/{packed_file}", plugin.folder),
         )?;
     }
     code.push_str("];\n");
     fs::write(out.join("bundle.rs"), code)?;
+    Ok(())
+}
+
+fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if fs::read(path).ok().as_deref() != Some(bytes) {
+        fs::write(path, bytes)?;
+    }
     Ok(())
 }

@@ -39,9 +39,12 @@ const TRAJECTORY: &str = "traj.json";
 #[must_use]
 pub struct Host {
     root: TempDir,
+    program: PathBuf,
     args: Vec<OsString>,
     env: BTreeMap<OsString, OsString>,
     stdin: Option<Vec<u8>>,
+    /// Whether somebody reads what it prints.
+    read: bool,
     timeout: Duration,
 }
 
@@ -79,9 +82,11 @@ impl Host {
         env.insert("LANG".into(), "C.UTF-8".into());
         Self {
             root,
+            program: env!("CARGO_BIN_EXE_mswea-host").into(),
             args: Vec::new(),
             env,
             stdin: None,
+            read: true,
             timeout: TIMEOUT,
         }
     }
@@ -158,6 +163,18 @@ impl Host {
         self
     }
 
+    /// Runs this program instead.
+    pub fn program(mut self, program: &Path) -> Self {
+        self.program = program.to_owned();
+        self
+    }
+
+    /// Closes the other end of its standard output and standard error at once.
+    pub fn unread(mut self) -> Self {
+        self.read = false;
+        self
+    }
+
     /// Sets what the run may take before it is killed and the test fails.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -177,7 +194,7 @@ impl Host {
         } else {
             Stdio::null()
         };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_mswea-host"))
+        let mut child = Command::new(&self.program)
             .args(&self.args)
             .env_clear()
             .envs(&self.env)
@@ -193,8 +210,16 @@ impl Host {
             // It may end without reading.
             thread::spawn(move || pipe.write_all(&text).ok());
         }
-        let stdout = Printed::collect(child.stdout.take().unwrap());
-        let stderr = Printed::collect(child.stderr.take().unwrap());
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let (stdout, stderr) = if self.read {
+            (Printed::collect(stdout), Printed::collect(stderr))
+        } else {
+            drop((stdout, stderr));
+            (
+                Printed::collect(std::io::empty()),
+                Printed::collect(std::io::empty()),
+            )
+        };
         let trajectory = dir.join(output_argument(&self.args).unwrap_or(TRAJECTORY.into()));
         Running {
             end: Instant::now() + self.timeout,
@@ -246,6 +271,12 @@ impl Running {
     pub fn signal(&self, signal: Signal) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal)
             .unwrap();
+    }
+
+    /// Sends its process group a signal, as a terminal does.
+    pub fn signal_group(&self, signal: Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process_group(pid, signal).unwrap();
     }
 
     /// Standard output so far.

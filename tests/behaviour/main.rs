@@ -1,1 +1,20 @@
+//! What the program does, seen from outside: the real binary, a scripted model server, real
+//! shells.
 
+// All of it is test code, also what stands outside of `#[test]` functions.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod bad_servers;
+mod config_cli;
+mod demo;
+mod happy;
+mod host;
+mod keys;
+mod limits;
+mod plugins;
+mod processes;
+mod run;
+mod salvage;
+mod signals;
+mod story;

@@ -8,5 +8,5 @@ mod files;
 mod guests;
 mod limits;
 mod memory;
-mod shape;
+mod settings;
 mod world;

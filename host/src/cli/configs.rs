@@ -28,6 +28,9 @@ pub fn show(args: &RunArgs, origin: bool) -> Result<ExitCode, Failure> {
     if origin {
         output::note(&format!("layers: {}", layers.names().join(" < ")));
     }
+    for warning in layers.warnings() {
+        output::note(&format!("warning: {warning}"));
+    }
     let text = layers.show(origin);
     output::data(|out| out.write_all(text.as_bytes()))
 }

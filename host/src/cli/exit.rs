@@ -27,9 +27,11 @@ pub enum ExitCode {
 }
 
 /// Exit statuses (of runs and of the SWE-agent profile) and what they mean to a script.
-const STATUSES: [(&str, ExitCode); 34] = [
+const STATUSES: [(&str, ExitCode); 35] = [
     ("Submitted", ExitCode::Submitted),
     ("submitted", ExitCode::Submitted),
+    // Templates are config: one that names an unknown variable shows when the run begins.
+    ("TemplateError", ExitCode::Usage),
     ("LimitsExceeded", ExitCode::Limit),
     ("TimeExceeded", ExitCode::Limit),
     ("exit_cost", ExitCode::Limit),
@@ -133,6 +135,7 @@ mod tests {
             ("submitted (exit_context)", 5),
             ("submitted (exit_error)", 1),
             ("submitted (", 1),
+            ("TemplateError", 2),
             ("LimitsExceeded", 3),
             ("TimeExceeded", 3),
             ("RepeatedFormatError", 4),

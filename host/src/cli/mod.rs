@@ -10,6 +10,7 @@ pub mod exit;
 pub mod front;
 mod listing;
 mod output;
+mod panics;
 mod paths;
 mod run;
 mod signals;

@@ -6,6 +6,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
+use super::front::harmless;
 
 /// A command that did not do what it was asked for.
 #[derive(Debug)]
@@ -50,12 +51,13 @@ pub fn error(message: &str) {
     } else {
         "error: "
     };
-    let _ = writeln!(io::stderr(), "{prefix}{}", message.trim_end());
+    // Part of it may be a server's or a plugin's text.
+    let _ = writeln!(io::stderr(), "{prefix}{}", harmless(message.trim_end()));
 }
 
 /// Prints a line for people.
 pub fn note(message: &str) {
-    let _ = writeln!(io::stderr(), "{message}");
+    let _ = writeln!(io::stderr(), "{}", harmless(message));
 }
 
 /// Writes data to stdout. A reader that has gone away has what it wanted.
@@ -90,6 +92,8 @@ pub fn start_log(display: DisplayArgs) {
         .with_max_level(level)
         .with_target(false)
         .with_ansi(false)
+        // It would be told on stderr, which panics if nobody reads that any more.
+        .log_internal_errors(false)
         .without_time()
         .try_init();
 }

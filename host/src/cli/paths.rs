@@ -1,5 +1,6 @@
 //! Where a run's files go.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The trajectory and the journal of a run.
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 pub struct RunFiles {
     /// The trajectory, `*.traj.json`.
     pub trajectory: PathBuf,
-    /// The journal, `*.events.jsonl` beside it.
+    /// The journal, `*.events.jsonl` beside it; below the state folder if the trajectory goes
+    /// to a device.
     pub journal: PathBuf,
 }
 
@@ -20,41 +22,66 @@ impl RunFiles {
             Some(output) => PathBuf::from(output),
             None => state_folder().join(format!("{run_id}.traj.json")),
         };
-        let journal = journal_beside(&trajectory);
+        let journal = if is_device(&trajectory) {
+            state_folder().join(format!("{run_id}.events.jsonl"))
+        } else {
+            journal_beside(&trajectory)
+        };
         Self {
             trajectory,
             journal,
         }
     }
 
-    /// Makes the folder, and moves the journal of an earlier run out of the way: what was
-    /// recorded stays.
+    /// Makes the folders. What an earlier run of the same name recorded is kept by
+    /// [`JournalFile::create`](crate::journal::JournalFile::create), which alone can tell
+    /// whether that run still goes on.
     ///
     /// # Errors
-    /// When the folder can't be made or written.
+    /// When a folder can't be made.
     pub fn make_room(&self) -> std::io::Result<()> {
-        if let Some(folder) = self.journal.parent()
-            && !folder.as_os_str().is_empty()
-        {
-            std::fs::create_dir_all(folder)?;
+        let folders = [self.trajectory.parent(), self.journal.parent()];
+        for folder in folders.into_iter().flatten() {
+            if folder.as_os_str().is_empty() {
+                continue;
+            }
+            match std::fs::create_dir_all(folder) {
+                // The system's words for it ("file exists") puzzle more than they tell.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    let text = format!("`{}` is no folder", folder.display());
+                    return Err(std::io::Error::other(text));
+                }
+                made => made?,
+            }
         }
         if self.trajectory.is_dir() {
             return Err(std::io::Error::other("it is a folder"));
         }
-        if std::fs::symlink_metadata(&self.journal).is_ok_and(|meta| meta.is_file()) {
-            let kept = (1..)
-                .map(|number| {
-                    let mut name = self.journal.clone().into_os_string();
-                    name.push(format!(".{number}"));
-                    PathBuf::from(name)
-                })
-                .find(|path| !path.exists());
-            if let Some(kept) = kept {
-                std::fs::rename(&self.journal, kept)?;
-            }
-        }
         Ok(())
     }
+
+    /// Whether the trajectory goes to a device or a pipe.
+    pub fn to_device(&self) -> bool {
+        is_device(&self.trajectory)
+    }
+
+    /// The journal as the trajectory names it: the name alone if they stand side by side, as
+    /// that stays true when both are moved.
+    pub fn journal_seen_from_trajectory(&self) -> &Path {
+        match self.journal.file_name() {
+            Some(name) if self.journal.parent() == self.trajectory.parent() => Path::new(name),
+            _ => &self.journal,
+        }
+    }
+}
+
+/// Whether `path` is a device or a pipe, beside which there is no place for a file.
+fn is_device(path: &Path) -> bool {
+    // `/dev/stdout` may lead to a plain file; the folder is none for files all the same.
+    ["/dev", "/proc"]
+        .iter()
+        .any(|folder| path.starts_with(folder))
+        || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
 fn journal_beside(trajectory: &Path) -> PathBuf {
@@ -84,6 +111,7 @@ fn state_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::JournalFile;
 
     #[test]
     fn the_journal_stands_beside_the_trajectory() {
@@ -99,15 +127,49 @@ mod tests {
         }
     }
 
+    /// Whether to move it is decided under its lock, by the journal.
     #[test]
-    fn an_earlier_journal_is_kept() {
+    fn making_room_leaves_a_journal_where_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let files = RunFiles::of(folder.path().join("t.json").to_str(), "x");
-        for text in ["first", "second"] {
-            files.make_room().unwrap();
-            std::fs::write(&files.journal, text).unwrap();
+        let output = folder.path().join("new/t.json");
+        let files = RunFiles::of(output.to_str(), "x");
+        files.make_room().unwrap();
+        let running = JournalFile::create(&files.journal).unwrap();
+        files.make_room().unwrap();
+        assert!(files.journal.exists());
+        let refused = JournalFile::create(&files.journal).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+        drop(running);
+    }
+
+    #[test]
+    fn beside_a_device_there_is_no_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for device in [
+            "/dev/stdout",
+            "/dev/null",
+            "/dev/fd/1",
+            socket.to_str().unwrap(),
+        ] {
+            let files = RunFiles::of(Some(device), "run-1");
+            assert_eq!(files.trajectory, Path::new(device));
+            let expected = state_folder().join("run-1.events.jsonl");
+            assert_eq!(files.journal, expected, "{device}");
+            assert_eq!(files.journal_seen_from_trajectory(), expected);
         }
-        let kept = std::fs::read_to_string(folder.path().join("t.events.jsonl.1")).unwrap();
-        assert_eq!(kept, "first");
+    }
+
+    #[test]
+    fn a_trajectory_names_its_neighbour_by_its_name() {
+        for (output, seen) in [
+            (Some("a/run.traj.json"), "run.events.jsonl"),
+            (Some("run.traj.json"), "run.events.jsonl"),
+            (None, "x.events.jsonl"),
+        ] {
+            let files = RunFiles::of(output, "x");
+            assert_eq!(files.journal_seen_from_trajectory(), Path::new(seen));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Running a task, and the demo that runs one without a model.
 
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use super::exit::ExitCode;
 use super::front::{self, CliFront};
 use super::output::{self, Failure};
 use super::paths::RunFiles;
-use super::{configs, demo, signals};
+use super::{configs, demo, panics, signals};
 use crate::config::{Config, Layers, ProcessEnvironment, Sources};
 use crate::journal::{self, Event, JournalFile, trajectory};
 use crate::plugin::Cache;
@@ -61,7 +62,12 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("mswea-demo-")
         .tempdir()
-        .context("can't make a temporary folder")?;
+        .context("can't make a temporary folder: let `TMPDIR` name one that can be written")?;
+    let note = |text: &str| {
+        if !args.display.quiet && !args.display.json {
+            output::note(text);
+        }
+    };
     let demo = demo::prepare(folder.path())?;
     let front = front::make(&args.display);
     let replies = demo.replies.get("replies").cloned().unwrap_or_default();
@@ -91,7 +97,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let usage = |error: crate::config::ConfigError| Failure::usage(error.to_string());
     let layers = Layers::load(&sources, &ProcessEnvironment).map_err(usage)?;
     let config = layers.resolve().map_err(usage)?;
-    output::note(&format!(
+    note(&format!(
         "A small repository with a bug was made in `{}`.\nThe task: {}\n",
         demo.repo.display(),
         demo.task.lines().next().unwrap_or_default()
@@ -105,11 +111,15 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     };
     let done = execute(&config, &layers, &demo.task, &ways, &front)?;
     if done.code != ExitCode::Submitted {
-        done.tell(args.display);
+        if done.code != ExitCode::Interrupted {
+            // What went wrong can be looked at.
+            let _ = folder.keep();
+            done.tell(args.display);
+        }
         return Ok(done.code);
     }
     demo::verify(&demo)?;
-    output::note("\nThe test that failed before passes now; the patch above is the submission.");
+    note("\nThe test that failed before passes now; the patch above is the submission.");
     if args.keep {
         let kept = folder.keep();
         output::note(&format!(
@@ -117,7 +127,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
             kept.display()
         ));
     }
-    output::note(&format!("\n{}", demo::epilogue().trim_end()));
+    note(&format!("\n{}", demo::epilogue().trim_end()));
     Ok(done.code)
 }
 
@@ -161,9 +171,22 @@ fn execute(
     trajectory::check_writable(&files.trajectory)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let file = JournalFile::create(&files.journal)
-        .map_err(|error| unwritable(format!("its journal can't be made: {error}")))?
+        .map_err(|error| match error.kind() {
+            // Two runs with the same `-o`.
+            ErrorKind::WouldBlock => Failure::usage(error.to_string()),
+            _ => unwritable(format!("its journal can't be made: {error}")),
+        })?
         .fsync(ways.fsync);
     let keeper = Arc::new(Keeper::new(file, &files));
+    let last_words = keeper.clone();
+    panics::on_panic(move || {
+        let written = last_words.write_trajectory();
+        let files = match written {
+            Ok(()) => &last_words.files.trajectory,
+            Err(_) => &last_words.files.journal,
+        };
+        format!("what was recorded is in `{}`", files.display())
+    });
 
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -171,7 +194,6 @@ fn execute(
         .context("can't start the runtime")?;
     let prepared_and_run = tokio.block_on(async {
         let (source, stop) = StopSource::new();
-        signals::watch(source).context("can't watch for signals")?;
         let context = Context {
             front: front.clone(),
             journal: keeper.clone(),
@@ -189,7 +211,12 @@ fn execute(
         };
         let runtime = Runtime::new(ways.cache.clone());
         match runtime.prepare(job, context).await {
-            Ok(agent) => Ok(agent.run().await),
+            Ok(agent) => {
+                // Only from here on is there anything to end in an orderly way; before, a
+                // signal just ends the program.
+                signals::watch(source).context("can't watch for signals")?;
+                Ok(agent.run().await)
+            }
             Err(error) => Err(setup_failure(&error)),
         }
     });
@@ -201,6 +228,10 @@ fn execute(
         }
     };
     keeper.write_trajectory().map_err(|error| {
+        // Why the run failed is not lost over this: a full disk may be the cause of both.
+        if let Some(cause) = cause(&ended) {
+            output::error(&cause);
+        }
         Failure::new(
             ExitCode::Failed,
             format!(
@@ -209,11 +240,17 @@ fn execute(
             ),
         )
     })?;
+    let mut code = ExitCode::from_exit_status(ended.interrupt.exit_status());
     if let Some(error) = front.take_output_error() {
-        output::error(&format!("can't write to stdout: {error}"));
+        // Whoever reads stdout must not take half a patch for a whole one.
+        output::error(&format!(
+            "can't write to stdout: {error}; the submission is in `{}`",
+            files.trajectory.display()
+        ));
+        code = ExitCode::Failed;
     }
     Ok(Done {
-        code: ExitCode::from_exit_status(ended.interrupt.exit_status()),
+        code,
         error: cause(&ended),
         files,
     })
@@ -240,8 +277,7 @@ fn setup_failure(error: &SetupError) -> Failure {
 /// in between for those who look at it while the run goes on.
 struct Keeper {
     file: JournalFile,
-    journal: PathBuf,
-    trajectory: PathBuf,
+    files: RunFiles,
     next: Mutex<Next>,
 }
 
@@ -253,12 +289,14 @@ struct Next {
 
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// A journal beyond this is read once only, at the end.
+const LARGE: u64 = 32 << 20;
+
 impl Keeper {
     fn new(file: JournalFile, files: &RunFiles) -> Self {
         Self {
             file,
-            journal: files.journal.clone(),
-            trajectory: files.trajectory.clone(),
+            files: files.clone(),
             next: Mutex::new(Next {
                 at: Instant::now() + PAUSE,
             }),
@@ -266,17 +304,17 @@ impl Keeper {
     }
 
     fn write_trajectory(&self) -> anyhow::Result<()> {
-        let log = journal::read(&self.journal)?;
+        let log = journal::read(&self.files.journal)?;
         let mut value = trajectory::from_journal(&log.records);
-        trajectory::set_journal(&mut value, &self.journal);
-        trajectory::write(&self.trajectory, &value)?;
+        trajectory::set_journal(&mut value, self.files.journal_seen_from_trajectory());
+        trajectory::write(&self.files.trajectory, &value)?;
         Ok(())
     }
 
     /// A run that never began leaves no journal.
     fn forget_if_empty(&self) {
-        if is_empty(&self.journal) {
-            let _ = std::fs::remove_file(&self.journal);
+        if is_empty(&self.files.journal) {
+            let _ = std::fs::remove_file(&self.files.journal);
         }
     }
 }
@@ -291,7 +329,9 @@ impl Journal for Keeper {
         if matches!(event, Event::Message { .. }) {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
-            if now >= next.at {
+            let large = std::fs::metadata(&self.files.journal).is_ok_and(|meta| meta.len() > LARGE);
+            // What went into a pipe can't be replaced by something newer.
+            if now >= next.at && !large && !self.files.to_device() {
                 if let Err(error) = self.write_trajectory() {
                     tracing::warn!(%error, "the trajectory could not be brought up to date");
                 }

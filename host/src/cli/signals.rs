@@ -1,24 +1,123 @@
 //! Signals that end a run: Ctrl-C, SIGTERM, a lost terminal.
 
-use tokio::signal::unix::{SignalKind, signal};
+use std::mem::MaybeUninit;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::roles::StopSource;
 
 /// Turns signals into the stop flag for as long as the runtime lives. The second one ends the
 /// run at once: the running command is killed and nothing is salvaged.
+///
+/// A lost terminal that was ignored when the program started stays ignored: that is how `nohup`
+/// works. SIGINT is not left to that: a script that starts the host with `&` and interrupts it
+/// later means it.
 pub fn watch(source: StopSource) -> std::io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+    let mut interrupt = Some(signal(SignalKind::interrupt())?);
+    let mut terminate = Some(signal(SignalKind::terminate())?);
+    let mut hangup = unless_ignored(SignalKind::hangup())?;
     tokio::spawn(async move {
         loop {
             tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
+                () = next(&mut interrupt) => {}
+                () = next(&mut terminate) => {}
+                () = next(&mut hangup) => {}
             }
             source.stop();
         }
     });
     Ok(())
+}
+
+fn unless_ignored(kind: SignalKind) -> std::io::Result<Option<Signal>> {
+    if is_ignored(kind)? {
+        return Ok(None);
+    }
+    signal(kind).map(Some)
+}
+
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn is_ignored(kind: SignalKind) -> std::io::Result<bool> {
+    let mut current = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action this only asks; `current` has room for the answer, and is
+    // read only if the call has succeeded and so filled it in.
+    let handler = unsafe {
+        if libc::sigaction(kind.as_raw_value(), std::ptr::null(), current.as_mut_ptr()) != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        current.assume_init().sa_sigaction
+    };
+    Ok(handler == libc::SIG_IGN)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::roles::StopSource;
+
+    /// The test below starts this one in a process of its own, as dispositions are inherited
+    /// and belong to the whole process.
+    #[test]
+    fn in_a_process_of_its_own() {
+        let Ok(number) = std::env::var("MSWEA_TEST_SIGNAL") else {
+            return;
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let stopped = runtime.block_on(async {
+            let (source, stop) = StopSource::new();
+            watch(source).unwrap();
+            let signal = rustix::process::Signal::from_named_raw(number.parse().unwrap()).unwrap();
+            rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+            for _ in 0..20 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                if stop.is_stopped() {
+                    return true;
+                }
+            }
+            false
+        });
+        std::process::exit(if stopped { 40 } else { 41 });
+    }
+
+    #[test]
+    fn nohup_works_and_all_else_ends_the_run() {
+        for (trap, number, expected) in [
+            ("", libc::SIGINT, 40),
+            ("", libc::SIGTERM, 40),
+            ("", libc::SIGHUP, 40),
+            // As `nohup` does.
+            ("trap '' HUP;", libc::SIGHUP, 41),
+            ("trap '' HUP;", libc::SIGINT, 40),
+            // As `sh -c 'mswea-host &'` does.
+            ("trap '' INT QUIT;", libc::SIGINT, 40),
+            ("trap '' INT QUIT;", libc::SIGTERM, 40),
+        ] {
+            let status = Command::new("/bin/sh")
+                .args(["-c", &format!("{trap} exec \"$0\" \"$@\"")])
+                .arg(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "--nocapture",
+                    "cli::signals::tests::in_a_process_of_its_own",
+                ])
+                .env("MSWEA_TEST_SIGNAL", number.to_string())
+                .status()
+                .unwrap();
+            assert_eq!(status.code(), Some(expected), "{trap} {number}");
+        }
+    }
 }

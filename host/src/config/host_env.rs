@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::executor::secrecy;
+
 /// Environment variables, files and the working directory.
 pub trait Environment {
     /// The value of a variable; `None` when it is not set or not Unicode.
@@ -22,7 +24,7 @@ pub struct ProcessEnvironment;
 
 impl Environment for ProcessEnvironment {
     fn var(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
+        secrecy::var(name)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

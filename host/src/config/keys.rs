@@ -167,9 +167,9 @@ pub const KEYS: &[Key] = &[
     key("environment.cwd", Type::Text, "\"\"", "Working directory of commands; empty: that of the host."),
     key("environment.env", Type::TextMap, "{}", "Variables that commands see; null takes one away again."),
     key("environment.timeout", Type::Seconds, "30.0", "Time limit of a command, in seconds."),
-    key("environment.interpreter", Type::TextList, "[\"/bin/sh\", \"-c\"]", "Program and arguments that the command is appended to."),
+    key("environment.interpreter", Type::TextList, "[\"/bin/sh\", \"-c\"]", "Program and arguments that the command is appended to; empty: `bash -c`, or `sh -c` where there is no bash."),
     key("environment.env_allow", Type::TextList, "[]", "Variables of the host that commands see too, besides the harmless ones."),
-    key("environment.capture_bytes", BYTES, "2097152", "How much output of a command is kept: its head and its tail, in bytes."),
+    key("environment.capture_bytes", BYTES, "262144", "How much output of a command is kept: its head and its tail, in bytes."),
 
     optional("run.task", Type::Text, "The task."),
 

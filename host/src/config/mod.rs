@@ -26,6 +26,7 @@ mod presets;
 mod redact;
 mod resolve;
 mod schema;
+mod secret_look;
 mod sections;
 mod show;
 mod spec;

@@ -1,29 +1,39 @@
-//! Keeps secrets out of what is written down: by the name of their key, and by their look.
+//! Keeps secrets out of what is written down: by the names above them, and by their look
+//! ([`secret_look`]).
 //!
 //! This is the second line of defence. The first is that a config names secrets and does
 //! not hold them; but a header or a variable can hold anything, so people will write it.
 
 use serde_json::Value;
 
-const MARK: &str = "[redacted]";
+use super::secret_look;
 
-/// A copy without what looks like a secret.
+pub(super) const MARK: &str = "[redacted]";
+
+/// A copy without what looks like a secret. `value` is a whole configuration, or any part of
+/// one in which the names that tell a secret still stand above it.
 pub fn redacted(value: &Value) -> Value {
+    under(&mut Vec::new(), value)
+}
+
+fn under<'a>(path: &mut Vec<&'a str>, value: &'a Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
             map.iter()
                 .map(|(key, value)| {
-                    let value = if is_secret(key) {
+                    path.push(key);
+                    let clean = if is_secret_place(path, !value.is_object()) {
                         blotted(value)
                     } else {
-                        redacted(value)
+                        under(path, value)
                     };
-                    (key.clone(), value)
+                    path.pop();
+                    (key.clone(), clean)
                 })
                 .collect(),
         ),
-        Value::Array(items) => items.iter().map(redacted).collect(),
-        Value::String(text) => Value::String(text_redacted(text)),
+        Value::Array(items) => items.iter().map(|item| under(path, item)).collect(),
+        Value::String(text) => Value::String(secret_look::redacted(text)),
         other => other.clone(),
     }
 }
@@ -33,12 +43,17 @@ pub(super) fn spec(spec: &str) -> String {
     let Some((key, value)) = spec.split_once('=') else {
         return spec.to_owned();
     };
-    if key.split('.').any(|segment| is_secret(segment.trim())) {
-        return format!("{key}={MARK}");
-    }
-    match serde_json::from_str::<Value>(value) {
+    let parsed = serde_json::from_str::<Value>(value);
+    let leaf = !matches!(parsed, Ok(Value::Object(_)));
+    let mut path: Vec<&str> = key.split('.').map(str::trim).collect();
+    let secret =
+        (1..=path.len()).any(|end| is_secret_place(&path[..end], leaf && end == path.len()));
+    match parsed {
+        // What is no text is no secret, as in a file.
+        Ok(Value::Null | Value::Bool(_)) => spec.to_owned(),
+        _ if secret => format!("{key}={MARK}"),
         Ok(json) => {
-            let clean = redacted(&json);
+            let clean = under(&mut path, &json);
             // The user's own spacing is kept where there is nothing to hide.
             if clean == json {
                 spec.to_owned()
@@ -46,8 +61,48 @@ pub(super) fn spec(spec: &str) -> String {
                 format!("{key}={clean}")
             }
         }
-        Err(_) => format!("{key}={}", text_redacted(value)),
+        Err(_) => format!("{key}={}", secret_look::redacted(value)),
     }
+}
+
+/// Whether what stands at `path` is a secret, by the names above it. `leaf`: it is no map.
+fn is_secret_place(path: &[&str], leaf: bool) -> bool {
+    let Some((key, above)) = path.split_last() else {
+        return false;
+    };
+    let carries = |name: &&&str| name.to_ascii_lowercase().contains("headers");
+    let in_headers = above.iter().any(|name| carries(&name));
+    is_secret(key)
+        || above.last() == Some(&"env") && is_secret_variable(key)
+        // Whatever authenticates a request stands in its headers, under any name.
+        || in_headers && !is_plain_header(key)
+        // Headers as a list or as one text: nothing tells them apart.
+        || leaf && carries(&key)
+}
+
+/// Headers that never hold a secret and are worth seeing.
+fn is_plain_header(name: &str) -> bool {
+    [
+        "content-type",
+        "accept",
+        "user-agent",
+        "x-title",
+        "http-referer",
+    ]
+    .iter()
+    .any(|plain| name.eq_ignore_ascii_case(plain))
+}
+
+/// Whether a variable that commands are given is a secret, by its name. Names of variables say
+/// it in more ways than keys of a config do, and blotting one too many does little harm.
+fn is_secret_variable(name: &str) -> bool {
+    // A tokenizer is no token.
+    let name = name.to_ascii_uppercase().replace("TOKENIZER", "");
+    name == "KEY"
+        || name.ends_with("_KEY")
+        || ["PASS", "TOKEN", "SECRET"]
+            .iter()
+            .any(|part| name.contains(part))
 }
 
 /// Whether values under this key are secrets.
@@ -111,25 +166,6 @@ fn blotted(value: &Value) -> Value {
     }
 }
 
-fn text_redacted(text: &str) -> String {
-    if let Some(prefix) = ["Bearer ", "bearer ", "Basic "]
-        .iter()
-        .find(|prefix| text.starts_with(**prefix))
-    {
-        return format!("{prefix}{MARK}");
-    }
-    // `https://user:password@host`; only what is one URL, not prose that mentions some.
-    if let Some((scheme, rest)) = text.split_once("://")
-        && !text.contains(char::is_whitespace)
-    {
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        if let Some(at) = rest[..end].rfind('@') {
-            return format!("{scheme}://{MARK}{}", &rest[at..]);
-        }
-    }
-    text.to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -186,7 +222,30 @@ mod tests {
             (json!({"api_key": null}), json!({"api_key": null})),
             (
                 json!({"extra_headers": {"Authorization": "Bearer a", "X": "y"}}),
-                json!({"extra_headers": {"Authorization": "[redacted]", "X": "y"}}),
+                json!({"extra_headers": {"Authorization": "[redacted]", "X": "[redacted]"}}),
+            ),
+            (
+                json!({"extra_headers": {"Content-Type": "a/b", "X-Title": "t"}, "x": {"headers": ["Key: a"]}}),
+                json!({"extra_headers": {"Content-Type": "a/b", "X-Title": "t"}, "x": {"headers": ["[redacted]"]}}),
+            ),
+            (
+                json!({"x": {"default_headers": {"more": {"deep": "a", "accept": "b"}}, "send_headers": true}}),
+                json!({"x": {"default_headers": {"more": {"deep": "[redacted]", "accept": "[redacted]"}}, "send_headers": true}}),
+            ),
+            (
+                json!({"environment": {"env": {
+                    "DEPLOY_KEY": "a", "PGPASS": "b", "MYTOKENS": "c", "SECRET_SAUCE": "d",
+                    "KEY_FILE": "e", "TOKENIZERS_PARALLELISM": "false", "PAGER": "cat", "NO_KEY": null,
+                }}}),
+                json!({"environment": {"env": {
+                    "DEPLOY_KEY": "[redacted]", "PGPASS": "[redacted]", "MYTOKENS": "[redacted]",
+                    "SECRET_SAUCE": "[redacted]", "KEY_FILE": "e",
+                    "TOKENIZERS_PARALLELISM": "false", "PAGER": "cat", "NO_KEY": null,
+                }}}),
+            ),
+            (
+                json!({"base_url": "https://h/v1?api_key=k", "note": "use sk-proj-abcdefgh12345678"}),
+                json!({"base_url": "https://h/v1?api_key=[redacted]", "note": "use [redacted]"}),
             ),
             (
                 json!({"password": [1, {"a": "b"}]}),
@@ -199,14 +258,6 @@ mod tests {
             (
                 json!({"base_url": "https://me:pw@host:1/v1"}),
                 json!({"base_url": "https://[redacted]@host:1/v1"}),
-            ),
-            (
-                json!({"base_url": "https://host/a@b"}),
-                json!({"base_url": "https://host/a@b"}),
-            ),
-            (
-                json!("see https://a@b for more"),
-                json!("see https://a@b for more"),
             ),
         ] {
             assert_eq!(redacted(&value), expected);
@@ -233,6 +284,26 @@ mod tests {
                 "model.base_url=http://[redacted]@h/v1",
             ),
             ("agent.step_limit=3", "agent.step_limit=3"),
+            (
+                "environment.env.DEPLOY_KEY=k",
+                "environment.env.DEPLOY_KEY=[redacted]",
+            ),
+            (
+                "environment.env={\"DEPLOY_KEY\": \"k\"}",
+                "environment.env={\"DEPLOY_KEY\":\"[redacted]\"}",
+            ),
+            (
+                "model.model_kwargs.extra_headers.X-Mine=k",
+                "model.model_kwargs.extra_headers.X-Mine=[redacted]",
+            ),
+            (
+                "model.model_kwargs.extra_headers={\"X-Mine\":\"k\",\"Accept\":\"a\"}",
+                "model.model_kwargs.extra_headers={\"X-Mine\":\"[redacted]\",\"Accept\":\"a\"}",
+            ),
+            (
+                "environment.env.DEPLOY_KEY=null",
+                "environment.env.DEPLOY_KEY=null",
+            ),
             ("default", "default"),
         ] {
             assert_eq!(spec(given), expected);

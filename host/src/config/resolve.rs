@@ -292,6 +292,7 @@ mod tests {
         assert_eq!(default.pipeline.formatter, "jinja");
         assert_eq!(default.model.observation_template, None);
         assert_eq!(default.environment.env["PAGER"], "cat");
+        assert_eq!(default.environment.interpreter, Vec::<String>::new());
         assert_eq!(default.environment.env.len(), 6);
         assert_eq!(default.model.rate_limit_retries, 10);
         let text = Memory::new().resolve(&["text"]).unwrap();
@@ -394,11 +395,15 @@ mod tests {
             .resolve(&[
                 "model.model_kwargs.extra_headers.Authorization=sk-1",
                 "environment.env.GITHUB_TOKEN=ghp",
+                "environment.env.DEPLOY_KEY=deep-secret",
+                "model.base_url=https://h/v1?api_key=deep-secret",
                 "model.api_key_env=NAME",
             ])
             .unwrap();
         let text = config.redacted().to_string();
-        assert!(!text.contains("sk-1") && !text.contains("ghp"), "{text}");
+        for secret in ["sk-1", "ghp", "deep-secret"] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
         assert_eq!(config.redacted()["model"]["api_key_env"], "NAME");
         assert_eq!(config.redacted()["agent"]["step_limit"], 0);
     }

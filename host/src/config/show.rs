@@ -11,8 +11,9 @@ use super::redact;
 
 impl Layers {
     /// With `origin`: a line for every value, `key = value  # who set it`, long texts
-    /// shortened, what looks like a secret left out. Without: TOML that yields the same
-    /// configuration again with `--no-default-config`.
+    /// shortened. Without: TOML that yields the same configuration again with
+    /// `--no-default-config`. What looks like a secret is in neither: people show this to
+    /// others.
     pub fn show(&self, origin: bool) -> String {
         if origin {
             self.listing()
@@ -25,8 +26,17 @@ impl Layers {
         let mut text = String::from(
             "# The whole configuration. It loads again with `--no-default-config -c FILE`.\n",
         );
+        let whole = self.complete();
+        let clean = redact::redacted(&whole);
+        if clean != whole {
+            let _ = writeln!(
+                text,
+                "# What looks like a secret is left out: each `{}` has to be filled in first.",
+                redact::MARK
+            );
+        }
         let mut left_out = Vec::new();
-        let table = match self.complete() {
+        let table = match clean {
             Value::Object(map) => table(&map, &mut Vec::new(), &mut left_out),
             _ => toml::Table::new(),
         };
@@ -206,6 +216,26 @@ mod tests {
             );
             assert_eq!(again.show(false), layers.show(false));
         }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let layers = Memory::new()
+            .load(&[
+                "environment.env.DEPLOY_KEY=secret-1",
+                "model.base_url=https://u:secret-2@h/v1?api_key=secret-3",
+                "model.model_kwargs={\"extra_headers\": {\"X-Mine\": \"secret-4\", \"X-Null\": null}}",
+                "agent.salvage_command=curl -H sk-abcdefgh12345678secret-5",
+            ])
+            .unwrap();
+        for origin in [false, true] {
+            let text = layers.show(origin);
+            assert!(!text.contains("secret-"), "{text}");
+            assert!(text.contains("[redacted]"), "{text}");
+        }
+        assert!(layers.show(false).contains("has to be filled in first"));
+        let plain = Memory::new().load(&[]).unwrap().show(false);
+        assert!(!plain.contains("filled in"), "{plain}");
     }
 
     #[test]

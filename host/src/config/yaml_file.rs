@@ -163,22 +163,51 @@ fn syntax_problem(path: &str, source: &str, error: &serde_saphyr::Error) -> Prob
     let (line, column) = error.location().map_or((1, 1), position);
     let text = error.without_snippet().to_string();
     // The place is shown below the message; said twice it only distracts.
-    let message = match text.rfind(" at line ") {
-        Some(end) => &text[..end],
-        None => &text,
-    };
+    let message = text.split(" at line ").next().unwrap_or_default();
+    let (message, hint) = in_plain_words(message);
     let problem = Problem::new(Kind::Syntax, format!("invalid YAML: {message}"))
         .snippet(Snippet::new(path, source, line, column, 1));
-    if message.contains("multiple YAML documents") {
-        return problem.hint("keep one document per file: give each its own `-c`");
+    match hint {
+        Some(hint) => problem.hint(hint),
+        None => problem,
     }
-    if message.contains("tabs") {
-        return problem.hint("indent with spaces");
+}
+
+/// What the parser's words mean, and what to do.
+fn in_plain_words(message: &str) -> (&str, Option<&'static str>) {
+    const TABLE: &[(&str, Option<&str>, &str)] = &[
+        (
+            "budget breached",
+            Some("the document is too large, perhaps because aliases multiply it"),
+            "an alias (`*name`) stands for a copy of everything under its anchor (`&name`), also of \
+             the aliases there: write the values out",
+        ),
+        (
+            "recursive references",
+            Some("an anchor holds an alias of itself, which would never end"),
+            "write the value out in place of the alias",
+        ),
+        (
+            "recursion limit",
+            Some("lists and maps are nested too deeply"),
+            "no key takes as many levels",
+        ),
+        (
+            "multiple YAML documents",
+            None,
+            "keep one document per file: give each its own `-c`",
+        ),
+        ("tabs", None, "indent with spaces"),
+        (
+            "mapping values are not allowed",
+            None,
+            "text with `: ` in it needs quotes; keys of one map need one indent",
+        ),
+    ];
+    match TABLE.iter().find(|(words, ..)| message.contains(words)) {
+        Some((_, plain, hint)) => (plain.unwrap_or(message), Some(hint)),
+        None => (message, None),
     }
-    if message.contains("mapping values are not allowed") {
-        return problem.hint("text with `: ` in it needs quotes; keys of one map need one indent");
-    }
-    problem
 }
 
 /// A block text that ends the file without a line end has none in PyYAML; saphyr adds one.
@@ -286,6 +315,28 @@ mod tests {
     }
 
     #[test]
+    fn aliases_that_multiply_are_an_error_in_plain_words() {
+        let mut source = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..10 {
+            let alias = format!("*a{}", level - 1);
+            let aliases = [alias.as_str(); 10].join(", ");
+            source += &format!("a{level}: &a{level} [{aliases}]\n");
+        }
+        let text = parse("f", &source).unwrap_err().to_string();
+        for part in [
+            "too large, perhaps because aliases",
+            "--> f:",
+            "hint: an alias",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(
+            !text.contains("breached") && !text.contains("defined at"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn faults_are_shown_with_line_and_column() {
         for (source, place, message) in [
             (
@@ -301,6 +352,7 @@ mod tests {
             ("? [1, 2]\n: 3\n", "f:1:3", "expected string"),
             ("a: .inf\n", "f:1:4", "non-finite"),
             ("a: 'x\u{0}'\n", "f:1:6", "unexpected character"),
+            ("a: &a [*a]\n", "f:1:8", "holds an alias of itself"),
         ] {
             let text = parse("f", source).unwrap_err().to_string();
             assert!(text.contains(place), "{source:?}: {text}");

@@ -1,9 +1,19 @@
 //! Keeps the head and the tail of a command's output, and counts what it drops between them.
+//!
+//! Two outputs are kept whole and with their own line ends, because they are data and not
+//! something to look at: one that the caller wants whole, and one that begins with the marker
+//! of a submission. A patch with a hole, or with other line ends, does not apply.
 
 use rustix::fd::AsFd;
 
 /// How much one read takes at most: what a pipe holds.
 const READ: usize = 64 * 1024;
+
+/// How much is kept of what is kept whole.
+const WHOLE: usize = 64 * 1024 * 1024;
+
+/// Where the marker has to be by, at the latest.
+const LOOK: usize = 4096;
 
 /// A bounded buffer: the first bytes, the last bytes, and how many there were.
 #[derive(Debug)]
@@ -16,6 +26,20 @@ pub(super) struct Capture {
     start: usize,
     total: u64,
     scratch: Vec<u8>,
+    mode: Mode,
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, PartialEq)]
+enum Mode {
+    /// Head and tail.
+    Bounded,
+    /// All so far: the first line may become this marker yet.
+    Looking(String),
+    /// All, because the marker was there.
+    Marked,
+    /// All, because somebody wants it.
+    Whole,
 }
 
 /// What was captured, decoded.
@@ -38,7 +62,20 @@ impl Capture {
             start: 0,
             total: 0,
             scratch: Vec::new(),
+            mode: Mode::Bounded,
         }
+    }
+
+    /// Keeps everything, up to [`WHOLE`] bytes; beyond that it is as if nobody had asked.
+    pub(super) fn whole(mut self) -> Self {
+        self.mode = Mode::Whole;
+        self
+    }
+
+    /// Keeps everything likewise once the first line that is not blank is `marker`.
+    pub(super) fn whole_after(mut self, marker: &str) -> Self {
+        self.mode = Mode::Looking(marker.to_owned());
+        self
     }
 
     /// Reads once; 0 means that the pipe has ended.
@@ -56,6 +93,31 @@ impl Capture {
 
     fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
+        if self.mode == Mode::Bounded {
+            return self.keep(bytes);
+        }
+        if self.head.len() + bytes.len() > WHOLE {
+            self.bound();
+            return self.keep(bytes);
+        }
+        self.head.extend_from_slice(bytes);
+        if let Mode::Looking(marker) = &self.mode {
+            match begins_with_line(&self.head, marker) {
+                Some(true) => self.mode = Mode::Marked,
+                None if self.head.len() < LOOK => {}
+                _ => self.bound(),
+            }
+        }
+    }
+
+    /// Goes over to head and tail.
+    fn bound(&mut self) {
+        self.mode = Mode::Bounded;
+        let all = std::mem::take(&mut self.head);
+        self.keep(&all);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(bytes.len().min(self.head_limit - self.head.len()));
         self.head.extend_from_slice(head);
         let rest = &rest[rest.len().saturating_sub(self.tail_limit)..];
@@ -69,8 +131,21 @@ impl Capture {
         }
     }
 
-    /// Decodes what was kept, with a line that names the gap if there is one.
-    pub(super) fn finish(mut self) -> Captured {
+    /// Decodes what was kept, with a line that names the gap if there is one. The marker counts
+    /// only for a command that has `succeeded`.
+    pub(super) fn finish(mut self, succeeded: bool) -> Captured {
+        match self.mode {
+            Mode::Whole => {}
+            Mode::Marked if succeeded => {}
+            Mode::Bounded => {}
+            Mode::Marked | Mode::Looking(_) => self.bound(),
+        }
+        if self.mode != Mode::Bounded {
+            return Captured {
+                text: text(self.head),
+                elided: 0,
+            };
+        }
         self.tail.rotate_left(self.start);
         let kept = (self.head.len() + self.tail.len()) as u64;
         if kept == self.total {
@@ -100,6 +175,36 @@ impl Capture {
     }
 }
 
+/// Whether the first line that is not blank is `marker`; none while that is open. Blanks and
+/// line ends are Python's, as for the submission itself.
+fn begins_with_line(bytes: &[u8], marker: &str) -> Option<bool> {
+    let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
+    let text = String::from_utf8_lossy(&bytes[..complete(bytes)]);
+    let text = text.trim_start_matches(is_space);
+    let Some(rest) = text.strip_prefix(marker) else {
+        return if marker.starts_with(text) {
+            None
+        } else {
+            Some(false)
+        };
+    };
+    for c in rest.chars() {
+        match c {
+            '\n'
+            | '\r'
+            | '\u{b}'
+            | '\u{c}'
+            | '\u{1c}'..='\u{1e}'
+            | '\u{85}'
+            | '\u{2028}'
+            | '\u{2029}' => return Some(true),
+            _ if is_space(c) => {}
+            _ => return Some(false),
+        }
+    }
+    None
+}
+
 fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
@@ -120,10 +225,15 @@ fn complete(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// UTF-8 with replacement, then one kind of line end: what Python's text mode gives.
+/// UTF-8 with replacement.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// The same, then one kind of line end: what Python's text mode gives.
 fn decode(bytes: Vec<u8>) -> String {
-    let text = String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    let text = text(bytes);
     if !text.contains('\r') {
         return text;
     }
@@ -146,7 +256,7 @@ mod tests {
         for piece in pieces {
             capture.push(piece);
         }
-        let Captured { text, elided } = capture.finish();
+        let Captured { text, elided } = capture.finish(true);
         (text, elided)
     }
 
@@ -201,6 +311,73 @@ mod tests {
                 "{pieces:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_begins_with_the_marker_is_whole_if_the_command_succeeded() {
+        let long = "x".repeat(5000);
+        let lines = format!("MARK\r\n{long}\r\n");
+        let gap = |head: &str, n: usize, tail: &str| {
+            format!("{head}\n[... {n} bytes of output elided ...]\n{tail}")
+        };
+        let vectors: &[(&[&str], bool, String)] = &[
+            (&[&lines], true, lines.clone()),
+            (
+                &["\n ", "\u{3000}MA", "RK", " \t", "\r", "\na\rb"],
+                true,
+                "\n \u{3000}MARK \t\r\na\rb".into(),
+            ),
+            (
+                &["MARK\u{2028}", &long],
+                true,
+                format!("MARK\u{2028}{long}"),
+            ),
+            // Not if it failed, and not if something else comes first or after it.
+            (&[&lines], false, gap("MARK", lines.len() - 8, "xx\n")),
+            (&["MARK", "x\r\n", &long], true, gap("MARK", 4999, "xxxx")),
+            (&["x\nMARK\n", &long], true, gap("x\nMA", 4999, "xxxx")),
+            (
+                &[&"\n".repeat(5000), "MARK\n"],
+                true,
+                gap("", 0, "").replacen("\n[... 0", "\n\n\n\n[... 4997", 1) + "ARK\n",
+            ),
+            (&["MARK"], true, "MARK".into()),
+            (&["M", "A"], true, "MA".into()),
+        ];
+        for (pieces, succeeded, wanted) in vectors {
+            let mut capture = Capture::new(8).whole_after("MARK");
+            pieces
+                .iter()
+                .for_each(|piece| capture.push(piece.as_bytes()));
+            assert_eq!(capture.finish(*succeeded).text, *wanted, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn even_the_whole_has_an_end() {
+        let piece = vec![b'x'; 1 << 20];
+        for (mut capture, succeeded) in [
+            (Capture::new(8).whole(), false),
+            (Capture::new(8).whole_after("MARK"), true),
+        ] {
+            capture.push(b"MARK\r\n");
+            for _ in 0..63 {
+                capture.push(&piece);
+            }
+            assert!(capture.head.len() > 63 << 20);
+            capture.push(&piece);
+            capture.push(b"yz");
+            assert!(capture.head.capacity() < 1000);
+            let Captured { text, elided } = capture.finish(succeeded);
+            assert_eq!(
+                text,
+                format!("MARK\n[... {elided} bytes of output elided ...]\nxxyz")
+            );
+            assert_eq!(elided, (64 << 20) + 6 + 2 - 8);
+        }
+        let mut whole = Capture::new(8).whole();
+        whole.push(b"a\r\nb\rc\n0123456789\n");
+        assert_eq!(whole.finish(false).text, "a\r\nb\rc\n0123456789\n");
     }
 
     #[test]

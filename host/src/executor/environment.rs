@@ -1,7 +1,12 @@
 //! Which variables of the host a command gets to see.
 //!
 //! A model that can run `env` must never find a key: so variables pass by an allow-list, and
-//! names that look like secrets pass only where somebody wrote down the whole name.
+//! names that look like secrets, or are known to be some, pass only where somebody wrote down
+//! the whole name.
+//!
+//! The addresses of proxies pass as they are, even one with a password in it
+//! (`http://user:password@proxy`): without it, no command behind such a proxy would reach
+//! anything. Who minds takes the variable away, by an empty one in the config's `env`.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -81,16 +86,15 @@ pub const DEFAULT_ENV_ALLOW: &[&str] = &[
 ];
 
 /// Words that make a name look like a secret's.
-const SECRET_ENDS: &[&str] = &[
-    "_API_KEY",
-    "_TOKEN",
-    "_ACCESS_KEY",
-    "_PRIVATE_KEY",
-    "_AUTH",
-    "__AUTH",
-    "_PASS",
+const SECRET_ENDS: &[&str] = &["_KEY", "_APIKEY", "_AUTH", "_PASS"];
+const SECRET_PARTS: &[&str] = &[
+    "TOKEN",
+    "_SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PGPASS",
+    "CREDENTIAL",
 ];
-const SECRET_PARTS: &[&str] = &["_SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
 
 /// A configured variable that no process can be given.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -101,12 +105,14 @@ pub(super) struct BadVariable {
 }
 
 /// The command's environment: what `allow` lets through of `process`, under `configured`.
+/// `secrets` are names of secrets, whatever they look like.
 ///
 /// # Errors
 /// When a configured name or value can't be handed to a process.
 pub(super) fn build(
     process: impl IntoIterator<Item = (OsString, OsString)>,
     allow: &[String],
+    secrets: &[String],
     configured: &BTreeMap<String, String>,
 ) -> Result<Vec<CString>, BadVariable> {
     let mut variables = Vec::new();
@@ -114,7 +120,7 @@ pub(super) fn build(
         // A name that is not text can't be in the list.
         if let Some(name) = name.to_str()
             && !configured.contains_key(name)
-            && passes(name, allow)
+            && passes(name, allow, secrets)
         {
             let entry = [name.as_bytes(), b"=", value.as_bytes()].concat();
             // What the process itself was given holds no NUL.
@@ -135,15 +141,21 @@ pub(super) fn build(
     Ok(variables)
 }
 
-fn passes(name: &str, allow: &[String]) -> bool {
-    let secret = looks_secret(name);
+fn passes(name: &str, allow: &[String], secrets: &[String]) -> bool {
+    let known = secrets.iter().any(|secret| secret == name);
+    // The names that pass by default were not written down with this secret in mind.
+    if known && DEFAULT_ENV_ALLOW.contains(&name) {
+        return false;
+    }
+    let secret = known || looks_secret(name);
     allow.iter().any(|pattern| match pattern.strip_suffix('*') {
         Some(beginning) => !secret && name.starts_with(beginning),
         None => name == pattern,
     })
 }
 
-fn looks_secret(name: &str) -> bool {
+/// Whether a variable of this name is likely to hold a secret.
+pub(super) fn looks_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_ENDS.iter().any(|end| name.ends_with(end))
         || SECRET_PARTS.iter().any(|part| name.contains(part))
@@ -190,10 +202,21 @@ mod tests {
             ("OPENAI_API_KEY", with("OPENAI_*"), false),
             ("OPENAI_API_KEY", with("OPENAI_API_KEY"), true),
             ("OPENAI_BASE_URL", with("OPENAI_*"), true),
+            ("PYTHON_KEY", default.clone(), false),
+            ("NODE_TOKENS", default.clone(), false),
+            ("TOKEN", with("*"), false),
+            ("PGPASSFILE", with("PG*"), false),
+            ("PGHOST", with("PG*"), true),
+            // Known to be secrets.
+            ("MYLLM", with("*"), false),
+            ("PIP_ME", default.clone(), false),
+            ("MYLLM", with("MYLLM"), true),
+            ("CI", with("*"), false),
             ("ANYTHING", with("*"), true),
         ];
         for (name, allow, wanted) in vectors {
-            assert_eq!(passes(name, &allow), wanted, "{name}");
+            let secrets = ["MYLLM", "PIP_ME", "CI"].map(str::to_owned);
+            assert_eq!(passes(name, &allow, &secrets), wanted, "{name}");
         }
     }
 
@@ -206,7 +229,7 @@ mod tests {
             ("X_API_KEY".to_owned(), "mine".to_owned()),
         ]);
         let allow = ["PATH", "LANG"].map(str::to_owned);
-        let built = build(process, &allow, &configured).unwrap();
+        let built = build(process, &allow, &[], &configured).unwrap();
         let built: Vec<_> = built.iter().map(|entry| entry.to_str().unwrap()).collect();
         assert_eq!(built, ["PATH=/bin", "LANG=de_DE", "X_API_KEY=mine"]);
     }
@@ -215,7 +238,7 @@ mod tests {
     fn what_no_process_can_be_given_is_named() {
         for (name, value) in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0y")] {
             let configured = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-            let error = build([], &[], &configured).unwrap_err();
+            let error = build([], &[], &[], &configured).unwrap_err();
             assert!(error.to_string().contains("`env`"), "{error}");
         }
     }

@@ -4,6 +4,9 @@
 //! the reading end of a pipe and sleeps. When the host is gone, for whatever reason, the kernel
 //! closes the writing end; then the guardian kills every process of the host's runs and exits.
 //! One guardian serves all the runs of a host.
+//!
+//! Processes with an emptied environment carry no run's mark: so the guardian is also told each
+//! session that an action begins, and those of orphans that the host comes across.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -17,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::PipeFlags;
 
-use super::processes::{self, RUN_VARIABLE, Target};
+use super::processes::{self, RUN_VARIABLE, Session, Target};
 use super::spawn::{Child, Spec, spawn};
 
 /// The hidden subcommand of the guard program; the run's id follows it.
@@ -28,15 +31,22 @@ const HUNT: Duration = Duration::from_secs(5);
 /// How long the host waits for a guardian that it has dismissed.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// Sessions that have ended are forgotten now and then, before their numbers mean others: not
+/// more often than this,
+const FORGET: Duration = Duration::from_secs(10);
+/// unless there are more than this.
+const SESSIONS: usize = 1000;
+
 /// The body of the subcommand: returns when the host is gone, and its processes too.
 ///
 /// A program that has the subcommand calls this first of all, before it reads a config or
 /// starts a thread: the guardian has to stay small.
 ///
-/// Standard input brings `+RUN` and `-RUN` lines for runs that begin and end later, and ends
-/// with the host.
+/// Standard input brings `+RUN` and `-RUN` lines for runs that begin and end later, `SPID START`
+/// lines for sessions, and ends with the host.
 pub fn run(run_id: &str) {
     let mut runs = BTreeSet::from([run_id.to_owned()]);
+    let mut sessions = Sessions::new();
     let mut line = Vec::new();
     let mut input = io::stdin().lock();
     loop {
@@ -51,13 +61,48 @@ pub fn run(run_id: &str) {
         match text.trim_end_matches('\n').split_at_checked(1) {
             Some(("+", id)) => drop(runs.insert(id.to_owned())),
             Some(("-", id)) => drop(runs.remove(id)),
+            Some(("S", session)) => sessions.extend(parse_session(session)),
             _ => {}
         }
     }
-    let started = Instant::now();
-    for id in &runs {
-        let target = Target::marked(RUN_VARIABLE, id);
-        processes::kill_until_gone(&target, HUNT.saturating_sub(started.elapsed()));
+    let target = Target {
+        sessions: sessions.list,
+        ..Target::marked(RUN_VARIABLE, runs)
+    };
+    processes::kill_until_gone(&target, HUNT);
+}
+
+fn parse_session(text: &str) -> Option<Session> {
+    let (id, start) = text.split_once(' ')?;
+    Some(Session {
+        // 0 and 1 are those of the kernel and of the system.
+        id: id.parse().ok().filter(|id| *id > 1)?,
+        start: start.parse().ok()?,
+    })
+}
+
+/// The sessions that are guarded.
+#[derive(Debug)]
+struct Sessions {
+    list: Vec<Session>,
+    looked: Instant,
+}
+
+impl Sessions {
+    fn new() -> Self {
+        Self {
+            list: Vec::new(),
+            looked: Instant::now(),
+        }
+    }
+
+    fn extend(&mut self, more: impl IntoIterator<Item = Session>) {
+        self.list.extend(more);
+        let age = self.looked.elapsed();
+        if age > FORGET || self.list.len() > SESSIONS && age > FORGET / 100 {
+            processes::retain_living(&mut self.list);
+            self.looked = Instant::now();
+        }
     }
 }
 
@@ -69,6 +114,8 @@ struct Guardian {
     /// The only writing end.
     input: Option<OwnedFd>,
     runs: BTreeSet<String>,
+    /// For a successor.
+    sessions: Sessions,
 }
 
 type Shared = Arc<Mutex<Guardian>>;
@@ -91,6 +138,7 @@ impl Lease {
     pub(super) fn new(program: &Path, run_id: &str) -> io::Result<Self> {
         let mut guardians = GUARDIANS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inherited = BTreeSet::new();
+        let mut sessions = Vec::new();
         guardians.retain(|weak| weak.strong_count() > 0);
         for shared in guardians.iter().filter_map(Weak::upgrade) {
             let mut guardian = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,10 +154,15 @@ impl Lease {
             }
             // It was killed. Its successor takes over its runs.
             inherited.append(&mut guardian.runs);
+            sessions.append(&mut guardian.sessions.list);
         }
         let mut guardian = Guardian::start(program, run_id)?;
         for other in inherited {
             guardian.add(&other);
+        }
+        processes::retain_living(&mut sessions);
+        for session in sessions {
+            guardian.add_session(session);
         }
         let shared = Arc::new(Mutex::new(guardian));
         guardians.push(Arc::downgrade(&shared));
@@ -125,6 +178,16 @@ impl Lease {
             let mut guardian = shared.lock().unwrap_or_else(PoisonError::into_inner);
             matches!(guardian.child.try_wait(), Ok(None))
         })
+    }
+
+    /// Has a session guarded, whatever its processes carry.
+    pub(super) fn tell_session(&self, session: Session) {
+        if let Some(shared) = &self.guardian {
+            shared
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add_session(session);
+        }
     }
 
     /// Gives up a guardian that has died, after another has taken over.
@@ -206,6 +269,7 @@ impl Guardian {
             child,
             input: Some(writing),
             runs: BTreeSet::from([run_id.to_owned()]),
+            sessions: Sessions::new(),
         })
     }
 
@@ -216,6 +280,13 @@ impl Guardian {
             self.runs.insert(run_id.to_owned());
         }
         told
+    }
+
+    fn add_session(&mut self, session: Session) {
+        if !self.tell('S', &format!("{} {}", session.id, session.start)) {
+            tracing::debug!(session = session.id, "the guardian was not told a session");
+        }
+        self.sessions.extend([session]);
     }
 
     fn remove(&mut self, run_id: &str) {

@@ -2,15 +2,15 @@
 
 mod attend;
 mod failure;
+mod settings;
 
-use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use rustix::pipe::PipeFlags;
@@ -18,14 +18,17 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
-use super::environment::{self, DEFAULT_ENV_ALLOW};
+use super::environment;
 use super::guard::Lease;
-use super::processes::{self, ACTION_VARIABLE, RUN_VARIABLE, Target};
+use super::orphans::{self, Presence};
+use super::processes::{self, ACTION_VARIABLE, RUN_VARIABLE, Session, Target};
 use super::spawn::{Spec, spawn};
 use super::{capture::Capture, files};
-use crate::roles::{Executor, ExecutorError, Object, Output, Stop};
+use crate::roles::{Command, Executor, ExecutorError, Object, Output, Stop};
 use attend::{End, Running};
 use failure::Failure;
+pub use settings::LocalSettings;
+use settings::{base_environment, fresh_id, nested};
 
 /// How long processes that are asked to end may take before they are killed.
 const POLITE: Duration = Duration::from_millis(100);
@@ -34,52 +37,8 @@ const KILLING: Duration = Duration::from_secs(3);
 
 /// The pause before the next try to start a command for which descriptors were too few.
 const SHORTAGE: Duration = Duration::from_millis(5);
-
-/// How a local environment is set up.
-#[derive(Clone, Debug)]
-pub struct LocalSettings {
-    /// Where commands start; none means where the host is.
-    pub cwd: Option<PathBuf>,
-    /// Variables for every command; they win over those of the host.
-    pub env: BTreeMap<String, String>,
-    /// How long a command may run unless the call says otherwise.
-    pub timeout: Duration,
-    /// Program and arguments that the command is appended to.
-    pub interpreter: Vec<String>,
-    /// Variables of the host that commands see: names, or beginnings with a trailing `*`.
-    /// What looks like a secret passes by its whole name only.
-    pub env_allow: Vec<String>,
-    /// How much of a command's output is kept, half of it from each end.
-    pub capture_bytes: usize,
-    /// Marks the processes of the run; unique among all runs of the machine. Empty means that
-    /// one is made up.
-    pub run_id: String,
-    /// How long a background process may keep the pipe open after its command has exited,
-    /// before the step goes on without it.
-    pub grace: Duration,
-    /// The program that has [`super::guard::SUBCOMMAND`], normally the host itself; none means
-    /// that nothing cleans up after a host that was killed.
-    pub guard_program: Option<PathBuf>,
-}
-
-impl Default for LocalSettings {
-    fn default() -> Self {
-        Self {
-            cwd: None,
-            env: BTreeMap::new(),
-            timeout: Duration::from_secs(30),
-            interpreter: vec!["/bin/sh".to_owned(), "-c".to_owned()],
-            env_allow: DEFAULT_ENV_ALLOW
-                .iter()
-                .map(|&name| name.to_owned())
-                .collect(),
-            capture_bytes: 2 * 1024 * 1024,
-            run_id: String::new(),
-            grace: Duration::from_millis(200),
-            guard_program: None,
-        }
-    }
-}
+/// How often orphans are looked for while a command runs.
+const ORPHANS: Duration = Duration::from_millis(200);
 
 /// The local executor.
 #[derive(Debug)]
@@ -92,12 +51,15 @@ pub struct LocalExecutor {
     /// When the run can have had its first process.
     since: u64,
     /// Sessions of actions that have ended but left something running.
-    sessions: Vec<i32>,
+    sessions: Vec<Session>,
+    /// Sessions of orphans that the guardian was told.
+    told: Vec<Session>,
     /// Tasks that read on for background processes, which would die of a closed pipe.
     drains: Vec<AbortHandle>,
     lease: Option<Lease>,
     guard_failed: bool,
-    clean: bool,
+    /// While there may be something to clean up.
+    presence: Option<Presence>,
 }
 
 impl LocalExecutor {
@@ -113,10 +75,11 @@ impl LocalExecutor {
             actions: 0,
             since: processes::now(),
             sessions: Vec::new(),
+            told: Vec::new(),
             drains: Vec::new(),
             lease: None,
             guard_failed: false,
-            clean: true,
+            presence: None,
         }
     }
 
@@ -128,12 +91,28 @@ impl LocalExecutor {
     /// Every process of the run.
     fn target(&mut self) -> Target {
         self.sessions
-            .retain(|leader| processes::group_lives(*leader) && !processes::is_reused(*leader));
+            .retain(|session| processes::group_lives(session.id));
         Target {
             sessions: self.sessions.clone(),
             since: self.since,
-            ..Target::marked(RUN_VARIABLE, &self.settings.run_id)
+            orphans: true,
+            ..Target::marked(RUN_VARIABLE, [self.settings.run_id.clone()])
         }
+    }
+
+    /// Buries dead orphans, and tells the guardian of living ones.
+    fn look_for_orphans(&mut self) {
+        if !orphans::is_adopting() {
+            return;
+        }
+        let living = orphans::look();
+        if let Some(lease) = &self.lease {
+            living
+                .iter()
+                .filter(|session| !self.told.contains(session))
+                .for_each(|session| lease.tell_session(*session));
+        }
+        self.told = living;
     }
 
     fn guard(&mut self) {
@@ -184,17 +163,22 @@ impl LocalExecutor {
         let number = self.actions + 1;
         let action = format!("{}.{number}", self.settings.run_id);
         let env = self.env.as_mut().map_err(|why| Failure::value(why))?;
-        env.push(entry(ACTION_VARIABLE, &action)?);
+        env.push(entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?);
         let cwd = self.settings.cwd.as_deref();
         let result = start(&program, &self.settings.interpreter, &command, env, cwd);
         env.pop();
         let (child, pipe) = result?;
         self.actions = number;
-        self.clean = false;
+        self.presence
+            .get_or_insert_with(|| Presence::new(self.since));
+        let session = Session::of(child.pid());
+        if let Some(lease) = &self.lease {
+            lease.tell_session(session);
+        }
         let target = Target {
-            sessions: vec![child.pid()],
+            sessions: vec![session],
             since: self.since,
-            ..Target::marked(ACTION_VARIABLE, &action)
+            ..Target::marked(ACTION_VARIABLE, [action])
         };
         Running::new(child, pipe, target).map_err(|error| Failure::system(&error, None))
     }
@@ -202,12 +186,28 @@ impl LocalExecutor {
     async fn attend(
         &mut self,
         mut running: Running,
-        command: &str,
+        command: &Command<'_>,
         timeout: Duration,
         stop: &Stop,
     ) -> Output {
         let mut capture = Capture::new(self.settings.capture_bytes);
-        let end = running.attend(&mut capture, timeout, stop).await;
+        if command.whole {
+            capture = capture.whole();
+        } else if let Some(marker) = &self.settings.whole_after {
+            capture = capture.whole_after(marker);
+        }
+        let end = {
+            let mut work = pin!(running.attend(&mut capture, timeout, stop));
+            loop {
+                tokio::select! {
+                    biased;
+                    end = &mut work => break end,
+                    () = tokio::time::sleep(ORPHANS), if orphans::is_adopting() => {
+                        self.look_for_orphans();
+                    }
+                }
+            }
+        };
         let killed = matches!(end, End::TimedOut | End::Stopped);
         if killed {
             running.end().await;
@@ -217,9 +217,10 @@ impl LocalExecutor {
             self.drains.extend(running.read_on());
         }
         if !killed && processes::group_lives(running.pid()) {
-            self.sessions.push(running.pid());
+            self.sessions.push(running.session());
         }
-        let captured = capture.finish();
+        self.look_for_orphans();
+        let captured = capture.finish(matches!(end, End::Exited(0)));
         let failure = match end {
             End::Exited(returncode) => {
                 let mut output = Output {
@@ -231,8 +232,8 @@ impl LocalExecutor {
                 return output;
             }
             End::Lost(error) => Failure::lost(&error),
-            End::TimedOut => Failure::timed_out(command, timeout),
-            End::Stopped => Failure::interrupted(command),
+            End::TimedOut => Failure::timed_out(command.text, timeout),
+            End::Stopped => Failure::interrupted(command.text),
         };
         let mut output = failure.output(captured.text);
         note_elided(&mut output, captured.elided);
@@ -286,16 +287,17 @@ impl Executor for LocalExecutor {
         }
     }
 
-    async fn execute(&mut self, command: &str, timeout: Option<Duration>, stop: &Stop) -> Output {
+    async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
         if stop.is_stopped() {
-            return Failure::interrupted(command).output(String::new());
+            return Failure::interrupted(command.text).output(String::new());
         }
-        let timeout = timeout
+        let timeout = command
+            .timeout
             .filter(|timeout| !timeout.is_zero())
             .unwrap_or(self.settings.timeout);
         let asked = Instant::now();
         loop {
-            match self.launch(command) {
+            match self.launch(command.text) {
                 Ok(running) => return self.attend(running, command, timeout, stop).await,
                 // Hundreds of agents in one process take turns instead of failing.
                 Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {
@@ -304,7 +306,7 @@ impl Executor for LocalExecutor {
                 Err(failure) => return failure.output(String::new()),
             }
             if stop.is_stopped() {
-                return Failure::interrupted(command).output(String::new());
+                return Failure::interrupted(command.text).output(String::new());
             }
         }
     }
@@ -337,17 +339,21 @@ impl Executor for LocalExecutor {
                 while asked.elapsed() < POLITE && processes::exist(&target) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                if !attend::kill_until_gone(&target, KILLING).await {
-                    tracing::warn!(
-                        run_id = self.settings.run_id,
-                        "some processes can't be killed"
-                    );
-                }
             }
-            processes::reap_orphans();
+            // Also if none was found: see `Hunt`.
+            attend::kill_until_gone(&target, KILLING).await;
+            orphans::bury();
+            let left = processes::names(&target);
+            if !left.is_empty() {
+                tracing::warn!(
+                    processes = left.join(", "),
+                    "processes of the run can't be killed (another user's, or busy in the kernel): end them by hand"
+                );
+            }
         }
-        self.clean = true;
+        self.presence = None;
         self.sessions.clear();
+        self.told.clear();
         self.drains.drain(..).for_each(|drain| drain.abort());
         if let Some(lease) = self.lease.take() {
             lease.release().await;
@@ -394,10 +400,10 @@ impl Drop for LocalExecutor {
     /// For panics and forgotten cleanups: at once, and blocking.
     fn drop(&mut self) {
         self.drains.drain(..).for_each(|drain| drain.abort());
-        if !self.clean {
+        if self.presence.is_some() {
             let target = self.target();
             processes::kill_until_gone(&target, Duration::from_millis(500));
-            processes::reap_orphans();
+            orphans::bury();
         }
     }
 }
@@ -437,28 +443,6 @@ fn start(
     Ok((child, reading))
 }
 
-fn base_environment(settings: &LocalSettings) -> Result<Vec<CString>, String> {
-    let id = &settings.run_id;
-    if !id.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(format!(
-            "run id `{}` has characters that are no printable ASCII",
-            id.escape_debug()
-        ));
-    }
-    let mut configured = settings.env.clone();
-    configured.insert(RUN_VARIABLE.to_owned(), id.clone());
-    // Set for each action anew.
-    configured.remove(ACTION_VARIABLE);
-    let allow: Vec<String> = settings
-        .env_allow
-        .iter()
-        .filter(|name| *name != ACTION_VARIABLE)
-        .cloned()
-        .collect();
-    let inherited = std::env::vars_os().filter(|(name, _)| name != ACTION_VARIABLE);
-    environment::build(inherited, &allow, &configured).map_err(|error| error.to_string())
-}
-
 fn entry(name: &str, value: &str) -> Result<CString, Failure> {
     CString::new(format!("{name}={value}")).map_err(|_| Failure::null_byte())
 }
@@ -478,13 +462,4 @@ fn note_elided(output: &mut Output, elided: u64) {
             .extra
             .insert("elided_bytes".to_owned(), Value::from(elided));
     }
-}
-
-fn fresh_id() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let time = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{:x}-{:x}-{count:x}", time.as_nanos(), std::process::id())
 }

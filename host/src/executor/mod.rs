@@ -1,15 +1,17 @@
 //! Where actions run: one module per kind of environment, behind [`Executor`].
 //!
 //! `local` runs them on this machine. What every kind needs is beside it: `capture` (bounded
-//! output), `environment` (which variables pass), `spawn`, `processes` and `guard` (so that
-//! nothing is left behind).
+//! output), `environment` (which variables pass), `spawn`, `processes`, `orphans` and `guard`
+//! (so that nothing is left behind), and `secrecy` (the host's own environment).
 
 mod capture;
 mod environment;
 mod files;
 pub mod guard;
 mod local;
+mod orphans;
 mod processes;
+pub mod secrecy;
 mod spawn;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ use crate::roles::{Executor, ExecutorError};
 
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use local::{LocalExecutor, LocalSettings};
+pub use orphans::adopt as adopt_orphans;
 pub use processes::{ACTION_VARIABLE, RUN_VARIABLE};
 
 /// The kinds of environment that this version has, by their names in the config.

@@ -2,8 +2,16 @@
 //!
 //! Three signs say whose a process is: the variable that the command was started with and that
 //! every child inherits, the session, and the parent. A daemon loses its parent and its
-//! session but keeps the variable; a child with an emptied environment keeps its parent; only
-//! one that gives up all three (and outlives the parent that knew it) is lost to us.
+//! session but keeps the variable; a child with an emptied environment keeps its parent. One
+//! that gives up all three becomes a child of the host when its parent ends, if the host is a
+//! program that adopts orphans ([`super::orphans`]).
+//!
+//! What is lost to us: such a daemon (1) at the timeout of an action (it is found at the end of
+//! the run), (2) where the host is embedded in a program that does not adopt, (3) when the host
+//! is killed with -9 within a fraction of a second of its birth, before the guardian was told,
+//! and (4) when another run of the same process goes on (it is found when the last one ends).
+//! And a process of another user, which can be named but not killed; and what asks a service
+//! (cron, systemd, docker) to start something on its behalf.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -13,7 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::spawn::reap_adopted;
+use super::orphans;
 
 /// Names the run in the environment of every process that an action starts.
 pub const RUN_VARIABLE: &str = "MSWEA_RUN_ID";
@@ -23,43 +31,106 @@ pub const ACTION_VARIABLE: &str = "MSWEA_ACTION";
 /// How often the hunt starts over for processes that were born during it.
 const ROUNDS: usize = 64;
 
+/// How often in a row nothing has to be found before nothing is there; see [`Hunt`].
+const LOOKS: u32 = 2;
+/// How often at most, while some process might be one of ours.
+const LOOKS_IN_DOUBT: u32 = 15;
+
 /// Units of a start time in a second: `USER_HZ`, which Linux never changes.
 const TICKS: f64 = 100.0;
+
+/// Separates the ids of nested runs (a host that is a command of another one) in the variables:
+/// the outer one first.
+pub(super) const NESTED: char = ':';
+
+/// A session that began with a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Session {
+    /// Its number, which is the pid of its first process.
+    pub(super) id: i32,
+    /// When its first process started, or any other of it.
+    pub(super) start: u64,
+}
+
+impl Session {
+    /// The session of a child that has not been waited for.
+    pub(super) fn of(child: i32) -> Self {
+        let start = stat(child, &mut Vec::new()).map_or(u64::MAX, |process| process.start);
+        Self { id: child, start }
+    }
+
+    /// Whether another session has the number by now: its first process is younger.
+    fn is_reused(&self, processes: &[Process]) -> bool {
+        processes
+            .iter()
+            .any(|process| process.pid == self.id && process.start > self.start)
+    }
+}
+
+/// Keeps the sessions that have processes.
+pub(super) fn retain_living(sessions: &mut Vec<Session>) {
+    let processes = all();
+    let living: BTreeSet<i32> = processes
+        .iter()
+        .filter(|process| !process.is_gone())
+        .map(|process| process.session)
+        .collect();
+    sessions.retain(|session| living.contains(&session.id) && !session.is_reused(&processes));
+}
 
 /// Which processes are meant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Target {
-    /// An entry `NAME=value` of the environment.
-    pub(super) mark: Vec<u8>,
+    /// A variable of the environment.
+    pub(super) variable: &'static str,
+    /// One of these has to be in it.
+    pub(super) values: Vec<String>,
     /// Sessions that belong to it wholly.
-    pub(super) sessions: Vec<i32>,
+    pub(super) sessions: Vec<Session>,
     /// Processes that started before this (see [`now`]) are somebody else's.
     pub(super) since: u64,
+    /// Orphans too, as far as they can only be of this run.
+    pub(super) orphans: bool,
 }
 
 impl Target {
-    /// Everything that carries `variable` with `value`.
-    pub(super) fn marked(variable: &str, value: &str) -> Self {
+    /// Everything that carries `variable` with one of `values`.
+    pub(super) fn marked(variable: &'static str, values: impl IntoIterator<Item = String>) -> Self {
         Self {
-            mark: format!("{variable}={value}").into_bytes(),
+            variable,
+            values: values.into_iter().collect(),
             ..Self::default()
         }
+    }
+
+    /// Whether an environment carries the mark, be it as that of an outer run.
+    fn marks(&self, environment: &[u8]) -> bool {
+        environment.split(|byte| *byte == 0).any(|entry| {
+            entry
+                .strip_prefix(self.variable.as_bytes())
+                .and_then(|rest| rest.strip_prefix(b"="))
+                .is_some_and(|value| {
+                    value
+                        .split(|byte| *byte == NESTED as u8)
+                        .any(|id| self.values.iter().any(|wanted| wanted.as_bytes() == id))
+                })
+        })
     }
 }
 
 /// A process as `/proc/PID/stat` shows it; pid and start time together never mean another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
-    pid: i32,
-    parent: i32,
-    session: i32,
-    start: u64,
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    pub(super) session: i32,
+    pub(super) start: u64,
     state: u8,
 }
 
 impl Process {
     /// Whether there is nothing left of it but its exit status.
-    fn is_gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
 
@@ -93,7 +164,7 @@ pub(super) fn now() -> u64 {
 }
 
 /// Reads a file of a process; without std, which asks for the size of each file first.
-fn read_proc(pid: i32, file: &str, buffer: &mut Vec<u8>) -> bool {
+pub(super) fn read_proc(pid: i32, file: &str, buffer: &mut Vec<u8>) -> bool {
     buffer.clear();
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(format!("/proc/{pid}/{file}"), flags, Mode::empty()) else {
@@ -109,7 +180,7 @@ fn read_proc(pid: i32, file: &str, buffer: &mut Vec<u8>) -> bool {
     }
 }
 
-fn stat(pid: i32, buffer: &mut Vec<u8>) -> Option<Process> {
+pub(super) fn stat(pid: i32, buffer: &mut Vec<u8>) -> Option<Process> {
     if !read_proc(pid, "stat", buffer) {
         return None;
     }
@@ -134,7 +205,7 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
 }
 
 /// Every process that can be seen.
-fn all() -> Vec<Process> {
+pub(super) fn all() -> Vec<Process> {
     let mut buffer = Vec::new();
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
@@ -151,15 +222,24 @@ fn find(target: &Target, also: &BTreeMap<i32, u64>) -> Vec<Process> {
     let me = std::process::id() as i32;
     let mut buffer = Vec::new();
     let mut living = all();
+    let sessions: BTreeSet<i32> = target
+        .sessions
+        .iter()
+        .filter(|session| !session.is_reused(&living))
+        .map(|session| session.id)
+        .collect();
     living.retain(|process| !process.is_gone() && process.pid != me && process.pid != 1);
+    let orphans = if target.orphans {
+        orphans::of_last_run(&living)
+    } else {
+        Vec::new()
+    };
     let (mut found, mut rest): (Vec<_>, Vec<_>) = living.into_iter().partition(|process| {
         also.get(&process.pid) == Some(&process.start)
+            || orphans.contains(&process.pid)
             || process.start >= target.since
-                && (target.sessions.contains(&process.session)
-                    || read_proc(process.pid, "environ", &mut buffer)
-                        && buffer
-                            .split(|byte| *byte == 0)
-                            .any(|entry| entry == target.mark))
+                && (sessions.contains(&process.session)
+                    || read_proc(process.pid, "environ", &mut buffer) && target.marks(&buffer))
     });
     let mut family: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
     loop {
@@ -181,6 +261,21 @@ pub(super) fn signal(target: &Target, signal: Signal) -> usize {
         .iter()
         .filter(|process| process.signal(signal))
         .count()
+}
+
+/// What is left, for people: pid and name of each.
+pub(super) fn names(target: &Target) -> Vec<String> {
+    let mut buffer = Vec::new();
+    find(target, &BTreeMap::new())
+        .iter()
+        .map(|process| {
+            let name = match read_proc(process.pid, "comm", &mut buffer) {
+                true => String::from_utf8_lossy(&buffer),
+                false => "?".into(),
+            };
+            format!("{} ({})", process.pid, name.trim_end())
+        })
+        .collect()
 }
 
 /// Whether there is any.
@@ -217,41 +312,57 @@ pub(super) fn kill(target: &Target) -> usize {
         .count()
 }
 
+/// Kills until none is left.
+///
+/// That nothing was found once does not mean that nothing is there: a process may have brought
+/// up another and ended between our list of all processes and our look at it, and a process in
+/// the middle of an `exec` has no environment for a moment.
+#[derive(Debug, Default)]
+pub(super) struct Hunt {
+    empty: u32,
+}
+
+impl Hunt {
+    /// Kills once; returns whether none is left. If not, call again after [`Hunt::PAUSE`].
+    pub(super) fn is_over(&mut self, target: &Target) -> bool {
+        if kill(target) > 0 {
+            self.empty = 0;
+            return false;
+        }
+        self.empty += 1;
+        self.empty >= LOOKS && (self.empty >= LOOKS_IN_DOUBT || !is_in_doubt(target))
+    }
+
+    /// Between two looks.
+    pub(super) const PAUSE: Duration = Duration::from_millis(2);
+}
+
+/// Whether there is a process without an environment that may get one yet.
+fn is_in_doubt(target: &Target) -> bool {
+    let mut buffer = Vec::new();
+    let me = std::process::id() as i32;
+    all().iter().any(|process| {
+        // Threads of the kernel, which have none either, are children of process 2.
+        let can_be_ours = process.pid > 2 && process.parent != 2 && process.pid != me;
+        can_be_ours
+            && !process.is_gone()
+            && process.start >= target.since
+            && read_proc(process.pid, "environ", &mut buffer)
+            && buffer.is_empty()
+    })
+}
+
 /// Kills until none is left, for at most `limit`; blocks. Returns whether none is left.
 pub(super) fn kill_until_gone(target: &Target, limit: Duration) -> bool {
     let started = Instant::now();
-    while kill(target) > 0 {
+    let mut hunt = Hunt::default();
+    while !hunt.is_over(target) {
         if started.elapsed() > limit {
             return false;
         }
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(Hunt::PAUSE);
     }
     true
-}
-
-/// Waits for the orphans that the host inherited, if it is process 1 or a subreaper.
-///
-/// Commands run in sessions of their own, and whatever descends from them can't come back into
-/// the host's: so a dead child in a foreign session that nobody waits for is one of them.
-pub(super) fn reap_orphans() {
-    let me = std::process::id() as i32;
-    if me != 1 && !matches!(rustix::process::child_subreaper(), Ok(Some(_))) {
-        return;
-    }
-    let processes = all();
-    let Some(session) = processes
-        .iter()
-        .find(|process| process.pid == me)
-        .map(|process| process.session)
-    else {
-        return;
-    };
-    let zombies: Vec<i32> = processes
-        .iter()
-        .filter(|process| process.parent == me && process.is_gone() && process.session != session)
-        .map(|process| process.pid)
-        .collect();
-    reap_adopted(&zombies);
 }
 
 /// Whether the process group that `leader` began has members; meant for a leader that was just
@@ -259,12 +370,6 @@ pub(super) fn reap_orphans() {
 pub(super) fn group_lives(leader: i32) -> bool {
     Pid::from_raw(leader)
         .is_some_and(|leader| rustix::process::test_kill_process_group(leader) != Err(Errno::SRCH))
-}
-
-/// Whether `leader` is in use again: a session whose first process we have waited for has none
-/// of that number.
-pub(super) fn is_reused(leader: i32) -> bool {
-    stat(leader, &mut Vec::new()).is_some()
 }
 
 #[cfg(test)]
@@ -301,6 +406,63 @@ mod tests {
         let this = all().into_iter().find(|process| process.pid == me).unwrap();
         assert!(this.start <= now() + 20, "{} {}", this.start, now());
         assert!(!this.is_gone());
+    }
+
+    #[test]
+    fn marks_of_nested_runs_count() {
+        let target = Target::marked(RUN_VARIABLE, ["a".to_owned(), "b.1".to_owned()]);
+        for (environment, wanted) in [
+            ("MSWEA_RUN_ID=a", true),
+            ("X=y\0MSWEA_RUN_ID=b.1\0", true),
+            ("MSWEA_RUN_ID=outer:a", true),
+            ("MSWEA_RUN_ID=a:inner:more", true),
+            ("MSWEA_RUN_ID=ab", false),
+            ("MSWEA_RUN_ID=a.b", false),
+            ("MSWEA_RUN_ID=", false),
+            ("XMSWEA_RUN_ID=a", false),
+            ("MSWEA_RUN_IDS=a", false),
+            ("X=MSWEA_RUN_ID=a", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                target.marks(environment.as_bytes()),
+                wanted,
+                "{environment}"
+            );
+        }
+    }
+
+    #[test]
+    fn sessions_whose_number_is_anothers_are_spared() {
+        let mut child = std::process::Command::new("setsid")
+            .args(["sleep", "60"])
+            .spawn()
+            .unwrap();
+        let id = child.id() as i32;
+        let name = || std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap();
+        while name() != "sleep\n" {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let real = Session::of(id);
+        let earlier = Session {
+            start: real.start - 1,
+            ..real
+        };
+        let ended = Session {
+            id: 1 << 22,
+            ..real
+        };
+        let mut sessions = vec![real, earlier, ended];
+        retain_living(&mut sessions);
+        assert_eq!(sessions, [real]);
+        let target = |session| Target {
+            sessions: vec![session],
+            ..Target::marked(RUN_VARIABLE, [])
+        };
+        assert_eq!(names(&target(real)), [format!("{id} (sleep)")]);
+        assert_eq!(kill(&target(earlier)), 0);
+        assert_eq!(kill(&target(real)), 1);
+        child.wait().unwrap();
     }
 
     #[test]

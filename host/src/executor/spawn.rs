@@ -111,6 +111,17 @@ fn forget(pid: i32) {
         .remove(&pid);
 }
 
+/// Those of `pids` that nobody in this process waits for. Of children in sessions of their own
+/// these are orphans, which the kernel gave to the host (see [`super::orphans`]).
+pub(super) fn adopted(mut pids: Vec<i32>) -> Vec<i32> {
+    if !pids.is_empty() {
+        let _alone = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+        let awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
+        pids.retain(|pid| !awaited.contains(pid));
+    }
+    pids
+}
+
 /// Waits for those of `zombies` that nobody in this process waits for: orphans that became
 /// ours because the host is process 1 of a container, or a subreaper.
 pub(super) fn reap_adopted(zombies: &[i32]) {

@@ -2,14 +2,17 @@
 
 mod endings;
 mod guardian;
+mod orphans;
 mod outputs;
+mod secrecy;
 mod speed;
+mod whole;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{LocalExecutor, LocalSettings};
-use crate::roles::{Executor, Output, Stop};
+use crate::roles::{Command, Executor, Output, Stop};
 
 fn settings() -> LocalSettings {
     LocalSettings {
@@ -19,7 +22,18 @@ fn settings() -> LocalSettings {
 }
 
 async fn run(executor: &mut LocalExecutor, command: &str) -> Output {
-    executor.execute(command, None, &Stop::never()).await
+    executor
+        .execute(&Command::new(command), &Stop::never())
+        .await
+}
+
+/// The same with a timeout of its own.
+async fn run_within(executor: &mut LocalExecutor, command: &str, timeout: Duration) -> Output {
+    let command = Command {
+        timeout: Some(timeout),
+        ..Command::new(command)
+    };
+    executor.execute(&command, &Stop::never()).await
 }
 
 /// Runs one command with a timeout of `seconds`, and cleans up.
@@ -41,6 +55,26 @@ fn extra<'a>(output: &'a Output, key: &str) -> &'a str {
         .get(key)
         .and_then(|value| value.as_str())
         .unwrap_or_default()
+}
+
+/// Runs the ignored test `role` of module `module` in a process of its own, as `body` tests.
+fn in_its_own_process(module: &str, role: &str) -> std::process::Command {
+    let module = module.split_once("::").unwrap().1;
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command
+        .args([
+            "--exact",
+            "--ignored",
+            "--quiet",
+            &format!("{module}::{role}"),
+        ])
+        .env("MSWEA_TEST_ROLE", role);
+    command
+}
+
+/// Whether this process is to play `role`.
+fn plays(role: &str) -> bool {
+    std::env::var("MSWEA_TEST_ROLE").is_ok_and(|played| played == role)
 }
 
 /// Whether a process lives; a zombie does not.

@@ -79,11 +79,18 @@ impl Chain {
 impl Link {
     async fn step(&mut self, given: Change, asker: &mut dyn Asker) -> Result<Change, String> {
         let name = self.processor.name().to_owned();
+        let fresh = self.processor.needs_all();
         let change = self
             .processor
             .apply(given, asker)
             .await
             .map_err(|fault| fault.message)?;
+        if fresh && change.start > 0 {
+            return Err(format!(
+                "plugin `{name}` broke the contract: a fresh instance has no view yet, but its change starts at message {}",
+                change.start
+            ));
+        }
         if change.start > self.view.len() {
             return Err(format!(
                 "plugin `{name}` broke the contract: its change starts at message {}, its view has {}",

@@ -4,15 +4,16 @@
 use crate::roles::Message;
 
 /// Checks `view[from..]`; what lies before has been checked already. The check starts at the
-/// last message before `from` that is no tool result, so that a result is seen with its call.
+/// last message before `from` that is no tool result, so that calls and results are seen
+/// together.
 ///
-/// The last assistant message may still wait for its results.
+/// Nothing may be open at the end either: the view is about to be sent.
 ///
 /// # Errors
 /// With what does not pair up.
 pub fn check(view: &[Message], from: usize) -> Result<(), String> {
-    let mut start = from.min(view.len());
-    while start > 0 && (start == view.len() || view[start].role == "tool") {
+    let mut start = from.min(view.len()).saturating_sub(1);
+    while start > 0 && view[start].role == "tool" {
         start -= 1;
     }
     let mut open: Vec<&str> = Vec::new();
@@ -43,10 +44,8 @@ pub fn check(view: &[Message], from: usize) -> Result<(), String> {
             .collect();
     }
     match open.first() {
-        Some(id) if view.last().is_some_and(|last| last.role == "tool") => {
-            Err(format!("tool call `{id}` has no result"))
-        }
-        _ => Ok(()),
+        Some(id) => Err(format!("tool call `{id}` has no result")),
+        None => Ok(()),
     }
 }
 
@@ -89,7 +88,9 @@ mod tests {
     fn vectors() {
         let table = [
             ("u a1 t1", 0, true),
-            ("u a1", 0, true),
+            ("u a1", 0, false),
+            ("u a1", 1, false),
+            ("u a1 u", 2, false),
             ("u a12 t2 t1 u", 0, true),
             ("u a1 u", 0, false),
             ("u t1", 0, false),

@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -46,12 +47,14 @@ pub(super) fn now() -> f64 {
 }
 
 impl JournalFile {
-    /// Starts a journal; its folder is made. A journal that is already there is moved to
-    /// `NAME.old`, so that naming the same output twice does not destroy the record of the
-    /// first run.
+    /// Starts a journal; its folder is made. A journal that is already there is kept under the
+    /// first free of `NAME.1`, `NAME.2`, ..., so that naming the same output twice does not
+    /// destroy the record of the first run. It is moved under its lock: never from under a run
+    /// that still writes to it.
     ///
     /// # Errors
-    /// When the file can't be made, or another process is writing to it.
+    /// When the file can't be made. [`io::ErrorKind::WouldBlock`]: another process is writing
+    /// to it.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         if let Some(parent) = path
@@ -60,19 +63,19 @@ impl JournalFile {
         {
             std::fs::create_dir_all(parent).map_err(|error| explain(&path, &error))?;
         }
-        let mut file = open(&path, true)?;
-        if file
-            .metadata()
-            .map_err(|error| explain(&path, &error))?
-            .len()
-            > 0
-        {
-            let mut old = path.clone().into_os_string();
-            old.push(".old");
-            std::fs::rename(&path, &old).map_err(|error| explain(&path, &error))?;
-            file = open(&path, true)?;
+        loop {
+            let file = open(&path, true)?;
+            let length = still_there(&file, &path).map_err(|error| explain(&path, &error))?;
+            match length {
+                Some(0) => return Ok(Self::new(path, file, 0, 0)),
+                Some(_) => {
+                    std::fs::rename(&path, free_name(&path))
+                        .map_err(|error| explain(&path, &error))?;
+                }
+                // Another process has moved it away before the lock was ours.
+                None => {}
+            }
         }
-        Ok(Self::new(path, file, 0, 0))
     }
 
     /// Goes on with a journal that was read before: cuts off the torn end, and continues the
@@ -191,12 +194,38 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
         Err(TryLockError::WouldBlock) => Err(io::Error::new(
             io::ErrorKind::WouldBlock,
             format!(
-                "another run is writing to the journal `{}`; wait for it or choose another output",
+                "another run is writing to the journal `{}`: wait for it, or choose another output",
                 path.display()
             ),
         )),
         // some network file systems have no locks; the run is worth more than the check
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
+/// The length of the file, if `path` still leads to it.
+fn still_there(file: &File, path: &Path) -> io::Result<Option<u64>> {
+    let ours = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(Some(ours.len())),
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The name under which the journal at `path` is kept when another takes its place.
+fn free_name(path: &Path) -> PathBuf {
+    let mut number: u64 = 1;
+    loop {
+        let mut name = path.to_owned().into_os_string();
+        name.push(format!(".{number}"));
+        let name = PathBuf::from(name);
+        // Also a link that leads nowhere is in the way.
+        if std::fs::symlink_metadata(&name).is_err() {
+            return name;
+        }
+        number += 1;
     }
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::bindings::adapter::AdapterKind;
 use super::bindings::adapter::exports::mswea::plugin::model_adapter as wit;
 use super::convert;
-use super::error::{Failure, LoadError};
+use super::error::LoadError;
 use super::instance::{Instance, Recipe};
 use crate::roles::{
     Adapter, AdapterNext, Change, Delta, ErrorClass, HeaderValue, HttpRequest, Message, ModelError,
@@ -44,13 +44,10 @@ impl WasmAdapter {
         next: Result<wit::Next, wit::ModelError>,
         call: &str,
     ) -> Result<AdapterNext, ModelError> {
-        let broken = |this: &Self, broken: String| {
-            plugin(this.instance.fault(&Failure::Broken(broken), call))
-        };
         match next {
             Ok(wit::Next::Reply(reply)) => convert::reply_in(reply)
                 .map(AdapterNext::Reply)
-                .map_err(|text| broken(self, text)),
+                .map_err(|broken| plugin(self.instance.broken(broken, call))),
             Ok(wit::Next::Send(request)) => Ok(AdapterNext::Send(HttpRequest {
                 method: request.method,
                 url: request.url,
@@ -75,7 +72,7 @@ impl WasmAdapter {
                     .usage
                     .map(convert::usage_in)
                     .transpose()
-                    .map_err(|text| broken(self, text))?;
+                    .map_err(|broken| plugin(self.instance.broken(broken, call)))?;
                 Err(ModelError {
                     class: ErrorClass::from(error.class),
                     message: error.message,

@@ -41,7 +41,10 @@ pub fn all() -> &'static [Builtin] {
 
 #[derive(Serialize, Deserialize)]
 struct Entry {
+    /// Of the plugin that the code belongs to.
     sha256: String,
+    /// Of the packed code: damaged machine code would not fail, it would run.
+    code_sha256: String,
     start: u64,
     len: u64,
 }
@@ -49,6 +52,8 @@ struct Entry {
 struct Payload {
     file: File,
     entries: Vec<Entry>,
+    /// Where the index starts, and with it the code ends.
+    end: u64,
 }
 
 fn payload() -> Option<&'static Payload> {
@@ -85,6 +90,7 @@ fn read_payload() -> anyhow::Result<Option<Payload>> {
     Ok(Some(Payload {
         file,
         entries: serde_json::from_slice(&index)?,
+        end: index_start,
     }))
 }
 
@@ -95,8 +101,13 @@ pub fn ahead_of_time(engine: &Engine, builtin: &Builtin) -> Option<Component> {
         .entries
         .iter()
         .find(|entry| entry.sha256 == builtin.sha256)?;
-    let mut code = vec![0; usize::try_from(entry.len).ok()?];
-    payload.file.read_exact_at(&mut code, entry.start).ok()?;
+    let code = match unpack(payload, entry) {
+        Ok(code) => code,
+        Err(error) => {
+            tracing::warn!(%error, plugin = builtin.name, "ahead-of-time code is damaged, compiling");
+            return None;
+        }
+    };
     // SAFETY: the bytes come from inside this program's own file, where `ship` put what this
     // very engine had compiled; wasmtime checks version and options itself. Whoever can change
     // them can change the program.
@@ -107,6 +118,22 @@ pub fn ahead_of_time(engine: &Engine, builtin: &Builtin) -> Option<Component> {
             None
         }
     }
+}
+
+fn unpack(payload: &Payload, entry: &Entry) -> anyhow::Result<Vec<u8>> {
+    // Bounded before anything is allocated for it.
+    let end = entry.start.checked_add(entry.len);
+    anyhow::ensure!(
+        end.is_some_and(|end| end <= payload.end),
+        "it lies outside the file"
+    );
+    let mut packed = vec![0; usize::try_from(entry.len)?];
+    payload.file.read_exact_at(&mut packed, entry.start)?;
+    anyhow::ensure!(
+        super::digest(&packed) == entry.code_sha256,
+        "its checksum differs"
+    );
+    Ok(lz4_flex::decompress_size_prepended(&packed)?)
 }
 
 /// Whether this binary carries ahead-of-time code.
@@ -120,7 +147,7 @@ pub fn is_shipped() -> bool {
 /// # Errors
 /// When the output can't be written or a plugin can't be compiled.
 pub fn ship(output: &Path) -> anyhow::Result<u64> {
-    let shared = super::engine::shared()?;
+    let engine = super::engine::portable()?;
     let mut program = Vec::new();
     File::open("/proc/self/exe")
         .or_else(|_| File::open(std::env::current_exe()?))?
@@ -134,13 +161,15 @@ pub fn ship(output: &Path) -> anyhow::Result<u64> {
     }
     let mut entries = Vec::new();
     for builtin in all() {
-        let code = shared
-            .engine
-            .precompile_component(builtin.wasm)
+        let code = engine
+            .precompile_component(&builtin.wasm())
             .map_err(anyhow::Error::from)
             .with_context(|| format!("can't compile plugin `{}`", builtin.name))?;
+        // Machine code packs to less than half, and unpacks at more than a gigabyte a second.
+        let code = lz4_flex::compress_prepend_size(&code);
         entries.push(Entry {
             sha256: builtin.sha256.to_owned(),
+            code_sha256: super::digest(&code),
             start: program.len() as u64,
             len: code.len() as u64,
         });

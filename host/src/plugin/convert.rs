@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::bindings::types as wit;
+use super::instance::bound;
 use crate::roles::{Action, Change, Message, Object, Output, Part, Reply, Tool, ToolCall, Usage};
 
 /// Keys of a message's `extra` that stay with the host: they can be large, and no plugin
@@ -62,6 +63,7 @@ fn part_out(part: &Part) -> wit::ContentPart {
         Part::Opaque { format, data } => wit::ContentPart::Opaque(wit::Opaque {
             format: format.clone(),
             data: data.to_string(),
+            extra: None,
         }),
     }
 }
@@ -141,6 +143,7 @@ pub fn change_out(change: &Change) -> wit::Change {
         // A history of 4 billion messages does not fit into memory.
         start: u32::try_from(change.start).unwrap_or(u32::MAX),
         messages: change.messages.iter().map(message_out).collect(),
+        extra: None,
     }
 }
 
@@ -149,6 +152,7 @@ pub fn all_out(messages: &[Message]) -> wit::Change {
     wit::Change {
         start: 0,
         messages: messages.iter().map(message_out).collect(),
+        extra: None,
     }
 }
 
@@ -244,6 +248,12 @@ pub fn reply_out(reply: &Reply) -> wit::Reply {
 
 /// A reply from a guest.
 pub fn reply_in(reply: wit::Reply) -> Result<Reply, Broken> {
+    if reply.message.role != "assistant" {
+        return Err(format!(
+            "a reply's message has the role `assistant`, not `{}`",
+            bound(&reply.message.role)
+        ));
+    }
     Ok(Reply {
         message: message_in(reply.message)?,
         finish_reason: reply.finish_reason,

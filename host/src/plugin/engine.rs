@@ -57,6 +57,17 @@ pub fn shared() -> anyhow::Result<Arc<Shared>> {
     Ok(shared.clone())
 }
 
+/// An engine that compiles for every machine of this architecture, for code that is shipped:
+/// without a target, Cranelift uses all that the building machine's processor has.
+///
+/// # Errors
+/// When wasmtime does not know the architecture.
+pub fn portable() -> anyhow::Result<Engine> {
+    let mut config = config();
+    config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
+    Ok(Engine::new(&config)?)
+}
+
 /// Advances the engine's epoch for as long as the engine lives. The thread holds it weakly:
 /// a strong handle would keep engine and thread alive forever.
 fn tick(engine: &Engine) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kind::{self, Kind};
+use super::limits;
 
 /// A plugin can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -215,6 +216,9 @@ pub enum Failure {
     Memory(usize),
     /// It handed over more than it may.
     Output(usize),
+    /// It is made of more instances, memories or tables than a plugin may have; the text is
+    /// wasmtime's.
+    Caps(String),
     /// It recursed too deep.
     Stack,
     /// It trapped; the text is the end of its standard error, or the trap's name.
@@ -246,6 +250,10 @@ impl Failure {
             Self::Output(limit) => format!(
                 "{head}: it returned more than {} MiB (`plugins.{plugin}.max_output_mb` raises the limit)",
                 limit >> 20
+            ),
+            Self::Caps(text) => format!(
+                "{head}: {text}; {}: build it as a plain component, for example with one of the SDKs",
+                limits::caps()
             ),
             Self::Stack => format!("{head}: it overflowed its stack (endless recursion?)"),
             Self::Trap(text) => format!("{head}: {text}"),

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::bindings::formatter::FormatterKind;
 use super::convert;
-use super::error::{Failure, LoadError};
+use super::error::LoadError;
 use super::instance::{Instance, Recipe};
 use crate::roles::{Action, Formatter, Message, Output, PluginFault};
 
@@ -48,8 +48,9 @@ impl Formatter for WasmFormatter {
         )
         .await;
         match self.0.settle(live, "format", false, result)? {
-            Ok(messages) => convert::messages_in(messages)
-                .map_err(|broken| self.0.fault(&Failure::Broken(broken), "format")),
+            Ok(messages) => {
+                convert::messages_in(messages).map_err(|broken| self.0.broken(broken, "format"))
+            }
             Err(error) => Err(self.0.reported(&error, "format")),
         }
     }

@@ -62,6 +62,8 @@ bindings! {
 /// Everything that an instance is made from.
 #[derive(Clone)]
 pub struct Recipe {
+    /// What the config calls it; the name in every message.
+    pub name: Arc<str>,
     /// The plugin.
     pub plugin: Arc<Plugin>,
     /// Its config, checked, as JSON text.
@@ -98,7 +100,7 @@ impl<K: Bindings> Instance<K> {
 
     /// The plugin's name.
     pub fn name(&self) -> &str {
-        &self.recipe.plugin.name
+        &self.recipe.name
     }
 
     /// Whether there is an instance that has state.
@@ -188,6 +190,12 @@ impl<K: Bindings> Instance<K> {
         }
     }
 
+    /// The fault of an answer against the contract. Whoever gives one is not asked again.
+    pub fn broken(&mut self, broken: String, call: &str) -> PluginFault {
+        self.discard();
+        self.fault(&Failure::Broken(broken), call)
+    }
+
     /// The fault that a plugin reported itself; its text is bounded, it is not ours.
     pub fn reported(&self, error: &super::bindings::types::PluginError, call: &str) -> PluginFault {
         self.fault(
@@ -207,14 +215,14 @@ async fn make<K: Bindings>(recipe: &Recipe) -> Result<Box<Live<K>>, LoadError> {
     plugin.require(K::KIND)?;
     let mut store = store::new(
         &plugin.shared,
-        &plugin.name,
+        &recipe.name,
         limits,
         recipe.seed,
         recipe.renderer.clone(),
     );
     let failed = |failure: Failure, call: &str| LoadError::Failed {
-        plugin: plugin.name.to_string(),
-        detail: failure.describe(&plugin.name, call),
+        plugin: recipe.name.to_string(),
+        detail: failure.describe(&recipe.name, call),
     };
     let made = bounded(limits.deadline, plugin.pre.instantiate_async(&mut store)).await;
     let instance = match made {
@@ -247,7 +255,7 @@ async fn make<K: Bindings>(recipe: &Recipe) -> Result<Box<Live<K>>, LoadError> {
                 .unwrap_or_default()
                 .to_owned();
             Err(LoadError::Config {
-                plugin: plugin.name.to_string(),
+                plugin: recipe.name.to_string(),
                 pointer: bound(&pointer),
                 detail: bound(&error.message),
             })
@@ -272,12 +280,20 @@ pub fn failure(error: &wasmtime::Error, store: &Store<Guest>, limits: &Limits) -
         return Failure::Memory(limits.memory);
     }
     let text = format!("{error:#}");
-    // wasmtime has no type for this one.
+    // wasmtime has no types for these.
+    if text.contains("resource limit exceeded") || text.contains("exceeds table limits") {
+        return Failure::Caps(bound(error.root_cause().to_string().as_str()));
+    }
     if text.contains("too much data") || text.contains("fuel allocated for hostcalls") {
         return Failure::Output(limits.output);
     }
     match error.downcast_ref::<wasmtime::Trap>() {
         Some(wasmtime::Trap::StackOverflow) => Failure::Stack,
+        // Where compilers keep the stack: below address 0 there is nothing.
+        Some(wasmtime::Trap::MemoryOutOfBounds) => Failure::Trap(last_words(
+            guest,
+            "it reached outside its memory: its stack overflowed (endless recursion?), or it has a bug",
+        )),
         Some(trap) => Failure::Trap(last_words(guest, &format!("it trapped: {trap}"))),
         None => match error.downcast_ref::<wasmtime_wasi::I32Exit>() {
             Some(exit) => {

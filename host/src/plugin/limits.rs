@@ -35,6 +35,13 @@ const MEMORIES: usize = 8;
 const TABLES: usize = 64;
 const TABLE_ELEMENTS: usize = 1 << 20;
 
+/// The fixed limits in words.
+pub fn caps() -> String {
+    format!(
+        "a plugin may have {INSTANCES} instances, {MEMORIES} memories and {TABLES} tables of together {TABLE_ELEMENTS} elements"
+    )
+}
+
 /// Holds a store to its limits. wasmtime's own limiter counts each memory by itself; this one
 /// counts all of them, because a component may have several.
 #[derive(Debug)]

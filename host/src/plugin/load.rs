@@ -1,6 +1,7 @@
 //! From a file or a built-in plugin to something that can be instantiated: every way in which
 //! a file is not a plugin of ours gets its own message here.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -62,8 +63,9 @@ pub struct Plugin {
     pub contract: String,
     /// Everything that it imports.
     pub imports: Vec<String>,
-    /// Whether its compiled code had to be made now.
-    pub compiled_now: Option<std::time::Duration>,
+    /// How long compiling it took, if that had to be done now; taken by who tells the user.
+    compiled_now: Mutex<Option<std::time::Duration>>,
+    validator: jsonschema::Validator,
     pub(super) pre: InstancePre<Guest>,
     pub(super) shared: Arc<Shared>,
 }
@@ -99,25 +101,18 @@ impl Loader {
     /// # Errors
     /// With the reason, see [`LoadError`].
     pub async fn load(&self, name: &str) -> Result<Arc<Plugin>, LoadError> {
+        // A bare name is never a file: a repository that holds a file called `toolcall` must
+        // not decide what reads the model's replies.
         let path = Path::new(name);
-        if path.is_file() {
+        let is_path = name.contains('/') || path.extension().is_some_and(|ext| ext == "wasm");
+        if is_path && path.exists() {
             return self.load_file(path).await;
         }
         if let Some(builtin) = builtin::find(name) {
             return self.load_builtin(builtin).await;
         }
-        let looks_like_a_path = name.contains('/') || path.extension().is_some();
-        if looks_like_a_path || path.exists() {
-            // Never opened: a pipe may block, and a device may have no end.
-            let source = match std::fs::metadata(path) {
-                Ok(meta) if meta.is_dir() => std::io::ErrorKind::IsADirectory.into(),
-                Ok(_) => std::io::Error::other("it is no regular file"),
-                Err(source) => source,
-            };
-            return Err(LoadError::Unreadable {
-                path: path.to_owned(),
-                source,
-            });
+        if is_path {
+            return self.load_file(path).await;
         }
         let known: Vec<String> = builtin::all()
             .iter()
@@ -128,9 +123,12 @@ impl Loader {
             .map(|builtin| (strsim::jaro_winkler(builtin.name, name), builtin.name))
             .filter(|(score, _)| *score > 0.8)
             .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map_or_else(String::new, |(_, near)| {
-                format!(" (did you mean `{near}`?)")
-            });
+            .map(|(_, near)| format!(" (did you mean `{near}`?)"))
+            .or_else(|| {
+                path.exists()
+                    .then(|| format!(" (the file of that name is `./{name}`)"))
+            })
+            .unwrap_or_default();
         Err(LoadError::Unknown {
             name: name.to_owned(),
             known: known.join(", "),
@@ -143,7 +141,7 @@ impl Loader {
     /// # Errors
     /// With the reason.
     pub async fn load_file(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
-        let bytes = std::fs::read(path).map_err(|source| LoadError::Unreadable {
+        let bytes = read_file(path).map_err(|source| LoadError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
@@ -155,7 +153,8 @@ impl Loader {
         let label = path.display().to_string();
         check_bytes(&label, &bytes)?;
         let shared = shared()?;
-        let (component, compiled_now) = self.compile(&shared, &label, &bytes, &digest)?;
+        let (component, compiled_now) =
+            self.compile(&shared, &label, &digest, || Cow::Borrowed(&bytes))?;
         self.finish(
             shared,
             component,
@@ -183,7 +182,9 @@ impl Loader {
         let shared = shared()?;
         let (component, compiled_now) = match builtin::ahead_of_time(&shared.engine, builtin) {
             Some(component) => (component, None),
-            None => self.compile(&shared, builtin.name, builtin.wasm, builtin.sha256)?,
+            None => self.compile(&shared, builtin.name, builtin.sha256, || {
+                builtin.wasm().into()
+            })?,
         };
         self.finish(
             shared,
@@ -192,7 +193,7 @@ impl Loader {
             builtin.name.to_owned(),
             source,
             builtin.sha256.to_owned(),
-            builtin.wasm.len(),
+            builtin.size,
         )
         .await
     }
@@ -206,12 +207,14 @@ impl Loader {
             .cloned()
     }
 
-    fn compile(
+    /// The compiled code: from the cache, or made from the bytes, which are only asked for
+    /// then.
+    fn compile<'a>(
         &self,
         shared: &Shared,
         label: &str,
-        bytes: &[u8],
         digest: &str,
+        bytes: impl FnOnce() -> Cow<'a, [u8]>,
     ) -> Result<(Component, Option<std::time::Duration>), LoadError> {
         if let Some(component) = self
             .cache
@@ -222,7 +225,7 @@ impl Loader {
         }
         let started = Instant::now();
         let component =
-            Component::new(&shared.engine, bytes).map_err(|error| LoadError::Damaged {
+            Component::new(&shared.engine, bytes()).map_err(|error| LoadError::Damaged {
                 plugin: label.to_owned(),
                 detail: one_line(&format!("{error:#}")),
             })?;
@@ -258,6 +261,11 @@ impl Loader {
             .map_err(|error| mismatch(&label, &error))?;
         let name: Arc<str> = label.as_str().into();
         let descriptor = describe(&shared, &pre, &name, &kinds).await?;
+        let validator =
+            schema::validator(&descriptor.config_schema).map_err(|reason| LoadError::Failed {
+                plugin: label,
+                detail: format!("its config schema is no JSON Schema: {reason}"),
+            })?;
         let plugin = Arc::new(Plugin {
             name: descriptor.name.as_str().into(),
             descriptor,
@@ -267,7 +275,8 @@ impl Loader {
             kinds,
             contract,
             imports,
-            compiled_now,
+            compiled_now: Mutex::new(compiled_now),
+            validator,
             pre,
             shared,
         });
@@ -300,10 +309,10 @@ impl Plugin {
     ///
     /// # Errors
     /// When they differ.
-    pub fn pinned(&self, wanted: Option<&str>) -> Result<(), LoadError> {
+    pub fn pinned(&self, name: &str, wanted: Option<&str>) -> Result<(), LoadError> {
         match wanted {
             Some(wanted) if !wanted.eq_ignore_ascii_case(&self.digest) => Err(LoadError::Digest {
-                plugin: self.descriptor.name.clone(),
+                plugin: name.to_owned(),
                 wanted: wanted.to_owned(),
                 found: self.digest.clone(),
             }),
@@ -315,13 +324,36 @@ impl Plugin {
     ///
     /// # Errors
     /// With a JSON pointer to what does not fit.
-    pub fn check_config(&self, config: &Value) -> Result<Value, LoadError> {
-        schema::check(&self.descriptor.config_schema, config).map_err(|problem| LoadError::Config {
-            plugin: self.descriptor.name.clone(),
-            pointer: problem.pointer,
-            detail: problem.detail,
+    pub fn check_config(&self, name: &str, config: &Value) -> Result<Value, LoadError> {
+        schema::check(&self.descriptor.config_schema, &self.validator, config).map_err(|problem| {
+            LoadError::Config {
+                plugin: name.to_owned(),
+                pointer: problem.pointer,
+                detail: problem.detail,
+            }
         })
     }
+
+    /// How long compiling took, if it was done now; once.
+    pub fn take_compile_time(&self) -> Option<std::time::Duration> {
+        self.compiled_now
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+/// Reads a regular file. Others are not even opened: a pipe may block, and a device may have
+/// no end.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let meta = std::fs::metadata(path)?;
+    if meta.is_dir() {
+        return Err(std::io::ErrorKind::IsADirectory.into());
+    }
+    if !meta.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    std::fs::read(path)
 }
 
 fn shared() -> Result<Arc<Shared>, LoadError> {
@@ -484,13 +516,11 @@ async fn describe(
     };
     let instance = match bounded(limits.deadline, pre.instantiate_async(&mut store)).await {
         Some(Ok(instance)) => instance,
-        Some(Err(error)) if error.downcast_ref::<wasmtime::Trap>().is_none() => {
-            return Err(mismatch(name, &error));
-        }
         Some(Err(error)) => {
-            return Err(failed(
-                failure(&error, &store, &limits).describe(name, "instantiation"),
-            ));
+            return Err(match failure(&error, &store, &limits) {
+                Failure::Broken(_) => mismatch(name, &error),
+                failure => failed(failure.describe(name, "instantiation")),
+            });
         }
         None => {
             return Err(failed(
@@ -549,8 +579,6 @@ fn descriptor(wit: WitDescriptor) -> Result<Descriptor, String> {
     }
     let config_schema = serde_json::from_str(&wit.config_schema)
         .map_err(|error| format!("its descriptor's config schema is not JSON: {error}"))?;
-    schema::check_schema(&config_schema)
-        .map_err(|error| format!("its descriptor's config schema is no JSON Schema: {error}"))?;
     Ok(Descriptor {
         name: wit.name,
         version: one_line(&wit.version),

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::bindings::parser::ParserKind;
 use super::bindings::parser::exports::mswea::plugin::action_parser as wit;
 use super::convert;
-use super::error::{Failure, LoadError};
+use super::error::LoadError;
 use super::instance::{Instance, Recipe};
 use crate::roles::{Outcome, Parser, PluginFault, Problem, Reply, Tool};
 
@@ -49,7 +49,7 @@ async fn tools(instance: &mut Instance<ParserKind>) -> Result<Vec<Tool>, PluginF
         .into_iter()
         .map(convert::tool_in)
         .collect::<Result<_, _>>()
-        .map_err(|broken| instance.fault(&Failure::Broken(broken), "tools"))
+        .map_err(|broken| instance.broken(broken, "tools"))
 }
 
 #[async_trait]
@@ -74,8 +74,9 @@ impl Parser for WasmParser {
         )
         .await;
         match self.instance.settle(live, "parse", false, result)? {
-            Ok(outcome) => outcome_in(outcome)
-                .map_err(|broken| self.instance.fault(&Failure::Broken(broken), "parse")),
+            Ok(outcome) => {
+                outcome_in(outcome).map_err(|broken| self.instance.broken(broken, "parse"))
+            }
             Err(error) => Err(self.instance.reported(&error, "parse")),
         }
     }

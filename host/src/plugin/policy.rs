@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::bindings::policy::PolicyKind;
 use super::bindings::policy::exports::mswea::plugin::action_policy as wit;
 use super::convert;
-use super::error::{Failure, LoadError};
+use super::error::LoadError;
 use super::instance::{Instance, Recipe};
 use crate::roles::{Action, PluginFault, Policy, Verdict};
 
@@ -43,11 +43,11 @@ impl Policy for WasmPolicy {
         .await;
         match self.0.settle(live, "judge", false, result)? {
             Ok(wit::Verdict::Allow) => Ok(Verdict::Allow),
-            Ok(wit::Verdict::Deny(feedback)) => Ok(Verdict::Deny(feedback)),
-            Ok(wit::Verdict::Ask(reason)) => Ok(Verdict::Ask(reason)),
+            Ok(wit::Verdict::Deny(feedback)) => Ok(Verdict::Deny(feedback.message)),
+            Ok(wit::Verdict::Ask(reason)) => Ok(Verdict::Ask(reason.message)),
             Ok(wit::Verdict::Rewrite(action)) => convert::action_in(action)
                 .map(Verdict::Rewrite)
-                .map_err(|broken| self.0.fault(&Failure::Broken(broken), "judge")),
+                .map_err(|broken| self.0.broken(broken, "judge")),
             Err(error) => Err(self.0.reported(&error, "judge")),
         }
     }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::bindings::processor::ProcessorKind;
 use super::bindings::processor::exports::mswea::plugin::history_processor as wit;
 use super::convert;
-use super::error::{Failure, LoadError};
+use super::error::LoadError;
 use super::instance::{Instance, Recipe};
 use crate::roles::{Asker, Change, PluginFault, Processor};
 
@@ -71,18 +71,19 @@ impl Processor for WasmProcessor {
             };
             let query = match next {
                 wit::Next::Done(change) => {
-                    return convert::change_in(change).map_err(|broken| self.broken(broken, call));
+                    return convert::change_in(change)
+                        .map_err(|broken| self.0.broken(broken, call));
                 }
                 // Refused before it is put: a question is billed.
                 wit::Next::Ask(_) if asked == QUESTIONS => {
                     let broken = format!("it asked more than {QUESTIONS} questions in one step");
-                    return Err(self.broken(broken, call));
+                    return Err(self.0.broken(broken, call));
                 }
                 wit::Next::Ask(query) => query,
             };
             asked += 1;
-            let messages =
-                convert::messages_in(query.messages).map_err(|broken| self.broken(broken, call))?;
+            let messages = convert::messages_in(query.messages)
+                .map_err(|broken| self.0.broken(broken, call))?;
             let name = self.0.name().to_owned();
             let reply = match asker.ask(&name, &query.purpose, messages).await {
                 Ok(reply) => convert::reply_out(&reply),
@@ -105,13 +106,5 @@ impl Processor for WasmProcessor {
             )
             .await;
         }
-    }
-}
-
-impl WasmProcessor {
-    /// An answer against the contract: the instance may believe that it was taken.
-    fn broken(&mut self, broken: String, call: &str) -> PluginFault {
-        self.0.discard();
-        self.0.fault(&Failure::Broken(broken), call)
     }
 }

@@ -1,5 +1,7 @@
 //! Checks a plugin's config against the JSON Schema of its descriptor.
 
+use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 
 /// What does not fit.
@@ -11,22 +13,23 @@ pub struct Problem {
     pub detail: String,
 }
 
-/// Whether a schema is one.
+/// A validator for a plugin's schema.
 ///
 /// # Errors
-/// With the reason.
-pub fn check_schema(schema: &Value) -> Result<(), String> {
+/// When it is no schema.
+pub fn validator(schema: &Value) -> Result<Validator, String> {
     match schema {
-        Value::Object(_) | Value::Bool(_) => Ok(()),
-        _ => Err("it must be an object".into()),
+        Value::Object(_) | Value::Bool(_) => {}
+        _ => return Err("it must be an object".into()),
     }
+    jsonschema::validator_for(schema).map_err(|error| error.to_string())
 }
 
 /// Checks `config`, and returns it with the defaults of top-level properties filled in.
 ///
 /// # Errors
 /// With the first problem.
-pub fn check(schema: &Value, config: &Value) -> Result<Value, Problem> {
+pub fn check(schema: &Value, validator: &Validator, config: &Value) -> Result<Value, Problem> {
     let mut filled = match config {
         Value::Object(map) => map.clone(),
         Value::Null => Map::new(),
@@ -46,10 +49,6 @@ pub fn check(schema: &Value, config: &Value) -> Result<Value, Problem> {
         }
     }
     let filled = Value::Object(filled);
-    let validator = jsonschema::validator_for(schema).map_err(|error| Problem {
-        pointer: String::new(),
-        detail: format!("the plugin's schema can't be used: {error}"),
-    })?;
     if let Some(error) = validator.iter_errors(&filled).next() {
         let pointer = error.instance_path().to_string();
         let mut detail = match pointer.as_str() {
@@ -59,12 +58,13 @@ pub fn check(schema: &Value, config: &Value) -> Result<Value, Problem> {
                 pointer.trim_start_matches('/').replace('/', ".")
             ),
         };
-        let unknown = properties.and_then(|properties| {
-            let map = filled.as_object()?;
-            let key = map.keys().find(|key| !properties.contains_key(*key))?;
-            Some((key, properties))
-        });
-        if let (true, Some((key, properties))) = (pointer.is_empty(), unknown) {
+        let unknown = match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } if pointer.is_empty() => {
+                unexpected.first()
+            }
+            _ => None,
+        };
+        if let (Some(key), Some(properties)) = (unknown, properties) {
             let near = properties
                 .keys()
                 .map(|known| (strsim::jaro_winkler(known, key), known))
@@ -111,10 +111,27 @@ mod tests {
         })
     }
 
+    fn check_with(schema: &Value, config: &Value) -> Result<Value, Problem> {
+        check(schema, &validator(schema).unwrap(), config)
+    }
+
+    #[test]
+    fn a_schema_that_is_none() {
+        assert!(validator(&json!([])).is_err());
+        assert!(validator(&json!({"type": "nonsense"})).is_err());
+    }
+
+    #[test]
+    fn another_fault_is_not_called_an_unknown_key() {
+        let schema = json!({"properties": {"n": {}}, "required": ["n"]});
+        let problem = check_with(&schema, &json!({"other": 1})).unwrap_err();
+        assert_eq!(problem.detail, "\"n\" is a required property");
+    }
+
     #[test]
     fn fills_defaults() {
         assert_eq!(
-            check(&schema(), &json!({"n": 3})).unwrap(),
+            check_with(&schema(), &json!({"n": 3})).unwrap(),
             json!({"n": 3, "polling": 1})
         );
     }
@@ -141,7 +158,7 @@ mod tests {
             (json!([1]), "", "it must be a table, not [1]"),
         ];
         for (config, pointer, detail) in table {
-            let problem = check(&schema(), &config).unwrap_err();
+            let problem = check_with(&schema(), &config).unwrap_err();
             assert_eq!(
                 (problem.pointer.as_str(), problem.detail.as_str()),
                 (pointer, detail)

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::fault::Fault;
+use super::fault::{Again, Fault};
 use super::grants::Grants;
 use super::http::Http;
 use super::request::{self, Prepared};
@@ -32,10 +32,10 @@ pub(super) struct Link {
 }
 
 /// What one exchange has come to so far.
-struct Progressed {
+struct Progressed<'a> {
     retries: Retries,
     /// Billed by attempts that brought no reply.
-    billed: Option<Usage>,
+    billed: &'a mut Option<Usage>,
     /// Something of an answer is on display.
     shown: bool,
     /// The adapter was already replaced once.
@@ -45,19 +45,22 @@ struct Progressed {
 /// Why an attempt failed, and whether another may go better.
 struct Failure {
     error: ModelError,
-    retry: bool,
+    again: Again,
 }
 
 impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
-        Self { error, retry: true }
+        Self {
+            error,
+            again: Again::Often,
+        }
     }
 }
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         Self {
-            retry: fault.retry,
+            again: fault.again,
             error: fault.into(),
         }
     }
@@ -65,7 +68,8 @@ impl From<Fault> for Failure {
 
 impl Link {
     /// Puts `change` to the adapter and does what it asks for until it has a reply. `view` is
-    /// the whole history, for a fresh instance.
+    /// the whole history, for a fresh instance; `billed` what attempts without a reply were
+    /// billed, which lies with the caller because this future may be dropped.
     pub async fn exchange(
         &mut self,
         adapter: &mut dyn Adapter,
@@ -73,10 +77,11 @@ impl Link {
         view: &[Message],
         tools: &[Tool],
         context: &Context,
+        billed: &mut Option<Usage>,
     ) -> Result<Reply, ModelError> {
         let mut so_far = Progressed {
             retries: Retries::new(self.random.fork()),
-            billed: None,
+            billed,
             shown: false,
             renewed: false,
         };
@@ -85,7 +90,7 @@ impl Link {
             .await;
         match outcome {
             Ok(mut reply) => {
-                if let Some(billed) = so_far.billed {
+                if let Some(billed) = so_far.billed.take() {
                     reply.usage = Some(sum(billed, reply.usage));
                 }
                 Ok(reply)
@@ -96,7 +101,7 @@ impl Link {
                     adapter.discard();
                 }
                 so_far.bill(&mut error);
-                error.usage = so_far.billed;
+                error.usage = so_far.billed.take();
                 error.message = self.secrets.redact(&error.message);
                 Err(error)
             }
@@ -110,7 +115,7 @@ impl Link {
         view: &[Message],
         tools: &[Tool],
         context: &Context,
-        so_far: &mut Progressed,
+        so_far: &mut Progressed<'_>,
     ) -> Result<Reply, ModelError> {
         let mut trips = 0;
         let mut next = until_stopped(&context.stop, adapter.query(change, tools)).await;
@@ -176,24 +181,22 @@ impl Link {
         adapter: &mut dyn Adapter,
         request: &HttpRequest,
         context: &Context,
-        so_far: &mut Progressed,
+        so_far: &mut Progressed<'_>,
     ) -> Result<AdapterNext, ModelError> {
         let prepared = request::prepare(request, &self.plugin, &self.grants, &self.secrets)?;
         loop {
             so_far.retries.count();
             let attempt = self.attempt(adapter, &prepared, context, so_far).await;
-            let Failure { mut error, retry } = match attempt {
+            let Failure { mut error, again } = match attempt {
                 Ok(next) => return Ok(next),
                 Err(failure) => failure,
             };
             so_far.bill(&mut error);
-            if !retry {
-                return Err(error);
-            }
             error.message = self.secrets.redact(&error.message);
-            let decision = so_far
-                .retries
-                .decide(&error.class, error.retry_after, &self.settings);
+            let decision =
+                so_far
+                    .retries
+                    .decide(&error.class, again, error.retry_after, &self.settings);
             match decision {
                 Decision::GiveUp(why) => {
                     error.message.push_str(&why);
@@ -234,7 +237,7 @@ impl Link {
         adapter: &mut dyn Adapter,
         prepared: &Prepared,
         context: &Context,
-        so_far: &mut Progressed,
+        so_far: &mut Progressed<'_>,
     ) -> Result<AdapterNext, Failure> {
         let stop = &context.stop;
         let settings = &self.settings;
@@ -244,10 +247,12 @@ impl Link {
         tracing::debug!(origin = %answer.origin, status = answer.status, "response");
         let headers = answer.plain_headers();
         until_stopped(stop, adapter.head(answer.status, &headers)).await?;
+        let mut first = None;
         while let Some(piece) = until_stopped(stop, answer.piece(settings)).await? {
             if piece.is_empty() {
                 continue;
             }
+            first = first.or_else(|| piece.trim_ascii_start().first().copied());
             for delta in until_stopped(stop, adapter.feed(&piece)).await? {
                 so_far.shown = true;
                 context.front.show(&Progress::Delta(&delta));
@@ -261,24 +266,35 @@ impl Link {
             if let (ErrorClass::Authentication | ErrorClass::Permission, [name, ..]) =
                 (&error.class, prepared.secrets.as_slice())
             {
-                // Writing into a string can't fail.
-                let _ = write!(error.message, " (the key is the value of `{name}`)");
+                let name = format!("`{name}`");
+                if !error.message.contains(&name) {
+                    // Writing into a string can't fail.
+                    let _ = write!(error.message, " (the key is the value of {name})");
+                }
             }
-            // Where a server redirects to does not change between two attempts.
-            let retry = answer.redirect.is_none();
-            if let Some(note) = &answer.redirect {
-                let _ = write!(error.message, "; {note}");
+            // A web page in place of an answer, and where a server redirects to, are the same
+            // in the next attempt: the address is wrong.
+            let is_page = (200..300).contains(&answer.status) && first == Some(b'<');
+            let mut again = Again::Often;
+            if let Some(note) = answer.redirect.take()
+                && error.class != ErrorClass::Plugin
+            {
+                // The adapter can't know why it was not followed.
+                error.message = note;
+                again = Again::Never;
+            } else if is_page && error.class == ErrorClass::MalformedResponse {
+                again = Again::Never;
             }
-            Failure { error, retry }
+            Failure { error, again }
         })
     }
 }
 
-impl Progressed {
+impl Progressed<'_> {
     /// Moves what an error was billed to the account.
     fn bill(&mut self, error: &mut ModelError) {
         if let Some(usage) = error.usage.take() {
-            self.billed = Some(sum(usage, self.billed.take()));
+            *self.billed = Some(sum(usage, self.billed.take()));
         }
     }
 

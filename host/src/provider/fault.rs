@@ -4,6 +4,10 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use url::Url;
+
+use super::grants::is_loopback;
+use super::http::origin;
 use super::proxy::Proxy;
 use super::settings::Settings;
 use crate::roles::{ErrorClass, ModelError};
@@ -13,8 +17,18 @@ use crate::roles::{ErrorClass, ModelError};
 pub(super) struct Fault {
     pub class: ErrorClass,
     pub message: String,
-    /// Whether another attempt may go better.
-    pub retry: bool,
+    pub again: Again,
+}
+
+/// How often it makes sense to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It would go wrong in the same way.
+    Never,
+    /// Either one more attempt helps or none does.
+    Once,
+    /// As often as the budgets allow.
+    Often,
 }
 
 impl Fault {
@@ -22,13 +36,19 @@ impl Fault {
         Self {
             class,
             message: message.into(),
-            retry: true,
+            again: Again::Often,
         }
     }
 
     /// The same, but it would go wrong again.
     pub fn lasting(mut self) -> Self {
-        self.retry = false;
+        self.again = Again::Never;
+        self
+    }
+
+    /// The same, but a second attempt tells all.
+    fn brief(mut self) -> Self {
+        self.again = Again::Once;
         self
     }
 }
@@ -51,24 +71,27 @@ pub(super) enum Phase {
 pub(super) fn timeout(phase: Phase, origin: &str, settings: &Settings) -> Fault {
     let (what, limit, key) = match phase {
         Phase::Head => (
-            format!("`{origin}` sent no response"),
+            format!("`{origin}` sent no response within"),
             settings.first_byte_timeout,
             "first_byte_timeout",
         ),
         Phase::Body => (
-            format!("`{origin}` went silent in the middle of its response"),
+            format!("`{origin}` was silent in the middle of its response for more than"),
             settings.idle_timeout,
             "idle_timeout",
         ),
         Phase::Total => (
-            format!("the response of `{origin}` was not complete"),
+            format!("the response of `{origin}` was not complete within"),
             settings.total_timeout,
             "total_timeout",
         ),
     };
     Fault::new(
         ErrorClass::Timeout,
-        format!("{what} within {} (`model.{key}`)", seconds(limit)),
+        format!(
+            "{what} {}: is it overloaded? To wait longer, raise `model.{key}`",
+            seconds(limit)
+        ),
     )
 }
 
@@ -88,16 +111,17 @@ pub(super) fn too_large(origin: &str, settings: &Settings) -> Fault {
 /// No response's head: the request could not be sent, or nothing sensible came back.
 pub(super) fn on_send(
     error: &reqwest::Error,
-    origin: &str,
+    url: &Url,
     proxy: Option<&Proxy>,
     settings: &Settings,
 ) -> Fault {
+    let origin = &origin(url);
     if let Some(fault) = tls(error, origin) {
         return fault;
     }
     let cause = root_cause(error);
     if error.is_connect() {
-        return on_connect(error, &cause, origin, proxy, settings);
+        return on_connect(error, &cause, url, proxy, settings);
     }
     let chain = chain(error);
     if chain.contains("HTTP version parsed")
@@ -108,12 +132,16 @@ pub(super) fn on_send(
         return Fault::new(
             ErrorClass::MalformedResponse,
             format!("`{origin}` does not answer in HTTP ({cause}): check `--base-url`"),
-        );
+        )
+        .lasting();
     }
     if is_closed(error, &chain) {
         return Fault::new(
             ErrorClass::Network,
-            format!("`{origin}` closed the connection without a response"),
+            format!(
+                "`{origin}` closed the connection without a response: see whether its log, or \
+                 that of a proxy before it, says why"
+            ),
         );
     }
     Fault::new(
@@ -125,10 +153,11 @@ pub(super) fn on_send(
 fn on_connect(
     error: &reqwest::Error,
     cause: &str,
-    origin: &str,
+    url: &Url,
     proxy: Option<&Proxy>,
     settings: &Settings,
 ) -> Fault {
+    let origin = origin(url);
     if error.is_timeout() {
         let target = proxy.map_or_else(
             || format!("`{origin}`"),
@@ -164,10 +193,19 @@ fn on_connect(
         );
     }
     match io_kind(error) {
-        Some(io::ErrorKind::ConnectionRefused) => Fault::new(
-            ErrorClass::Network,
-            format!("nothing listens at `{origin}`: is the server running? check `--base-url`"),
-        ),
+        Some(io::ErrorKind::ConnectionRefused) => {
+            let fault = Fault::new(
+                ErrorClass::Network,
+                format!("nothing listens at `{origin}`: is the server running? check `--base-url`"),
+            );
+            // On this machine no network is at fault: a server is about to start, or is not
+            // there. Elsewhere one may be on its way back behind a balancer.
+            if is_loopback(url) {
+                fault.brief()
+            } else {
+                fault
+            }
+        }
         Some(io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => Fault::new(
             ErrorClass::Network,
             format!(
@@ -186,7 +224,8 @@ pub(super) fn on_body(error: &reqwest::Error, origin: &str) -> Fault {
     Fault::new(
         ErrorClass::Network,
         format!(
-            "the connection to `{origin}` was lost in the middle of the response ({})",
+            "the connection to `{origin}` was lost in the middle of the response ({}): check \
+             the network, and whether the server was ended",
             root_cause(error)
         ),
     )

@@ -27,6 +27,8 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::executor::secrecy;
+
 pub use grants::{Grants, HostPattern, PatternError};
 pub use http::Http;
 pub use model::{Asker, ProviderModel};
@@ -37,9 +39,9 @@ pub use settings::Settings;
 /// Looks a variable up: the process's environment, or what a test puts in its place.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The environment of this process. A value that is no UTF-8 counts as absent: neither a key
-/// nor a proxy's address can hold such bytes.
+/// The environment of this process, with what [`secrecy`] took out of it. A value that is no
+/// UTF-8 counts as absent: neither a key nor a proxy's address can hold such bytes.
 #[must_use]
 pub fn process_environment() -> Environment {
-    Arc::new(|name| std::env::var(name).ok())
+    Arc::new(secrecy::var)
 }

@@ -11,6 +11,7 @@ use super::secrets::Secrets;
 use super::settings::Settings;
 use crate::roles::{
     Adapter, Change, Context, ErrorClass, Message, Model, ModelError, PluginFault, Reply, Tool,
+    Usage,
 };
 
 /// Makes another instance of the adapter, configured like the first.
@@ -29,6 +30,9 @@ pub struct ProviderModel {
     /// Whether the main instance is known to have `view`. After any failure it counts as
     /// unknown: sending everything once more is always right.
     in_step: bool,
+    /// What attempts were billed whose query has brought neither reply nor error yet, for
+    /// example because its future was dropped.
+    unreported: Option<Usage>,
 }
 
 /// An adapter, and whether it may be in the middle of a call.
@@ -52,6 +56,7 @@ impl Instance {
         view: &[Message],
         tools: &[Tool],
         context: &Context,
+        billed: &mut Option<Usage>,
     ) -> Result<Reply, ModelError> {
         // Still set if the future of an earlier exchange was dropped halfway, with the instance
         // in whatever state it was in.
@@ -59,7 +64,7 @@ impl Instance {
             self.adapter.discard();
         }
         let outcome = link
-            .exchange(&mut *self.adapter, change, view, tools, context)
+            .exchange(&mut *self.adapter, change, view, tools, context, billed)
             .await;
         self.busy = false;
         outcome
@@ -96,6 +101,7 @@ impl ProviderModel {
             second: None,
             view: Vec::new(),
             in_step: false,
+            unreported: None,
         }
     }
 }
@@ -131,7 +137,14 @@ impl Model for ProviderModel {
         self.in_step = false;
         let outcome = self
             .main
-            .exchange(&mut self.link, change, &self.view, tools, context)
+            .exchange(
+                &mut self.link,
+                change,
+                &self.view,
+                tools,
+                context,
+                &mut self.unreported,
+            )
             .await;
         self.in_step = outcome.is_ok();
         outcome
@@ -152,7 +165,18 @@ impl Model for ProviderModel {
         };
         let change = Change::all(messages);
         second
-            .exchange(&mut self.link, &change, &change.messages, &[], context)
+            .exchange(
+                &mut self.link,
+                &change,
+                &change.messages,
+                &[],
+                context,
+                &mut self.unreported,
+            )
             .await
+    }
+
+    fn take_unreported_usage(&mut self) -> Option<Usage> {
+        self.unreported.take()
     }
 }

@@ -124,12 +124,12 @@ fn secret(name: &str, prefix: &str, secrets: &Secrets) -> Result<WireValue, Mode
         .get(name)
         .map_err(|error| unusable(error.to_string()))?;
     let Some(secret) = found else {
-        let file = secrets
-            .path()
-            .map(|path| format!(" or put it into `{}` (mode 0600)", path.display()))
-            .unwrap_or_default();
+        let file = match secrets.path() {
+            Some(path) => format!("`{}` (the `model.secrets_file`, mode 0600)", path.display()),
+            None => "a file (mode 0600) that `model.secrets_file` names".to_owned(),
+        };
         return Err(unusable(format!(
-            "no API key: set the environment variable `{name}`{file}"
+            "no API key: set the environment variable `{name}`, or write `{name}=...` into {file}"
         )));
     };
     let mut value = WireValue::from_str(&format!("{prefix}{}", secret.expose())).map_err(|_| {
@@ -248,7 +248,8 @@ mod tests {
                 key("ABSENT"),
                 Some((
                     Authentication,
-                    "variable `ABSENT` or put it into `/nonexistent/s`",
+                    "variable `ABSENT`, or write `ABSENT=...` into `/nonexistent/s` (the \
+                     `model.secrets_file`",
                 )),
             ),
             (

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use reqwest::header::HeaderMap;
 use tokio::time::Instant;
 
-use super::fault::seconds;
+use super::fault::{Again, seconds};
 use super::settings::Settings;
 use crate::roles::ErrorClass;
 
@@ -37,6 +37,7 @@ pub(super) struct Retries {
     attempts: u32,
     rate_limit: u32,
     network: u32,
+    once: u32,
 }
 
 impl Retries {
@@ -47,6 +48,7 @@ impl Retries {
             attempts: 0,
             rate_limit: 0,
             network: 0,
+            once: 0,
         }
     }
 
@@ -55,10 +57,12 @@ impl Retries {
         self.attempts += 1;
     }
 
-    /// Decides on a failure of class `class`; `asked` is the wait that the provider asks for.
+    /// Decides on a failure of class `class`; `asked` is the wait that the provider asks for,
+    /// `again` how often this very failure is worth a try.
     pub fn decide(
         &mut self,
         class: &ErrorClass,
+        again: Again,
         asked: Option<Duration>,
         settings: &Settings,
     ) -> Decision {
@@ -84,6 +88,9 @@ impl Retries {
             ),
             _ => return Decision::GiveUp(String::new()),
         };
+        if again == Again::Never {
+            return Decision::GiveUp(String::new());
+        }
         let attempts = match self.attempts {
             1 => "1 attempt".to_owned(),
             count => format!("{count} attempts"),
@@ -96,10 +103,22 @@ impl Retries {
         }
         if let Some(asked) = asked.filter(|asked| *asked > LONGEST_ASKED) {
             return Decision::GiveUp(format!(
-                " (gave up after {attempts}: the provider asks to wait {}, longer than {})",
+                " (gave up after {attempts}: the provider asks to wait {}, and nothing is waited \
+                 for longer than {}; run it again later)",
                 seconds(asked),
                 seconds(LONGEST_ASKED)
             ));
+        }
+        let mut of = of;
+        if again == Again::Once {
+            if self.once > 0 {
+                return Decision::GiveUp(format!(
+                    " (gave up after {attempts} over {})",
+                    seconds(self.started.elapsed())
+                ));
+            }
+            self.once += 1;
+            of = *used + 1;
         }
         *used += 1;
         let attempt = *used;
@@ -202,7 +221,7 @@ mod tests {
         ] {
             let mut retries = retries();
             for n in 1..=budget {
-                let decision = retries.decide(&class, None, &settings);
+                let decision = retries.decide(&class, Again::Often, None, &settings);
                 let Decision::Again { attempt, of, wait } = decision else {
                     panic!("{class} {n}: {decision:?}")
                 };
@@ -213,7 +232,8 @@ mod tests {
                     "{n} {wait:?}"
                 );
             }
-            let Decision::GiveUp(why) = retries.decide(&class, None, &settings) else {
+            let Decision::GiveUp(why) = retries.decide(&class, Again::Often, None, &settings)
+            else {
                 panic!()
             };
             assert!(why.contains("_retries` is"), "{why}");
@@ -234,7 +254,7 @@ mod tests {
             (ErrorClass::Overloaded, false),
             (ErrorClass::MalformedResponse, false),
         ] {
-            let decision = retries.decide(&class, None, &settings);
+            let decision = retries.decide(&class, Again::Often, None, &settings);
             assert_eq!(matches!(decision, Decision::Again { .. }), again, "{class}");
         }
         for class in [
@@ -243,8 +263,32 @@ mod tests {
             ErrorClass::Plugin,
             ErrorClass::Other("x".to_owned()),
         ] {
-            let decision = retries.decide(&class, None, &Settings::standard());
+            let decision = retries.decide(&class, Again::Often, None, &Settings::standard());
             assert_eq!(decision, Decision::GiveUp(String::new()), "{class}");
+        }
+    }
+
+    #[test]
+    fn some_failures_are_worth_one_try_or_none() {
+        let settings = Settings::standard();
+        for (often_before, again, tries) in [
+            (0, Again::Never, 0),
+            (0, Again::Once, 1),
+            (2, Again::Once, 1),
+            (5, Again::Once, 0),
+        ] {
+            let mut retries = retries();
+            for _ in 0..often_before {
+                retries.decide(&ErrorClass::Network, Again::Often, None, &settings);
+            }
+            let mut made = 0;
+            while let Decision::Again { attempt, of, .. } =
+                retries.decide(&ErrorClass::Network, again, None, &settings)
+            {
+                made += 1;
+                assert_eq!((attempt, of), (often_before + made, often_before + made));
+            }
+            assert_eq!(made, tries, "{often_before} {again:?}");
         }
     }
 
@@ -259,18 +303,23 @@ mod tests {
         ] {
             let asked = Some(Duration::from_secs(asked));
             let Decision::Again { wait, .. } =
-                retries().decide(&ErrorClass::RateLimited, asked, &settings)
+                retries().decide(&ErrorClass::RateLimited, Again::Often, asked, &settings)
             else {
                 panic!()
             };
             assert!((least..=most).contains(&wait.as_millis()), "{wait:?}");
         }
         let long = Some(Duration::from_secs(3600));
-        let Decision::GiveUp(why) = retries().decide(&ErrorClass::RateLimited, long, &settings)
+        let Decision::GiveUp(why) =
+            retries().decide(&ErrorClass::RateLimited, Again::Often, long, &settings)
         else {
             panic!()
         };
-        assert!(why.contains("60 min") && why.contains("10 min"), "{why}");
+        assert_eq!(
+            why,
+            " (gave up after 0 attempts: the provider asks to wait 60 min, and nothing is waited \
+             for longer than 10 min; run it again later)"
+        );
     }
 
     #[test]

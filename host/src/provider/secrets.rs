@@ -13,6 +13,10 @@ use super::Environment;
 /// never that short.
 const SHORTEST_REDACTED: usize = 6;
 
+/// A secret's first characters are redacted as the whole is, from this length on: texts get cut
+/// on their way here, by servers and by plugins. Fewer give nothing away.
+const SHORTEST_START: usize = 8;
+
 /// A secret's text. `Debug` hides it and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -88,13 +92,22 @@ impl Secrets {
         Ok(found)
     }
 
+    /// The names in the secrets file; none if it can't be read, which [`Secrets::get`] tells
+    /// whoever needs it.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let entries = self.file_entries();
+        entries.map_or_else(|_| Vec::new(), |entries| entries.keys().cloned().collect())
+    }
+
     /// Where a missing secret can be put, for messages.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// `text` with every known secret value replaced by `[NAME]`.
+    /// `text` with every known secret value, or what a cut has left of its beginning, replaced
+    /// by `[NAME]`.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,13 +119,26 @@ impl Secrets {
             .map(|(name, secret)| (secret.expose(), name.as_str()))
             .filter(|(value, _)| value.chars().count() >= SHORTEST_REDACTED)
             .collect();
-        // Longest first: a value that contains another one must not leave its rest behind.
-        known.sort_by_key(|(value, name)| (std::cmp::Reverse(value.len()), *name));
-        let mut out = text.to_owned();
-        for (value, name) in known {
-            if out.contains(value) {
-                out = out.replace(value, &format!("[{name}]"));
-            }
+        known.sort_unstable();
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(letter) = rest.chars().next() {
+            // The longest match: a value that begins like another one must not leave its rest
+            // behind. Among equals a whole value is the likelier one.
+            let found = known
+                .iter()
+                .filter_map(|(value, name)| Some((matched(rest, value)?, value, name)))
+                .max_by_key(|(length, value, _)| (*length, *length == value.len()));
+            let skipped = if let Some((length, _, name)) = found {
+                out.push('[');
+                out.push_str(name);
+                out.push(']');
+                length
+            } else {
+                out.push(letter);
+                letter.len_utf8()
+            };
+            rest = &rest[skipped..];
         }
         out
     }
@@ -134,6 +160,23 @@ impl fmt::Debug for Secrets {
             .field("path", &self.path)
             .finish_non_exhaustive()
     }
+}
+
+/// How many bytes at the start of `text` are `value`, or enough of its beginning.
+fn matched(text: &str, value: &str) -> Option<usize> {
+    let (mut length, mut count) = (0, 0);
+    for (a, b) in text.chars().zip(value.chars()) {
+        if a != b {
+            break;
+        }
+        length += a.len_utf8();
+        count += 1;
+    }
+    let rest = &text[length..];
+    let is_cut = rest.is_empty() || rest.starts_with('…') || rest.starts_with("...");
+    let is_enough =
+        length == value.len() || count >= SHORTEST_START || (is_cut && count >= SHORTEST_REDACTED);
+    is_enough.then_some(length)
 }
 
 fn read(path: &Path) -> Result<BTreeMap<String, Secret>, SecretsError> {
@@ -293,6 +336,7 @@ mod tests {
         assert_eq!(get("A").as_deref(), Some("from-env"));
         assert_eq!(get("B").as_deref(), Some("from-file"));
         assert_eq!(get("C"), None);
+        assert_eq!(secrets.names(), ["A", "B"]);
     }
 
     #[test]
@@ -320,6 +364,7 @@ mod tests {
     fn a_missing_file_is_an_empty_one_and_a_broken_one_tells_no_secret() {
         let secrets = Secrets::new(environment(&[]), Some("/nonexistent/secrets".into()));
         assert_eq!(secrets.get("A").unwrap(), None);
+        assert!(secrets.names().is_empty());
         let file = file("A=b\nsk-verysecret\n", 0o600);
         let secrets = Secrets::new(environment(&[]), Some(file.path().to_owned()));
         let error = secrets.get("A").unwrap_err();
@@ -344,8 +389,24 @@ mod tests {
             ("abc", "abc"),
             ("a file-secret", "a [FROM_FILE]"),
             ("nothing", "nothing"),
+            // cut on the way
+            ("your sk-12345-and-m…", "your [LONG]…"),
+            ("your sk-12345-and-m...", "your [LONG]..."),
+            ("your `sk-12345-a` is", "your `[LONG]` is"),
+            ("your sk-12345-****", "your [LONG]****"),
+            ("sk-123", "[LONG]"),
+            ("sk-123…", "[LONG]…"),
+            ("sk-123 and sk-12...", "sk-123 and sk-12..."),
+            (
+                "a file-secre, file-sec; file-se",
+                "a [FROM_FILE], [FROM_FILE]; [FROM_FILE]",
+            ),
+            ("a file-set", "a file-set"),
+            ("é€ sk-12345é", "é€ [KEY]é"),
+            ("é", "é"),
+            ("", ""),
         ] {
-            assert_eq!(secrets.redact(text), expected);
+            assert_eq!(secrets.redact(text), expected, "{text}");
         }
         let debug = format!("{secrets:?} {:?}", secrets.get("KEY").unwrap());
         assert!(!debug.contains("12345"), "{debug}");

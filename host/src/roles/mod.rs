@@ -53,6 +53,12 @@ pub trait Model: Send {
     /// As [`Model::query`].
     async fn ask(&mut self, messages: Vec<Message>, context: &Context)
     -> Result<Reply, ModelError>;
+
+    /// What was billed for a query or question whose future was dropped before it had a reply
+    /// or an error to carry the bill. Taken once; whatever is left is in the next reply's bill.
+    fn take_unreported_usage(&mut self) -> Option<Usage> {
+        None
+    }
 }
 
 /// A model's wire format without its I/O; see `wit/model-adapter.wit`.
@@ -145,6 +151,29 @@ pub trait Policy: Send {
     async fn judge(&mut self, action: &Action) -> Result<Verdict, PluginFault>;
 }
 
+/// A command as an executor is asked to run it.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    /// What the interpreter is given.
+    pub text: &'a str,
+    /// How long it may run; none or zero: as configured.
+    pub timeout: Option<Duration>,
+    /// Its output is data: it is kept whole (up to 64 MiB) and with its own line ends, and not
+    /// shortened to something to look at.
+    pub whole: bool,
+}
+
+impl<'a> Command<'a> {
+    /// A command with the configured timeout, whose output is to be looked at.
+    pub fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            timeout: None,
+            whole: false,
+        }
+    }
+}
+
 /// Where actions run.
 #[async_trait]
 pub trait Executor: Send {
@@ -153,10 +182,9 @@ pub trait Executor: Send {
     /// # Errors
     /// When it can't be used.
     async fn start(&mut self) -> Result<(), ExecutorError>;
-    /// Runs one command in a fresh process and waits for it; `timeout` overrides the
-    /// configured one. When `stop` fires, the process tree is killed and the partial output
-    /// returned.
-    async fn execute(&mut self, command: &str, timeout: Option<Duration>, stop: &Stop) -> Output;
+    /// Runs one command in a fresh process and waits for it. When `stop` fires, the process
+    /// tree is killed and the partial output returned.
+    async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output;
     /// Copies a local file or folder into the environment.
     ///
     /// # Errors

@@ -7,16 +7,18 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use async_trait::async_trait;
 use serde_json::json;
 
 use super::account::{Account, Limits, Pricing};
-use super::{Interrupt, Prompts, plain, submission};
+use super::asking::{LoopAsker, failure};
+use super::calls::{add_raw, answers, invented_call, unused_calls};
+use super::submission::{self, submission};
+use super::{Interrupt, Prompts, plain};
 use crate::history::Chain;
 use crate::journal::{Event, accepted_message};
 use crate::roles::{
-    Action, Asker, Context, Executor, Formatter, Message, Model, ModelError, Object, Outcome,
-    Output, Parser, Policy, Problem, Progress, Reply, Stop, Verdict,
+    Action, Command, Context, ErrorClass, Executor, Formatter, Message, Model, ModelError, Object,
+    Outcome, Output, Parser, Policy, Problem, Progress, Reply, Stop, Verdict,
 };
 
 /// What a run is made of.
@@ -151,7 +153,8 @@ impl Agent {
         })?;
         self.push(accepted_message(&reply, &actions, cost, timestamp));
         let (outputs, interrupt) = self.execute(&actions).await?;
-        self.observe(&actions, outputs).await?;
+        let unused = unused_calls(&reply, &actions);
+        self.observe(unused, &actions, outputs).await?;
         interrupt.map_or(Ok(()), Err)
     }
 
@@ -164,19 +167,22 @@ impl Agent {
                 account: &mut self.account,
                 pricing: &*self.parts.pricing,
                 context: &self.context,
+                limits: &self.settings.limits,
             };
             let view = self
                 .parts
                 .history
                 .apply(&self.messages, self.seen, &mut asker);
-            let (change, faults) = within(time_left, view)
-                .await
-                .ok_or(Interrupt::TimeExceeded)?;
+            let Some((change, faults)) = within(time_left, view).await else {
+                return Err(self.out_of_time());
+            };
             for fault in faults {
                 self.fault(&fault.processor, &fault.message)?;
             }
             change
         };
+        // The processors may have asked for the last of it.
+        self.account.check(&self.settings.limits)?;
         self.seen = self.messages.len();
         self.account.queries += 1;
         self.record(&Event::QueryStarted {
@@ -188,7 +194,7 @@ impl Agent {
         let reply = match within(time_left, answer).await {
             Some(Ok(reply)) => reply,
             Some(Err(error)) => return Err(self.query_failed(&error)),
-            None => return Err(Interrupt::TimeExceeded),
+            None => return Err(self.out_of_time()),
         };
         let was_known = !self.account.cost_unknown;
         let cost = self
@@ -218,18 +224,29 @@ impl Agent {
     }
 
     fn query_failed(&mut self, error: &ModelError) -> Interrupt {
-        let cost = error
-            .usage
-            .as_ref()
-            .and_then(|usage| self.account.charge(Some(usage), &*self.parts.pricing));
-        let recorded = self.record(&Event::QueryFailed {
-            class: error.class.clone(),
-            message: error.message.clone(),
-            usage: error.usage.clone(),
-            cost,
-        });
-        match recorded {
+        let failed = failure(error, &mut self.account, &*self.parts.pricing);
+        match self.record(&failed) {
             Ok(()) => Interrupt::from_model(error),
+            Err(interrupt) => interrupt,
+        }
+    }
+
+    /// The time was up in the middle of a query or a question; what its attempts were billed
+    /// until then is charged.
+    fn out_of_time(&mut self) -> Interrupt {
+        let Some(usage) = self.parts.model.take_unreported_usage() else {
+            return Interrupt::TimeExceeded;
+        };
+        let error = ModelError {
+            usage: Some(usage),
+            ..ModelError::new(
+                ErrorClass::Interrupted,
+                "the run's time was up before the model had answered",
+            )
+        };
+        let failed = failure(&error, &mut self.account, &*self.parts.pricing);
+        match self.record(&failed) {
+            Ok(()) => Interrupt::TimeExceeded,
             Err(interrupt) => interrupt,
         }
     }
@@ -238,17 +255,17 @@ impl Agent {
     /// goes in, with the reply in its `extra`.
     async fn parse(&mut self, reply: &Reply, cost: Option<f64>) -> Result<Vec<Action>, Interrupt> {
         let problem = match self.parts.parser.parse(reply).await {
-            Ok(Outcome::Actions(actions)) => return Ok(actions),
-            Ok(Outcome::Malformed(problem)) => problem,
-            Err(fault) => {
-                let name = self.parts.parser.name().to_owned();
-                self.fault(&name, &fault.message)?;
-                Problem {
-                    code: "parser-failed".into(),
-                    message: fault.message,
-                    details: Object::new(),
+            Ok(Outcome::Actions(actions)) => match invented_call(reply, &actions) {
+                None => return Ok(actions),
+                Some(id) => {
+                    let name = self.parts.parser.name().to_owned();
+                    self.parser_failed(format!(
+                        "plugin `{name}` broke the contract: an action answers tool call `{id}`, which the reply does not make"
+                    ))?
                 }
-            }
+            },
+            Ok(Outcome::Malformed(problem)) => problem,
+            Err(fault) => self.parser_failed(fault.message)?,
         };
         self.record(&Event::Rejected {
             code: problem.code.clone(),
@@ -266,6 +283,16 @@ impl Agent {
         Err(Interrupt::FormatError { message })
     }
 
+    /// To the model, a parser that fails is a reply that was not understood.
+    fn parser_failed(&self, message: String) -> Result<Problem, Interrupt> {
+        self.fault(self.parts.parser.name(), &message)?;
+        Ok(Problem {
+            code: "parser-failed".into(),
+            message,
+            details: Object::new(),
+        })
+    }
+
     /// Runs the actions in order. The outputs are kept whatever happens; the interrupt that
     /// one of them brought about comes with them.
     async fn execute(
@@ -276,6 +303,11 @@ impl Agent {
         for (index, action) in actions.iter().enumerate() {
             if self.context.stop.is_stopped() {
                 return Ok((outputs, Some(Interrupt::UserInterruption)));
+            }
+            // The first one has had its turn with the query.
+            let time_left = self.account.time_left(&self.settings.limits);
+            if index > 0 && time_left.is_some_and(|left| left.is_zero()) {
+                return Ok((outputs, Some(Interrupt::TimeExceeded)));
             }
             let output = match self.judge(index, action).await? {
                 Ok(action) => self.run_action(index, actions.len(), &action).await?,
@@ -317,17 +349,21 @@ impl Agent {
             action: action.clone(),
         })?;
         self.show(&Progress::ActionStarted { action, index, of });
-        let timeout = self
-            .account
-            .time_left(&self.settings.limits)
-            .map_or(self.settings.action_timeout, |left| {
+        let timeout = self.account.time_left(&self.settings.limits).map_or(
+            self.settings.action_timeout,
+            |left| {
+                // Never zero: to an executor that means its own timeout.
                 left.min(self.settings.action_timeout)
-            });
-        Ok(self
-            .parts
-            .executor
-            .execute(&action.command, Some(timeout), &self.context.stop)
-            .await)
+                    .max(Duration::from_millis(1))
+            },
+        );
+        let command = Command {
+            timeout: Some(timeout),
+            ..Command::new(&action.command)
+        };
+        let stop = &self.context.stop;
+        let output = self.parts.executor.execute(&command, stop).await;
+        Ok(submission::refuse_cut(output))
     }
 
     /// The action as the policies let it pass, or the feedback for the model.
@@ -377,49 +413,73 @@ impl Agent {
     }
 
     /// Formats the outputs and appends them. Tool calls that were not executed are answered
-    /// all the same: providers refuse a call without a result.
+    /// all the same, also those that the parser made nothing of (`unused`, first): providers
+    /// refuse a call without a result.
     async fn observe(
         &mut self,
+        unused: Vec<Action>,
         actions: &[Action],
         outputs: Vec<(Output, f64)>,
     ) -> Result<(), Interrupt> {
-        let (mut outputs, mut times): (Vec<Output>, Vec<f64>) = outputs.into_iter().unzip();
-        for action in &actions[outputs.len()..] {
-            if action.tool_call_id.is_none() {
-                break;
-            }
-            outputs.push(Output::not_executed("action was not executed"));
-            times.push(now());
+        let skipped = actions[outputs.len()..]
+            .iter()
+            .filter(|action| action.tool_call_id.is_some())
+            .map(|action| (action.clone(), "action was not executed"));
+        let unused = unused
+            .into_iter()
+            .map(|action| (action, "no command was found in this tool call"));
+        let not_executed =
+            |(action, reason): (Action, &str)| (action, Output::not_executed(reason), now());
+        let executed = actions
+            .iter()
+            .zip(outputs)
+            .map(|(action, (output, time))| (action.clone(), output, time));
+        let mut actions = Vec::new();
+        let mut outputs = Vec::new();
+        let mut times = Vec::new();
+        for (action, output, time) in unused
+            .map(not_executed)
+            .chain(executed)
+            .chain(skipped.map(not_executed))
+        {
+            actions.push(action);
+            outputs.push(output);
+            times.push(time);
         }
         if outputs.is_empty() {
             return Ok(());
         }
         self.parts.prompts.variables.update(&self.account);
-        let messages = match self.parts.formatter.format(actions, &outputs).await {
-            Ok(messages) => match answers(actions, &outputs, &messages) {
-                Ok(()) => messages,
-                Err(reason) => {
-                    let name = self.parts.formatter.name().to_owned();
-                    let message = format!("plugin `{name}` broke the contract: {reason}");
-                    self.fault(&name, &message)?;
-                    plain::format(actions, &outputs)
-                }
+        let formatted = match self.parts.formatter.format(&actions, &outputs).await {
+            Ok(messages) => match answers(&actions, &messages) {
+                Ok(()) => Ok(messages),
+                Err(reason) => Err(format!(
+                    "plugin `{}` broke the contract: {reason}",
+                    self.parts.formatter.name()
+                )),
             },
-            Err(fault) => {
-                let name = self.parts.formatter.name().to_owned();
-                self.fault(&name, &fault.message)?;
-                plain::format(actions, &outputs)
+            Err(fault) => Err(fault.message),
+        };
+        let messages = match formatted {
+            Ok(messages) => messages,
+            Err(message) => {
+                self.fault(self.parts.formatter.name(), &message)?;
+                plain::format(&actions, &outputs)
             }
         };
         let one_each = messages.len() == outputs.len();
         for (position, mut message) in messages.into_iter().enumerate() {
-            let belongs = match &message.tool_call_id {
-                Some(id) => actions
-                    .iter()
-                    .position(|action| action.tool_call_id.as_ref() == Some(id)),
-                None => one_each.then_some(position),
+            // By place where there is one message each: servers repeat ids.
+            let same = |index: &usize| actions[*index].tool_call_id == message.tool_call_id;
+            let belongs = if one_each && same(&position) {
+                Some(position)
+            } else {
+                message
+                    .tool_call_id
+                    .as_ref()
+                    .and_then(|_| (0..actions.len()).find(same))
             };
-            if let Some(index) = belongs.filter(|index| *index < outputs.len()) {
+            if let Some(index) = belongs {
                 add_raw(&mut message.extra, &outputs[index], times[index]);
             }
             self.append(message)?;
@@ -479,11 +539,15 @@ impl Agent {
         }
         let stop = self.context.stop.clone();
         let never = Stop::never();
-        let timeout = Some(self.settings.salvage_timeout);
+        let command = Command {
+            text: &command,
+            timeout: Some(self.settings.salvage_timeout),
+            whole: true,
+        };
         tokio::select! {
             biased;
             () = stop.stopped_twice() => None,
-            output = self.parts.executor.execute(&command, timeout, &never) => Some(output),
+            output = self.parts.executor.execute(&command, &never) => Some(output),
         }
     }
 
@@ -516,83 +580,6 @@ impl Agent {
     fn show(&self, progress: &Progress<'_>) {
         self.context.front.show(progress);
     }
-}
-
-/// Puts a processor's question to the model.
-struct LoopAsker<'a> {
-    model: &'a mut dyn Model,
-    account: &'a mut Account,
-    pricing: &'a dyn Pricing,
-    context: &'a Context,
-}
-
-#[async_trait]
-impl Asker for LoopAsker<'_> {
-    async fn ask(
-        &mut self,
-        processor: &str,
-        purpose: &str,
-        messages: Vec<Message>,
-    ) -> Result<Reply, ModelError> {
-        let journal = |event: &Event| {
-            self.context.journal.record(event).map_err(|error| {
-                ModelError::new(
-                    crate::roles::ErrorClass::Other("journal".into()),
-                    format!("the journal can't be written: {error}"),
-                )
-            })
-        };
-        journal(&Event::Asked {
-            processor: processor.to_owned(),
-            purpose: purpose.to_owned(),
-            messages: messages.clone(),
-        })?;
-        let reply = self.model.ask(messages, self.context).await?;
-        let cost = self.account.charge(reply.usage.as_ref(), self.pricing);
-        journal(&Event::AskReply {
-            processor: processor.to_owned(),
-            reply: reply.clone(),
-            cost,
-        })?;
-        Ok(reply)
-    }
-}
-
-/// Whether every tool call among the actions that have an output is answered, once.
-fn answers(actions: &[Action], outputs: &[Output], messages: &[Message]) -> Result<(), String> {
-    let calls = actions
-        .iter()
-        .take(outputs.len())
-        .filter_map(|action| action.tool_call_id.as_deref());
-    let mut results: Vec<&str> = messages
-        .iter()
-        .filter(|message| message.role == "tool")
-        .filter_map(|message| message.tool_call_id.as_deref())
-        .collect();
-    for call in calls {
-        match results.iter().position(|result| *result == call) {
-            Some(position) => results.swap_remove(position),
-            None => return Err(format!("tool call `{call}` has no message of role `tool`")),
-        };
-    }
-    match results.first() {
-        Some(result) => Err(format!(
-            "a message answers tool call `{result}`, which nobody made"
-        )),
-        None => Ok(()),
-    }
-}
-
-/// What mini-swe-agent keeps with every observation.
-fn add_raw(extra: &mut Object, output: &Output, timestamp: f64) {
-    extra.insert("raw_output".into(), output.output.as_str().into());
-    extra.insert("returncode".into(), output.returncode.into());
-    extra.insert("timestamp".into(), timestamp.into());
-    extra.insert(
-        "exception_info".into(),
-        output.exception_info.as_str().into(),
-    );
-    extra.extend(output.extra.clone());
 }
 
 fn record(context: &Context, event: &Event) -> Result<(), Interrupt> {

@@ -5,6 +5,8 @@
 
 mod account;
 mod agent;
+mod asking;
+mod calls;
 mod interrupt;
 mod plain;
 mod prompts;

@@ -27,7 +27,8 @@ impl Prompts {
             self.variables
                 .render(template, &Object::new())
                 .map_err(|error| {
-                    Interrupt::failed("TemplateError", format!("`agent.{name}`: {error}"))
+                    let error = error.named(format!("agent.{name}"));
+                    Interrupt::failed("TemplateError", error.to_string())
                 })
         };
         Ok([
@@ -54,10 +55,8 @@ impl Prompts {
         self.variables
             .render(&self.format_error, &vars)
             .map_err(|error| {
-                Interrupt::failed(
-                    "TemplateError",
-                    format!("`model.format_error_template`: {error}"),
-                )
+                let error = error.named("model.format_error_template");
+                Interrupt::failed("TemplateError", error.to_string())
             })
     }
 }

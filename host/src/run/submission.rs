@@ -1,5 +1,7 @@
 //! The done marker: how a command's output ends a run (mini-swe-agent's rule).
 
+use serde_json::Value;
+
 use crate::roles::Output;
 use crate::template::splitlines;
 
@@ -17,6 +19,28 @@ pub fn submission(output: &Output) -> Option<String> {
     let lines = splitlines(text, true);
     let (first, rest) = lines.split_first()?;
     (first.trim_matches(is_space) == MARK).then(|| rest.concat())
+}
+
+/// A submission of which something is missing is none: half a patch is worse than a model that
+/// is told to try again. Other outputs are returned as they are.
+pub fn refuse_cut(output: Output) -> Output {
+    let elided = output.extra.get("elided_bytes").and_then(Value::as_u64);
+    let Some(elided) = elided.filter(|elided| *elided > 0) else {
+        return output;
+    };
+    if submission(&output).is_none() {
+        return output;
+    }
+    let why = format!(
+        "the submission was too large: {elided} bytes of it were dropped, so it was not accepted; submit less (leave out generated files, binaries and logs)"
+    );
+    let mut extra = output.extra;
+    extra.insert("exception_type".into(), "SubmissionTooLarge".into());
+    extra.insert("exception".into(), why.as_str().into());
+    Output {
+        extra,
+        ..Output::not_executed(&why)
+    }
 }
 
 /// Python's white space: Unicode's, and U+001C to U+001F.
@@ -76,5 +100,39 @@ mod tests {
             };
             assert_eq!(submission(&output), None);
         }
+    }
+
+    #[test]
+    fn what_was_cut_is_not_accepted() {
+        let output = |text: &str, elided: u64| {
+            let mut output = Output {
+                output: text.to_owned(),
+                ..Output::default()
+            };
+            if elided > 0 {
+                output.extra.insert("elided_bytes".into(), elided.into());
+            }
+            output
+        };
+        let submits = format!("{MARK}\npatch\n");
+        for same in [
+            output(&submits, 0),
+            output("x\n", 7),
+            Output {
+                returncode: 1,
+                ..output(&submits, 7)
+            },
+        ] {
+            assert_eq!(refuse_cut(same.clone()), same);
+        }
+        let refused = refuse_cut(output(&submits, 7));
+        assert_eq!(submission(&refused), None);
+        assert!(
+            refused
+                .exception_info
+                .contains(" 7 bytes of it were dropped")
+        );
+        assert_eq!((refused.output.as_str(), refused.returncode), ("", -1));
+        assert_eq!(refused.extra["elided_bytes"], 7);
     }
 }

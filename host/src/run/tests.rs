@@ -1,5 +1,7 @@
 //! The loop over plain Rust fakes: what ends a run, what is charged, what the history holds.
 
+mod asking;
+
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -11,9 +13,9 @@ use super::*;
 use crate::history::Chain;
 use crate::journal::{Event, MemoryJournal, rebuild};
 use crate::roles::{
-    Action, Change, Context, ErrorClass, Executor, ExecutorError, Formatter, Front, Journal,
-    Message, Model, ModelError, Object, Outcome, Output, Parser, PluginFault, Policy, Problem,
-    Progress, Reply, Stop, StopSource, Tool, ToolCall, Usage, Verdict,
+    Action, Change, Command, Context, ErrorClass, Executor, ExecutorError, Formatter, Front,
+    Journal, Message, Model, ModelError, Object, Outcome, Output, Parser, PluginFault, Policy,
+    Problem, Progress, Reply, Stop, StopSource, Tool, ToolCall, Usage, Verdict,
 };
 use crate::template::Templates;
 
@@ -52,6 +54,21 @@ impl Model for Script {
                         extra: Object::new(),
                     })
                     .collect();
+                Ok(Reply {
+                    message,
+                    usage,
+                    ..Reply::default()
+                })
+            }
+            "unused" => {
+                // A call that the parser makes nothing of, beside a text that is no action.
+                let mut message = Message::new("assistant", rest);
+                message.tool_calls = vec![ToolCall {
+                    id: "u0".into(),
+                    name: "other".into(),
+                    arguments: String::new(),
+                    extra: Object::new(),
+                }];
                 Ok(Reply {
                     message,
                     usage,
@@ -156,7 +173,10 @@ impl Executor for Echo {
     async fn start(&mut self) -> Result<(), ExecutorError> {
         Ok(())
     }
-    async fn execute(&mut self, command: &str, _: Option<Duration>, _: &Stop) -> Output {
+    async fn execute(&mut self, command: &Command<'_>, _: &Stop) -> Output {
+        // Only what salvage saves is data for sure.
+        assert_eq!(command.whole, command.text == "salvage");
+        let command = command.text;
         self.ran.lock().unwrap().push(command.to_owned());
         if command == "stop" {
             self.stop.take().map(|stop| stop.stop());
@@ -165,8 +185,13 @@ impl Executor for Echo {
             Some(text) => format!("{MARK}\n{text}"),
             None => command.to_owned(),
         };
+        let mut extra = Object::new();
+        if command == "submit too much" {
+            extra.insert("elided_bytes".into(), 1234.into());
+        }
         Output {
             output,
+            extra,
             ..Output::default()
         }
     }
@@ -309,7 +334,20 @@ async fn run(replies: &[&str]) -> Ran {
 
 #[tokio::test]
 async fn endings_and_what_the_history_holds() {
-    let table: [(&[&str], &str, &[&str]); 10] = [
+    let table: [(&[&str], &str, &[&str]); 11] = [
+        (
+            &["unused:none", "calls:submit x"],
+            "Submitted",
+            &[
+                "system",
+                "user",
+                "assistant",
+                "tool(u0)",
+                "assistant",
+                "tool(c0)",
+                "exit",
+            ],
+        ),
         (
             &["calls:ls", "calls:submit x"],
             "Submitted",
@@ -569,4 +607,17 @@ async fn an_action_is_recorded_before_it_runs_and_a_reply_before_it_is_parsed() 
             "ended"
         ]
     );
+}
+
+#[tokio::test]
+async fn half_a_submission_is_none() {
+    let ran = run(&["calls:submit too much", "calls:submit less"]).await;
+    assert_eq!(ran.ended.interrupt.exit_status(), "Submitted");
+    assert_eq!(ran.ended.interrupt.submission(), "less");
+    let told = ran.ended.messages[3].text();
+    assert!(
+        told.contains("submission was too large: 1234 bytes"),
+        "{told}"
+    );
+    assert!(!told.contains(MARK), "{told}");
 }

@@ -1,6 +1,7 @@
 //! Why a run can't be made.
 
 use crate::plugin::LoadError;
+use crate::template::TemplateError;
 
 /// Something named in the config can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -17,12 +18,12 @@ pub enum SetupError {
         origin: Option<String>,
     },
     /// A template that does not parse.
-    #[error("`{key}` is no valid template: {detail}")]
+    #[error("bad template: {error}{}", origin.as_ref().map_or_else(String::new, |at| format!("\n  set by {at}")))]
     Template {
-        /// The config key.
-        key: &'static str,
-        /// Line, column and cause.
-        detail: String,
+        /// Key, line, column and cause.
+        error: TemplateError,
+        /// Where it was set.
+        origin: Option<String>,
     },
     /// A host pattern that is none.
     #[error("{0}")]

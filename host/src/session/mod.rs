@@ -4,7 +4,9 @@
 //! [`Runtime`] holds what all runs of a process share; [`Runtime::prepare`] makes one run.
 
 mod error;
+mod origins;
 mod plugins;
+mod shell;
 mod wiring;
 
 use std::path::PathBuf;
@@ -15,13 +17,13 @@ use serde_json::Value;
 pub use error::SetupError;
 
 use crate::config::{Config, Layers};
-use crate::executor::{self, LocalSettings};
+use crate::executor::{self, LocalSettings, secrecy};
 use crate::history::Chain;
 use crate::journal::{Event, FORMAT};
 use crate::plugin::{Cache, Loader};
 use crate::provider::{self, Http, Secrets};
 use crate::roles::{Context, Object};
-use crate::run::{Agent, Limits, Parts, Prompts, Settings, Variables};
+use crate::run::{Agent, Limits, MARK, Parts, Prompts, Settings, Variables};
 use crate::template::Templates;
 
 /// What all runs of a process share.
@@ -51,6 +53,13 @@ pub struct Job<'a> {
     pub guard_program: Option<PathBuf>,
 }
 
+impl Job<'_> {
+    /// Where a config value was set.
+    fn origin(&self, key: &str) -> Option<String> {
+        Some(self.layers?.origin_of(key)?.to_string())
+    }
+}
+
 impl Runtime {
     /// A runtime; compiled plugins are kept in `cache`.
     pub fn new(cache: Option<Cache>) -> Self {
@@ -75,7 +84,7 @@ impl Runtime {
         let config = job.config;
         executor::check_class(&config.environment.environment_class)
             .map_err(|error| SetupError::Environment(error.message))?;
-        self.check_templates(config)?;
+        self.check_templates(&job)?;
         let secrets = Arc::new(Secrets::new(
             provider::process_environment(),
             config.model.secrets_file.as_ref().map(PathBuf::from),
@@ -90,8 +99,11 @@ impl Runtime {
             context: &context,
             variables: &variables,
         }
-        .make(secrets)
+        .make(secrets.clone())
         .await?;
+        // Before the first action: it could read them from this very process.
+        let secret_names = secret_names(config, &secrets, roles.secrets);
+        secrecy::hide(&secret_names);
         context
             .journal
             .record(&Event::RunStarted {
@@ -109,7 +121,7 @@ impl Runtime {
             formatter: roles.formatter,
             history: Chain::new(roles.processors),
             policies: roles.policies,
-            executor: executor::local(local_settings(&job)),
+            executor: executor::local(local_settings(&job, secret_names)),
             pricing: Arc::new(wiring::Prices::of(config)),
             prompts: Prompts {
                 system: config.agent.system_template.clone(),
@@ -122,7 +134,8 @@ impl Runtime {
     }
 
     /// Syntax only: undefined variables show when a template is rendered.
-    fn check_templates(&self, config: &Config) -> Result<(), SetupError> {
+    fn check_templates(&self, job: &Job<'_>) -> Result<(), SetupError> {
+        let config = job.config;
         let templates = [
             ("agent.system_template", Some(&config.agent.system_template)),
             (
@@ -143,8 +156,8 @@ impl Runtime {
                 self.templates
                     .check(key, template)
                     .map_err(|error| SetupError::Template {
-                        key,
-                        detail: error.to_string(),
+                        error,
+                        origin: job.origin(key),
                     })?;
             }
         }
@@ -171,7 +184,25 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-fn local_settings(job: &Job<'_>) -> LocalSettings {
+/// The names of all secrets that the config, the secrets file and the grants speak of.
+fn secret_names(config: &Config, secrets: &Secrets, granted: Vec<String>) -> Vec<String> {
+    let providers = config.providers.values();
+    let mut names: Vec<String> = config
+        .model
+        .api_key_env
+        .iter()
+        .chain(providers.filter_map(|provider| provider.api_key_env.as_ref()))
+        .chain(config.plugins.values().flat_map(|entry| &entry.secrets))
+        .cloned()
+        .chain(secrets.names())
+        .chain(granted)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn local_settings(job: &Job<'_>, secret_names: Vec<String>) -> LocalSettings {
     let environment = &job.config.environment;
     let standard = LocalSettings::default();
     let mut env_allow = standard.env_allow.clone();
@@ -180,13 +211,11 @@ fn local_settings(job: &Job<'_>) -> LocalSettings {
         cwd: Some(PathBuf::from(&environment.cwd)).filter(|cwd| !cwd.as_os_str().is_empty()),
         env: environment.env.clone(),
         timeout: wiring::seconds(environment.timeout),
-        interpreter: if environment.interpreter.is_empty() {
-            standard.interpreter
-        } else {
-            environment.interpreter.clone()
-        },
+        interpreter: shell::interpreter(environment),
         env_allow,
+        secret_names,
         capture_bytes: usize::try_from(environment.capture_bytes).unwrap_or(usize::MAX),
+        whole_after: Some(MARK.to_owned()),
         run_id: job.run_id.to_owned(),
         grace: standard.grace,
         guard_program: job.guard_program.clone(),

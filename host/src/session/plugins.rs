@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Job, Runtime, SetupError, nothing, wiring};
+use super::{Job, Runtime, SetupError, nothing, origins, wiring};
 use crate::config::{ModelChoice, PluginEntry, resolve_model};
 use crate::plugin::{
     Kind, Limits, LoadError, Plugin, Recipe, Renderer, Source, WasmAdapter, WasmFormatter,
-    WasmParser, WasmPolicy, WasmProcessor,
+    WasmParser, WasmPolicy, WasmProcessor, builtin,
 };
 use crate::provider::{Grants, HostPattern, ProviderModel, Secrets};
 use crate::roles::{
@@ -39,17 +39,27 @@ pub struct Made {
     pub formatter: Box<dyn Formatter>,
     pub processors: Vec<Box<dyn Processor>>,
     pub policies: Vec<Box<dyn Policy>>,
+    /// Names of the secrets that were granted.
+    pub secrets: Vec<String>,
     /// Name, kind, version, digest and grants of each, for the journal.
     pub report: Vec<Value>,
 }
 
+/// A plugin under the name that the config has for it: the key of its `[plugins.NAME]` entry
+/// (one plugin may have several, with different configs), else the name that it gives itself.
+#[derive(Clone)]
+struct Actor {
+    name: Arc<str>,
+    plugin: Arc<Plugin>,
+}
+
 /// The plugins by role, before they are configured.
 struct Cast {
-    adapter: Option<Arc<Plugin>>,
-    parser: Option<Arc<Plugin>>,
-    formatter: Option<Arc<Plugin>>,
-    processors: Vec<Arc<Plugin>>,
-    policies: Vec<Arc<Plugin>>,
+    adapter: Option<Actor>,
+    parser: Option<Actor>,
+    formatter: Option<Actor>,
+    processors: Vec<Actor>,
+    policies: Vec<Actor>,
 }
 
 /// Lets guests render templates with the run's variables.
@@ -95,6 +105,12 @@ impl Roles<'_> {
                     .await?
             }
         };
+        let everyone: Vec<&Actor> = [&adapter, &parser, &formatter]
+            .into_iter()
+            .chain(&cast.processors)
+            .chain(&cast.policies)
+            .collect();
+        self.warn_about_unused(&everyone);
         let mut report = Vec::new();
         let (model, grants) = self.model(&adapter, &choice, secrets).await?;
         report.push(describe(&adapter, Kind::ModelAdapter, Some(&grants)));
@@ -134,6 +150,7 @@ impl Roles<'_> {
             formatter: Box::new(made_formatter),
             processors,
             policies,
+            secrets: grants.secrets,
             report,
         })
     }
@@ -158,7 +175,7 @@ impl Roles<'_> {
         }
         for spec in self.job.plugins {
             let plugin = self.load(spec, None).await?;
-            for kind in &plugin.kinds {
+            for kind in &plugin.plugin.kinds {
                 let plugin = plugin.clone();
                 match kind {
                     Kind::ModelAdapter => cast.adapter = Some(plugin),
@@ -172,7 +189,7 @@ impl Roles<'_> {
         Ok(cast)
     }
 
-    async fn load(&self, spec: &str, key: Option<&str>) -> Result<Arc<Plugin>, SetupError> {
+    async fn load(&self, spec: &str, key: Option<&str>) -> Result<Actor, SetupError> {
         let entry = self.job.config.plugins.get(spec);
         let loader = self.runtime.loader();
         let loaded = match entry.and_then(|entry| entry.path.as_deref()) {
@@ -181,30 +198,57 @@ impl Roles<'_> {
         };
         let plugin = loaded.map_err(|error| SetupError::Plugin {
             error,
-            origin: key.and_then(|key| self.origin(key)),
+            origin: key.and_then(|key| self.job.origin(key)),
         })?;
-        let pin = self
-            .entry(&plugin)
-            .or(entry)
-            .and_then(|entry| entry.sha256.as_deref());
-        plugin.pinned(pin).map_err(|error| self.located(error))?;
-        if let Some(took) = plugin.compiled_now.filter(|took| *took > SLOW) {
+        let name = match entry {
+            Some(_) => spec.into(),
+            None => plugin.name.clone(),
+        };
+        let actor = Actor { name, plugin };
+        let pin = self.entry(&actor).and_then(|entry| entry.sha256.as_deref());
+        actor
+            .plugin
+            .pinned(&actor.name, pin)
+            .map_err(|error| self.located(error))?;
+        if let Some(took) = actor.plugin.take_compile_time().filter(|took| *took > SLOW) {
             let text = format!(
                 "plugin `{}` was compiled in {:.1} s; the next run takes it from the cache",
-                plugin.name,
+                actor.name,
                 took.as_secs_f64()
             );
             self.context.front.show(&Progress::Warning(&text));
         }
-        Ok(plugin)
+        Ok(actor)
     }
 
-    fn entry(&self, plugin: &Plugin) -> Option<&PluginEntry> {
-        self.job.config.plugins.get(&*plugin.name)
+    /// The entry of an actor. A file that calls itself like a built-in plugin does not get what
+    /// the config grants to that one.
+    fn entry(&self, actor: &Actor) -> Option<&PluginEntry> {
+        let entry = self.job.config.plugins.get(&*actor.name)?;
+        let foreign = matches!(actor.plugin.source, Source::File(_))
+            && entry.path.is_none()
+            && builtin::find(&actor.name).is_some();
+        (!foreign).then_some(entry)
     }
 
-    fn origin(&self, key: &str) -> Option<String> {
-        Some(self.job.layers?.origin_of(key)?.to_string())
+    /// An entry that no plugin of this run bears is most likely a slip of the pen.
+    fn warn_about_unused(&self, cast: &[&Actor]) {
+        for (name, entry) in &self.job.config.plugins {
+            let used = cast.iter().any(|actor| &*actor.name == name.as_str());
+            if used || entry.path.is_some() || builtin::find(name).is_some() {
+                continue;
+            }
+            let near = builtin::all()
+                .iter()
+                .map(|builtin| builtin.name)
+                .chain(cast.iter().map(|actor| &*actor.name))
+                .map(|known| (strsim::jaro_winkler(known, name), known))
+                .filter(|(score, _)| *score > 0.8)
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .map_or_else(String::new, |(_, near)| format!(": did you mean `{near}`?"));
+            let text = format!("`plugins.{name}` has no effect, no plugin has that name{near}");
+            self.context.front.show(&Progress::Warning(&text));
+        }
     }
 
     /// Says where a wrong plugin config was written.
@@ -212,8 +256,20 @@ impl Roles<'_> {
         let origin = match &error {
             LoadError::Config {
                 plugin, pointer, ..
-            } => self.origin(&format!("/plugins/{plugin}/config{pointer}")),
-            LoadError::Digest { plugin, .. } => self.origin(&format!("/plugins/{plugin}/sha256")),
+            } => self.job.layers.and_then(|layers| {
+                origins::of_plugin_value(layers, self.job.config, plugin, pointer)
+            }),
+            // What `--plugin` brings is given the roles that it has, so the config is at fault.
+            LoadError::WrongKind { wanted, .. } => self.job.origin(match wanted {
+                Kind::ModelAdapter => "pipeline.adapter",
+                Kind::ActionParser => "pipeline.parser",
+                Kind::ObservationFormatter => "pipeline.formatter",
+                Kind::HistoryProcessor => "pipeline.processors",
+                Kind::ActionPolicy => "pipeline.policies",
+            }),
+            LoadError::Digest { plugin, .. } => {
+                self.job.origin(&format!("/plugins/{plugin}/sha256"))
+            }
             _ => None,
         };
         SetupError::Plugin { error, origin }
@@ -221,12 +277,8 @@ impl Roles<'_> {
 
     /// A plugin with its config: what the host offers to plugins whose schema has a property
     /// of that name, and the user's own `[plugins.NAME.config]` over it.
-    fn recipe(
-        &self,
-        plugin: &Arc<Plugin>,
-        kind: Kind,
-        offer: &Value,
-    ) -> Result<Recipe, SetupError> {
+    fn recipe(&self, actor: &Actor, kind: Kind, offer: &Value) -> Result<Recipe, SetupError> {
+        let plugin = &actor.plugin;
         plugin.require(kind).map_err(|error| self.located(error))?;
         let known = plugin
             .descriptor
@@ -235,16 +287,19 @@ impl Roles<'_> {
             .and_then(Value::as_object);
         let mut config = Map::new();
         for (key, value) in offer.as_object().into_iter().flatten() {
-            if known.is_some_and(|known| known.contains_key(key)) && !value.is_null() {
+            let wanted = known.and_then(|known| known.get(key));
+            // No value is offered as `null` only where the schema has a word for that.
+            if wanted.is_some_and(|wanted| !value.is_null() || takes_null(wanted)) {
                 config.insert(key.clone(), value.clone());
             }
         }
-        let entry = self.entry(plugin);
+        let entry = self.entry(actor);
         config.extend(entry.map_or_else(nothing, |entry| entry.config.clone()));
         let config = plugin
-            .check_config(&Value::Object(config))
+            .check_config(&actor.name, &Value::Object(config))
             .map_err(|error| self.located(error))?;
         Ok(Recipe {
+            name: actor.name.clone(),
             plugin: plugin.clone(),
             config: config.to_string(),
             limits: entry.map_or(Limits::STANDARD, limits),
@@ -256,7 +311,7 @@ impl Roles<'_> {
 
     async fn model(
         &self,
-        plugin: &Arc<Plugin>,
+        actor: &Actor,
         choice: &ModelChoice,
         secrets: Arc<Secrets>,
     ) -> Result<(Box<dyn Model>, Grants), SetupError> {
@@ -266,26 +321,15 @@ impl Roles<'_> {
             "base_url": choice.base_url,
             "stream": config.model.stream,
             "model_kwargs": config.model.model_kwargs,
+            "api_key": choice.api_key_env,
         });
-        if &*plugin.name == "replay" {
+        let built_in = matches!(actor.plugin.source, Source::BuiltIn(_));
+        if built_in && &*actor.plugin.name == "replay" {
             offer = replay(&choice.model)?;
         }
-        let mut recipe = self.recipe(plugin, Kind::ModelAdapter, &offer)?;
-        // No key is a value of its own (`null`), which the offer can't express.
-        let mut own: Value = serde_json::from_str(&recipe.config).unwrap_or_default();
-        let takes_key = plugin
-            .descriptor
-            .config_schema
-            .pointer("/properties/api_key")
-            .is_some();
-        let set_by_user = self
-            .entry(plugin)
-            .is_some_and(|entry| entry.config.contains_key("api_key"));
-        if takes_key && !set_by_user {
-            own["api_key"] = json!(choice.api_key_env);
-            recipe.config = own.to_string();
-        }
-        let grants = self.grants(plugin, choice, &own)?;
+        let recipe = self.recipe(actor, Kind::ModelAdapter, &offer)?;
+        let own: Value = serde_json::from_str(&recipe.config).unwrap_or_default();
+        let grants = self.grants(actor, choice, &own)?;
         let adapter = WasmAdapter::start(recipe.clone())
             .await
             .map_err(|error| self.located(error))?;
@@ -295,7 +339,7 @@ impl Roles<'_> {
         let model = ProviderModel::new(
             Box::new(adapter),
             Box::new(asker),
-            &*plugin.name,
+            &*actor.name,
             grants.clone(),
             secrets,
             self.runtime.http.clone(),
@@ -308,13 +352,13 @@ impl Roles<'_> {
     /// else has to be granted by name.
     fn grants(
         &self,
-        plugin: &Plugin,
+        actor: &Actor,
         choice: &ModelChoice,
         own: &Value,
     ) -> Result<Grants, SetupError> {
         let mut hosts: Vec<String> = self.job.allow_hosts.to_vec();
         let mut secrets = Vec::new();
-        if let Some(entry) = self.entry(plugin) {
+        if let Some(entry) = self.entry(actor) {
             hosts.extend(entry.allow_hosts.iter().cloned());
             secrets.extend(entry.secrets.iter().cloned());
         }
@@ -323,7 +367,7 @@ impl Roles<'_> {
             .map(|host| host.parse::<HostPattern>())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| SetupError::Grant(error.to_string()))?;
-        if matches!(plugin.source, Source::BuiltIn(_)) {
+        if matches!(actor.plugin.source, Source::BuiltIn(_)) {
             let base_url = own
                 .get("base_url")
                 .and_then(Value::as_str)
@@ -352,7 +396,8 @@ impl Roles<'_> {
 
     /// A text parser under prompts that speak of tool calls (or the reverse) never works.
     fn warn_about_prompts(&self, parser: &WasmParser) {
-        let of_default = self.origin("agent.system_template").as_deref() == Some("preset default");
+        let of_default =
+            self.job.origin("agent.system_template").as_deref() == Some("preset default");
         if of_default && parser.tools().is_empty() {
             let text = format!(
                 "the parser `{}` finds commands in the text of a reply, but the prompts are those for tool calls: `-c text` has prompts that ask for text",
@@ -370,7 +415,11 @@ fn replay(path: &str) -> Result<Value, SetupError> {
         // Everything is in `[plugins.replay.config]`.
         return Ok(Value::Null);
     }
-    let problem = |detail: String| SetupError::Replay(format!("can't replay `{path}`: {detail}"));
+    let problem = |detail: String| {
+        SetupError::Replay(format!(
+            "can't replay `{path}`: {detail}: give `-m replay/PATH` a trajectory of an earlier run, or a script"
+        ))
+    };
     let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
     let value: Value =
         serde_json::from_str(&text).map_err(|error| problem(format!("it is not JSON: {error}")))?;
@@ -385,8 +434,19 @@ fn replay(path: &str) -> Result<Value, SetupError> {
     ))
 }
 
+/// Whether a property's schema allows `null`.
+fn takes_null(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::String(kind)) => kind == "null",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "null"),
+        _ => false,
+    }
+}
+
 fn limits(entry: &PluginEntry) -> Limits {
-    let bytes = |count: u64, unit: u32| usize::try_from(count << unit).unwrap_or(usize::MAX);
+    let bytes = |count: u64, unit: u32| {
+        usize::try_from(count.saturating_mul(1 << unit)).unwrap_or(usize::MAX)
+    };
     Limits {
         deadline: std::time::Duration::from_millis(entry.deadline_ms),
         memory: bytes(entry.memory_mb, 20),
@@ -403,9 +463,11 @@ fn seed(run_id: &str) -> u64 {
     })
 }
 
-fn describe(plugin: &Plugin, kind: Kind, grants: Option<&Grants>) -> Value {
+fn describe(actor: &Actor, kind: Kind, grants: Option<&Grants>) -> Value {
+    let plugin = &actor.plugin;
     let mut report = json!({
-        "name": &*plugin.name,
+        "name": &*actor.name,
+        "plugin": &*plugin.name,
         "kind": kind.to_string(),
         "version": plugin.descriptor.version,
         "contract": plugin.contract,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::shell;
 use crate::config::Config;
 use crate::provider::{self, Rates};
 use crate::roles::{Object, Usage};
@@ -55,8 +56,9 @@ pub fn provider_settings(config: &Config) -> provider::Settings {
     }
 }
 
-/// What templates see from the start: the agent's and the model's settings, and the task. The
-/// environment adds its own, and the loop its counters.
+/// What templates see from the start: the agent's and the model's settings, the task, and
+/// the name of the `shell` that commands are written for. The environment adds its own, and
+/// the loop its counters.
 pub fn base_variables(config: &Config, task: &str) -> Object {
     let mut base = Object::new();
     let whole = config.redacted();
@@ -66,5 +68,7 @@ pub fn base_variables(config: &Config, task: &str) -> Object {
         }
     }
     base.insert("task".into(), task.into());
+    let interpreter = shell::interpreter(&config.environment);
+    base.insert("shell".into(), shell::name(&interpreter).into());
     base
 }

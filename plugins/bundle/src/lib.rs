@@ -9,10 +9,20 @@ pub struct Builtin {
     pub folder: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// The component.
-    pub wasm: &'static [u8],
+    /// Size of the component in bytes.
+    pub size: usize,
+    packed: &'static [u8],
     /// SHA-256 of the component, in hex.
     pub sha256: &'static str,
+}
+
+impl Builtin {
+    /// The component. It is kept packed (LZ4): most runs use its compiled code only, and the
+    /// binary is copied into containers.
+    pub fn wasm(&self) -> Vec<u8> {
+        lz4_flex::decompress_size_prepended(self.packed)
+            .expect("invariant: the build script packed it")
+    }
 }
 
 include!(concat!(env!("OUT_DIR"), "/bundle.rs"));

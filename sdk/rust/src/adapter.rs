@@ -89,6 +89,7 @@ impl Header {
             value: HeaderValue::Secret(Secret {
                 name: secret.into(),
                 prefix: prefix.into(),
+                extra: None,
             }),
         }
     }
@@ -127,6 +128,7 @@ impl Delta {
         Self {
             kind: kind.to_owned(),
             text: text.into(),
+            extra: None,
         }
     }
 }

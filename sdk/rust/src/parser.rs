@@ -29,6 +29,7 @@ impl Problem {
             code: code.to_owned(),
             message: message.into(),
             details: None,
+            extra: None,
         }
     }
 

@@ -4,7 +4,30 @@ use crate::bindings::policy::exports::mswea::plugin::action_policy as wit;
 use crate::plugin::{Holder, Plugin};
 use crate::types::{Action, PluginError};
 
-pub use wit::Verdict;
+pub use wit::{Objection, Verdict};
+
+impl Verdict {
+    /// Denies, and tells the model why.
+    pub fn deny(code: &str, message: impl Into<String>) -> Self {
+        Self::Deny(Objection::new(code, message))
+    }
+
+    /// Asks the person, giving a reason.
+    pub fn ask(code: &str, message: impl Into<String>) -> Self {
+        Self::Ask(Objection::new(code, message))
+    }
+}
+
+impl Objection {
+    /// An objection with a stable code and a message.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+            extra: None,
+        }
+    }
+}
 
 /// Judges an action before it runs.
 pub trait Policy: Plugin {

@@ -87,7 +87,11 @@ impl Default for Change {
 impl Change {
     /// Replaces everything.
     pub fn all(messages: Vec<Message>) -> Self {
-        Self { start: 0, messages }
+        Self {
+            start: 0,
+            messages,
+            extra: None,
+        }
     }
 
     /// Replaces everything from `start` on.
@@ -96,6 +100,7 @@ impl Change {
             // A history of four thousand million messages does not fit in a guest's memory.
             start: u32::try_from(start).unwrap_or(u32::MAX),
             messages,
+            extra: None,
         }
     }
 

@@ -18,13 +18,41 @@ fn text(wat: &str) -> Vec<u8> {
 fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
     vec![
         ("empty", vec![], &["is an empty file", "build it again"]),
-        ("text", b"#!/bin/sh\necho hi\n".to_vec(), &["not a WebAssembly component", "\"#!/bin/s\""]),
-        ("binary", vec![0x7f, b'E', b'L', b'F', 0xff, 0, 0, 0], &["not a WebAssembly component", "[7f, 45, 4c, 46]"]),
-        ("core", text("(module)"), &["core WebAssembly module", "wasm32-wasip2"]),
-        ("magic", b"\0asm".to_vec(), &["damaged or cut short", "ends after 4 bytes"]),
-        ("header", b"\0asm\x0d\0\x01\0".to_vec(), &["no plugin", "exports nothing"]),
-        ("garbage", b"\0asm\x0d\0\x01\0 and then some text".to_vec(), &["damaged or cut short"]),
-        ("nothing", text("(component)"), &["is a component but no plugin", "exports nothing"]),
+        (
+            "text",
+            b"#!/bin/sh\necho hi\n".to_vec(),
+            &["not a WebAssembly component", "\"#!/bin/s\""],
+        ),
+        (
+            "binary",
+            vec![0x7f, b'E', b'L', b'F', 0xff, 0, 0, 0],
+            &["not a WebAssembly component", "[7f, 45, 4c, 46]"],
+        ),
+        (
+            "core",
+            text("(module)"),
+            &["core WebAssembly module", "wasm32-wasip2"],
+        ),
+        (
+            "magic",
+            b"\0asm".to_vec(),
+            &["damaged or cut short", "ends after 4 bytes"],
+        ),
+        (
+            "header",
+            b"\0asm\x0d\0\x01\0".to_vec(),
+            &["no plugin", "exports nothing"],
+        ),
+        (
+            "garbage",
+            b"\0asm\x0d\0\x01\0 and then some text".to_vec(),
+            &["damaged or cut short"],
+        ),
+        (
+            "nothing",
+            text("(component)"),
+            &["is a component but no plugin", "exports nothing"],
+        ),
         (
             "stranger",
             text(r#"(component (instance $i) (export "acme:tool/run@1.0.0" (instance $i)))"#),
@@ -37,7 +65,9 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         ),
         (
             "no-descriptor",
-            text(r#"(component (instance $i) (export "mswea:plugin/action-parser@0.1.0" (instance $i)))"#),
+            text(
+                r#"(component (instance $i) (export "mswea:plugin/action-parser@0.1.0" (instance $i)))"#,
+            ),
             &["exports `action-parser` but not `mswea:plugin/plugin@0.1.0`"],
         ),
         (
@@ -45,18 +75,42 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
             text(r#"(component (instance $i) (export "mswea:plugin/plugin" (instance $i)))"#),
             &["version unknown of the contract", "speaks 0.1.0"],
         ),
-        ("newer", of_contract("0.2.0"), &["too new", "version 0.2.0", "speaks 0.1.0", "update mswea-host"]),
-        ("major", of_contract("1.0.0"), &["too new", "version 1.0.0", "speaks 0.1.0"]),
-        ("older", of_contract("0.0.9"), &["too old", "version 0.0.9", "speaks 0.1.0", "SDK of 0.1.0"]),
+        (
+            "newer",
+            of_contract("0.2.0"),
+            &[
+                "too new",
+                "version 0.2.0",
+                "speaks 0.1.0",
+                "update mswea-host",
+            ],
+        ),
+        (
+            "major",
+            of_contract("1.0.0"),
+            &["too new", "version 1.0.0", "speaks 0.1.0"],
+        ),
+        (
+            "older",
+            of_contract("0.0.9"),
+            &["too old", "version 0.0.9", "speaks 0.1.0", "SDK of 0.1.0"],
+        ),
         (
             "import",
             component(r#"(import "acme:net/http@1.0.0" (instance (export "get" (func))))"#),
-            &["wants `acme:net/http@1.0.0`, which the host does not offer", "nothing else"],
+            &[
+                "wants `acme:net/http@1.0.0`, which the host does not offer",
+                "nothing else",
+            ],
         ),
         (
             "http",
             component(r#"(import "wasi:http/outgoing-handler@0.2.0" (instance))"#),
-            &["wants `wasi:http/outgoing-handler@0.2.0`", "plugins do no I/O", "model-adapter.wit"],
+            &[
+                "wants `wasi:http/outgoing-handler@0.2.0`",
+                "plugins do no I/O",
+                "model-adapter.wit",
+            ],
         ),
         (
             "wasi-0.3",
@@ -78,15 +132,54 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
             component(r#"(import "mswea:plugin/host@0.1.0" (instance (export "fetch" (func))))"#),
             &["does not fit the contract 0.1.0", "fetch", "build it again"],
         ),
-        ("types", component(""), &["does not fit the contract 0.1.0", "build it again"]),
-        ("name", describing("name"), &["name \"../../etc/passwd\" is not made of"]),
-        ("no-json", describing("no-json"), &["config schema is not JSON"]),
-        ("no-schema", describing("no-schema"), &["config schema is no JSON Schema"]),
-        ("panics", describing("panic"), &["failed in `describe`", "the guest's last words, in `describe`"]),
-        ("exits", describing("exit"), &["failed in `describe`", "it called `exit("]),
-        ("recurses", describing("recurse"), &["failed in `describe`", "overflowed its stack"]),
-        ("eats", describing("bomb"), &["failed in `describe`", "more than 256 MiB of memory"]),
-        ("returns", describing("big"), &["failed in `describe`", "returned more than 16 MiB"]),
+        (
+            "types",
+            component(""),
+            &["does not fit the contract 0.1.0", "build it again"],
+        ),
+        (
+            "name",
+            describing("name"),
+            &["name \"../../etc/passwd\" is not made of"],
+        ),
+        (
+            "no-json",
+            describing("no-json"),
+            &["config schema is not JSON"],
+        ),
+        (
+            "no-schema",
+            describing("no-schema"),
+            &["config schema is no JSON Schema"],
+        ),
+        (
+            "panics",
+            describing("panic"),
+            &[
+                "failed in `describe`",
+                "the guest's last words, in `describe`",
+            ],
+        ),
+        (
+            "exits",
+            describing("exit"),
+            &["failed in `describe`", "it called `exit("],
+        ),
+        (
+            "recurses",
+            describing("recurse"),
+            &["failed in `describe`", "overflowed its stack"],
+        ),
+        (
+            "eats",
+            describing("bomb"),
+            &["failed in `describe`", "more than 256 MiB of memory"],
+        ),
+        (
+            "returns",
+            describing("big"),
+            &["failed in `describe`", "returned more than 16 MiB"],
+        ),
         ("lies", describing("claim"), &["failed in `describe`"]),
         (
             "start-traps",
@@ -110,7 +203,11 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             "table",
             component("(core module $m (table 3000000 funcref)) (core instance (instantiate $m))"),
-            &["failed"],
+            &[
+                "failed in `instantiation`",
+                "exceeds table limits",
+                "tables of together 1048576 elements",
+            ],
         ),
         (
             "instances",
@@ -118,7 +215,10 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
                 "(core module $m) {}",
                 "(core instance (instantiate $m))".repeat(100)
             )),
-            &["failed"],
+            &[
+                "failed in `instantiation`",
+                "a plugin may have 64 instances",
+            ],
         ),
     ]
 }
@@ -140,15 +240,20 @@ fn each_bad_file_gets_its_own_message_and_exit_code_7() {
 
 #[test]
 fn an_endless_describe_and_an_endless_start_are_stopped() {
-    let start = "(core module $m (func $f (loop br 0)) (start $f)) (core instance (instantiate $m))";
+    let start =
+        "(core module $m (func $f (loop br 0)) (start $f)) (core instance (instantiate $m))";
     for (bytes, call) in [
         (describing("loop"), "describe"),
         (describing("sleep"), "describe"),
         (component(start), "instantiation"),
     ] {
-        let run = Host::new().file("p.wasm", bytes).args(["plugin", "inspect", "p.wasm"]);
+        let run = Host::new()
+            .file("p.wasm", bytes)
+            .args(["plugin", "inspect", "p.wasm"]);
         let call = format!("failed in `{call}`");
-        run.run().expect(7).says(&[&call, "still running after 5000 ms"]);
+        run.run()
+            .expect(7)
+            .says(&[&call, "still running after 5000 ms"]);
     }
 }
 
@@ -170,12 +275,32 @@ async fn a_plugin_cut_at_any_length_is_refused() {
     let path = folder.path().join("cut.wasm");
     let loader = Loader::new(None);
     let len = whole.len();
-    for cut in [1, 3, 5, 7, 9, 100, 1000, len / 4, len / 2, len * 9 / 10, len - 100, len - 1] {
+    for cut in [
+        1,
+        3,
+        5,
+        7,
+        9,
+        100,
+        1000,
+        len / 4,
+        len / 2,
+        len * 9 / 10,
+        len - 100,
+        len - 1,
+    ] {
         fs::write(&path, &whole[..cut]).unwrap();
         let error = loader.load_file(&path).await.unwrap_err().to_string();
         assert!(error.contains("cut.wasm"), "{cut}: {error}");
-        let known = ["damaged or cut short", "not a WebAssembly component", "is a component but no plugin"];
-        assert!(known.iter().any(|part| error.contains(part)), "{cut}: {error}");
+        let known = [
+            "damaged or cut short",
+            "not a WebAssembly component",
+            "is a component but no plugin",
+        ];
+        assert!(
+            known.iter().any(|part| error.contains(part)),
+            "{cut}: {error}"
+        );
         assert!(error.len() < 1000, "{error}");
     }
     // Damage in the middle.
@@ -191,11 +316,27 @@ async fn a_plugin_cut_at_any_length_is_refused() {
 #[test]
 fn what_is_no_file_at_all() {
     let cases: [(&str, &[&str]); 5] = [
-        ("missing.wasm", &["can't read plugin `missing.wasm`", "No such file"]),
-        ("sub/missing", &["can't read plugin `sub/missing`", "No such file"]),
+        (
+            "missing.wasm",
+            &["can't read plugin `missing.wasm`", "No such file"],
+        ),
+        (
+            "sub/missing",
+            &["can't read plugin `sub/missing`", "No such file"],
+        ),
         (".", &["can't read plugin `.`", "directory"]),
-        ("/dev/zero", &["can't read plugin `/dev/zero`", "no regular file"]),
-        ("toolcal", &["there is no plugin `toolcal`", "did you mean `toolcall`?", "`text_regex`"]),
+        (
+            "/dev/zero",
+            &["can't read plugin `/dev/zero`", "no regular file"],
+        ),
+        (
+            "toolcal",
+            &[
+                "there is no plugin `toolcal`",
+                "did you mean `toolcall`?",
+                "`text_regex`",
+            ],
+        ),
     ];
     for (name, parts) in cases {
         let run = Host::new().args(["plugin", "inspect", name]).run();
@@ -224,7 +365,10 @@ fn a_bad_plugin_ends_a_run_before_it_begins() {
     }
     // A plugin of the wrong kind.
     let host = Host::new().server(&server).task("t");
-    let run = host.args(["-c", "pipeline.parser=blocklist"]).run().expect(7);
+    let run = host
+        .args(["-c", "pipeline.parser=blocklist"])
+        .run()
+        .expect(7);
     run.says(&["plugin `blocklist` can't be used as action-parser: it is `action-policy`"]);
     assert_eq!(server.served(), 0);
 }
@@ -232,7 +376,10 @@ fn a_bad_plugin_ends_a_run_before_it_begins() {
 #[test]
 fn a_third_partys_plugin_is_described_and_works() {
     let path = parser_xml().to_str().unwrap();
-    let run = Host::new().args(["plugin", "inspect", path]).run().expect(0);
+    let run = Host::new()
+        .args(["plugin", "inspect", path])
+        .run()
+        .expect(0);
     for part in [
         "xml 0.1.0",
         "Takes the command from `<run>...</run>`",
@@ -243,7 +390,9 @@ fn a_third_partys_plugin_is_described_and_works() {
     ] {
         assert!(run.stdout.contains(part), "`{part}` is missing\n{run}");
     }
-    let run = Host::new().args(["plugin", "inspect", "--json", path]).run();
+    let run = Host::new()
+        .args(["plugin", "inspect", "--json", path])
+        .run();
     let report: Value = serde_json::from_str(&run.expect(0).stdout).unwrap();
     let bytes = fs::read(path).unwrap();
     assert_eq!(report["sha256"], mswea_host::plugin::digest(&bytes));
@@ -259,13 +408,20 @@ fn a_third_partys_plugin_is_described_and_works() {
     let requests = server.requests();
     let told = requests[1].json()["messages"].to_string();
     assert!(told.contains("Put one command into <run>"), "{told}");
-    assert!(requests[2].json()["messages"].to_string().contains("from-xml"));
+    assert!(
+        requests[2].json()["messages"]
+            .to_string()
+            .contains("from-xml")
+    );
 }
 
 #[test]
 fn a_third_partys_adapter_says_what_it_would_have_to_be_granted() {
     let path = hostile().to_str().unwrap();
-    let run = Host::new().args(["plugin", "inspect", path]).run().expect(0);
+    let run = Host::new()
+        .args(["plugin", "inspect", path])
+        .run()
+        .expect(0);
     for part in [
         "kinds     model-adapter, action-parser, observation-formatter, history-processor, action-policy",
         "to be given in the config:",
@@ -286,7 +442,10 @@ fn what_is_embedded_lies_beside_it() {
     for plugin in builtin::all() {
         let name = format!("{}/{}", plugin.folder, plugin.name);
         let file = fs::read(built_in(&name)).unwrap();
-        assert!(file == plugin.wasm, "`{name}` differs from what is embedded");
+        assert!(
+            file == plugin.wasm(),
+            "`{name}` differs from what is embedded"
+        );
         assert_eq!(plugin.sha256, mswea_host::plugin::digest(&file));
     }
     assert!(Path::new(&built_in("parsers/text_regex")).is_file());

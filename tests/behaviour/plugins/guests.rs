@@ -99,7 +99,7 @@ pub async fn plugin() -> Arc<Plugin> {
 /// The hostile plugin with a config, under these limits.
 pub async fn recipe(config: Value, limits: Limits) -> Recipe {
     let plugin = plugin().await;
-    let config = plugin.check_config(&config).unwrap();
+    let config = plugin.check_config(&plugin.name, &config).unwrap();
     Recipe {
         plugin,
         config: config.to_string(),
@@ -139,9 +139,15 @@ fn build(folder: &str, name: &str) -> PathBuf {
         let keep = ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR"]
             .iter()
             .any(|kept| text.starts_with(kept));
-        let of_build = ["CARGO", "RUSTC", "RUSTFLAGS", "RUSTDOCFLAGS", "LD_LIBRARY_PATH"]
-            .iter()
-            .any(|start| text.starts_with(start));
+        let of_build = [
+            "CARGO",
+            "RUSTC",
+            "RUSTFLAGS",
+            "RUSTDOCFLAGS",
+            "LD_LIBRARY_PATH",
+        ]
+        .iter()
+        .any(|start| text.starts_with(start));
         if of_build && !keep {
             cargo.env_remove(variable);
         }

@@ -11,7 +11,10 @@ use super::limits::Role;
 /// Peak of this process's memory in bytes, since it was last reset.
 fn peak() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
     let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kib << 10
 }
@@ -59,7 +62,12 @@ fn the_host_does_not_grow_with_its_guests() {
     ];
     for (case, allowed) in cases {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["plugins::memory::one_case", "--exact", "--ignored", "--nocapture"])
+            .args([
+                "plugins::memory::one_case",
+                "--exact",
+                "--ignored",
+                "--nocapture",
+            ])
             .env("MSWEA_TEST_CASE", case)
             .output()
             .unwrap();
@@ -70,6 +78,9 @@ fn the_host_does_not_grow_with_its_guests() {
             .nth(1)
             .and_then(|rest| rest.split(' ').next()?.parse().ok())
             .unwrap_or_else(|| panic!("{case}: {text}"));
-        assert!(grown < allowed << 10, "{case}: {grown} KiB, {allowed} MiB allowed");
+        assert!(
+            grown < allowed << 10,
+            "{case}: {grown} KiB, {allowed} MiB allowed"
+        );
     }
 }

@@ -75,7 +75,11 @@ async fn a_fresh_adapter_is_told_everything() {
         };
         let mut adapter = WasmAdapter::start(recipe).await.unwrap();
         let mut of_this = Vec::new();
-        of_this.push(exchange(&mut adapter, &Change::all(history())).await.unwrap());
+        of_this.push(
+            exchange(&mut adapter, &Change::all(history()))
+                .await
+                .unwrap(),
+        );
         for start in [2, 3, 1] {
             let change = Change {
                 start,

@@ -25,6 +25,7 @@ pub use human::HumanFront;
 pub use json::JsonFront;
 pub use look::Look;
 pub use quiet::QuietFront;
+pub(super) use safe::harmless;
 
 /// A front of the command line.
 pub trait CliFront: Front {

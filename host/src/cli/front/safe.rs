@@ -6,7 +6,7 @@
 
 /// The text without escape sequences, with other control characters made visible. Tabs and
 /// newlines stay; a carriage return becomes a newline, so that nothing is written over.
-pub(super) fn harmless(text: &str) -> String {
+pub fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

@@ -25,6 +25,7 @@ fn the_prompts_render_with_what_every_environment_gives() {
         for system in ["Linux", "Darwin"] {
             let vars = context! {
                 task => "the <task> & {{ more }}", cwd => "/w", system, release => "6.1", machine => "x86_64",
+                shell => "dash", timeout => 77,
             };
             let system_message = render(&text(preset, &["agent", "system_template"]), vars.clone());
             assert!(system_message.contains(word), "{system_message}");
@@ -34,6 +35,9 @@ fn the_prompts_render_with_what_every_environment_gives() {
                 "`/w`",
                 "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
                 "6.1 x86_64",
+                "a fresh `dash` that",
+                "may take 77 seconds",
+                "background is ended when you submit",
             ] {
                 assert!(instance.contains(part), "{part}: {instance}");
             }

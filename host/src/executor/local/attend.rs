@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::executor::capture::Capture;
-use crate::executor::processes::{self, Target};
+use crate::executor::processes::{self, Hunt, Session, Target};
 use crate::executor::spawn::Child;
 use crate::roles::Stop;
 
@@ -61,6 +61,13 @@ impl Running {
 
     pub(super) fn pid(&self) -> i32 {
         self.child.pid()
+    }
+
+    /// The session that the command began.
+    pub(super) fn session(&self) -> Session {
+        let id = self.child.pid();
+        let start = self.target.sessions.first().map_or(0, |s| s.start);
+        Session { id, start }
     }
 
     /// Reads until the command exits or has to.
@@ -173,11 +180,12 @@ impl Drop for Running {
 /// Kills until none is left, for at most `limit`. Returns whether none is left.
 pub(super) async fn kill_until_gone(target: &Target, limit: Duration) -> bool {
     let started = Instant::now();
-    while processes::kill(target) > 0 {
+    let mut hunt = Hunt::default();
+    while !hunt.is_over(target) {
         if started.elapsed() > limit {
             return false;
         }
-        sleep(LOOK).await;
+        sleep(Hunt::PAUSE).await;
     }
     true
 }
@@ -226,7 +234,7 @@ async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::executor::{LocalExecutor, LocalSettings};
-    use crate::roles::Stop;
+    use crate::roles::{Command, Stop};
     use std::time::Duration;
 
     #[tokio::test]
@@ -242,7 +250,7 @@ mod tests {
             running.pidfd = None;
             let limit = Duration::from_secs_f64(limit);
             let output = executor
-                .attend(running, command, limit, &Stop::never())
+                .attend(running, &Command::new(command), limit, &Stop::never())
                 .await;
             assert_eq!(
                 (output.output.as_str(), output.returncode),

@@ -48,15 +48,17 @@ async fn timeouts_are_named_as_they_were_given() {
     });
     // 0 in the config means at once; 0 in a call means what the config says.
     for timeout in [None, Some(Duration::ZERO)] {
-        let output = executor.execute("sleep 9", timeout, &Stop::never()).await;
+        let command = Command {
+            timeout,
+            ..Command::new("sleep 9")
+        };
+        let output = executor.execute(&command, &Stop::never()).await;
         assert_eq!(
             extra(&output, "exception"),
             "Command 'sleep 9' timed out after 0 seconds"
         );
     }
-    let output = executor
-        .execute("sleep 9", Some(Duration::from_secs(1)), &Stop::never())
-        .await;
+    let output = run_within(&mut executor, "sleep 9", Duration::from_secs(1)).await;
     assert_eq!(
         extra(&output, "exception"),
         "Command 'sleep 9' timed out after 1 seconds"
@@ -89,10 +91,8 @@ async fn a_timeout_kills_the_whole_tree() {
     ];
     for command in commands {
         let _ = std::fs::remove_file(&file);
-        let timeout = Some(Duration::from_millis(500));
-        let output = executor
-            .execute(&format!("exec >pids; {command}"), timeout, &Stop::never())
-            .await;
+        let timeout = Duration::from_millis(500);
+        let output = run_within(&mut executor, &format!("exec >pids; {command}"), timeout).await;
         assert_eq!(
             extra(&output, "exception_type"),
             "TimeoutExpired",
@@ -173,7 +173,8 @@ async fn a_stop_interrupts() {
     let mut executor = LocalExecutor::new(settings());
     let (source, stop) = StopSource::new();
     let began = Instant::now();
-    let (output, ()) = tokio::join!(executor.execute("echo $$; sleep 100", None, &stop), async {
+    let command = Command::new("echo $$; sleep 100");
+    let (output, ()) = tokio::join!(executor.execute(&command, &stop), async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         source.stop();
     });
@@ -191,7 +192,10 @@ async fn a_stop_interrupts() {
     let folder = tempfile::tempdir().unwrap();
     let witness = folder.path().join("x");
     let output = executor
-        .execute(&format!("touch {}", witness.display()), None, &stop)
+        .execute(
+            &Command::new(&format!("touch {}", witness.display())),
+            &stop,
+        )
         .await;
     assert_eq!(extra(&output, "exception_type"), "Interrupted");
     assert!(!witness.exists());

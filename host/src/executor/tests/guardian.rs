@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::executor::guard;
+use crate::executor::{adopt_orphans, guard};
 
 /// A program that takes `__guard RUN` and runs the guardian's body in a copy of this one.
 fn program(folder: &Path) -> PathBuf {
@@ -139,6 +139,41 @@ fn nothing_outlives_a_killed_host() {
     host.kill().unwrap();
     assert_eq!(host.wait().unwrap().signal(), Some(9));
     wait_for("end", || left.iter().chain(&guards).all(|pid| !lives(pid)));
+}
+
+#[tokio::test]
+#[ignore = "a role in another test"]
+async fn bare_host_body() {
+    let Some(folder) = std::env::var_os("MSWEA_TEST_BARE").map(PathBuf::from) else {
+        return;
+    };
+    adopt_orphans();
+    let mut executor = guarded(&folder.join("guard"));
+    let pids = folder.join("pids");
+    let pids = pids.display();
+    let daemon = format!("(env -i setsid sh -c 'echo $$ >>{pids}; exec sleep 100' &)");
+    run(&mut executor, &daemon).await;
+    let command = format!("{daemon}; sleep 1; echo $$ >>{pids}; exec env -i sleep 100");
+    run(&mut executor, &command).await;
+}
+
+#[test]
+fn nothing_outlives_a_killed_host_whatever_its_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    program(folder.path());
+    let mut host = in_its_own_process(module_path!(), "bare_host_body")
+        .env("MSWEA_TEST_BARE", folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let left = pids(&folder.path().join("pids"), 3);
+    assert!(left.iter().all(|pid| lives(pid)), "{left:?}");
+    // The last one has to have replaced its shell, and with it its environment.
+    let last = format!("/proc/{}/environ", left[2]);
+    wait_for("bare process", || std::fs::read(&last).unwrap().is_empty());
+    host.kill().unwrap();
+    host.wait().unwrap();
+    wait_for("end", || !left.iter().any(|pid| lives(pid)));
 }
 
 #[tokio::test]

@@ -207,22 +207,78 @@ fn events_of_later_versions_are_skipped() {
 }
 
 #[test]
-fn an_earlier_journal_is_kept_aside() {
+fn earlier_journals_are_kept_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
+    for text in ["first", "second", "third"] {
+        let journal = JournalFile::create(&path).unwrap();
+        journal.record(&message(text)).unwrap();
+    }
+    // An empty one is no record: a run that was refused leaves none.
+    drop(JournalFile::create(&path).unwrap());
+    drop(JournalFile::create(&path).unwrap());
+    for (name, expected) in [
+        ("events.jsonl.1", &[message("first")][..]),
+        ("events.jsonl.2", &[message("second")]),
+        ("events.jsonl.3", &[message("third")]),
+        ("events.jsonl", &[]),
+    ] {
+        let log = read(&folder.path().join(name)).unwrap();
+        assert_eq!(events(&log), expected, "{name}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
+}
+
+/// Two runs with the same output: the second is refused, and the first one's journal stays
+/// where it is.
+#[test]
+fn a_journal_is_not_taken_from_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.jsonl");
     let first = JournalFile::create(&path).unwrap();
-    first.record(&message("first")).unwrap();
-    let error = JournalFile::create(&path).unwrap_err().to_string();
-    assert!(
-        error.starts_with("another run is writing to the journal `"),
-        "{error}"
-    );
-    drop(first);
-    let second = JournalFile::create(&path).unwrap();
-    second.record(&message("second")).unwrap();
-    assert_eq!(events(&read(&path).unwrap()), [message("second")]);
-    let old = folder.path().join("events.jsonl.old");
-    assert_eq!(events(&read(&old).unwrap()), [message("first")]);
+    for text in ["one", "two"] {
+        let error = JournalFile::create(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(
+            error
+                .to_string()
+                .starts_with("another run is writing to the journal `"),
+            "{error}"
+        );
+        first.record(&message(text)).unwrap();
+    }
+    let log = read(&path).unwrap();
+    assert_eq!(events(&log), [message("one"), message("two")]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// However many start at once: one has the name, and nothing is lost.
+#[test]
+fn one_of_many_gets_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
+    for round in 0..20 {
+        let barrier = std::sync::Barrier::new(4);
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        let journal = JournalFile::create(&path).ok()?;
+                        journal.record(&message("x")).unwrap();
+                        Some(journal)
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .filter_map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        assert_eq!(made.len(), 1, "round {round}");
+        assert_eq!(read(&path).unwrap().records.len(), 1, "round {round}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 20);
 }
 
 #[test]

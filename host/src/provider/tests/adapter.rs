@@ -131,7 +131,9 @@ impl Adapter for Fake {
         let body = self.body.as_str();
         let class = match self.status {
             200 if body == "again" => return Ok(self.request()),
-            200 if body.starts_with('<') => ErrorClass::MalformedResponse,
+            200 if body.trim_start().starts_with('<') || body == "garbled" => {
+                ErrorClass::MalformedResponse
+            }
             200 => {
                 return Ok(AdapterNext::Reply(Reply {
                     message: Message::new("assistant", body),
@@ -144,7 +146,10 @@ impl Adapter for Fake {
             500..=599 => ErrorClass::Overloaded,
             _ => ErrorClass::BadRequest,
         };
-        let mut error = ModelError::new(class, format!("status {}: {body}", self.status));
+        // Like a real one, it repeats only so much.
+        let start: String = body.chars().take(40).collect();
+        let cut = if start == body { "" } else { "…" };
+        let mut error = ModelError::new(class, format!("status {}: {start}{cut}", self.status));
         error.usage = (body == "billed").then(|| usage(100, Some(0.25)));
         Err(error)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::roles::ErrorClass;
 
-use super::server::{Server, Step, ok};
+use super::server::{Server, Step, ok, read_request, response};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n";
@@ -129,15 +129,70 @@ async fn nothing_listens() {
         listener.local_addr().unwrap().port()
     };
     let mut bench = Bench::new();
-    bench.settings.network_retries = 2;
-    let error = bench.fails(&format!("http://127.0.0.1:{port}/v1")).await;
-    assert_eq!(error.class, ErrorClass::Network);
-    let start = format!(
-        "nothing listens at `http://127.0.0.1:{port}`: is the server running? check `--base-url` \
-         (gave up after 3 attempts over "
+    for (budget, attempts, lines) in [(5, "2 attempts", 2), (0, "1 attempt", 0)] {
+        bench.settings.network_retries = budget;
+        let error = bench.fails(&format!("http://127.0.0.1:{port}/v1")).await;
+        assert_eq!(error.class, ErrorClass::Network);
+        let start = format!(
+            "nothing listens at `http://127.0.0.1:{port}`: is the server running? check \
+             `--base-url` (gave up after {attempts} over "
+        );
+        assert!(error.message.starts_with(&start), "{}", error.message);
+        assert_eq!(bench.lines().len(), lines);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_about_to_listen_is_found() {
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let mut bench = Bench::new();
+    bench.settings.base_wait = Duration::from_secs(2);
+    bench.settings.max_wait = Duration::from_secs(2);
+    let starting = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        std::thread::spawn(move || {
+            use std::io::Write;
+            let (mut stream, _) = listener.accept().unwrap();
+            read_request(&mut stream);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nup");
+        });
+    };
+    let url = format!("http://127.0.0.1:{port}/v1");
+    let (reply, ()) = tokio::join!(bench.query(&url), starting);
+    assert_eq!(reply.unwrap().message.text(), "up");
+    assert_eq!(
+        bench.lines(),
+        [
+            "journal retry 1 network",
+            "retrying 1/1 network",
+            "delta up"
+        ]
     );
-    assert!(error.message.starts_with(&start), "{}", error.message);
-    assert_eq!(bench.lines().len(), 4);
+}
+
+#[tokio::test]
+async fn a_wrong_address_is_not_asked_again() {
+    let ssh = || Step::Say(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec());
+    let page = " \n<!doctype html><title>Welcome</title>";
+    for (steps, part) in [
+        ([ssh(), ssh()], "does not answer in HTTP"),
+        ([ok(page), ok(page)], "Welcome"),
+    ] {
+        let server = Server::start(steps.into());
+        let bench = Bench::new();
+        let error = bench.fails(&server.url).await;
+        assert_eq!(error.class, ErrorClass::MalformedResponse);
+        assert!(error.message.contains(part), "{error}");
+        assert_eq!(server.requests().len(), 1, "{part}");
+        assert!(!bench.lines().iter().any(|line| line.contains("retry")));
+    }
+    // What a proxy says while the server behind it restarts is a page, too.
+    let server = Server::start(vec![response(502, "", page), ok("done")]);
+    assert!(Bench::new().query(&server.url).await.is_ok());
 }
 
 #[tokio::test]
@@ -161,7 +216,7 @@ async fn a_server_that_comes_back_is_found() {
     let server = Server::start(vec![
         Step::Hang,
         Step::Say(format!("{HEAD}half").into()),
-        ok("<html>"),
+        ok("garbled"),
         ok("done"),
     ]);
     let reply = Bench::new().query(&server.url).await.unwrap();

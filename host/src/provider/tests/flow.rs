@@ -177,11 +177,12 @@ async fn a_wait_beyond_ten_minutes_is_not_waited_for() {
     let error = Bench::new().fails(&server.url).await;
     assert_eq!(error.class, ErrorClass::RateLimited);
     assert_eq!(error.retry_after, Some(Duration::from_secs(3600)));
-    assert!(
-        error.message.contains("asks to wait 60 min"),
-        "{}",
-        error.message
+    assert_eq!(
+        error.message,
+        "status 429: quota (gave up after 1 attempt: the provider asks to wait 60 min, and \
+         nothing is waited for longer than 10 min; run it again later)"
     );
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -189,7 +190,7 @@ async fn budgets_are_separate_and_bills_are_summed() {
     let server = Server::start(vec![
         response(429, "", "billed"),
         Step::Hang,
-        response(200, "", "<html>"),
+        response(200, "", "garbled"),
         response(500, "", "billed"),
         response(500, "", "billed"),
         ok("never"),
@@ -215,6 +216,46 @@ async fn what_failed_attempts_cost_is_charged_with_the_reply() {
     let server = Server::start(vec![response(500, "", "billed"), ok("done")]);
     let reply = Bench::new().query(&server.url).await.unwrap();
     assert_eq!(reply.usage, Some(usage(110, Some(0.75))));
+}
+
+#[tokio::test]
+async fn what_a_dropped_query_was_billed_is_not_lost() {
+    for asks in [false, true] {
+        let late = || response(429, "retry-after: 60\r\n", "billed");
+        let server = Server::start(vec![
+            response(500, "", "billed"),
+            late(),
+            late(),
+            ok("done"),
+        ]);
+        let bench = Bench::new();
+        let mut model = bench.model(&server.url);
+        let context = bench.context();
+        for taken in [true, false] {
+            let whole = change(0, &["a"]);
+            let question = async {
+                if asks {
+                    model.ask(whole.messages.clone(), &context).await
+                } else {
+                    model.query(&whole, &[], &context).await
+                }
+            };
+            let cut = tokio::time::timeout(Duration::from_millis(300), question).await;
+            assert!(cut.is_err(), "it waits for a minute");
+            if taken {
+                let billed = Some(usage(200, Some(0.5)));
+                assert_eq!(model.take_unreported_usage(), billed);
+                assert_eq!(model.take_unreported_usage(), None);
+            }
+        }
+        // left over, so the next reply brings it
+        let reply = model
+            .query(&change(0, &["a"]), &[], &context)
+            .await
+            .unwrap();
+        assert_eq!(reply.usage, Some(usage(110, Some(0.75))));
+        assert_eq!(model.take_unreported_usage(), None);
+    }
 }
 
 #[tokio::test]

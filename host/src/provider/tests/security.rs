@@ -42,7 +42,8 @@ async fn a_missing_secret_is_named_before_anything_is_sent() {
     assert_eq!(error.class, ErrorClass::Authentication);
     assert_eq!(
         error.message,
-        "no API key: set the environment variable `KEY`"
+        "no API key: set the environment variable `KEY`, or write `KEY=...` into a file (mode \
+         0600) that `model.secrets_file` names"
     );
     assert!(server.requests().is_empty());
 }
@@ -68,6 +69,37 @@ async fn a_key_that_a_server_repeats_is_redacted() {
                 "{error}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_cut_on_its_way_is_redacted() {
+    // The adapter repeats 40 characters.
+    for (padding, expected) in [
+        (20, "[KEY]…"),
+        (29, "[KEY]…"),
+        (33, "[KEY]…"),
+        (34, "sk-hi…"),
+    ] {
+        let body = format!("{}sk-hidden-and-long-enough", " ".repeat(padding + 1));
+        let server = Server::start(vec![response(401, "", &body)]);
+        let mut bench = Bench::new();
+        bench.environment = environment(&[("KEY", "sk-hidden-and-long-enough")]);
+        bench.secret = Some("KEY");
+        let error = bench.fails(&server.url).await;
+        assert!(error.message.contains(&format!(" {expected}")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_named_once() {
+    for (body, times) in [("the key in `KEY`", 1), ("the key", 1)] {
+        let server = Server::start(vec![response(401, "", body)]);
+        let mut bench = Bench::new();
+        bench.environment = environment(&[("KEY", "sk-hidden")]);
+        bench.secret = Some("KEY");
+        let error = bench.fails(&server.url).await;
+        assert_eq!(error.message.matches("`KEY`").count(), times, "{error}");
     }
 }
 
@@ -108,9 +140,12 @@ async fn redirects() {
             );
         } else {
             let error = outcome.unwrap_err();
-            assert!(error.message.contains("status "), "{error}");
-            assert!(error.message.contains("which is not followed"), "{error}");
-            assert!(error.message.contains("`--base-url`"), "{error}");
+            let origin = server.url.trim_end_matches("/v1");
+            let start = format!("`{origin}` redirects (status {status}) to `http");
+            assert!(error.message.starts_with(&start), "{error}");
+            let end = "which is not followed: if that is the right address, set `--base-url` \
+                       accordingly";
+            assert!(error.message.ends_with(end), "{error}");
             assert_eq!(bench.log.lock().unwrap().heads[0].0, status);
             assert_eq!(server.requests().len(), 1);
         }

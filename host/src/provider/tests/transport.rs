@@ -106,7 +106,7 @@ async fn a_certificate_for_another_host() {
 async fn https_to_a_server_without_tls() {
     let server = Server::start(vec![Step::Custom(Box::new(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }))]);
     let (bench, _ca) = bench(&[]);
     let error = bench.fails(&https(&server, "localhost")).await;

@@ -202,6 +202,23 @@ mod tests {
     }
 
     #[test]
+    fn what_the_capture_dropped_counts_as_elided() {
+        for (template, wanted) in [
+            (JSON_TEMPLATE, "\"elided_chars\": 10000345,"),
+            (XML_TEMPLATE, "\n10000345 characters elided\n"),
+        ] {
+            let mut long = output(&"a".repeat(10_345), 0, "");
+            long.extra = Some(r#"{"elided_bytes":10000000}"#.to_owned());
+            let text = observe(template, long);
+            assert!(text.contains(wanted), "{text}");
+        }
+        // It says so itself as long as it is short.
+        let mut short = output("a", 0, "");
+        short.extra = Some(r#"{"elided_bytes":7}"#.to_owned());
+        assert!(!observe(JSON_TEMPLATE, short).contains("elided"));
+    }
+
+    #[test]
     fn lengths_count_code_points() {
         for (length, long) in [(9_999, false), (10_000, true)] {
             let text = observe(JSON_TEMPLATE, output(&"😀".repeat(length), 0, ""));

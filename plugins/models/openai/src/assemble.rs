@@ -347,6 +347,7 @@ fn show(deltas: &mut Vec<Delta>, kind: &str, text: &str) {
         _ => deltas.push(Delta {
             kind: kind.to_owned(),
             text: text.to_owned(),
+            extra: None,
         }),
     }
 }

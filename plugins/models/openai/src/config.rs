@@ -62,10 +62,10 @@ const NEVER_SENT: [&str; 1] = ["drop_params"];
 const MISPLACED: [(&str, &str); 3] = [
     (
         "api_key",
-        "put the key into the environment and its name into `api_key`",
+        "put the key into the environment and its name into `model.api_key_env`",
     ),
-    ("api_base", "set `base_url` instead"),
-    ("base_url", "set `base_url` beside `model_kwargs` instead"),
+    ("api_base", "set `model.base_url` instead"),
+    ("base_url", "set `model.base_url` instead"),
 ];
 
 /// The config as it is written.
@@ -131,7 +131,10 @@ impl Config {
         let written: Written =
             serde_json::from_value(config).map_err(|error| invalid("", error.to_string()))?;
         if written.model.trim().is_empty() {
-            return Err(invalid("/model", "`model` is empty; name a model"));
+            return Err(invalid(
+                "/model",
+                "`model.model_name` is empty; name a model",
+            ));
         }
         let api_key = written.api_key.filter(|name| !name.is_empty());
         if let Some(name) = &api_key {
@@ -141,7 +144,7 @@ impl Config {
             if !is_name {
                 return Err(invalid(
                     "/api_key",
-                    "`api_key` is not the name of a secret (letters, digits and `_`); put the \
+                    "`model.api_key_env` is not the name of a secret (letters, digits and `_`); put the \
                      key itself into the environment or the secrets file and its name here, or \
                      null for a server that wants none",
                 ));
@@ -151,7 +154,9 @@ impl Config {
             if written.model_kwargs.contains_key(key) {
                 return Err(invalid(
                     &format!("/model_kwargs/{key}"),
-                    format!("`model_kwargs.{key}` would be sent to the server as it is; {remedy}"),
+                    format!(
+                        "`model.model_kwargs.{key}` would be sent to the server as it is; {remedy}"
+                    ),
                 ));
             }
         }
@@ -199,7 +204,7 @@ fn endpoint(base_url: &str) -> Result<String, PluginError> {
         return Err(invalid(
             "/base_url",
             format!(
-                "`base_url` is no absolute URL: `{base}`; write it with its scheme, for example \
+                "`model.base_url` is no absolute URL: `{base}`; write it with its scheme, for example \
                  `http://127.0.0.1:8000/v1`"
             ),
         ));

@@ -146,6 +146,7 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
             .apply(&Change {
                 start: 0,
                 messages: vec![message("user", vec![text("hi")])],
+                extra: None,
             })
             .unwrap();
         let tools = if with_tool { vec![bash_tool()] } else { vec![] };
@@ -162,6 +163,7 @@ fn exit_messages_are_counted_and_never_sent() {
         .apply(&Change {
             start: 0,
             messages: vec![message("exit", vec![text("x")]), user()],
+            extra: None,
         })
         .unwrap();
     assert_eq!(prefix.len(), 2);
@@ -170,12 +172,14 @@ fn exit_messages_are_counted_and_never_sent() {
         .apply(&Change {
             start: 1,
             messages: vec![],
+            extra: None,
         })
         .unwrap();
     assert_eq!(prefix.messages(), b"");
     let beyond = Change {
         start: 2,
         messages: vec![user()],
+        extra: None,
     };
     assert_eq!(prefix.apply(&beyond), Err(1));
 }
@@ -220,12 +224,18 @@ fn the_kept_prefix_equals_encoding_from_scratch() {
             history.truncate(start);
             history.extend(messages.iter().cloned());
             let start = u32::try_from(start).unwrap();
-            kept.apply(&Change { start, messages }).unwrap();
+            kept.apply(&Change {
+                start,
+                messages,
+                extra: None,
+            })
+            .unwrap();
             let mut fresh = Prefix::default();
             fresh
                 .apply(&Change {
                     start: 0,
                     messages: history.clone(),
+                    extra: None,
                 })
                 .unwrap();
             assert_eq!(kept.bytes, fresh.bytes);

@@ -14,6 +14,10 @@ pub struct Context<'a> {
     pub headers: &'a Headers,
 }
 
+/// Where users set the server's address. Messages name the keys of the host's config, which fills
+/// in this plugin's own: those are the ones that users have.
+pub const ADDRESS: &str = "`model.base_url` (or `--base-url`)";
+
 /// How much of a provider's words is repeated.
 const MAX_WORDS: usize = 1000;
 
@@ -250,12 +254,12 @@ impl Context<'_> {
         let what = describe_text(body);
         if is_html(body) {
             return self.malformed(&format!(
-                "answered with a web page ({what}) instead of JSON; most likely `base_url` is \
-                 wrong: the request went to `{url}`, and for most servers `base_url` ends in `/v1`"
+                "answered with a web page ({what}) instead of JSON; most likely {ADDRESS} is \
+                 wrong: the request went to `{url}`, and for most servers the base URL ends in `/v1`"
             ));
         }
         self.malformed(&format!(
-            "answered with something that is no JSON: {what}; check that `base_url` leads to an \
+            "answered with something that is no JSON: {what}; check that {ADDRESS} leads to an \
              API for chat completions (the request went to `{url}`)"
         ))
     }
@@ -265,7 +269,7 @@ impl Context<'_> {
         let said = shorten(body, MAX_SNIPPET);
         self.malformed(&format!(
             "answered with JSON that is no chat completion (it has no `choices`): `{said}`; \
-             check that `base_url` leads to an API for chat completions (the request went to \
+             check that {ADDRESS} leads to an API for chat completions (the request went to \
              `{}`)",
             self.config.url
         ))
@@ -301,18 +305,19 @@ impl Context<'_> {
             (_, 300..=399) => {
                 let target = self.headers.get("location").unwrap_or("an unnamed place");
                 format!(
-                    "`{url}` redirects ({status}) to `{target}`; redirects are not followed, so \
-                     set `base_url` to the address it leads to"
+                    "`{url}` redirects ({status}) to `{target}`, which can't be followed; check \
+                     {ADDRESS}"
                 )
             }
             ("authentication", _) => match api_key {
                 Some(name) => format!(
                     "`{host}` rejected the key in `{name}` ({status}): {said}; check that it is \
-                     current and meant for this server, or name another secret with `api_key`"
+                     current and meant for this server, or name another secret with \
+                     `model.api_key_env`"
                 ),
                 None => format!(
                     "`{host}` wants a key and none was sent ({status}): {said}; name the secret \
-                     that holds it with `api_key`"
+                     that holds it with `model.api_key_env`"
                 ),
             },
             ("permission", _)
@@ -332,7 +337,7 @@ impl Context<'_> {
             ),
             ("not-found", _) => format!(
                 "`{host}` knows no model `{model}`, or nothing at `{url}` ({status}): {said}; \
-                 check `model` and `base_url`"
+                 check `model.model_name` and {ADDRESS}"
             ),
             ("context-window-exceeded", _) => format!(
                 "the conversation does not fit into the context window of `{model}` ({status}): \
@@ -354,11 +359,11 @@ impl Context<'_> {
                 format!("`{host}` can't answer at the moment ({status}): {said}; try again later")
             }
             (_, 405 | 501) => {
-                format!("`{url}` does not take the request ({status}): {said}; check `base_url`")
+                format!("`{url}` does not take the request ({status}): {said}; check {ADDRESS}")
             }
             _ => format!(
                 "`{host}` did not accept the request ({status}): {said}; if it names a parameter, \
-                 change it in `model_kwargs`"
+                 change it in `model.model_kwargs`"
             ),
         }
     }

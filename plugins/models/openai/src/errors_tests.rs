@@ -25,7 +25,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             400,
             r#"{"error":{"message":"Bad temperature.","type":"invalid_request_error"}}"#,
             "bad-request",
-            &["`h:1`", "(400)", "Bad temperature;", "`model_kwargs`"],
+            &["`h:1`", "(400)", "Bad temperature;", "`model.model_kwargs`"],
         ),
         (
             400,
@@ -83,7 +83,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
                 "rejected the key in `OPENAI_API_KEY`",
                 "(401)",
                 "sk-1***",
-                "`api_key`",
+                "another secret with `model.api_key_env`",
             ],
         ),
         (401, "", "authentication", &["no further words"]),
@@ -119,7 +119,11 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             404,
             "404 page not found",
             "not-found",
-            &["404 page not found", "`base_url`"],
+            &[
+                "404 page not found",
+                "`model.model_name`",
+                "`model.base_url` (or `--base-url`)",
+            ],
         ),
         (
             404,
@@ -131,7 +135,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             405,
             r#"{"detail":"Method Not Allowed"}"#,
             "bad-request",
-            &["`base_url`"],
+            &["`model.base_url` (or `--base-url`)"],
         ),
         (408, "{}", "timeout", &["(408)"]),
         (
@@ -159,7 +163,12 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             &["no credit", "quota"],
         ),
         (500, "oops", "overloaded", &["`oops`", "(500)"]),
-        (501, "", "bad-request", &["`base_url`"]),
+        (
+            501,
+            "",
+            "bad-request",
+            &["`model.base_url` (or `--base-url`)"],
+        ),
         (502, "<html>", "overloaded", &["`<html>`"]),
         (
             503,
@@ -195,13 +204,13 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             200,
             "<!doctype html><html><head><title>My\n Proxy</title>",
             "malformed-response",
-            &["`My Proxy`", "`base_url`", "`/v1`"],
+            &["`My Proxy`", "`model.base_url` (or `--base-url`)", "`/v1`"],
         ),
         (
             200,
             "Hello there",
             "malformed-response",
-            &["`Hello there`", "`base_url`"],
+            &["`Hello there`", "`model.base_url` (or `--base-url`)"],
         ),
         (
             200,
@@ -214,7 +223,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             200,
             r#"{"choices":[{"text":"x"}]}"#,
             "malformed-response",
-            &["`message`"],
+            &["`message`", "`model.base_url` (or `--base-url`)"],
         ),
         (
             200,
@@ -278,6 +287,12 @@ fn every_failure_has_a_class_and_says_what_to_do() {
         for word in *words {
             assert!(error.message.contains(word), "{word} in: {}", error.message);
         }
+        // Keys of this plugin's own config, which most users never see.
+        for word in ["`model`", "`base_url`", "`model_kwargs`", "`api_key`"] {
+            assert!(!error.message.contains(word), "{}", error.message);
+        }
+        let times = error.message.matches("`OPENAI_API_KEY`").count();
+        assert!(times <= 1, "{}", error.message);
         assert!(!error.message.ends_with('.'), "{}", error.message);
         let extra: Value = serde_json::from_str(&error.extra.unwrap()).unwrap();
         assert_eq!(extra["status"], *status);
@@ -343,6 +358,7 @@ fn a_server_without_a_key_is_not_told_about_one() {
     exchange.feed(b"{}");
     let error = exchange.finish(&config, 0).unwrap_err();
     assert!(error.message.contains("none was sent"), "{}", error.message);
+    assert!(error.message.contains("`model.api_key_env`"));
     assert!(!error.message.contains("OPENAI_API_KEY"));
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::assemble::Assembly;
 use crate::config::Config;
-use crate::errors::{Context, is_html};
+use crate::errors::{ADDRESS, Context, is_html};
 use crate::headers::Headers;
 use crate::response;
 use crate::sse::Decoder;
@@ -224,10 +224,10 @@ fn whole_reply(context: &Context<'_>, text: &str, history_len: usize) -> Result<
         Some(choices) if choices.is_empty() => context.malformed(
             "sent a response whose `choices` are empty; see whether the server's log says why",
         ),
-        Some(_) => context.malformed(
-            "sent a response whose first choice has no `message`; check that `base_url` leads to \
-             chat completions, not to plain ones",
-        ),
+        Some(_) => context.malformed(&format!(
+            "sent a response whose first choice has no `message`; check that {ADDRESS} leads to \
+             chat completions, not to plain ones"
+        )),
         None => context.no_completion(text),
     };
     error.usage = body.get("usage").and_then(response::usage);

@@ -2,10 +2,6 @@
 //!
 //! The adapter builds requests and reads responses; the host sends them. See `README.md` for
 //! the config.
-#![expect(
-    clippy::result_large_err,
-    reason = "the contract's error, made once per failed query"
-)]
 
 mod assemble;
 mod config;

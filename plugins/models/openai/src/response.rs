@@ -69,6 +69,7 @@ fn message(message: &Map<String, Value>, history_len: usize) -> Message {
         content.push(ContentPart::Opaque(Opaque {
             format: FORMAT.to_owned(),
             data: Value::Object(vendor).to_string(),
+            extra: None,
         }));
     }
     let calls = message.get("tool_calls").and_then(Value::as_array);

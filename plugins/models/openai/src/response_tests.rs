@@ -26,6 +26,7 @@ fn opaque(data: &Value) -> ContentPart {
     ContentPart::Opaque(Opaque {
         format: FORMAT.to_owned(),
         data: data.to_string(),
+        extra: None,
     })
 }
 

@@ -21,6 +21,7 @@ pub fn opaque(format: &str, data: &str) -> ContentPart {
     ContentPart::Opaque(Opaque {
         format: format.to_owned(),
         data: data.to_owned(),
+        extra: None,
     })
 }
 

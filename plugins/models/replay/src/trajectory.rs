@@ -156,6 +156,7 @@ fn chat_message(message: &Value) -> Message {
         ContentPart::Opaque(Opaque {
             format: CHAT.to_owned(),
             data: Value::Object(vendor).to_string(),
+            extra: None,
         })
     });
     let said = message.get("content").map(texts).unwrap_or_default();

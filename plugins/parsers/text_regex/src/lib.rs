@@ -81,6 +81,8 @@ fn bad_regex(error: &regex::Error) -> PluginError {
              back-references, and a literal `{` is written `\\{`"
         }
     };
+    // The library's message has a line `error: ...`, which looks like another error.
+    let error = error.to_string().replace("\nerror: ", "\n    ");
     PluginError::invalid_config(format!("`action_regex` is not usable: {error}\n{hint}"))
 }
 

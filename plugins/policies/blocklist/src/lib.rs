@@ -161,7 +161,7 @@ impl Policy for Blocklist {
             return Ok(Verdict::Allow);
         };
         let vars = json!({ "action": action.command, "entry": entry });
-        host::render(&self.config.error_message, &vars).map(Verdict::Deny)
+        host::render(&self.config.error_message, &vars).map(|text| Verdict::deny("blocked", text))
     }
 }
 
@@ -240,8 +240,9 @@ mod tests {
         let mut policy = policy(json!({ "error_message": "No:" }));
         assert_eq!(
             policy.judge(Action::new("vim x")),
-            Ok(Verdict::Deny(
-                r#"No: {"action":"vim x","entry":"vim"}"#.to_owned()
+            Ok(Verdict::deny(
+                "blocked",
+                r#"No: {"action":"vim x","entry":"vim"}"#
             ))
         );
         assert_eq!(policy.judge(Action::new("ls")), Ok(Verdict::Allow));

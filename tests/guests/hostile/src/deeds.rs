@@ -6,7 +6,7 @@ use std::io::Write as _;
 use mswea_sdk::host::{Level, log};
 
 /// How much a flood is, in each of its three streams.
-const FLOOD: usize = 8 << 20;
+const FLOOD: usize = 4 << 20;
 
 /// Does it. Unknown words are for whoever called.
 pub fn act(deed: &str, at: &str) {

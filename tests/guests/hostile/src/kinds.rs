@@ -103,7 +103,16 @@ impl Processor for Hostile {
             "range" => Change::tail(all.len() + 100, all),
             "range-max" => Change::tail(u32::MAX as usize, all),
             "unpair" => {
-                all.retain(|message| message.role != "tool");
+                let results = |message: &Message| message.role == "tool";
+                if all.iter().filter(|message| results(message)).count() > 1
+                    && let Some(first) = all.iter().position(results)
+                {
+                    all.remove(first);
+                }
+                Change::all(all)
+            }
+            "unpair-last" => {
+                all.pop_if(|last| last.role == "tool");
                 Change::all(all)
             }
             "bad-json" => {
@@ -132,7 +141,10 @@ impl Processor for Hostile {
             return Ok(self.ask());
         }
         let mut all = self.history.clone();
-        all.push(Message::new("user", format!("answered: {}", reply.message.text())));
+        all.push(Message::new(
+            "user",
+            format!("answered: {}", reply.message.text()),
+        ));
         Ok(processor::Next::Done(Change::all(all)))
     }
 }
@@ -155,10 +167,10 @@ impl Policy for Hostile {
                 extra: Some("[]".to_owned()),
                 ..action
             }),
-            "big" => Verdict::Deny(deeds::big(self.config.size)),
-            "claim" => Verdict::Deny(deeds::claim()),
-            "deny" => Verdict::Deny("not on my watch".to_owned()),
-            "ask" => Verdict::Ask("is that so?".to_owned()),
+            "big" => Verdict::deny("", deeds::big(self.config.size)),
+            "claim" => Verdict::deny("", deeds::claim()),
+            "deny" => Verdict::deny("", "not on my watch"),
+            "ask" => Verdict::ask("", "is that so?"),
             _ => Verdict::Allow,
         })
     }
@@ -180,9 +192,10 @@ impl Adapter for Hostile {
         change.apply(&mut self.history);
         let messages: Vec<Value> = self.history.iter().map(wire).collect();
         let body = json!({"model": "test", "messages": messages}).to_string();
-        let mut request = HttpRequest::new("POST", format!("{}/chat/completions", self.config.base_url))
-            .header(Header::plain("content-type", "application/json"))
-            .body(body);
+        let mut request =
+            HttpRequest::new("POST", format!("{}/chat/completions", self.config.base_url))
+                .header(Header::plain("content-type", "application/json"))
+                .body(body);
         if !self.config.secret.is_empty() {
             request = request.header(Header::secret(
                 "authorization",
@@ -211,13 +224,19 @@ impl Adapter for Hostile {
         let deed = self.deed("finish");
         let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let message = &body["choices"][0]["message"];
-        let mut reply = Reply::default();
-        reply.message = Message::new("assistant", message["content"].as_str().unwrap_or_default());
+        let text = message["content"].as_str().unwrap_or_default();
+        let mut reply = Reply {
+            message: Message::new("assistant", text),
+            ..Reply::default()
+        };
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             reply.message.tool_calls.push(ToolCall {
                 id: call["id"].as_str().unwrap_or_default().to_owned(),
                 name: "bash".to_owned(),
-                arguments: call["function"]["arguments"].as_str().unwrap_or_default().to_owned(),
+                arguments: call["function"]["arguments"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
                 extra: None,
             });
         }

@@ -111,7 +111,7 @@ impl Plugin for Hostile {
         };
         match plugin.deed("configure").as_str() {
             "refuse" => Err(PluginError::invalid_config("this word is not liked").at("/do")),
-            "refuse-long" => Err(PluginError::internal(deeds::big(1 << 20))),
+            "refuse-long" => Err(PluginError::internal(deeds::big(500 << 10))),
             _ => Ok(plugin),
         }
     }

@@ -1,0 +1,244 @@
+//! Secrets that are known by their look, wherever they stand: in a prompt, a command, a URL.
+//!
+//! Not here: secrets that only the name of their key gives away; that is `redact`'s part.
+
+use super::redact::{self, MARK};
+
+/// `text` with [`MARK`] in place of every secret in it.
+pub(super) fn redacted(text: &str) -> String {
+    // The one word after it is the secret, of whatever look.
+    if let Some((scheme @ ("Bearer" | "bearer" | "Basic" | "basic"), secret)) = text.split_once(' ')
+        && !secret.trim().contains(char::is_whitespace)
+    {
+        return format!("{scheme} {MARK}");
+    }
+    tokens(&urls(text))
+}
+
+/// Every URL without its password and without the secrets in its query.
+fn urls(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, from) = rest.split_at(at + "://".len());
+        out.push_str(before);
+        let ends = |c: char| c.is_whitespace() || c.is_control() || "\"'`<>\\".contains(c);
+        let (url, after) = from.split_at(from.find(ends).unwrap_or(from.len()));
+        let (authority, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
+        match authority.rsplit_once('@') {
+            // The one user that everybody has.
+            Some(("git", _)) | None => out.push_str(authority),
+            Some((_, host)) => out.extend([MARK, "@", host]),
+        }
+        query(path, &mut out);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A path, its query and its fragment.
+fn query(path: &str, out: &mut String) {
+    let Some(start) = path.find(['?', '#']) else {
+        out.push_str(path);
+        return;
+    };
+    out.push_str(&path[..start]);
+    for part in path[start..].split_inclusive(['?', '#', '&', ';']) {
+        let (pair, end) = match part.char_indices().last() {
+            Some((at, '?' | '#' | '&' | ';')) => part.split_at(at),
+            _ => (part, ""),
+        };
+        match pair.split_once('=') {
+            Some((name, value)) if !value.is_empty() && is_secret_parameter(name) => {
+                out.extend([name, "=", MARK]);
+            }
+            _ => out.push_str(pair),
+        }
+        out.push_str(end);
+    }
+}
+
+fn is_secret_parameter(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    redact::is_secret(&name)
+        || ["key", "sig", "pass", "pwd", "code"].contains(&name.as_str())
+        || name.ends_with("signature")
+}
+
+/// A form of secret: what it begins with, what may follow, and how much of that at least.
+struct Form {
+    start: &'static str,
+    body: fn(char) -> bool,
+    least: usize,
+    /// A word has letters only; a key has digits too.
+    digits: bool,
+}
+
+const fn form(start: &'static str, body: fn(char) -> bool, least: usize) -> Form {
+    Form {
+        start,
+        body,
+        least,
+        digits: true,
+    }
+}
+
+fn word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn dashed(c: char) -> bool {
+    word(c) || c == '-'
+}
+
+fn capitals(c: char) -> bool {
+    c.is_ascii_uppercase() || c.is_ascii_digit()
+}
+
+const FORMS: &[Form] = &[
+    form("sk-", dashed, 16),
+    form("ghp_", word, 16),
+    form("gho_", word, 16),
+    form("ghu_", word, 16),
+    form("ghs_", word, 16),
+    form("ghr_", word, 16),
+    form("github_pat_", word, 16),
+    form("glpat-", dashed, 16),
+    form("xoxb-", dashed, 10),
+    form("xoxp-", dashed, 10),
+    form("hf_", word, 16),
+    form("AIza", dashed, 30),
+    Form {
+        digits: false,
+        ..form("AKIA", capitals, 16)
+    },
+    Form {
+        digits: false,
+        ..form("ASIA", capitals, 16)
+    },
+];
+
+/// The text without keys and tokens of a known form.
+fn tokens(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = None;
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        // Within a word nothing begins: `task-list`, `risk-...`.
+        let begins = before.is_none_or(|c: char| !word(c));
+        if begins && let Some(length) = token(rest) {
+            out.push_str(MARK);
+            before = Some(']');
+            rest = &rest[length..];
+        } else {
+            out.push(next);
+            before = Some(next);
+            rest = &rest[next.len_utf8()..];
+        }
+    }
+    out
+}
+
+/// How long the token is that `text` begins with.
+fn token(text: &str) -> Option<usize> {
+    web_token(text).or_else(|| {
+        FORMS.iter().find_map(|form| {
+            let body = run(text.strip_prefix(form.start)?, form.body);
+            let looks = body.len() >= form.least
+                && (!form.digits || body.contains(|c: char| c.is_ascii_digit()));
+            looks.then_some(form.start.len() + body.len())
+        })
+    })
+}
+
+/// A JSON Web Token: three parts with dots between, the first two of them JSON objects, and so
+/// beginning with `eyJ` in base64.
+fn web_token(text: &str) -> Option<usize> {
+    let head = run(text, dashed);
+    let claims = run(text.get(head.len()..)?.strip_prefix('.')?, dashed);
+    let two = head.len() + 1 + claims.len();
+    let signature = run(text.get(two..)?.strip_prefix('.')?, dashed);
+    let object = |part: &str| part.starts_with("eyJ") && part.len() >= 8;
+    (object(head) && object(claims)).then_some(two + 1 + signature.len())
+}
+
+fn run(text: &str, of: fn(char) -> bool) -> &str {
+    &text[..text.find(|c| !of(c)).unwrap_or(text.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_their_look() {
+        for (text, expected) in [
+            // In URLs.
+            ("https://me:pw@host:1/v1", "https://[redacted]@host:1/v1"),
+            (
+                "https://token@github.com/a/b",
+                "https://[redacted]@github.com/a/b",
+            ),
+            (
+                "git push 'https://u:p@h/x' && ls",
+                "git push 'https://[redacted]@h/x' && ls",
+            ),
+            ("postgres://u:p@ss@db/x", "postgres://[redacted]@db/x"),
+            (
+                "https://h/v1?api_key=abc&x=1",
+                "https://h/v1?api_key=[redacted]&x=1",
+            ),
+            (
+                "https://h/v1?x=1&key=abc#f",
+                "https://h/v1?x=1&key=[redacted]#f",
+            ),
+            (
+                "see https://h/?sig=a and https://h/?X-Amz-Signature=b.",
+                "see https://h/?sig=[redacted] and https://h/?X-Amz-Signature=[redacted]",
+            ),
+            (
+                "https://h/cb#access_token=abc",
+                "https://h/cb#access_token=[redacted]",
+            ),
+            // By their form.
+            ("sk-abcdefghij0123456789", "[redacted]"),
+            ("sk-ant-api03-Ab_cd-0123456789", "[redacted]"),
+            ("use (sk-proj-abcdefgh12345678).", "use ([redacted])."),
+            ("KEY=ghp_0123456789abcdefghij x", "KEY=[redacted] x"),
+            ("github_pat_11ABCDEFG0_abcdefghijklmn", "[redacted]"),
+            ("xoxb-1234567890-abc", "[redacted]"),
+            ("xoxp-1234567890-abc", "[redacted]"),
+            ("AKIAABCDEFGHIJKLMNOP", "[redacted]"),
+            ("a eyJhbGciOi.eyJzdWIiOi.abc-_d b", "a [redacted] b"),
+            ("eyJhbGciOi.eyJzdWIiOi.", "[redacted]"),
+            ("Bearer abc", "Bearer [redacted]"),
+            ("Basic abc", "Basic [redacted]"),
+            ("é sk-abcdefghij0123456789 é", "é [redacted] é"),
+        ] {
+            assert_eq!(redacted(text), expected, "{text}");
+        }
+        for plain in [
+            "",
+            "https://host/a@b",
+            "https://host:8000/v1?model=x&n=3",
+            "ssh://git@github.com/a/b",
+            "https://h/?key=",
+            "://",
+            "?api_key=x is no URL",
+            "sk-learn",
+            "sk-this-is-only-a-long-branch-name",
+            "task-0123456789012345678901",
+            "risk-0123456789012345678901",
+            "AKIA",
+            "AKIAabcdefghijklmnop",
+            "eyJ.eyJ.x",
+            "github_pat_",
+            "Bearers of news",
+            "Basic rules of the house",
+            "mail me@host, é",
+        ] {
+            assert_eq!(redacted(plain), plain);
+        }
+    }
+}

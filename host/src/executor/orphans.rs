@@ -1,0 +1,149 @@
+//! Orphans: processes whose parents have ended, and which the kernel then hands to the host.
+//!
+//! A daemon that has left its session and emptied its environment carries none of the signs
+//! that [`super::processes`] goes by. If the host is a *subreaper*, it becomes the host's child
+//! when its parent ends, and that is a sign again: whatever is a child of the host, in another
+//! session than the host, and was not started by the host, descends from a command.
+//!
+//! Being a subreaper is a property of the whole process, so it is for the program to decide
+//! ([`adopt`]) and not for the library: an embedder may have children of its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::processes::{self, Process, Session};
+use super::spawn;
+
+static ADOPTING: AtomicBool = AtomicBool::new(false);
+
+/// Makes this process the parent of its orphaned descendants. For programs all of whose other
+/// children stay in the session of the program.
+pub fn adopt() {
+    let me = rustix::process::getpid();
+    if rustix::process::set_child_subreaper(Some(me)).is_ok() {
+        ADOPTING.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether orphans come to us.
+pub(super) fn is_adopting() -> bool {
+    ADOPTING.load(Ordering::Relaxed)
+}
+
+/// The runs of this process that have started something and have not cleaned up yet.
+static RUNS: Mutex<Runs> = Mutex::new(Runs { count: 0, since: 0 });
+
+struct Runs {
+    count: usize,
+    /// When the first of them began.
+    since: u64,
+}
+
+/// A run that may leave orphans, for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Presence(());
+
+impl Presence {
+    /// Registers a run that began at `since`.
+    pub(super) fn new(since: u64) -> Self {
+        let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.since = if runs.count == 0 {
+            since
+        } else {
+            runs.since.min(since)
+        };
+        runs.count += 1;
+        Self(())
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        RUNS.lock().unwrap_or_else(PoisonError::into_inner).count -= 1;
+    }
+}
+
+/// Those of `processes` that are orphans of the one run that there is. Nothing says which run
+/// an orphan is of: while there are others, they are left to the last one.
+pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
+    if !is_adopting() {
+        return Vec::new();
+    }
+    let since = {
+        let runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.count > 1 {
+            return Vec::new();
+        }
+        runs.since
+    };
+    let me = std::process::id() as i32;
+    let Some(session) = own_session() else {
+        return Vec::new();
+    };
+    let children: Vec<i32> = processes
+        .iter()
+        .filter(|process| process.parent == me && process.session != session)
+        .filter(|process| process.start >= since)
+        .map(|process| process.pid)
+        .collect();
+    spawn::adopted(children)
+}
+
+/// Buries the orphans that have died and returns the sessions of those that live. Cheap: it
+/// looks at children only; a kernel that has no list of them has none for us.
+pub(super) fn look() -> Vec<Session> {
+    let me = std::process::id() as i32;
+    let mut buffer = Vec::new();
+    // The kernel hands orphans to the first thread.
+    if !processes::read_proc(me, &format!("task/{me}/children"), &mut buffer) {
+        return Vec::new();
+    }
+    let children = String::from_utf8_lossy(&buffer);
+    let children = children
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    let Some(session) = own_session() else {
+        return Vec::new();
+    };
+    let (dead, living): (Vec<_>, Vec<_>) = spawn::adopted(children)
+        .into_iter()
+        .filter_map(|pid| processes::stat(pid, &mut buffer))
+        .filter(|process| process.session != session)
+        .partition(Process::is_gone);
+    let dead: Vec<i32> = dead.iter().map(|process| process.pid).collect();
+    spawn::reap_adopted(&dead);
+    living
+        .iter()
+        .map(|process| Session {
+            id: process.session,
+            start: process.start,
+        })
+        .collect()
+}
+
+/// Waits for the orphans that the host inherited, if it is process 1 or a subreaper.
+///
+/// Commands run in sessions of their own, and whatever descends from them can't come back into
+/// the host's: so a dead child in a foreign session that nobody waits for is one of them.
+pub(super) fn bury() {
+    let me = std::process::id() as i32;
+    if me != 1 && !matches!(rustix::process::child_subreaper(), Ok(Some(_))) {
+        return;
+    }
+    let processes = processes::all();
+    let Some(session) = own_session() else {
+        return;
+    };
+    let zombies: Vec<i32> = processes
+        .iter()
+        .filter(|process| process.parent == me && process.is_gone() && process.session != session)
+        .map(|process| process.pid)
+        .collect();
+    spawn::reap_adopted(&zombies);
+}
+
+fn own_session() -> Option<i32> {
+    let session = rustix::process::getsid(None).ok()?;
+    Some(session.as_raw_nonzero().get())
+}

@@ -1,0 +1,73 @@
+//! Questions that history processors put to the model: charged, limited and recorded like
+//! queries.
+
+use async_trait::async_trait;
+
+use super::account::{Account, Limits, Pricing};
+use crate::journal::Event;
+use crate::roles::{Asker, Context, ErrorClass, Message, Model, ModelError, Reply};
+
+/// Puts a processor's question to the model.
+pub(super) struct LoopAsker<'a> {
+    pub(super) model: &'a mut dyn Model,
+    pub(super) account: &'a mut Account,
+    pub(super) pricing: &'a dyn Pricing,
+    pub(super) context: &'a Context,
+    pub(super) limits: &'a Limits,
+}
+
+#[async_trait]
+impl Asker for LoopAsker<'_> {
+    async fn ask(
+        &mut self,
+        processor: &str,
+        purpose: &str,
+        messages: Vec<Message>,
+    ) -> Result<Reply, ModelError> {
+        let journal = |event: &Event| {
+            self.context.journal.record(event).map_err(|error| {
+                ModelError::new(
+                    ErrorClass::Other("journal".into()),
+                    format!("the journal can't be written: {error}"),
+                )
+            })
+        };
+        if let Err(interrupt) = self.account.check(self.limits) {
+            let status = interrupt.exit_status();
+            return Err(ModelError::new(
+                ErrorClass::Other("limit".into()),
+                format!("a limit of the run is used up (`{status}`): raise it to ask further"),
+            ));
+        }
+        journal(&Event::Asked {
+            processor: processor.to_owned(),
+            purpose: purpose.to_owned(),
+            messages: messages.clone(),
+        })?;
+        let reply = match self.model.ask(messages, self.context).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                journal(&failure(&error, self.account, self.pricing))?;
+                return Err(error);
+            }
+        };
+        let cost = self.account.charge(reply.usage.as_ref(), self.pricing);
+        journal(&Event::AskReply {
+            processor: processor.to_owned(),
+            reply: reply.clone(),
+            cost,
+        })?;
+        Ok(reply)
+    }
+}
+
+/// Charges what a failed query or question was billed all the same; the event that tells of it.
+pub(super) fn failure(error: &ModelError, account: &mut Account, pricing: &dyn Pricing) -> Event {
+    let usage = error.usage.as_ref();
+    Event::QueryFailed {
+        class: error.class.clone(),
+        message: error.message.clone(),
+        usage: usage.cloned(),
+        cost: usage.and_then(|usage| account.charge(Some(usage), pricing)),
+    }
+}

@@ -1,0 +1,87 @@
+//! Tool calls and their answers, as the loop keeps them in step.
+
+use crate::roles::{Action, Message, Object, Output, Reply};
+
+/// The id of an action that answers a call which the reply does not make.
+pub(super) fn invented_call<'a>(reply: &Reply, actions: &'a [Action]) -> Option<&'a str> {
+    let mut calls: Vec<&str> = reply
+        .message
+        .tool_calls
+        .iter()
+        .map(|call| call.id.as_str())
+        .collect();
+    actions
+        .iter()
+        .filter_map(|action| action.tool_call_id.as_deref())
+        .find(|id| match calls.iter().position(|call| call == id) {
+            Some(position) => {
+                calls.swap_remove(position);
+                false
+            }
+            None => true,
+        })
+}
+
+/// Stand-ins for the tool calls of a reply that the parser made no action of.
+pub(super) fn unused_calls(reply: &Reply, actions: &[Action]) -> Vec<Action> {
+    let mut used: Vec<&str> = actions
+        .iter()
+        .filter_map(|action| action.tool_call_id.as_deref())
+        .collect();
+    let mut unused = Vec::new();
+    for call in &reply.message.tool_calls {
+        match used.iter().position(|id| *id == call.id) {
+            Some(position) => {
+                used.swap_remove(position);
+            }
+            None => unused.push(Action {
+                tool_call_id: Some(call.id.clone()),
+                ..Action::default()
+            }),
+        }
+    }
+    unused
+}
+
+/// Whether every tool call among the actions is answered, once, and nothing else is said.
+pub(super) fn answers(actions: &[Action], messages: &[Message]) -> Result<(), String> {
+    let mut results: Vec<&str> = Vec::new();
+    for message in messages {
+        match (message.role.as_str(), message.tool_call_id.as_deref()) {
+            ("tool", Some(id)) => results.push(id),
+            ("user", None) => {}
+            (role, _) => {
+                return Err(format!(
+                    "an observation is a message of role `tool` with a `tool-call-id`, or of role `user` without one; here is one of role `{role}`"
+                ));
+            }
+        }
+    }
+    for call in actions
+        .iter()
+        .filter_map(|action| action.tool_call_id.as_deref())
+    {
+        match results.iter().position(|result| *result == call) {
+            Some(position) => results.swap_remove(position),
+            None => return Err(format!("tool call `{call}` has no message of role `tool`")),
+        };
+    }
+    match results.first() {
+        Some(result) => Err(format!(
+            "a message answers tool call `{result}`, which nobody made"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What mini-swe-agent keeps with every observation.
+pub(super) fn add_raw(extra: &mut Object, output: &Output, timestamp: f64) {
+    extra.insert("raw_output".into(), output.output.as_str().into());
+    extra.insert("returncode".into(), output.returncode.into());
+    extra.insert("timestamp".into(), timestamp.into());
+    extra.insert(
+        "exception_info".into(),
+        output.exception_info.as_str().into(),
+    );
+    extra.extend(output.extra.clone());
+}

@@ -1,0 +1,272 @@
+//! Questions of processors, and queries that the run's time cuts short: what they cost, and what
+//! the journal says about them.
+
+use super::*;
+use crate::roles::{Asker, Processor};
+
+fn usage() -> Option<Usage> {
+    Some(Usage {
+        input_tokens: 10,
+        ..Usage::default()
+    })
+}
+
+/// A model that submits when queried. Questions are answered, fail after they were billed, or
+/// hang, as may queries.
+#[derive(Clone, Default)]
+struct Curious {
+    fails: bool,
+    ask_hangs: bool,
+    query_hangs: bool,
+    asked: Arc<Mutex<u32>>,
+    unreported: Option<Usage>,
+}
+
+impl Curious {
+    /// As a provider does whose first attempt was billed and whose second one gets no answer.
+    async fn hang(&mut self) -> ! {
+        self.unreported = usage();
+        std::future::pending().await
+    }
+}
+
+#[async_trait]
+impl Model for Curious {
+    async fn query(&mut self, _: &Change, _: &[Tool], _: &Context) -> Result<Reply, ModelError> {
+        if self.query_hangs {
+            self.hang().await;
+        }
+        let mut message = Message::new("assistant", "");
+        message.tool_calls = vec![ToolCall {
+            id: "c0".into(),
+            name: "bash".into(),
+            arguments: "submit x".into(),
+            extra: Object::new(),
+        }];
+        Ok(Reply {
+            message,
+            usage: usage(),
+            ..Reply::default()
+        })
+    }
+
+    async fn ask(&mut self, _: Vec<Message>, _: &Context) -> Result<Reply, ModelError> {
+        *self.asked.lock().unwrap() += 1;
+        if self.ask_hangs {
+            self.hang().await;
+        }
+        if self.fails {
+            return Err(ModelError {
+                usage: usage(),
+                ..ModelError::new(ErrorClass::Overloaded, "no luck")
+            });
+        }
+        Ok(Reply {
+            usage: usage(),
+            ..Reply::default()
+        })
+    }
+
+    fn take_unreported_usage(&mut self) -> Option<Usage> {
+        self.unreported.take()
+    }
+}
+
+/// Asks three questions and hands the history on.
+struct Inquisitive(Vec<Message>);
+
+#[async_trait]
+impl Processor for Inquisitive {
+    fn name(&self) -> &str {
+        "inquisitive"
+    }
+    fn needs_all(&self) -> bool {
+        true
+    }
+    async fn apply(
+        &mut self,
+        change: Change,
+        asker: &mut dyn Asker,
+    ) -> Result<Change, PluginFault> {
+        for _ in 0..3 {
+            asker
+                .ask("inquisitive", "test", vec![Message::new("user", "?")])
+                .await
+                .map_err(|error| PluginFault {
+                    message: error.to_string(),
+                })?;
+        }
+        change.apply(&mut self.0);
+        Ok(Change::all(self.0.clone()))
+    }
+    fn discard(&mut self) {
+        self.0.clear();
+    }
+}
+
+struct Outcome {
+    ended: Ended,
+    asked: u32,
+    /// Kinds of the events about questions and failures.
+    kinds: Vec<String>,
+}
+
+async fn run(model: Curious, limits: Limits) -> Outcome {
+    let (_source, stop) = StopSource::new();
+    let journal = Arc::new(MemoryJournal::default());
+    let asked = model.asked.clone();
+    let parts = Parts {
+        model: Box::new(model),
+        parser: Box::new(Calls),
+        formatter: Box::new(Plain),
+        history: Chain::new(vec![Box::new(Inquisitive(Vec::new()))]),
+        policies: Vec::new(),
+        executor: Box::new(Echo {
+            ran: Arc::default(),
+            stop: None,
+        }),
+        pricing: Arc::new(OneDollar),
+        prompts: Prompts {
+            system: "system".into(),
+            instance: "task".into(),
+            format_error: "{{error}}".into(),
+            variables: Arc::new(Variables::new(Arc::new(Templates::new()), Object::new())),
+        },
+    };
+    let settings = Settings {
+        limits,
+        action_timeout: Duration::from_secs(5),
+        ..Settings::default()
+    };
+    let context = Context {
+        front: Arc::new(Silent),
+        journal: journal.clone() as Arc<dyn Journal>,
+        stop,
+    };
+    let ended = Agent::new(parts, settings, context).run().await;
+    let records = journal.records();
+    // Whoever reads the journal comes to the same account.
+    let state = rebuild::state(&records);
+    assert_eq!(state.cost, ended.account.cost);
+    assert_eq!(state.usage, ended.account.usage);
+    assert_eq!(state.queries, ended.account.queries);
+    let kinds = records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::Asked { .. } => Some("asked".to_owned()),
+            Event::AskReply { .. } => Some("answered".to_owned()),
+            Event::PluginFault { .. } => Some("fault".to_owned()),
+            Event::QueryStarted { .. } => Some("query".to_owned()),
+            Event::QueryFailed { class, .. } => Some(format!("failed {class}")),
+            _ => None,
+        })
+        .collect();
+    let asked = *asked.lock().unwrap();
+    Outcome {
+        ended,
+        asked,
+        kinds,
+    }
+}
+
+#[tokio::test]
+async fn questions_are_charged_and_keep_to_the_limits() {
+    let failing = Curious {
+        fails: true,
+        ..Curious::default()
+    };
+    let cost = |cost| Limits {
+        cost,
+        ..Limits::default()
+    };
+    // What is asked, status, dollars, queries, events.
+    for (model, limits, status, dollars, queries, kinds) in [
+        (
+            Curious::default(),
+            Limits::default(),
+            "Submitted",
+            4.0,
+            1,
+            "asked answered asked answered asked answered query",
+        ),
+        (
+            failing.clone(),
+            Limits::default(),
+            "Submitted",
+            2.0,
+            1,
+            "asked failed overloaded fault query",
+        ),
+        (
+            Curious::default(),
+            cost(2.0),
+            "LimitsExceeded",
+            2.0,
+            0,
+            "asked answered asked answered fault",
+        ),
+        (
+            Curious::default(),
+            cost(3.0),
+            "LimitsExceeded",
+            3.0,
+            0,
+            "asked answered asked answered asked answered",
+        ),
+        (
+            failing,
+            cost(1.0),
+            "LimitsExceeded",
+            1.0,
+            0,
+            "asked failed overloaded fault",
+        ),
+    ] {
+        let model = Curious {
+            asked: Arc::default(),
+            ..model
+        };
+        let outcome = run(model, limits.clone()).await;
+        let account = &outcome.ended.account;
+        assert_eq!(outcome.ended.interrupt.exit_status(), status, "{limits:?}");
+        assert_eq!(outcome.kinds.join(" "), kinds, "{limits:?}");
+        assert_eq!(account.cost, dollars, "{limits:?}");
+        assert_eq!(account.queries, queries, "{limits:?}");
+        assert_eq!(
+            outcome.asked as usize,
+            outcome.kinds.iter().filter(|kind| *kind == "asked").count(),
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_was_billed_before_the_time_was_up_is_charged() {
+    let limits = Limits {
+        wall_time_seconds: 1,
+        ..Limits::default()
+    };
+    let in_query = Curious {
+        query_hangs: true,
+        ..Curious::default()
+    };
+    let in_question = Curious {
+        ask_hangs: true,
+        ..Curious::default()
+    };
+    let (in_query, in_question) =
+        tokio::join!(run(in_query, limits.clone()), run(in_question, limits));
+    for (outcome, dollars, queries, kinds) in [
+        (
+            in_query,
+            4.0,
+            1,
+            "asked answered asked answered asked answered query failed interrupted",
+        ),
+        (in_question, 1.0, 0, "asked failed interrupted"),
+    ] {
+        assert_eq!(outcome.ended.interrupt, Interrupt::TimeExceeded);
+        assert_eq!(outcome.kinds.join(" "), kinds);
+        assert_eq!(outcome.ended.account.cost, dollars, "{kinds}");
+        assert_eq!(outcome.ended.account.queries, queries, "{kinds}");
+    }
+}

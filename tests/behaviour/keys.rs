@@ -1,0 +1,146 @@
+//! Keys: where they are taken from, where they go, and all the places where they never are.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use scripted_server::{Scenario, Server, Turn};
+
+use crate::host::Host;
+use crate::run::Run;
+use crate::story::{submit, turns};
+
+const KEY: &str = "sk-test-0123456789abcdef";
+
+/// Shows a command's whole surroundings, its own and those that it can look up.
+const LOOK: &str = "env; export; tr '\\0' '\\n' < /proc/self/environ; ls -la; true";
+
+fn openai(server: &Server) -> Host {
+    Host::new()
+        .args(["-m", "openai/gpt-test", "--base-url", &server.url()])
+        .task("x")
+}
+
+/// Fails if the key is in anything that the run has printed or written.
+#[track_caller]
+fn keyless(run: &Run) {
+    assert!(
+        !run.stdout.contains(KEY) && !run.stderr.contains(KEY),
+        "{run}"
+    );
+    let mut folders = vec![run.dir.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name() != Some("secrets".as_ref()) {
+                let text = fs::read(&path).unwrap();
+                let text = String::from_utf8_lossy(&text);
+                assert!(!text.contains(KEY), "the key is in `{}`", path.display());
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn sent(server: &Server) -> Vec<Option<String>> {
+    let requests = server.requests();
+    requests
+        .iter()
+        .map(|request| request.header("authorization").map(str::to_owned))
+        .collect()
+}
+
+fn secrets(host: Host, mode: u32) -> Host {
+    let host = host.file("secrets", format!("# keys\nOPENAI_API_KEY={KEY}\n"));
+    let path = host.dir().join("secrets");
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    let spec = format!("model.secrets_file={}", path.display());
+    host.args(["-c", &spec])
+}
+
+#[test]
+fn a_key_is_sent_and_nothing_else_is_done_with_it() {
+    let bearer = Some(format!("Bearer {KEY}"));
+    for arguments in [&[][..], &["--json"], &["-vv"]] {
+        let server = turns([Turn::commands(&[LOOK])]);
+        let run = openai(&server)
+            .env("OPENAI_API_KEY", KEY)
+            .args(arguments)
+            .run()
+            .expect(0);
+        assert_eq!(sent(&server), [bearer.clone(), bearer.clone()]);
+        keyless(&run);
+        let output = run.events("output")[0]["output"]["output"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(output.contains("MSWEA_RUN_ID="), "{output}");
+        assert!(!output.contains("OPENAI_API_KEY"), "{output}");
+    }
+    let server = turns([Turn::commands(&[LOOK])]);
+    let run = secrets(openai(&server), 0o600).run().expect(0);
+    assert_eq!(sent(&server), [bearer.clone(), bearer]);
+    keyless(&run);
+}
+
+#[test]
+fn a_model_of_ones_own_is_sent_no_key() {
+    let server = turns([]);
+    let run = Host::new()
+        .server(&server)
+        .task("x")
+        .env("OPENAI_API_KEY", KEY)
+        .run()
+        .expect(0);
+    assert_eq!(sent(&server), [None]);
+    keyless(&run);
+}
+
+#[test]
+fn what_keeps_a_key_from_being_sent() {
+    let server = Server::start(Scenario::commands(&[submit("never")]));
+    openai(&server).run().expect(5).says(&[
+        "no API key",
+        "set the environment variable `OPENAI_API_KEY`",
+    ]);
+    openai(&server)
+        .env("OPENAI_API_KEY", " ")
+        .run()
+        .expect(5)
+        .says(&["`OPENAI_API_KEY`"]);
+    let run = secrets(openai(&server), 0o644).run().expect(5);
+    keyless(&run);
+    let run = run.says(&["can be read by others (mode 0644)", "chmod 600"]);
+    // It had begun, so there is a record of it.
+    assert_eq!(run.trajectory()["messages"].as_array().unwrap().len(), 3);
+    assert_eq!(server.served(), 0);
+}
+
+#[test]
+fn a_server_that_repeats_the_key_is_not_repeated() {
+    let error = Turn::error(401, "invalid_api_key", &format!("wrong API key: {KEY}"));
+    let server = Server::start(Scenario::always(error));
+    for arguments in [&[][..], &["--json"]] {
+        let host = openai(&server).env("OPENAI_API_KEY", KEY).args(arguments);
+        let run = host.run().expect(5).says(&["`OPENAI_API_KEY`"]);
+        keyless(&run);
+        assert_eq!(run.exit_status(), "AuthenticationError");
+    }
+}
+
+#[test]
+fn a_key_goes_to_no_other_host() {
+    let elsewhere = Server::start(Scenario::commands(&[submit("stolen")]));
+    let target = format!("{}/chat/completions", elsewhere.url()).replace("127.0.0.1", "localhost");
+    let server = Server::start(Scenario::always(Turn::redirect(&target).with_status(307)));
+    let run = openai(&server)
+        .env("OPENAI_API_KEY", KEY)
+        .run()
+        .expect(5)
+        .says(&["localhost"]);
+    assert_eq!(elsewhere.served(), 0, "{run}");
+    assert!(Path::new(&run.dir).join("traj.json").is_file());
+    keyless(&run);
+}

@@ -1,0 +1,165 @@
+//! What every first-party plugin must keep: with `--fresh-instances`, which throws instances
+//! away after every call, a run is the same.
+//!
+//! The plugins are those that `plugin list` names, so a new one without a case fails.
+
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::run::Run;
+
+const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work";
+
+/// Runs in which a plugin has something to do in several steps.
+struct Case {
+    flags: Vec<String>,
+    scenario: Scenario,
+    /// Part of what the requests say if the plugin has done its work.
+    shows: &'static str,
+}
+
+fn case(flags: &[&str], scenario: Scenario, shows: &'static str) -> Case {
+    Case {
+        flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+        scenario,
+        shows,
+    }
+}
+
+fn tool_calls() -> Scenario {
+    steps("true")
+}
+
+/// Five steps, one of them malformed, two with two calls, one that prints a lot.
+fn steps(extra: &str) -> Scenario {
+    Scenario::new([
+        Turn::commands(&["echo first"]),
+        Turn::text("no call at all"),
+        Turn::commands(&["echo second", "echo third; exit 3"]),
+        Turn::commands(&["seq 1 6000"]),
+        Turn::commands(&[extra, "echo fourth"]),
+        Turn::commands(&[SUBMIT]),
+    ])
+}
+
+fn fences() -> Scenario {
+    Scenario::new([
+        Turn::fenced("echo first"),
+        Turn::text("no command at all"),
+        Turn::fenced("echo second; exit 3"),
+        Turn::fenced("seq 1 6000"),
+        Turn::fenced(SUBMIT),
+    ])
+}
+
+fn cases(plugin: &str) -> Vec<Case> {
+    match plugin {
+        "openai" => vec![
+            case(&[], tool_calls(), "third"),
+            case(&["--no-stream"], tool_calls(), "third"),
+            case(&["-c", "text"], fences(), "second"),
+        ],
+        "replay" => vec![case(&["-m", "replay/script.json"], tool_calls(), "")],
+        "toolcall" => vec![case(
+            &["-c", "pipeline.parser=toolcall"],
+            tool_calls(),
+            "third",
+        )],
+        "text_regex" => vec![case(&["-c", "text"], fences(), "second")],
+        "jinja" => vec![
+            case(&["-c", "pipeline.formatter=jinja"], tool_calls(), "elided"),
+            case(&["-c", "text"], fences(), "elided"),
+        ],
+        "last_n_observations" => vec![case(
+            &[
+                "-c",
+                r#"pipeline.processors=["last_n_observations"]"#,
+                "-c",
+                "plugins.last_n_observations.config.n=2",
+            ],
+            tool_calls(),
+            "Old environment output",
+        )],
+        "blocklist" => vec![case(
+            &["-c", r#"pipeline.policies=["blocklist"]"#],
+            steps("vim file"),
+            "is blocked here",
+        )],
+        new => panic!("`{new}` has no case: add one here, with several steps in which it matters"),
+    }
+}
+
+/// Without what differs between any two runs: times, and the name of the test's folder.
+fn settled(value: &Value, run: &Run) -> Value {
+    let folder = run.dir.parent().unwrap().to_str().unwrap();
+    match value {
+        Value::String(text) => text.replace(folder, "FOLDER").into(),
+        Value::Array(list) => list.iter().map(|value| settled(value, run)).collect(),
+        Value::Object(map) => map
+            .iter()
+            .filter(|(key, _)| !["timestamp", "t", "duration", "created"].contains(&key.as_str()))
+            .map(|(key, value)| (key.clone(), settled(value, run)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        other => other.clone(),
+    }
+}
+
+/// The requests, the messages of the trajectory, and the submission.
+fn play(case: &Case, fresh: bool) -> (Value, Value, String) {
+    let server = Server::start(case.scenario.clone());
+    let replies = json!({"replies": [
+        {"content": "one", "tool_calls": [{"command": "echo first"}]},
+        {"content": "two", "tool_calls": [{"command": "echo second"}, {"command": "exit 3"}]},
+        {"content": "three", "tool_calls": [{"command": SUBMIT}]},
+    ]});
+    let mut host = Host::new()
+        .file("script.json", replies.to_string())
+        .server(&server)
+        .task("do it");
+    if case.flags.first().is_some_and(|flag| flag == "-m") {
+        host = Host::new()
+            .file("script.json", replies.to_string())
+            .task("do it");
+    }
+    if fresh {
+        host = host.arg("--fresh-instances");
+    }
+    let run = host.args(&case.flags).run().expect(0);
+    assert!(run.events("plugin_fault").is_empty(), "{run}");
+    let requests = server
+        .requests()
+        .iter()
+        .map(scripted_server::Recorded::json)
+        .collect();
+    let messages = settled(&run.trajectory()["messages"], &run);
+    (settled(&requests, &run), messages, run.stdout.clone())
+}
+
+#[test]
+fn fresh_instances_change_nothing() {
+    let run = Host::new()
+        .args(["plugin", "list", "--json"])
+        .run()
+        .expect(0);
+    let plugins: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
+    assert!(plugins.len() >= 7, "{run}");
+    for plugin in plugins {
+        let name = plugin["name"].as_str().unwrap();
+        for case in cases(name) {
+            let kept = play(&case, false);
+            let fresh = play(&case, true);
+            assert_eq!(kept.0, fresh.0, "`{name}`, {:?}: requests", case.flags);
+            assert_eq!(kept.1, fresh.1, "`{name}`, {:?}: messages", case.flags);
+            assert_eq!(kept.2, fresh.2, "`{name}`, {:?}: stdout", case.flags);
+            assert!(kept.2.contains("the-work"), "`{name}`, {:?}", case.flags);
+            let sent = kept.0.to_string();
+            assert!(
+                sent.contains(case.shows),
+                "`{name}`, {:?}: {sent}",
+                case.flags
+            );
+        }
+    }
+}
