@@ -62,7 +62,7 @@ async fn measure() -> ExitCode {
         json!({"n": 5, "polling": 100}),
     );
     apply(&mut table, "2 messages come back", 2, polled).await;
-    apply(&mut table, "12 come back", 12, history.clone()).await;
+    apply(&mut table, "11 come back", 11, history.clone()).await;
 
     let jinja = recipe(plugin("formatters/jinja"), json!({}));
     let blocklist = recipe(plugin("policies/blocklist"), json!({}));
@@ -124,6 +124,7 @@ fn recipe(plugin: Arc<Plugin>, config: Value) -> Recipe {
         .check_config(&plugin.name, &config)
         .unwrap_or_else(|error| panic!("{error}"));
     Recipe {
+        name: plugin.name.clone(),
         plugin,
         config: config.to_string(),
         limits: Limits::STANDARD,

@@ -44,7 +44,8 @@ async fn measure() -> ExitCode {
         guard_program: Some(guard.clone()),
         ..LocalSettings::default()
     });
-    keeper.execute("true", None, &Stop::never()).await;
+    let nothing = mswea_host::roles::Command::new("true");
+    keeper.execute(&nothing, &Stop::never()).await;
 
     let mut table = Table::new("steps: the command `true`, a server without latency");
     for stream in [true, false] {
@@ -177,9 +178,10 @@ async fn bare(client: &reqwest::Client, url: &str, bodies: &[Bytes]) -> Bare {
 /// Runs the command as plainly as std can: one pipe for both outputs, read to its end.
 fn shell() {
     let (mut reading, writing) = std::io::pipe().unwrap();
-    let mut command = Command::new("/bin/sh");
+    let [program, flag] = agent::SHELL;
+    let mut command = Command::new(program);
     command
-        .args(["-c", "true"])
+        .args([flag, "true"])
         .stdin(Stdio::null())
         .stdout(writing.try_clone().unwrap())
         .stderr(writing);

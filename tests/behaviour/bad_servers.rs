@@ -171,7 +171,7 @@ fn servers_that_fail() {
             "huge head",
             fault(Fault::HugeHeaders),
             "MalformedResponseError",
-            2,
+            1,
             &["check `--base-url`"],
         ),
     ];

@@ -1,6 +1,6 @@
 //! Runs that go well: what the server is asked, what is done, what is told and what is kept.
 
-use scripted_server::{Scenario, Server, Turn};
+use scripted_server::{Recorded, Scenario, Server, Turn};
 use serde_json::{Value, json};
 
 use crate::host::Host;
@@ -336,11 +336,7 @@ fn fresh_instances_say_the_same() {
             .args(arguments)
             .run()
             .expect(0);
-        server
-            .requests()
-            .iter()
-            .map(|request| request.json())
-            .collect()
+        server.requests().iter().map(Recorded::json).collect()
     };
     let usual = bodies(&[]);
     assert_eq!(usual.len(), 4);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scripted_server::{Fault, Scenario, Server, Turn};
+use scripted_server::{Fault, Recorded, Scenario, Server, Turn};
 use serde_json::Value;
 
 use crate::host::Host;
@@ -129,11 +129,7 @@ fn malformed_replies() {
         Turn::commands(&["true"]),
     ]);
     let run = Host::new().server(&server).task("x").run().expect(0);
-    let bodies: Vec<Value> = server
-        .requests()
-        .iter()
-        .map(|request| request.json())
-        .collect();
+    let bodies: Vec<Value> = server.requests().iter().map(Recorded::json).collect();
     // The feedback is sent, the reply itself is not.
     assert_eq!(roles(&bodies[1]), ["system", "user", "user"]);
     assert_eq!(roles(&bodies[2]), ["system", "user", "user", "user"]);

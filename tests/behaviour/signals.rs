@@ -210,6 +210,7 @@ fn kill_9_loses_nothing() {
     });
 }
 
+#[allow(clippy::print_stdout, reason = "shown when the test fails")]
 fn kill_9(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     println!("seed {seed}");
@@ -266,7 +267,7 @@ fn kill_9(seed: u64) {
                 begun.extend(words.split_once(" >> log").map(|(word, _)| word.to_owned()));
             }
             Event::Output { output, .. } => {
-                ended += usize::from(!output.output.contains("COMPLETE"))
+                ended += usize::from(!output.output.contains("COMPLETE"));
             }
             _ => {}
         }

@@ -14,6 +14,10 @@ use mswea_host::run::Agent;
 use mswea_host::session::{Job, Runtime};
 use serde_json::{Value, json};
 
+/// The shell of every run here: the quickest that there is, so that what the host adds shows
+/// most.
+pub const SHELL: [&str; 2] = ["/bin/sh", "-c"];
+
 /// The built-in defaults and nothing of this machine's user.
 struct Nowhere;
 
@@ -44,6 +48,7 @@ pub fn config(url: &str, cwd: &Path, queries: usize, stream: bool) -> Config {
             flag("agent.step_limit", json!(queries)),
             flag("agent.cost_limit", json!(0.0)),
             flag("agent.salvage_command", json!("")),
+            flag("environment.interpreter", json!(SHELL)),
             flag("environment.cwd", json!(cwd.to_string_lossy())),
         ],
         ..Sources::default()

@@ -100,6 +100,21 @@ impl LocalExecutor {
         }
     }
 
+    /// Ends everything of the run; returns what could not be ended.
+    pub(super) async fn end_processes(&mut self) -> Vec<String> {
+        let target = self.target();
+        if processes::signal(&target, Signal::TERM) > 0 {
+            let asked = Instant::now();
+            while asked.elapsed() < POLITE && processes::exist(&target) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        // Also if none was found: see `Hunt`.
+        attend::kill_until_gone(&target, KILLING).await;
+        orphans::bury();
+        processes::names(&target)
+    }
+
     /// Buries dead orphans, and tells the guardian of living ones.
     fn look_for_orphans(&mut self) {
         if !orphans::is_adopting() {
@@ -333,17 +348,7 @@ impl Executor for LocalExecutor {
 
     async fn cleanup(&mut self) {
         if self.actions > 0 {
-            let target = self.target();
-            if processes::signal(&target, Signal::TERM) > 0 {
-                let asked = Instant::now();
-                while asked.elapsed() < POLITE && processes::exist(&target) {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            }
-            // Also if none was found: see `Hunt`.
-            attend::kill_until_gone(&target, KILLING).await;
-            orphans::bury();
-            let left = processes::names(&target);
+            let left = self.end_processes().await;
             if !left.is_empty() {
                 tracing::warn!(
                     processes = left.join(", "),

@@ -10,7 +10,7 @@ use super::limits;
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file can't be read.
-    #[error("can't read plugin `{}`: {source}", path.display())]
+    #[error("can't read plugin `{}`: {source}: name a `.wasm` file, or a built-in plugin (`mswea-host plugin list`)", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -111,7 +111,7 @@ impl Loader {
         if let Some(builtin) = builtin::find(name) {
             return self.load_builtin(builtin).await;
         }
-        if is_path {
+        if is_path || path.is_dir() {
             return self.load_file(path).await;
         }
         let known: Vec<String> = builtin::all()

@@ -60,14 +60,21 @@ pub fn check(schema: &Value, validator: &Validator, config: &Value) -> Result<Va
         };
         let unknown = match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } if pointer.is_empty() => {
-                unexpected.first()
+                unexpected.first().cloned()
             }
+            // How a schema without properties says it, and it does not say which key.
+            ValidationErrorKind::FalseSchema if pointer.is_empty() => filled
+                .as_object()
+                .and_then(|map| map.keys().find(|key| !is_known(properties, key)))
+                .cloned(),
             _ => None,
         };
-        if let (Some(key), Some(properties)) = (unknown, properties) {
+        if let Some(key) = unknown {
+            let none = Map::new();
+            let properties = properties.unwrap_or(&none);
             let near = properties
                 .keys()
-                .map(|known| (strsim::jaro_winkler(known, key), known))
+                .map(|known| (strsim::jaro_winkler(known, &key), known))
                 .filter(|(score, _)| *score > 0.75)
                 .max_by(|a, b| a.0.total_cmp(&b.0));
             detail = match near {
@@ -92,6 +99,10 @@ pub fn check(schema: &Value, validator: &Validator, config: &Value) -> Result<Va
         return Err(Problem { pointer, detail });
     }
     Ok(filled)
+}
+
+fn is_known(properties: Option<&Map<String, Value>>, key: &str) -> bool {
+    properties.is_some_and(|properties| properties.contains_key(key))
 }
 
 #[cfg(test)]
@@ -119,6 +130,20 @@ mod tests {
     fn a_schema_that_is_none() {
         assert!(validator(&json!([])).is_err());
         assert!(validator(&json!({"type": "nonsense"})).is_err());
+    }
+
+    #[test]
+    fn a_plugin_without_config() {
+        for schema in [
+            json!({"type": "object", "additionalProperties": false}),
+            json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        ] {
+            let problem = check_with(&schema, &json!({"foo": 1})).unwrap_err();
+            assert_eq!(
+                (problem.pointer.as_str(), problem.detail.as_str()),
+                ("/foo", "unknown key `foo`: this plugin takes no config")
+            );
+        }
     }
 
     #[test]

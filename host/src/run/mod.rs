@@ -1,6 +1,6 @@
 //! A run: the loop over the roles, its limits, its ends and its prompts.
 //!
-//! Nothing in here knows wasm, docker or HTTP. [`agent`] is the loop itself and is meant to be
+//! Nothing in here knows wasm, docker or HTTP. [`Agent`] is the loop itself and is meant to be
 //! read in one sitting.
 
 mod account;

@@ -101,6 +101,7 @@ pub async fn recipe(config: Value, limits: Limits) -> Recipe {
     let plugin = plugin().await;
     let config = plugin.check_config(&plugin.name, &config).unwrap();
     Recipe {
+        name: plugin.name.clone(),
         plugin,
         config: config.to_string(),
         limits,

@@ -37,7 +37,7 @@ pub struct LocalSettings {
     /// How long a background process may keep the pipe open after its command has exited,
     /// before the step goes on without it.
     pub grace: Duration,
-    /// The program that has [`super::guard::SUBCOMMAND`], normally the host itself; none means
+    /// The program that has [`SUBCOMMAND`](crate::executor::guard::SUBCOMMAND), normally the host itself; none means
     /// that nothing cleans up after a host that was killed.
     pub guard_program: Option<PathBuf>,
 }

@@ -161,7 +161,12 @@ async fn background_children_live_until_cleanup_also_if_they_write() {
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert_eq!(run(&mut executor, "echo next").await.output, "next\n");
     }
-    let count = std::fs::read_to_string(&file).unwrap();
+    // The shell empties the file before it writes to it: a look in between sees nothing.
+    let mut count = String::new();
+    wait_for("count", || {
+        count = std::fs::read_to_string(&file).unwrap();
+        !count.is_empty()
+    });
     assert!(count.trim().parse::<u32>().unwrap() > 20, "{count}");
     assert!(lives(&pid) && lives(&flood));
     executor.cleanup().await;
@@ -350,6 +355,49 @@ fn too_few_descriptors_make_actions_wait() {
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "--ignored", "--quiet", &role])
         .env("MSWEA_TEST_SHORTAGE", "1")
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[tokio::test]
+#[ignore = "a role in another test"]
+async fn nobody_body() {
+    if !plays("nobody_body") {
+        return;
+    }
+    let mut executor = LocalExecutor::new(settings());
+    let root = std::env::var("MSWEA_TEST_ROOT").unwrap();
+    let command =
+        format!("{root} --reuid 0 --clear-groups sleep 3 & sleep 100 & echo $!; sleep 0.5");
+    let mine = run(&mut executor, &command).await.output;
+    let left = executor.end_processes().await;
+    assert!(left.len() == 1 && left[0].ends_with(" (sleep)"), "{left:?}");
+    assert!(!left[0].starts_with(mine.trim()) && !lives(&mine));
+}
+
+#[test]
+fn what_cannot_be_killed_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("setpriv");
+    // Only root can make a process that others can't kill.
+    if !rustix::process::geteuid().is_root() || std::fs::copy("/usr/bin/setpriv", &program).is_err()
+    {
+        return;
+    }
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    let test = folder.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
+    let role = in_its_own_process(module_path!(), "nobody_body");
+    let status = std::process::Command::new(test)
+        .args(role.get_args())
+        .env("MSWEA_TEST_ROLE", "nobody_body")
+        .env("MSWEA_TEST_ROOT", &program)
+        .current_dir("/")
+        .uid(65534)
+        .gid(65534)
         .status();
     assert!(status.unwrap().success());
 }

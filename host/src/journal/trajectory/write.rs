@@ -76,7 +76,7 @@ pub fn write(path: &Path, trajectory: &Value) -> Result<(), TrajectoryError> {
 /// Finds out before a run whether its trajectory could be written.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn check_writable(path: &Path) -> Result<(), TrajectoryError> {
     let check = || -> io::Result<()> {
         match Target::of(path)? {

@@ -9,7 +9,6 @@ fn adapter(config: Value) -> Replay {
     testing::configure(config).unwrap()
 }
 
-#[expect(clippy::result_large_err, reason = "the contract's error")]
 fn ask(adapter: &mut Replay, change: Change) -> Result<Reply, ModelError> {
     adapter
         .query(change, Request::default())
