@@ -8,5 +8,6 @@ mod files;
 mod guests;
 mod limits;
 mod memory;
+mod names;
 mod settings;
 mod world;

@@ -103,11 +103,18 @@ impl Cache {
         Ok(count)
     }
 
-    /// Whether nobody but this user can have written to the folder.
+    /// Whether nobody but this user (and root) can have written to the folder, or put another
+    /// in its place.
     fn trusted(&self) -> bool {
-        std::fs::metadata(&self.folder).is_ok_and(|meta| {
-            meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0
-        })
+        let parent_is_safe = self.folder.parent().is_some_and(|parent| {
+            std::fs::metadata(parent).is_ok_and(|meta| {
+                let sticky = meta.mode() & 0o1000 != 0;
+                is_ours(&meta) && (meta.mode() & 0o022 == 0 || sticky)
+            })
+        });
+        parent_is_safe
+            && std::fs::symlink_metadata(&self.folder)
+                .is_ok_and(|meta| meta.is_dir() && is_private(&meta))
     }
 
     fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
@@ -129,9 +136,23 @@ impl Cache {
     }
 }
 
+/// Whether it belongs to this user or to root.
+fn is_ours(meta: &std::fs::Metadata) -> bool {
+    meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// Whether only its owner, who is this user or root, can write to it.
+fn is_private(meta: &std::fs::Metadata) -> bool {
+    is_ours(meta) && meta.mode() & 0o022 == 0
+}
+
 /// The code in a file, if the checksum at its end holds. Damaged machine code would not fail,
 /// it would run.
 fn checked(path: &Path) -> Option<Vec<u8>> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    if !meta.is_file() || !is_private(&meta) {
+        return None;
+    }
     let mut code = std::fs::read(path).ok()?;
     let sum = code.split_off(code.len().checked_sub(32)?);
     (Sha256::digest(&code)[..] == sum[..]).then_some(code)

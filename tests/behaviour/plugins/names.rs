@@ -1,0 +1,154 @@
+//! Which plugin a name means, and whose settings it gets.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use scripted_server::{Scenario, Server, Turn};
+
+use super::guests::{built_in, hostile};
+use crate::host::Host;
+
+const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work";
+
+/// What the journal's first line says of the plugin in this role.
+fn played(run: &crate::run::Run, kind: &str) -> serde_json::Value {
+    let started = &run.events("run_started")[0];
+    started["plugins"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|plugin| plugin["kind"] == kind)
+        .unwrap()
+        .clone()
+}
+
+#[test]
+fn a_file_in_the_working_directory_does_not_shadow_a_built_in_plugin() {
+    let server = Server::start(Scenario::commands(&[SUBMIT]));
+    let other = fs::read(built_in("parsers/text_regex")).unwrap();
+    let mut host = Host::new().server(&server).task("t");
+    for name in ["toolcall", "jinja", "openai"] {
+        host = host.file(name, &other);
+    }
+    let run = host.run().expect(0);
+    assert_eq!(played(&run, "action-parser")["source"], "built-in");
+    assert_eq!(played(&run, "action-parser")["name"], "toolcall");
+}
+
+#[test]
+fn a_bare_name_is_no_file_and_the_message_says_how_to_write_one() {
+    let server = Server::start(Scenario::commands(&[SUBMIT]));
+    Host::new()
+        .server(&server)
+        .task("t")
+        .file("mine", fs::read(hostile()).unwrap())
+        .args(["--plugin", "mine"])
+        .run()
+        .expect(7)
+        .says(&[
+            "there is no plugin `mine`",
+            "the file of that name is `./mine`",
+        ]);
+}
+
+#[test]
+fn an_entry_with_a_path_names_the_plugin_and_settles_everything() {
+    let path = hostile().to_str().unwrap();
+    let server = Server::start(Scenario::commands(&[SUBMIT]));
+    let config = |lines: &str| {
+        format!("[pipeline]\npolicies = [\"mine\"]\n[plugins.mine]\npath = \"{path}\"\n{lines}\n")
+    };
+    // Its config is checked under its own name, ...
+    let parser = built_in("parsers/text_regex");
+    Host::new()
+        .server(&server)
+        .task("t")
+        .file(
+            "a.toml",
+            format!(
+                "[pipeline]\nparser = \"mine\"\n[plugins.mine]\npath = \"{}\"\nconfig = {{ nonsense = 1 }}\n",
+                parser.display()
+            ),
+        )
+        .args(["-c", "a.toml"])
+        .run()
+        .expect(2)
+        .says(&["config of plugin `mine` is wrong", "`nonsense`", "a.toml:5"]);
+    // ... its limits hold, and messages name the key that raises them.
+    let run = Host::new()
+        .server(&server)
+        .task("t")
+        .file(
+            "b.toml",
+            config("deadline_ms = 300\nconfig = { at = \"judge\", do = \"loop\" }"),
+        )
+        .args(["-c", "b.toml", "-c", "agent.step_limit=1"])
+        .run();
+    run.says(&[
+        "plugin `mine` failed in `judge`",
+        "`plugins.mine.deadline_ms`",
+    ]);
+}
+
+#[test]
+fn an_entry_that_no_plugin_bears_is_told() {
+    let server = Server::start(Scenario::commands(&[SUBMIT]));
+    Host::new()
+        .server(&server)
+        .task("t")
+        .args(["-c", "plugins.last_n_observation.config.n=1"])
+        .run()
+        .expect(0)
+        .says(&[
+            "`plugins.last_n_observation` has no effect",
+            "did you mean `last_n_observations`?",
+        ]);
+}
+
+#[test]
+fn a_pipe_as_a_plugin_is_refused_at_once() {
+    let server = Server::start(Scenario::commands(&[SUBMIT]));
+    let host = Host::new()
+        .server(&server)
+        .task("t")
+        .timeout(Duration::from_secs(20));
+    let pipe = host.dir().join("p.wasm");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    host.args(["-c", "pipeline.parser=mine", "-c"])
+        .arg(format!("plugins.mine.path={}", pipe.display()))
+        .run()
+        .expect(7)
+        .says(&["it is no regular file"]);
+}
+
+#[test]
+fn a_tool_call_that_the_parser_makes_nothing_of_is_answered() {
+    // A text parser, and a model that calls a tool all the same.
+    let server = Server::start(Scenario::new(vec![
+        Turn::tool_call("other", "{}")
+            .with_text("Both ways.\n\n```mswea_bash_command\necho hi\n```"),
+        Turn::fenced(SUBMIT),
+    ]));
+    Host::new()
+        .server(&server)
+        .task("t")
+        .args(["-c", "text"])
+        .run()
+        .expect(0);
+    let requests = server.requests();
+    let second = requests[1].json();
+    let roles: Vec<&str> = second["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "user"]);
+}
