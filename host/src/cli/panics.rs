@@ -1,6 +1,6 @@
 //! What happens when the host itself has a bug: the run is lost, what it recorded is not.
 //!
-//! The shipped program does not unwind (a third of its size was tables for that), so nothing
+//! The shipped program does not unwind (a seventh of its size was for that), so nothing
 //! can be left to destructors. What the run started is ended by its guardian, which notices
 //! that the host is gone.
 
