@@ -1,9 +1,9 @@
 //! The plugin host: wasm components in, roles out.
 //!
-//! `load` looks at a file and says what it is; `instance` keeps a configured instance and makes
-//! it anew when it has failed; one file per kind turns an instance into a role. Limits are in
-//! `limits`, what a guest finds around it is in `store`, compiled code comes from `cache` or
-//! from inside the binary (`builtin`).
+//! `load` gets a plugin ready and `recognise` says what a file is; `instance` keeps a configured
+//! instance and makes it anew when it has failed; one file per kind turns an instance into a
+//! role. Limits are in `limits`, what a guest finds around it is in `store`, compiled code comes
+//! from `cache` or from inside the binary (`builtin`).
 
 mod adapter;
 pub mod bindings;
@@ -20,6 +20,7 @@ mod load;
 mod parser;
 mod policy;
 mod processor;
+mod recognise;
 mod schema;
 mod store;
 
