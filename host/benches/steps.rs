@@ -6,6 +6,10 @@
 //! Both loops take turns in one process, against one scripted server with no latency, over a
 //! connection that is kept alive, on a current-thread runtime like the program's. Neither
 //! start-up nor the salvage command is in it: those are costs of a run.
+//!
+//! What is compared is the middle step of a round with the middle step of the bare loop's next
+//! to it: a machine that does other things as well hits single steps, and hits them hard. The
+//! ratio of the whole rounds is shown too.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
 
@@ -24,7 +28,7 @@ use mswea_host::plugin::Cache;
 use mswea_host::roles::Stop;
 use mswea_host::session::Runtime;
 use scripted_server::{Scenario, Server, Turn};
-use shared::agent::{self, Clocked, Spent};
+use shared::agent::{self, Clocked, Step};
 use shared::ship::PLAIN;
 use shared::{Samples, Table};
 
@@ -95,10 +99,10 @@ impl World<'_> {
             for round in 0..rounds {
                 if round % 2 == 0 {
                     let host = self.host(&config).await;
-                    figures.add(steps, host, bare(&client, &url, bodies).await);
+                    figures.add(&host, &bare(&client, &url, bodies).await);
                 } else {
                     let bare = bare(&client, &url, bodies).await;
-                    figures.add(steps, self.host(&config).await, bare);
+                    figures.add(&self.host(&config).await, &bare);
                 }
             }
             figures.show(table, steps, mode, self.stream);
@@ -119,7 +123,7 @@ impl World<'_> {
             .collect()
     }
 
-    async fn host(&self, config: &Config) -> Spent {
+    async fn host(&self, config: &Config) -> Vec<Step> {
         let run_id = mswea_host::session::new_run_id();
         let path = self.folder.join(format!("{run_id}.jsonl"));
         let journal = Clocked::create(path.clone());
@@ -128,31 +132,27 @@ impl World<'_> {
             config,
             &run_id,
             Arc::clone(&journal) as _,
-            std::env::var_os("NO_GUARD")
-                .is_none()
-                .then(|| self.guard.to_owned()),
+            Some(self.guard.to_owned()),
         )
         .await;
         let ended = agent.run().await;
         let queries = i64::from(ended.account.queries);
         assert_eq!(queries, config.agent.step_limit, "{:?}", ended.interrupt);
         std::fs::remove_file(path).unwrap();
-        Spent::of(&journal.marks())
+        agent::steps(&journal.marks())
     }
 }
 
-/// Posting and running, summed up over the steps.
+/// A step of the bare loop.
 #[derive(Clone, Copy)]
 struct Bare {
     post: Duration,
     execute: Duration,
-    whole: Duration,
 }
 
 /// The bare loop.
-async fn bare(client: &reqwest::Client, url: &str, bodies: &[Bytes]) -> Bare {
-    let (mut post, mut execute) = (Duration::ZERO, Duration::ZERO);
-    let started = Instant::now();
+async fn bare(client: &reqwest::Client, url: &str, bodies: &[Bytes]) -> Vec<Bare> {
+    let mut steps = Vec::with_capacity(bodies.len());
     for body in bodies {
         let begun = Instant::now();
         let response = client
@@ -167,14 +167,12 @@ async fn bare(client: &reqwest::Client, url: &str, bodies: &[Bytes]) -> Bare {
         std::hint::black_box(response.bytes().await.unwrap());
         let posted = Instant::now();
         shell();
-        post += posted - begun;
-        execute += posted.elapsed();
+        steps.push(Bare {
+            post: posted - begun,
+            execute: posted.elapsed(),
+        });
     }
-    Bare {
-        post,
-        execute,
-        whole: started.elapsed(),
-    }
+    steps
 }
 
 /// Runs the command as plainly as std can: one pipe for both outputs, read to its end.
@@ -216,6 +214,7 @@ fn client() -> reqwest::Client {
 #[derive(Default)]
 struct Figures {
     ratio: Samples,
+    whole_ratio: Samples,
     host: Samples,
     bare: Samples,
     query: Samples,
@@ -228,31 +227,38 @@ struct Figures {
 }
 
 impl Figures {
-    fn add(&mut self, steps: usize, host: Spent, bare: Bare) {
-        self.ratio
-            .add(host.whole.as_secs_f64() / bare.whole.as_secs_f64());
-        for (samples, took) in [
-            (&mut self.host, host.whole),
-            (&mut self.query, host.query),
-            (&mut self.parse, host.parse),
-            (&mut self.execute, host.execute),
-            (&mut self.format, host.format),
-            (&mut self.journal, host.journal),
-            (&mut self.bare, bare.whole),
-            (&mut self.bare_post, bare.post),
-            (&mut self.bare_execute, bare.execute),
-        ] {
-            samples.add_micros(took, steps);
+    /// Adds a round.
+    fn add(&mut self, host: &[Step], bare: &[Bare]) {
+        assert_eq!(host.len(), bare.len());
+        let (mut host_steps, mut bare_steps) = (Samples::default(), Samples::default());
+        for step in host {
+            host_steps.add_micros(step.whole, 1);
+            self.host.add_micros(step.whole, 1);
+            self.query.add_micros(step.query, 1);
+            self.parse.add_micros(step.parse, 1);
+            self.execute.add_micros(step.execute, 1);
+            self.format.add_micros(step.format, 1);
+            self.journal.add_micros(step.journal, 1);
         }
+        for step in bare {
+            bare_steps.add_micros(step.post + step.execute, 1);
+            self.bare.add_micros(step.post + step.execute, 1);
+            self.bare_post.add_micros(step.post, 1);
+            self.bare_execute.add_micros(step.execute, 1);
+        }
+        self.ratio.add(host_steps.p50() / bare_steps.p50());
+        self.whole_ratio.add(host_steps.sum() / bare_steps.sum());
     }
 
     fn show(&self, table: &mut Table, steps: usize, mode: &str, limited: bool) {
         let name = format!("{steps} steps, {mode}");
+        let ratio = format!("{name}: host / bare");
         if limited {
-            table.limited(&format!("{name}: host / bare"), "×", &self.ratio, LIMIT);
+            table.limited(&ratio, "×", &self.ratio, LIMIT);
         } else {
-            table.noted(&format!("{name}: host / bare"), "×", &self.ratio);
+            table.noted(&ratio, "×", &self.ratio);
         }
+        table.noted(&format!("{ratio}, whole rounds"), "×", &self.whole_ratio);
         table.noted(&format!("{name}: host, a step"), "µs", &self.host);
         table.noted(&format!("{name}: bare, a step"), "µs", &self.bare);
         table.note(format!(

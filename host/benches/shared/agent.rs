@@ -164,10 +164,10 @@ pub fn tokio_runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// Where the time of a run's steps went; sums over all steps.
+/// Where the time of one step went.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spent {
-    /// From the first query's start to the last one's: all steps but the last.
+pub struct Step {
+    /// From its query's start to the next one's.
     pub whole: Duration,
     /// Encoding, the request, decoding.
     pub query: Duration,
@@ -181,30 +181,31 @@ pub struct Spent {
     pub journal: Duration,
 }
 
-impl Spent {
-    /// Reads it off the marks; the last query only ends the last step that counts.
-    pub fn of(marks: &[Mark]) -> Self {
-        let queries: Vec<usize> = (0..marks.len())
-            .filter(|index| marks[*index].place == Place::Query)
-            .collect();
-        let (Some(first), Some(last)) = (queries.first(), queries.last()) else {
-            return Self::default();
-        };
-        let mut spent = Self {
-            whole: marks[*last].begin - marks[*first].begin,
-            ..Self::default()
-        };
-        for pair in marks[*first..=*last].windows(2) {
-            let between = pair[1].begin - pair[0].end;
-            spent.journal += pair[0].end - pair[0].begin;
-            match (pair[0].place, pair[1].place) {
-                (Place::Query, Place::Reply) => spent.query += between,
-                (Place::Reply, Place::Accepted) => spent.parse += between,
-                (Place::Action, Place::Output) => spent.execute += between,
-                (Place::Output, Place::Message) => spent.format += between,
-                _ => {}
+/// Reads the steps off the marks; the last query only ends the last step that counts.
+pub fn steps(marks: &[Mark]) -> Vec<Step> {
+    let queries: Vec<usize> = (0..marks.len())
+        .filter(|index| marks[*index].place == Place::Query)
+        .collect();
+    queries
+        .windows(2)
+        .map(|ends| {
+            let marks = &marks[ends[0]..=ends[1]];
+            let mut step = Step {
+                whole: marks[marks.len() - 1].begin - marks[0].begin,
+                ..Step::default()
+            };
+            for pair in marks.windows(2) {
+                let between = pair[1].begin - pair[0].end;
+                step.journal += pair[0].end - pair[0].begin;
+                match (pair[0].place, pair[1].place) {
+                    (Place::Query, Place::Reply) => step.query += between,
+                    (Place::Reply, Place::Accepted) => step.parse += between,
+                    (Place::Action, Place::Output) => step.execute += between,
+                    (Place::Output, Place::Message) => step.format += between,
+                    _ => {}
+                }
             }
-        }
-        spent
-    }
+            step
+        })
+        .collect()
 }

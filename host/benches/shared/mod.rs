@@ -35,6 +35,11 @@ impl Samples {
         self.add(took.as_secs_f64() * 1e3);
     }
 
+    /// All together.
+    pub fn sum(&self) -> f64 {
+        self.0.iter().sum()
+    }
+
     /// The middle value.
     pub fn p50(&self) -> f64 {
         let mut sorted = self.0.clone();

@@ -20,16 +20,26 @@ fn json_out(object: &Object) -> Option<String> {
     (!object.is_empty()).then(|| Value::Object(object.clone()).to_string())
 }
 
+/// A message's `extra` without what is bulky; written as it is gone through, because this is
+/// done for every message of every change.
+struct Light<'a>(&'a Object);
+
+impl serde::Serialize for Light<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(
+            self.0
+                .iter()
+                .filter(|(key, _)| !BULKY.contains(&key.as_str())),
+        )
+    }
+}
+
 fn extra_out(extra: &Object) -> Option<String> {
-    if extra.is_empty() {
+    if extra.keys().all(|key| BULKY.contains(&key.as_str())) {
         return None;
     }
-    let light: Object = extra
-        .iter()
-        .filter(|(key, _)| !BULKY.contains(&key.as_str()))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    json_out(&light)
+    // Invariant of JSON values: they can be written.
+    serde_json::to_string(&Light(extra)).ok()
 }
 
 /// Reads an `extra` or another JSON object from a guest.

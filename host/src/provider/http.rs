@@ -6,10 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,10 +25,6 @@ use super::tls;
 use crate::roles::ErrorClass;
 
 const MAX_REDIRECTS: u32 = 5;
-
-/// Pieces that are here already are handed on as one, up to so many bytes: the events of a
-/// stream come by the dozen, and each call of a plugin costs more than copying them.
-const GATHERED: usize = 64 << 10;
 
 /// The process's HTTP clients, with their connection pools; cheap to clone, free to make.
 ///
@@ -91,7 +84,6 @@ impl Http {
                 headers: headers.clone(),
                 redirect: note,
                 response,
-                ahead: None,
                 total,
                 read: 0,
             });
@@ -204,8 +196,6 @@ pub(super) struct Answer {
     /// Why a redirect was not followed, if it is one.
     pub redirect: Option<String>,
     response: Response,
-    /// What followed the last piece, if it was found to be no piece.
-    ahead: Option<reqwest::Result<Option<Bytes>>>,
     total: Instant,
     read: u64,
 }
@@ -234,7 +224,7 @@ impl Answer {
         } else {
             (Phase::Total, self.total)
         };
-        let piece = match tokio::time::timeout_at(deadline, self.gather()).await {
+        let piece = match tokio::time::timeout_at(deadline, self.response.chunk()).await {
             Ok(Ok(piece)) => piece,
             Ok(Err(error)) => return Err(fault::on_body(&error, &self.origin)),
             Err(_) => return Err(fault::timeout(phase, &self.origin, settings)),
@@ -250,50 +240,6 @@ impl Answer {
             }
         }
         Ok(piece)
-    }
-
-    /// Waits for a piece, and takes along what is there without waiting.
-    async fn gather(&mut self) -> reqwest::Result<Option<Bytes>> {
-        let first = match self.ahead.take() {
-            Some(ahead) => ahead?,
-            None => self.response.chunk().await?,
-        };
-        let Some(first) = first else {
-            return Ok(None);
-        };
-        let mut more = Vec::new();
-        while first.len() + more.len() < GATHERED {
-            match self.arrived().await {
-                None => break,
-                Some(Ok(Some(piece))) => more.extend_from_slice(&piece),
-                Some(end) => {
-                    // The end, or an error: what came before it counts first.
-                    self.ahead = Some(end);
-                    break;
-                }
-            }
-        }
-        if more.is_empty() {
-            return Ok(Some(first));
-        }
-        more.splice(0..0, first);
-        Ok(Some(more.into()))
-    }
-
-    /// The next piece, if it is here.
-    async fn arrived(&mut self) -> Option<reqwest::Result<Option<Bytes>>> {
-        for last in [false, true] {
-            let mut next = pin!(self.response.chunk());
-            let polled = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await;
-            match polled {
-                Poll::Ready(result) => return Some(result),
-                Poll::Pending if last => {}
-                // Asked for, a piece that has been read is handed over by the connection's
-                // task, which has to run for that.
-                Poll::Pending => tokio::task::yield_now().await,
-            }
-        }
-        None
     }
 }
 
