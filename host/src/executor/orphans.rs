@@ -143,7 +143,9 @@ pub(super) fn bury() {
     spawn::reap_adopted(&zombies);
 }
 
+/// Read where the other sessions are read, so that they compare: in a PID namespace whose first
+/// process is not a session's first (`docker exec`, `unshare --pid`), this is 0.
 fn own_session() -> Option<i32> {
-    let session = rustix::process::getsid(None).ok()?;
-    Some(session.as_raw_nonzero().get())
+    let me = std::process::id() as i32;
+    Some(processes::stat(me, &mut Vec::new())?.session)
 }

@@ -65,6 +65,29 @@ fn daemons_without_a_sign_end_with_the_last_run() {
     assert!(status.unwrap().success());
 }
 
+/// As `docker exec` starts programs: the session is one of outside and its number 0.
+#[test]
+fn a_session_from_outside_of_the_pid_namespace() {
+    let unshare = ["--pid", "--fork", "--mount-proc"];
+    let mut probe = std::process::Command::new("unshare");
+    if !probe.args(unshare).arg("true").status().unwrap().success() {
+        // Not through the macros, whose output is captured: it has to be seen.
+        let why = b"SKIPPED: a_session_from_outside_of_the_pid_namespace: unshare is refused\n";
+        std::io::Write::write_all(&mut std::io::stderr(), why).unwrap();
+        return;
+    }
+    let inner = in_its_own_process(module_path!(), "adopting_body");
+    let status = std::process::Command::new("unshare")
+        .args(unshare)
+        // So that the host is not process 1.
+        .args(["sh", "-c", "\"$@\"; exit $?", "sh"])
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .env("MSWEA_TEST_ROLE", "adopting_body")
+        .status();
+    assert!(status.unwrap().success());
+}
+
 #[tokio::test]
 #[ignore = "a role in another test"]
 async fn inner_body() {
