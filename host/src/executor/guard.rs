@@ -5,13 +5,15 @@
 //! closes the writing end; then the guardian kills every process of the host's runs and exits.
 //! One guardian serves all the runs of a host.
 //!
-//! Processes with an emptied environment carry no run's mark: so the guardian is also told each
-//! session that an action begins, and those of orphans that the host comes across.
+//! Processes with an emptied environment carry no run's mark: so the guardian also finds, in a
+//! [`Table`], each session that an action began, and those of orphans that the host came across.
+
+mod table;
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io::{self, BufRead};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -22,9 +24,13 @@ use rustix::pipe::PipeFlags;
 
 use super::processes::{self, RUN_VARIABLE, Session, Target};
 use super::spawn::{Child, Spec, spawn};
+use table::Table;
 
 /// The hidden subcommand of the guard program; the run's id follows it.
 pub const SUBCOMMAND: &str = "__guard";
+
+/// Where the guardian has the table of sessions.
+const TABLE: i32 = 3;
 
 /// How long the guardian hunts at most.
 const HUNT: Duration = Duration::from_secs(5);
@@ -42,11 +48,10 @@ const SESSIONS: usize = 1000;
 /// A program that has the subcommand calls this first of all, before it reads a config or
 /// starts a thread: the guardian has to stay small.
 ///
-/// Standard input brings `+RUN` and `-RUN` lines for runs that begin and end later, `SPID START`
-/// lines for sessions, and ends with the host.
+/// Standard input brings `+RUN` and `-RUN` lines for runs that begin and end later, and ends with
+/// the host. Descriptor 3 is the table of sessions.
 pub fn run(run_id: &str) {
     let mut runs = BTreeSet::from([run_id.to_owned()]);
-    let mut sessions = Sessions::new();
     let mut line = Vec::new();
     let mut input = io::stdin().lock();
     loop {
@@ -61,48 +66,46 @@ pub fn run(run_id: &str) {
         match text.trim_end_matches('\n').split_at_checked(1) {
             Some(("+", id)) => drop(runs.insert(id.to_owned())),
             Some(("-", id)) => drop(runs.remove(id)),
-            Some(("S", session)) => sessions.extend(parse_session(session)),
             _ => {}
         }
     }
+    // SAFETY: nothing in this process closes a descriptor that it was started with; where it was
+    // started without one, or with something else, reading it fails or finds no sessions.
+    let memory = unsafe { BorrowedFd::borrow_raw(TABLE) };
     let target = Target {
-        sessions: sessions.list,
+        sessions: table::read(memory).unwrap_or_default(),
         ..Target::marked(RUN_VARIABLE, runs)
     };
     processes::kill_until_gone(&target, HUNT);
-}
-
-fn parse_session(text: &str) -> Option<Session> {
-    let (id, start) = text.split_once(' ')?;
-    Some(Session {
-        // 0 and 1 are those of the kernel and of the system.
-        id: id.parse().ok().filter(|id| *id > 1)?,
-        start: start.parse().ok()?,
-    })
 }
 
 /// The sessions that are guarded.
 #[derive(Debug)]
 struct Sessions {
     list: Vec<Session>,
+    table: Table,
     looked: Instant,
 }
 
 impl Sessions {
-    fn new() -> Self {
-        Self {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
             list: Vec::new(),
+            table: Table::new()?,
             looked: Instant::now(),
-        }
+        })
     }
 
-    fn extend(&mut self, more: impl IntoIterator<Item = Session>) {
-        self.list.extend(more);
+    fn add(&mut self, session: Session) -> io::Result<()> {
+        self.table.add(session)?;
+        self.list.push(session);
         let age = self.looked.elapsed();
         if age > FORGET || self.list.len() > SESSIONS && age > FORGET / 100 {
             processes::retain_living(&mut self.list);
+            self.table.keep(&self.list)?;
             self.looked = Instant::now();
         }
+        Ok(())
     }
 }
 
@@ -255,6 +258,7 @@ impl Guardian {
         let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         // A guardian that hangs must not hang the host.
         rustix::io::ioctl_fionbio(&writing, true)?;
+        let sessions = Sessions::new()?;
         let child = spawn(&Spec {
             program: &path,
             args: &[&path, &subcommand, &id],
@@ -262,6 +266,7 @@ impl Guardian {
             cwd: Some(c"/"),
             stdin: Some(reading.as_fd()),
             output: None,
+            third: Some(sessions.table.memory()),
             deaf: true,
         })?;
         Ok(Self {
@@ -269,7 +274,7 @@ impl Guardian {
             child,
             input: Some(writing),
             runs: BTreeSet::from([run_id.to_owned()]),
-            sessions: Sessions::new(),
+            sessions,
         })
     }
 
@@ -283,10 +288,9 @@ impl Guardian {
     }
 
     fn add_session(&mut self, session: Session) {
-        if !self.tell('S', &format!("{} {}", session.id, session.start)) {
-            tracing::debug!(session = session.id, "the guardian was not told a session");
+        if let Err(error) = self.sessions.add(session) {
+            tracing::debug!(session = session.id, %error, "the guardian was not told a session");
         }
-        self.sessions.extend([session]);
     }
 
     fn remove(&mut self, run_id: &str) {

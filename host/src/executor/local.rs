@@ -442,6 +442,7 @@ fn start(
         cwd: folder.as_deref(),
         stdin: None,
         output: Some(writing.as_fd()),
+        third: None,
         deaf: false,
     })
     .map_err(|error| Failure::start(&error, program, cwd, command.as_bytes().len()))?;

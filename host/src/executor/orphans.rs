@@ -8,8 +8,12 @@
 //! Being a subreaper is a property of the whole process, so it is for the program to decide
 //! ([`adopt`]) and not for the library: an embedder may have children of its own.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::processes::{self, Process, Session};
 use super::spawn;
@@ -89,24 +93,47 @@ pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
     spawn::adopted(children)
 }
 
+/// The numbers of the host's children. Opened once: finding the file costs more than reading it,
+/// and it is read in every step.
+fn children(buffer: &mut Vec<u8>) -> Option<&str> {
+    static FILE: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let me = std::process::id();
+        // The kernel hands orphans to the first thread.
+        let path = format!("/proc/{me}/task/{me}/children");
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+    });
+    let file = file.as_ref()?;
+    loop {
+        buffer.reserve(4096);
+        let offset = buffer.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(buffer), offset) {
+            Ok(0) => return std::str::from_utf8(buffer).ok(),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
 /// Buries the orphans that have died and returns the sessions of those that live. Cheap: it
 /// looks at children only; a kernel that has no list of them has none for us.
 pub(super) fn look() -> Vec<Session> {
-    let me = std::process::id() as i32;
     let mut buffer = Vec::new();
-    // The kernel hands orphans to the first thread.
-    if !processes::read_proc(me, &format!("task/{me}/children"), &mut buffer) {
+    let Some(children) = children(&mut buffer) else {
         return Vec::new();
-    }
-    let children = String::from_utf8_lossy(&buffer);
+    };
     let children = children
         .split_ascii_whitespace()
         .filter_map(|pid| pid.parse().ok())
         .collect();
+    let adopted = spawn::adopted(children);
+    if adopted.is_empty() {
+        return Vec::new();
+    }
     let Some(session) = own_session() else {
         return Vec::new();
     };
-    let (dead, living): (Vec<_>, Vec<_>) = spawn::adopted(children)
+    let (dead, living): (Vec<_>, Vec<_>) = adopted
         .into_iter()
         .filter_map(|pid| processes::stat(pid, &mut buffer))
         .filter(|process| process.session != session)

@@ -48,15 +48,17 @@ pub(super) const NESTED: char = ':';
 pub(super) struct Session {
     /// Its number, which is the pid of its first process.
     pub(super) id: i32,
-    /// When its first process started, or any other of it.
+    /// When its first process started, or any time after that at which it was there.
     pub(super) start: u64,
 }
 
 impl Session {
-    /// The session of a child that has not been waited for.
+    /// The session of a child that has been started just now and not been waited for.
     pub(super) fn of(child: i32) -> Self {
-        let start = stat(child, &mut Vec::new()).map_or(u64::MAX, |process| process.start);
-        Self { id: child, start }
+        Self {
+            id: child,
+            start: ticks(Duration::ZERO),
+        }
     }
 
     /// Whether another session has the number by now: its first process is younger.
@@ -153,14 +155,16 @@ impl Process {
 }
 
 /// The time since boot in the unit and the clock of [`Target::since`], less a little for the
-/// coarseness of both; 0 if there is no telling.
+/// coarseness of both.
 pub(super) fn now() -> u64 {
-    let read = || {
-        let text = std::fs::read_to_string("/proc/uptime").ok()?;
-        let seconds: f64 = text.split(' ').next()?.parse().ok()?;
-        Some(((seconds - 0.1) * TICKS).max(0.0) as u64)
-    };
-    read().unwrap_or(0)
+    ticks(Duration::from_millis(100))
+}
+
+/// The time since boot, `ago`, in the unit and the clock of [`Process::start`].
+fn ticks(ago: Duration) -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let now = Duration::try_from(now).unwrap_or_default();
+    (now.saturating_sub(ago).as_secs_f64() * TICKS) as u64
 }
 
 /// Reads a file of a process; without std, which asks for the size of each file first.
@@ -443,7 +447,9 @@ mod tests {
         while name() != "sleep\n" {
             thread::sleep(Duration::from_millis(1));
         }
-        let real = Session::of(id);
+        let start = stat(id, &mut Vec::new()).unwrap().start;
+        let real = Session { id, start };
+        assert!(Session::of(id).start >= start);
         let earlier = Session {
             start: real.start - 1,
             ..real

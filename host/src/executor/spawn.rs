@@ -29,6 +29,8 @@ pub(super) struct Spec<'a> {
     pub(super) stdin: Option<BorrowedFd<'a>>,
     /// Its standard output and error; none means `/dev/null`.
     pub(super) output: Option<BorrowedFd<'a>>,
+    /// Its descriptor 3, if it gets one.
+    pub(super) third: Option<BorrowedFd<'a>>,
     /// Keeps the signals away with which people and terminals end programs.
     pub(super) deaf: bool,
 }
@@ -176,6 +178,9 @@ pub(super) fn spawn(spec: &Spec<'_>) -> io::Result<Child> {
             Some(fd) => actions.dup(fd, target)?,
             None => actions.open_null(target, libc::O_WRONLY)?,
         }
+    }
+    if let Some(fd) = spec.third {
+        actions.dup(fd, 3)?;
     }
     if let Some(cwd) = spec.cwd {
         actions.chdir(cwd)?;
