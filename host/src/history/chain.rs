@@ -48,14 +48,15 @@ impl Chain {
         let mut faults = Vec::new();
         let mut change = Change {
             start,
-            messages: history[start..].to_vec(),
+            messages: history[start..].iter().map(Message::light).collect(),
         };
         for index in 0..self.links.len() {
             let (before, rest) = self.links.split_at_mut(index);
             let link = &mut rest[0];
             let input: &[Message] = before.last().map_or(history, |link| &link.view);
+            let all = || Change::all(input.iter().map(Message::light).collect());
             let given = if link.processor.needs_all() {
-                Change::all(input.to_vec())
+                all()
             } else {
                 change
             };
@@ -68,7 +69,7 @@ impl Chain {
                         processor: name,
                         message,
                     });
-                    link.replace(Change::all(input.to_vec()))
+                    link.replace(all())
                 }
             };
         }

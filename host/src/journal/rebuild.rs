@@ -8,15 +8,15 @@ use crate::roles::{Action, Message, Object, Output, Reply, Usage};
 /// A reply as it joins the history. The loop and [`messages`] both use this, so that the list
 /// in memory and the one rebuilt from the journal are the same by construction.
 pub fn accepted_message(
-    reply: &Reply,
+    reply: Reply,
     actions: &[Action],
     cost: Option<f64>,
     timestamp: f64,
 ) -> Message {
-    let mut message = reply.message.clone();
+    let mut message = reply.message;
     let mut extra = Object::new();
     extra.insert("actions".into(), json!(actions));
-    extra.insert("response".into(), json!(reply.response));
+    extra.insert("response".into(), reply.response.unwrap_or_default());
     // readers of trajectories add these up; whether the sum is the truth is said elsewhere
     extra.insert("cost".into(), json!(cost.unwrap_or(0.0)));
     extra.insert("timestamp".into(), json!(timestamp));
@@ -41,7 +41,7 @@ pub fn messages(records: &[Record]) -> Vec<Message> {
             } => last = Some((reply, *cost, *timestamp)),
             Event::Accepted { actions } => {
                 if let Some((reply, cost, timestamp)) = last.take() {
-                    messages.push(accepted_message(reply, actions, cost, timestamp));
+                    messages.push(accepted_message(reply.clone(), actions, cost, timestamp));
                 }
             }
             _ => {}

@@ -19,6 +19,8 @@ pub struct WasmAdapter {
     instance: Instance<AdapterKind>,
     /// Under `--fresh-instances`: the history, which every query has to bring whole.
     view: Option<Vec<Message>>,
+    /// What goes with every query, and the tools that it was made from.
+    request: Option<(Vec<Tool>, wit::Request)>,
 }
 
 impl WasmAdapter {
@@ -36,7 +38,11 @@ impl WasmAdapter {
     pub fn lazy(recipe: Recipe) -> Self {
         let view = recipe.fresh.then(Vec::new);
         let instance = Instance::new(recipe);
-        Self { instance, view }
+        Self {
+            instance,
+            view,
+            request: None,
+        }
     }
 
     fn next_in(
@@ -99,16 +105,26 @@ impl Adapter for WasmAdapter {
             }
             None => convert::change_out(change),
         };
-        let request = wit::Request {
-            tools: tools.iter().map(convert::tool_out).collect(),
-            extra: None,
+        if self
+            .request
+            .as_ref()
+            .is_none_or(|(known, _)| known != tools)
+        {
+            let request = wit::Request {
+                tools: tools.iter().map(convert::tool_out).collect(),
+                extra: None,
+            };
+            self.request = Some((tools.to_vec(), request));
+        }
+        let Some((_, request)) = &self.request else {
+            unreachable!("it was made just above")
         };
         let mut live = self.instance.take().await.map_err(plugin)?;
         let result = Instance::<AdapterKind>::bounded(
             deadline,
             live.kind
                 .mswea_plugin_model_adapter()
-                .call_query(&mut live.store, &change, &request),
+                .call_query(&mut live.store, &change, request),
         )
         .await;
         let sends = matches!(&result, Some(Ok(Ok(wit::Next::Send(_)))));

@@ -7,11 +7,9 @@ use serde_json::Value;
 
 use super::bindings::types as wit;
 use super::instance::bound;
-use crate::roles::{Action, Change, Message, Object, Output, Part, Reply, Tool, ToolCall, Usage};
-
-/// Keys of a message's `extra` that stay with the host: they can be large, and no plugin
-/// needs them.
-const BULKY: [&str; 3] = ["raw_output", "response", "model_response"];
+use crate::roles::{
+    Action, Change, Message, Object, Output, Part, Reply, Tool, ToolCall, Usage, is_bulky,
+};
 
 /// What is wrong with a value from a guest.
 pub type Broken = String;
@@ -26,16 +24,12 @@ struct Light<'a>(&'a Object);
 
 impl serde::Serialize for Light<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(
-            self.0
-                .iter()
-                .filter(|(key, _)| !BULKY.contains(&key.as_str())),
-        )
+        serializer.collect_map(self.0.iter().filter(|(key, _)| !is_bulky(key)))
     }
 }
 
 fn extra_out(extra: &Object) -> Option<String> {
-    if extra.keys().all(|key| BULKY.contains(&key.as_str())) {
+    if extra.keys().all(|key| is_bulky(key)) {
         return None;
     }
     // Invariant of JSON values: they can be written.

@@ -17,7 +17,7 @@ pub use error::{ErrorClass, ExecutorError, ModelError, PluginFault};
 pub use stop::{Stop, StopSource};
 pub use values::{
     Action, AdapterNext, Change, Delta, HeaderValue, HttpRequest, Message, Object, Outcome, Output,
-    Part, Problem, Reply, Tool, ToolCall, Usage, Verdict,
+    Part, Problem, Reply, Tool, ToolCall, Usage, Verdict, is_bulky,
 };
 
 use crate::journal::Event;

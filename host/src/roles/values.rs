@@ -79,6 +79,20 @@ impl Message {
         }
     }
 
+    /// A copy for models and plugins: without what only a trajectory's readers want, which can
+    /// be larger than all the rest.
+    #[must_use]
+    pub fn light(&self) -> Self {
+        let extra = self.extra.iter().filter(|(key, _)| !is_bulky(key));
+        Self {
+            role: self.role.clone(),
+            content: self.content.clone(),
+            tool_calls: self.tool_calls.clone(),
+            tool_call_id: self.tool_call_id.clone(),
+            extra: extra.map(|(k, v)| (k.clone(), v.clone())).collect(),
+        }
+    }
+
     /// The text parts, joined.
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -89,6 +103,12 @@ impl Message {
         }
         out
     }
+}
+
+/// Whether a key of a message's `extra` stays with the host: it can be large, and no plugin needs
+/// it.
+pub fn is_bulky(key: &str) -> bool {
+    matches!(key, "raw_output" | "response" | "model_response")
 }
 
 /// What changed in a list of messages: `history[start..]` is now `messages`.

@@ -7,8 +7,6 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
-
 use super::account::{Account, Limits, Pricing};
 use super::asking::{LoopAsker, failure};
 use super::calls::{add_raw, answers, invented_call, unused_calls};
@@ -151,9 +149,9 @@ impl Agent {
         self.record(&Event::Accepted {
             actions: actions.clone(),
         })?;
-        self.push(accepted_message(&reply, &actions, cost, timestamp));
-        let (outputs, interrupt) = self.execute(&actions).await?;
         let unused = unused_calls(&reply, &actions);
+        self.push(accepted_message(reply, &actions, cost, timestamp));
+        let (outputs, interrupt) = self.execute(&actions).await?;
         self.observe(unused, &actions, outputs).await?;
         interrupt.map_or(Ok(()), Err)
     }
@@ -279,7 +277,10 @@ impl Agent {
             extra.insert("model_response".into(), reply.message.text().into());
         }
         extra.insert("cost".into(), cost.unwrap_or(0.0).into());
-        extra.insert("response".into(), json!(reply.response));
+        extra.insert(
+            "response".into(),
+            reply.response.clone().unwrap_or_default(),
+        );
         Err(Interrupt::FormatError { message })
     }
 

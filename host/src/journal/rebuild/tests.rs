@@ -46,13 +46,13 @@ fn an_accepted_reply_carries_what_the_format_wants() {
         },
         action("pwd"),
     ];
-    let message = accepted_message(&reply, &actions, Some(0.25), 12.5);
+    let message = accepted_message(reply.clone(), &actions, Some(0.25), 12.5);
     assert_eq!(
         Value::from(message.extra).to_string(),
         r#"{"actions":[{"command":"ls","tool_call_id":"c1"},{"command":"pwd"}],"response":{"id":"x"},"cost":0.25,"timestamp":12.5,"tags":["t"]}"#
     );
     assert_eq!(
-        accepted_message(&reply, &[], None, 0.0).extra["cost"],
+        accepted_message(reply, &[], None, 0.0).extra["cost"],
         json!(0.0)
     );
 }
@@ -121,7 +121,7 @@ fn random_runs_rebuild() {
             let actions: Vec<Action> = (0..random.usize(0..4))
                 .map(|n| action(&format!("c{n}")))
                 .collect();
-            list.push(accepted_message(&reply, &actions, cost, timestamp));
+            list.push(accepted_message(reply.clone(), &actions, cost, timestamp));
             let accepted = Event::Accepted {
                 actions: actions.clone(),
             };
