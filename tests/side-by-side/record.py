@@ -159,8 +159,10 @@ def report(outcomes, whole, quiet):
             print(f"\n== {name}")
             if got["exit"] and got["stderr"]:
                 print(f"   stderr: {got['stderr']}")
-            for path, one, other in found:
-                print(f"   {pointer(path)}\n      mini: {short(one, other)}\n      ours: {short(other, one)}")
+            for (where, *_), all_of_it in grouped(found).items():
+                path, one, other = all_of_it[0]
+                times = f"  ({len(all_of_it)} times; first at {pointer(path)})" if len(all_of_it) > 1 else ""
+                print(f"   {where}{times}\n      mini: {short(one, other)}\n      ours: {short(other, one)}")
     width = max(len(name) for name, *_ in rows)
     print(f"\n{'scenario':{width}}  {'ends':22} requests  differing: in requests, elsewhere")
     for name, how, count, requests, others in rows:
@@ -171,6 +173,15 @@ def report(outcomes, whole, quiet):
         for entry in allowed.unused():
             print(f"no longer needed in differences.json: {entry}")
     return 1 if failed else 0
+
+
+def grouped(found):
+    """Differences that say the same at places that differ in their numbers only."""
+    groups = {}
+    for path, one, other in found:
+        where = pointer(["*" if isinstance(part, int) else part for part in path])
+        groups.setdefault((where, repr(one), repr(other)), []).append((path, one, other))
+    return groups
 
 
 def is_allowed(allowed, name, difference):
