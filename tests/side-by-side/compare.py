@@ -12,7 +12,7 @@ from pathlib import Path
 DIFFERENCES = Path(__file__).resolve().parent / "differences.json"
 
 # The headers that carry meaning for a provider.
-HEADERS = ("authorization", "x-api-key", "anthropic-version", "anthropic-beta", "content-type")
+HEADERS = ("authorization", "x-api-key", "anthropic-version", "anthropic-beta", "content-type", "x-extra")
 
 # Under a message these hold a moment.
 CLOCKS = ("timestamp", "created", "created_at")
@@ -79,6 +79,10 @@ def same(one, other):
     return type(one) is type(other) and one == other
 
 
+def equal(one, other):
+    return not list(differences(one, other))
+
+
 def pointer(path):
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
@@ -89,7 +93,7 @@ class Allowed:
     def __init__(self, path=DIFFERENCES):
         self.entries = json.loads(path.read_text("utf-8"))
         for entry in self.entries:
-            if not entry.get("why") or set(entry) - {"scenario", "pointer", "only", "ours", "why"}:
+            if not entry.get("why") or set(entry) - {"scenario", "pointer", "only", "mini", "ours", "why"}:
                 raise SystemExit(f"{path}: bad entry {entry}")
         self.used = [False] * len(self.entries)
 
@@ -108,7 +112,7 @@ class Allowed:
         only = entry.get("only")
         if only == "ours" and wanted is not MISSING or only == "mini" and got is not MISSING:
             return False
-        if "ours" in entry and not same(entry["ours"], got):
+        if "mini" in entry and not equal(entry["mini"], wanted) or "ours" in entry and not equal(entry["ours"], got):
             return False
         return matches(entry["pointer"].split("/")[1:], [str(part).replace("~", "~0").replace("/", "~1") for part in path])
 
