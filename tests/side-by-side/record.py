@@ -77,9 +77,11 @@ def one(name, program, options):
     else:
         wanted = run(program, setting)
         if not options.against:
-            recording = {"by": " ".join(PINNED[:2]), "given": setting, "result": wanted}
+            # litellm keeps some keys in sets: their order changes from run to run, and means nothing.
+            result = json.loads(json.dumps(wanted, sort_keys=True))
+            recording = {"by": " ".join(PINNED[:2]), "given": setting, "result": result}
             RECORDED.mkdir(exist_ok=True)
-            path.write_text(json.dumps(recording, indent=1, ensure_ascii=True) + "\n", "utf-8")
+            path.write_text(json.dumps(recording, indent=1) + "\n", "utf-8")
             print(f"{name}: {len(wanted['requests'])} requests, {ending(wanted)}, exit {wanted['exit']}", flush=True)
             return None
     got = run([str(options.against.resolve())], setting)
