@@ -16,5 +16,6 @@ mod plugins;
 mod processes;
 mod run;
 mod salvage;
+mod side_by_side;
 mod signals;
 mod story;

@@ -21,6 +21,14 @@ pub struct Scenario {
     /// What follows the last turn.
     #[serde(default)]
     pub after: After,
+    /// Whether any POST takes a turn, whatever its path and body: for turns that hold the whole
+    /// `body` of another wire format. Pick them by order: only chat requests have a history.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub any_route: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// How a turn is picked for a request. A turn with [`Turn::matching`] is picked by that in
@@ -104,6 +112,13 @@ impl Scenario {
     #[must_use]
     pub fn then(mut self, after: After) -> Self {
         self.after = after;
+        self
+    }
+
+    /// Lets any POST take a turn, whatever its path and body.
+    #[must_use]
+    pub fn on_any_route(mut self) -> Self {
+        self.any_route = true;
         self
     }
 

@@ -31,6 +31,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Shared {
     script: Mutex<Script>,
+    any_route: bool,
     recorded: Mutex<Vec<Recorded>>,
     recording: AtomicBool,
     record_to: Mutex<Option<PathBuf>>,
@@ -105,6 +106,7 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
+            any_route: scenario.any_route,
             script: Mutex::new(Script::new(scenario)),
             recorded: Mutex::default(),
             recording: AtomicBool::new(true),
@@ -260,6 +262,7 @@ fn serve(mut stream: TcpStream, connection: u64, shared: &Shared) -> io::Result<
 fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer, Pace) {
     let path = head.path.split('?').next().unwrap_or_default();
     let route = match head.method.as_str() {
+        "POST" if shared.any_route => Route::Any,
         "POST" if path.ends_with("/chat/completions") => Route::Chat,
         "GET" if path.ends_with("/models") => Route::Models,
         _ => Route::Unknown,
@@ -285,13 +288,9 @@ fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer
             let Some(asked) = Asked::read(body) else {
                 return refuse(400, "the body is not a JSON object with `messages`");
             };
-            // The lock is not held while the answer is built.
-            let turn = lock(&shared.script).pick(asked.assistant_messages);
-            match turn {
-                Some(turn) => (answer(&turn, &asked), Pace::of(&turn)),
-                None => (exhausted(), Pace::default()),
-            }
+            take_turn(&asked, shared)
         }
+        Route::Any => take_turn(&Asked::read(body).unwrap_or_default(), shared),
         Route::Models => plain(
             200,
             json!({"object": "list", "data": [{"id": "test", "object": "model", "owned_by": "scripted-server"}]}),
@@ -303,7 +302,17 @@ fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer
     }
 }
 
+fn take_turn(asked: &Asked, shared: &Shared) -> (Answer, Pace) {
+    // The lock is not held while the answer is built.
+    let turn = lock(&shared.script).pick(asked.assistant_messages);
+    match turn {
+        Some(turn) => (answer(&turn, asked), Pace::of(&turn)),
+        None => (exhausted(), Pace::default()),
+    }
+}
+
 enum Route {
+    Any,
     Chat,
     Models,
     Unknown,

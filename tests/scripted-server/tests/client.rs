@@ -458,3 +458,32 @@ fn every_example_in_the_readme_can_be_played() {
     faults.dedup();
     assert_eq!(faults.len(), 14, "each fault has its example: {faults:?}");
 }
+
+#[test]
+fn any_route_is_answered_if_asked_for() {
+    let turns = [
+        Turn::status(200).with_body(json!({"type": "message"})),
+        Turn::status(529).with_body(json!({"type": "error"})),
+    ];
+    let scenario = Scenario::new(turns).then(After::Repeat).on_any_route();
+    assert_eq!(Scenario::from_json(&scenario.to_json()).unwrap(), scenario);
+    let server = Server::start(scenario);
+    let mut client = Client::new(server.address());
+    for (line, body, status, want) in [
+        ("POST /v1/messages", "{\"stream\": true}", 200, "message"),
+        ("POST /v1/responses", "no json", 529, "error"),
+        (
+            "POST /v1/chat/completions",
+            "{\"messages\": []}",
+            529,
+            "error",
+        ),
+    ] {
+        client.send_to(line, body);
+        let got = client.answer();
+        assert_eq!((got.status, &got.json()["type"]), (status, &json!(want)));
+    }
+    client.send_to("GET /v1/messages", "");
+    assert_eq!(client.answer().status, 404);
+    assert_eq!(server.requests().len(), 4);
+}

@@ -1,0 +1,205 @@
+//! The same configs and replies as the real mini-swe-agent had, the same requests and
+//! trajectories: the binary against what `tests/side-by-side` has recorded.
+//!
+//! Each recording holds what was given (arguments, variables, files, the server's replies) and
+//! what came of it. Differences that are meant are listed in `differences.json` there, with
+//! the reason; any other is a failure. `record.py` beside it compares in the same way.
+
+mod compare;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use scripted_server::{After, Scenario, Server, Turn};
+use serde_json::{Map, Value, json};
+
+use self::compare::{Allowed, Difference, Places, differences, normal};
+use crate::host::Host;
+
+/// Recordings that can't be played yet, by name or by prefix (`anthropic_*`): their wire is
+/// not spoken here. Empty it as soon as it is.
+const NOT_YET: &[&str] = &["responses_*", "anthropic_*"];
+
+/// Where the trajectory goes, in every recording.
+const TRAJECTORY: &str = "out.traj.json";
+
+/// Runs at a time: most of them wait for a process.
+const AT_ONCE: usize = 4;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/side-by-side")
+}
+
+fn read(path: &Path) -> Value {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The names in a folder, without what follows the first dot.
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|name| name.split('.').next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn every_scenario_is_recorded() {
+    let recorded = names(&folder().join("recorded"));
+    assert_eq!(names(&folder().join("scenarios")), recorded);
+    assert!(recorded.len() >= 36);
+    for pattern in NOT_YET {
+        let is_meant = |name: &String| compare::is_named(pattern, name);
+        assert!(
+            recorded.iter().any(is_meant),
+            "`{pattern}` of NOT_YET names no recording"
+        );
+    }
+}
+
+#[test]
+fn what_mini_does_is_done() {
+    let allowed = Allowed::read(&folder().join("differences.json"));
+    let mut names: Vec<String> = names(&folder().join("recorded")).into_iter().collect();
+    names.retain(|name| {
+        !NOT_YET
+            .iter()
+            .any(|pattern| compare::is_named(pattern, name))
+    });
+    let waiting = Mutex::new(names);
+    let failures = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(name) = next(&waiting) {
+                    if let Some(report) = differing(&name, &allowed) {
+                        lock(&failures).push(report);
+                    }
+                }
+            });
+        }
+    });
+    let mut failures = failures
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    failures.sort();
+    assert!(
+        failures.is_empty(),
+        "{} recordings are not matched:\n{}",
+        failures.len(),
+        failures.concat()
+    );
+}
+
+fn next(names: &Mutex<Vec<String>>) -> Option<String> {
+    lock(names).pop()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Plays a recording; the differences that are not allowed, if there are any.
+fn differing(name: &str, allowed: &Allowed) -> Option<String> {
+    let recording = read(&folder().join("recorded").join(format!("{name}.json")));
+    let (got, printed) = play(&recording["given"]);
+    let mut found = differences(&recording["result"], &got);
+    found.retain(|difference| !allowed.lists(name, difference));
+    if found.is_empty() {
+        return None;
+    }
+    let mut report = format!("\n== {name}\n");
+    for Difference { path, mini, ours } in found.iter().take(12) {
+        let (mini, ours) = (shown(mini.as_ref()), shown(ours.as_ref()));
+        let path = compare::pointer(path);
+        writeln!(report, "   {path}\n      mini: {mini}\n      ours: {ours}").unwrap();
+    }
+    if found.len() > 12 {
+        writeln!(report, "   and {} more", found.len() - 12).unwrap();
+    }
+    writeln!(report, "   last printed: {printed}").unwrap();
+    Some(report)
+}
+
+fn shown(value: Option<&Value>) -> String {
+    let Some(value) = value else {
+        return "(nothing)".to_owned();
+    };
+    let text = value.to_string();
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// What comes of what was given, in the form of a recording; and the last line of standard
+/// error.
+fn play(given: &Value) -> (Value, String) {
+    let server = Server::start(scenario(&given["replies"]));
+    let host = Host::new();
+    let places = Places {
+        address: server.address().to_string(),
+        work: host.dir(),
+        home: host.home(),
+    };
+    let text = |value: &Value| places.fill(value.as_str().unwrap());
+    let mut host = host.args(given["args"].as_array().unwrap().iter().map(text));
+    for (name, value) in given["env"].as_object().unwrap() {
+        host = host.env(name, text(value));
+    }
+    for (name, content) in given["files"].as_object().unwrap() {
+        host = host.file(name, text(content));
+    }
+    let run = host.run();
+    let printed = run.stderr.trim().lines().last().unwrap_or_default();
+    let trajectory = fs::read(run.dir.join(TRAJECTORY)).ok();
+    let requests: Vec<Value> = server
+        .requests()
+        .iter()
+        .map(|request| {
+            let headers: Map<String, Value> = request
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), value.as_str().into()))
+                .collect();
+            json!({
+                "method": request.method,
+                "path": request.path,
+                "headers": headers,
+                "body": request.json(),
+            })
+        })
+        .collect();
+    let result = json!({
+        "exit": run.status,
+        "stderr": if run.status == 0 { "" } else { printed },
+        "requests": requests,
+        "trajectory": trajectory.map(|text| serde_json::from_slice::<Value>(&text).unwrap()),
+    });
+    (normal(result, &places), printed.to_owned())
+}
+
+/// The replies in order; a request too many gets the status after which nobody asks again.
+fn scenario(replies: &Value) -> Scenario {
+    let mut turns: Vec<Turn> = replies
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|reply| Turn {
+            status: Some(u16::try_from(reply["status"].as_u64().unwrap()).unwrap()),
+            headers: reply["headers"].as_object().unwrap().clone(),
+            body: Some(reply["body"].clone()),
+            delay_ms: reply["delay_ms"].as_u64().unwrap_or(0),
+            ..Turn::default()
+        })
+        .collect();
+    turns.push(Turn::status(404).with_body(json!({
+        "error": {"message": "scenario exhausted", "type": "invalid_request_error"},
+    })));
+    Scenario::new(turns).then(After::Repeat).on_any_route()
+}
