@@ -119,6 +119,18 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub task: Option<String>,
 
+    /// The model class, as `mini` names it: `litellm_textbased` finds commands in the text
+    #[arg(long, value_name = "CLASS", help_heading = RARE)]
+    pub model_class: Option<String>,
+
+    /// The agent class, as `mini` names it: `default` or `interactive`
+    #[arg(long, value_name = "CLASS", help_heading = RARE)]
+    pub agent_class: Option<String>,
+
+    /// The environment class, as `mini` names it: where commands run
+    #[arg(long, value_name = "CLASS", help_heading = RARE)]
+    pub environment_class: Option<String>,
+
     /// A config file, a preset's name or `dotted.key=value`; repeatable, later ones win
     #[arg(short, long = "config", value_name = "SPEC", value_hint = ValueHint::FilePath)]
     pub configs: Vec<String>,
@@ -282,6 +294,11 @@ impl RunArgs {
     pub fn overrides(&self) -> Vec<Override> {
         let mut overrides = Overrides::default();
         overrides.add("model.model_name", "--model", self.model.as_ref());
+        overrides.add(
+            "model.model_class",
+            "--model-class",
+            self.model_class.as_ref(),
+        );
         overrides.add("model.base_url", "--base-url", self.base_url.as_ref());
         overrides.add(
             "model.stream",
@@ -302,11 +319,22 @@ impl RunArgs {
             self.time_limit,
         );
         overrides.add("agent.output_path", "--output", self.output.as_ref());
+        overrides.add(
+            "agent.agent_class",
+            "--agent-class",
+            self.agent_class.as_ref(),
+        );
         overrides.add("agent.mode", "--yolo", self.yolo.then_some("yolo"));
         overrides.add(
             "agent.confirm_exit",
             "--exit-immediately",
             self.exit_immediately.then_some(false),
+        );
+        let class = self.environment_class.as_ref();
+        overrides.add(
+            "environment.environment_class",
+            "--environment-class",
+            class,
         );
         overrides.add("environment.cwd", "--cwd", self.cwd.as_ref());
         overrides.0

@@ -74,6 +74,8 @@ impl Checker<'_> {
                         "`{dotted}` has no effect yet (set at {})",
                         entry.at
                     ));
+                } else if self.mini {
+                    self.ignored(&segments, &dotted, entry);
                 } else {
                     self.unknown(&segments, &dotted, entry);
                 }
@@ -83,6 +85,18 @@ impl Checker<'_> {
             path.pop();
             keep
         });
+    }
+
+    /// mini-swe-agent says nothing about keys that it does not know; people put anchors for the
+    /// rest of the file below such ones.
+    fn ignored(&mut self, segments: &[&str], dotted: &str, entry: &Entry) {
+        let near = suggest::for_key(segments)
+            .filter(|hint| hint.starts_with("did you mean"))
+            .map_or_else(String::new, |hint| format!("; {hint}"));
+        self.warnings.push(format!(
+            "unknown key `{dotted}` is ignored, as mini-swe-agent does (set at {}{near})",
+            entry.at
+        ));
     }
 
     fn unknown(&mut self, segments: &[&str], dotted: &str, entry: &Entry) {
@@ -99,9 +113,15 @@ impl Checker<'_> {
         });
     }
 
-    fn value(&mut self, key: &'static Key, path: &[String], node: &Node) {
+    fn value(&mut self, key: &'static Key, path: &[String], node: &mut Node) {
         if key.nullable && node.content == Content::Scalar(Value::Null) {
             return;
+        }
+        if self.mini
+            && let Content::Scalar(value) = &mut node.content
+            && let Some(read) = lenient(key.kind, value)
+        {
+            *value = read;
         }
         match (key.kind, &node.content) {
             (Type::TextList, Content::List(items)) => {
@@ -141,6 +161,51 @@ impl Checker<'_> {
             });
         }
     }
+}
+
+/// What mini-swe-agent takes a value for that is of another type: texts that hold a number or a
+/// word for yes or no, and numbers for the latter.
+fn lenient(kind: Type, value: &Value) -> Option<Value> {
+    let text = value.as_str().map(str::trim);
+    let number = || {
+        text?
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+    };
+    match kind {
+        Type::Int(..) => {
+            let whole = match text {
+                Some(text) => text.parse::<i64>().ok(),
+                None => None,
+            };
+            whole
+                .or_else(|| integer(number().or_else(|| value.as_f64())?))
+                .map(Value::from)
+        }
+        Type::Number(_) | Type::Seconds => number().map(Value::from),
+        Type::Bool => {
+            let word = match text {
+                Some(text) => text.to_ascii_lowercase(),
+                None => integer(value.as_f64()?)?.to_string(),
+            };
+            match word.as_str() {
+                "1" | "true" | "t" | "yes" | "y" | "on" => Some(Value::Bool(true)),
+                "0" | "false" | "f" | "no" | "n" | "off" => Some(Value::Bool(false)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// A number without a fraction as an integer.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "checked to be whole and small"
+)]
+fn integer(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }
 
 fn fits(kind: Type, value: &Value) -> bool {
@@ -414,7 +479,44 @@ mod tests {
             ]
         );
         assert_eq!(after, json!({"environment": {"timeout": 5}, "run": {}}));
-        let (problems, _, _) = check(json!({"environment": {"imagee": "x"}}), true);
-        assert_eq!(problems.len(), 1);
+        let (problems, warnings, after) = check(
+            json!({"environment": {"timeouts": "x", "timeout": "5"}, "anchors": [1]}),
+            true,
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(
+            warnings,
+            [
+                "unknown key `environment.timeouts` is ignored, as mini-swe-agent does (set at flag -f; did you mean `environment.timeout`?)",
+                "unknown key `anchors` is ignored, as mini-swe-agent does (set at flag -f)",
+            ]
+        );
+        assert_eq!(after, json!({"environment": {"timeout": 5.0}}));
+    }
+
+    #[test]
+    fn files_of_mini_may_have_values_of_other_types() {
+        for (key, value, expected) in [
+            ("agent.step_limit", json!("10"), Some(json!(10))),
+            ("agent.step_limit", json!(" 10.0 "), Some(json!(10))),
+            ("agent.step_limit", json!(10.0), Some(json!(10))),
+            ("agent.step_limit", json!("1.5"), None),
+            ("agent.step_limit", json!("ten"), None),
+            ("agent.cost_limit", json!("2.5"), Some(json!(2.5))),
+            ("agent.cost_limit", json!("nan"), None),
+            ("agent.confirm_exit", json!("Yes"), Some(json!(true))),
+            ("agent.confirm_exit", json!(0), Some(json!(false))),
+            ("agent.confirm_exit", json!(2), None),
+            ("model.model_name", json!(5), None),
+        ] {
+            let path: Vec<&str> = key.split('.').collect();
+            let layer = json!({ path[0]: { path[1]: value.clone() } });
+            let (problems, _, after) = check(layer.clone(), true);
+            assert_eq!(problems.is_empty(), expected.is_some(), "{key} {value}");
+            if let Some(expected) = expected {
+                assert_eq!(after[path[0]][path[1]], expected, "{key} {value}");
+                assert_eq!(check(layer, false).0.is_empty(), value == expected, "{key}");
+            }
+        }
     }
 }

@@ -122,6 +122,7 @@ const BYTES: Type = Type::Int(1, i64::MAX);
 
 /// What an interactive front will know; today only accepted.
 const MODES: &[&str] = &["human", "confirm", "yolo"];
+const AGENT_CLASSES: &[&str] = &["interactive", "default"];
 const MODEL_CLASSES: &[&str] = &["litellm", "litellm_textbased"];
 
 /// Every key, in the order that people see them.
@@ -137,6 +138,7 @@ pub const KEYS: &[Key] = &[
     key("agent.salvage_timeout", Type::Seconds, "30.0", "Time limit of the salvage command, in seconds."),
     optional("agent.output_path", Type::Text, "Where the trajectory goes; unset: a fresh folder per run."),
     optional("agent.mode", Type::OneOf(MODES), "Interactive mode of mini-swe-agent; no effect yet."),
+    optional("agent.agent_class", Type::OneOf(AGENT_CLASSES), "mini-swe-agent's agent class: under `default` a submission is not answered; unset: as `interactive`."),
     key("agent.whitelist_actions", Type::TextList, "[]", "Commands that need no confirmation, as regular expressions; no effect yet."),
     key("agent.confirm_exit", Type::Bool, "true", "Ask before ending an interactive run; no effect yet."),
 
@@ -149,6 +151,7 @@ pub const KEYS: &[Key] = &[
     optional("model.observation_template", Type::Text, "Jinja template of what a command printed; unset: the formatter's own."),
     key("model.format_error_template", Type::Text, "\"{{ error }}\"", "Jinja template of what the model is told about an unusable reply."),
     optional("model.action_regex", Type::Text, "How a text parser finds the command; unset: the parser's own."),
+    key("model.multimodal_regex", Type::Text, "\"\"", "Regular expression whose matches in prompts and observations become images; empty: nothing does."),
     key("model.cost_tracking", Type::OneOf(&["default", "ignore_errors"]), "\"default\"", "`ignore_errors`: go on when the price of a model is not known.").variable("MSWEA_COST_TRACKING"),
     optional("model.price.input", Type::Number(0.0), "Dollars per million input tokens; unset: the cost is what the provider reports, else unknown."),
     optional("model.price.output", Type::Number(0.0), "Dollars per million output tokens."),
@@ -169,7 +172,7 @@ pub const KEYS: &[Key] = &[
     key("environment.timeout", Type::Seconds, "30.0", "Time limit of a command, in seconds."),
     key("environment.interpreter", Type::TextList, "[\"/bin/sh\", \"-c\"]", "Program and arguments that the command is appended to; empty: `bash -c`, or `sh -c` where there is no bash."),
     key("environment.env_allow", Type::TextList, "[]", "Variables of the host that commands see too, besides the harmless ones."),
-    key("environment.capture_bytes", BYTES, "262144", "How much output of a command is kept: its head and its tail, in bytes."),
+    key("environment.capture_bytes", BYTES, "1048576", "How much output of a command is kept: its head and its tail, in bytes."),
 
     optional("run.task", Type::Text, "The task."),
 
@@ -199,8 +202,6 @@ const NULLABLE_GROUPS: &[&str] = &["model.price"];
 
 /// Keys that mini-swe-agent has and this version does nothing with: a warning in its files.
 pub const KNOWN_LATER: &[&str] = &[
-    "agent.agent_class",
-    "model.multimodal_regex",
     "model.set_cache_control",
     "model.litellm_model_registry",
     "model.litellm_model_name_override",

@@ -33,6 +33,8 @@ pub struct Layers {
     /// The YAML file that keeps the preset `default` out, if one does.
     pub(super) displaced_by: Option<String>,
     warnings: Vec<String>,
+    /// Whether a file of mini-swe-agent is among them.
+    pub(super) mini: bool,
 }
 
 impl Layers {
@@ -76,6 +78,8 @@ impl Layers {
         let implicit = !sources.no_default_config && displaced_by.is_none();
         if implicit {
             builder.preset(presets::DEFAULT);
+        } else if builder.mini {
+            builder.preset(presets::MINI);
         }
         builder.environment(env)?;
         // `-c default` as the first `-c` asks for what is there already; later on it means
@@ -138,6 +142,7 @@ impl Layers {
             files: builder.files,
             displaced_by,
             warnings: builder.warnings,
+            mini: builder.mini,
         })
     }
 

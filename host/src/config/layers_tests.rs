@@ -67,17 +67,26 @@ fn layers_are_laid_in_order() {
                 "-c agent.step_limit=2",
             ],
         ),
-        (&env, &["m.yaml"], &["m.yaml"]),
+        (&env, &["m.yaml"], &["preset mini-swe-agent", "m.yaml"]),
         (
             &env,
             &["agent.step_limit=2", "m.yaml"],
-            &["-c agent.step_limit=2", "m.yaml"],
+            &["preset mini-swe-agent", "-c agent.step_limit=2", "m.yaml"],
         ),
-        (&env, &["default", "m.yaml"], &["preset default", "m.yaml"]),
+        (
+            &env,
+            &["default", "m.yaml"],
+            &["preset mini-swe-agent", "preset default", "m.yaml"],
+        ),
         (
             &env,
             &["m.yaml", "text"],
-            &["m.yaml", "preset default", "preset text"],
+            &[
+                "preset mini-swe-agent",
+                "m.yaml",
+                "preset default",
+                "preset text",
+            ],
         ),
         (
             &model,
@@ -87,7 +96,11 @@ fn layers_are_laid_in_order() {
         (
             &model,
             &["m.yaml"],
-            &["environment (MSWEA_MODEL_NAME)", "m.yaml"],
+            &[
+                "preset mini-swe-agent",
+                "environment (MSWEA_MODEL_NAME)",
+                "m.yaml",
+            ],
         ),
         (
             &env,
@@ -217,7 +230,7 @@ fn errors_show_the_line() {
             "/work/t.toml",
             "[agent]\nstep_limt = 5\ncost_limit = \"3\"\n",
         )
-        .file("/work/y.yaml", "agent:\n  step_limit: '10'\n  modes: x\n")
+        .file("/work/y.yaml", "agent:\n  step_limit: 'ten'\n  mode: x\n")
         .file("/work/bad.toml", "[agent\n")
         .var("MSWEA_COST_TRACKING", "off");
     let clean = Memory::new();
@@ -235,12 +248,12 @@ fn errors_show_the_line() {
         (
             &clean
                 .clone()
-                .file("/work/y.yaml", "agent:\n  step_limit: '10'\n  modes: x\n"),
+                .file("/work/y.yaml", "agent:\n  step_limit: 'ten'\n  mode: x\n"),
             &["y.yaml"],
-            "`agent.step_limit` must be an integer, not the text `\"10\"`\n --> y.yaml:2:15\n  |\n\
-             2 |   step_limit: '10'\n  |               ^^^^\nhint: write it without quotes: 10\n\n\
-             unknown key `agent.modes`\n --> y.yaml:3:3\n  |\n3 |   modes: x\n  |   ^^^^^\n\
-             hint: did you mean `agent.mode`?",
+            "`agent.step_limit` must be an integer, not the text `\"ten\"`\n --> y.yaml:2:15\n  |\n\
+             2 |   step_limit: 'ten'\n  |               ^^^^^\n\n\
+             `agent.mode` must be one of `human`, `confirm`, `yolo`, not the text `\"x\"`\n \
+             --> y.yaml:3:9\n  |\n3 |   mode: x\n  |         ^",
         ),
         (
             &clean,

@@ -43,7 +43,7 @@ pub use layers::{Layers, Sources};
 pub use model_choice::{ModelChoice, resolve_model};
 pub use origin::Origin;
 pub use presets::NAMES as PRESETS;
-pub use redact::redacted;
+pub use redact::{is_secret_entry, redacted};
 pub use schema::schema;
 pub use sections::{
     AgentConfig, Config, EnvironmentConfig, ModelConfig, PipelineConfig, PluginEntry, Price,

@@ -105,6 +105,11 @@ fn is_secret_variable(name: &str) -> bool {
             .any(|part| name.contains(part))
 }
 
+/// Whether a variable of the process holds a secret, by its name or its look.
+pub fn is_secret_entry(name: &str, value: &str) -> bool {
+    is_secret_variable(name) || secret_look::redacted(value) != value
+}
+
 /// Whether values under this key are secrets.
 pub(super) fn is_secret(key: &str) -> bool {
     let key: String = key

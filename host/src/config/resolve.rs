@@ -36,6 +36,7 @@ impl Layers {
             "text_regex".clone_into(&mut config.pipeline.parser);
         }
         litellm::translate(&mut config.model);
+        config.mini = self.mini;
         Ok(config)
     }
 

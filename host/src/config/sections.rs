@@ -26,6 +26,9 @@ pub struct Config {
     pub plugins: BTreeMap<String, PluginEntry>,
     /// Model prefixes beside the built-in ones.
     pub providers: BTreeMap<String, ProviderEntry>,
+    /// Whether it was written for mini-swe-agent: then templates see what they see there.
+    #[serde(skip)]
+    pub mini: bool,
 }
 
 /// `[agent]`.
@@ -42,6 +45,7 @@ pub struct AgentConfig {
     pub salvage_timeout: f64,
     pub output_path: Option<String>,
     pub mode: Option<String>,
+    pub agent_class: Option<String>,
     pub whitelist_actions: Vec<String>,
     pub confirm_exit: bool,
 }
@@ -59,6 +63,7 @@ pub struct ModelConfig {
     pub observation_template: Option<String>,
     pub format_error_template: String,
     pub action_regex: Option<String>,
+    pub multimodal_regex: String,
     pub cost_tracking: String,
     pub price: Option<Price>,
     pub connect_timeout: f64,

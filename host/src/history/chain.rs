@@ -188,9 +188,7 @@ mod tests {
             change.apply(&mut self.input);
             self.fresh = self.forget;
             if self.input.iter().any(|message| message.text() == "fail") {
-                return Err(PluginFault {
-                    message: "it failed".into(),
-                });
+                return Err(PluginFault::new("it failed"));
             }
             Ok(Change::all(
                 self.input

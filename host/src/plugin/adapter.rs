@@ -84,6 +84,7 @@ impl WasmAdapter {
                     message: error.message,
                     retry_after: error.retry_after_ms.map(Duration::from_millis),
                     usage,
+                    status: None,
                 })
             }
         }

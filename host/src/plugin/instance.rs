@@ -120,9 +120,9 @@ impl<K: Bindings> Instance<K> {
     pub async fn take(&mut self) -> Result<Box<Live<K>>, PluginFault> {
         let mut live = match self.live.take() {
             Some(live) => live,
-            None => make(&self.recipe).await.map_err(|error| PluginFault {
-                message: error.to_string(),
-            })?,
+            None => make(&self.recipe)
+                .await
+                .map_err(|error| PluginFault::new(error.to_string()))?,
         };
         let guest = live.store.data_mut();
         guest.console.begin();
@@ -185,9 +185,7 @@ impl<K: Bindings> Instance<K> {
 
     /// A fault of this plugin.
     pub fn fault(&self, failure: &Failure, call: &str) -> PluginFault {
-        PluginFault {
-            message: failure.describe(self.name(), call),
-        }
+        PluginFault::new(failure.describe(self.name(), call))
     }
 
     /// The fault of an answer against the contract. Whoever gives one is not asked again.
@@ -198,13 +196,15 @@ impl<K: Bindings> Instance<K> {
 
     /// The fault that a plugin reported itself; its text is bounded, it is not ours.
     pub fn reported(&self, error: &super::bindings::types::PluginError, call: &str) -> PluginFault {
-        self.fault(
+        let mut fault = self.fault(
             &Failure::Reported {
                 code: bound(&error.code),
                 message: bound(&error.message),
             },
             call,
-        )
+        );
+        fault.template = (error.code == "template").then(|| bound(&error.message));
+        fault
     }
 }
 

@@ -89,11 +89,9 @@ impl Processor for WasmProcessor {
                 Ok(reply) => convert::reply_out(&reply),
                 Err(error) => {
                     self.0.discard();
-                    return Err(PluginFault {
-                        message: format!(
-                            "the question of plugin `{name}` was not answered: {error}"
-                        ),
-                    });
+                    return Err(PluginFault::new(format!(
+                        "the question of plugin `{name}` was not answered: {error}"
+                    )));
                 }
             };
             live = self.0.take().await?;

@@ -260,6 +260,7 @@ impl Link {
         }
         let finished: Result<AdapterNext, ModelError> = until_stopped(stop, adapter.finish()).await;
         finished.map_err(|mut error| {
+            error.status = Some(answer.status);
             if error.retry_after.is_none() {
                 error.retry_after = retry::asked(&answer.headers, SystemTime::now());
             }

@@ -96,6 +96,8 @@ pub struct ModelError {
     pub retry_after: Option<Duration>,
     /// What was billed although there is no reply.
     pub usage: Option<Usage>,
+    /// The status of the HTTP response, where there was one.
+    pub status: Option<u16>,
 }
 
 impl ModelError {
@@ -106,6 +108,7 @@ impl ModelError {
             message: message.into(),
             retry_after: None,
             usage: None,
+            status: None,
         }
     }
 }
@@ -124,4 +127,17 @@ pub struct ExecutorError {
 pub struct PluginFault {
     /// Which plugin, which call, what happened, what to do.
     pub message: String,
+    /// What was wrong with a template of the config that the plugin had rendered: the user's to
+    /// mend, and nothing that a fallback could make up for.
+    pub template: Option<String>,
+}
+
+impl PluginFault {
+    /// A fault of the plugin itself.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            template: None,
+        }
+    }
 }

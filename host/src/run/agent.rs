@@ -16,7 +16,7 @@ use crate::history::Chain;
 use crate::journal::{Event, accepted_message};
 use crate::roles::{
     Action, Command, Context, ErrorClass, Executor, Formatter, Message, Model, ModelError, Object,
-    Outcome, Output, Parser, Policy, Problem, Progress, Reply, Stop, Verdict,
+    Outcome, Output, Parser, PluginFault, Policy, Problem, Progress, Reply, Stop, Verdict,
 };
 
 /// What a run is made of.
@@ -52,6 +52,9 @@ pub struct Settings {
     pub salvage_timeout: Duration,
     /// Say once that the cost limit can't be kept when a price is unknown.
     pub warn_unknown_cost: bool,
+    /// Leave the tool call that submitted, and those after it, without an answer, as the
+    /// agent class `default` of mini-swe-agent does.
+    pub bare_submission: bool,
 }
 
 /// How a run ended.
@@ -152,7 +155,13 @@ impl Agent {
         let unused = unused_calls(&reply, &actions);
         self.push(accepted_message(reply, &actions, cost, timestamp));
         let (outputs, interrupt) = self.execute(&actions).await?;
-        self.observe(unused, &actions, outputs).await?;
+        let submitted = matches!(interrupt, Some(Interrupt::Submitted { .. }));
+        if submitted && self.settings.bare_submission {
+            let executed = &actions[..outputs.len()];
+            self.observe(Vec::new(), executed, outputs).await?;
+        } else {
+            self.observe(unused, &actions, outputs).await?;
+        }
         interrupt.map_or(Ok(()), Err)
     }
 
@@ -459,6 +468,17 @@ impl Agent {
                     self.parts.formatter.name()
                 )),
             },
+            Err(PluginFault {
+                template: Some(problem),
+                ..
+            }) => {
+                // The outputs are in the journal; the model would never get to see them as the
+                // config wants.
+                return Err(Interrupt::failed(
+                    "TemplateError",
+                    format!("`model.observation_template` can't be rendered: {problem}"),
+                ));
+            }
             Err(fault) => Err(fault.message),
         };
         let messages = match formatted {

@@ -51,6 +51,7 @@ impl Interrupt {
             ErrorClass::BadRequest => "BadRequestError",
             ErrorClass::ContextWindowExceeded => "ContextWindowExceededError",
             ErrorClass::RateLimited => "RateLimitError",
+            ErrorClass::Overloaded if error.status == Some(500) => "InternalServerError",
             ErrorClass::Overloaded => "ServiceUnavailableError",
             ErrorClass::Timeout => "Timeout",
             ErrorClass::Network => "APIConnectionError",

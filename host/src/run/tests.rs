@@ -108,9 +108,7 @@ impl Parser for Calls {
         match reply.message.text().as_str() {
             "none" => return Ok(Outcome::Actions(Vec::new())),
             "fault" => {
-                return Err(PluginFault {
-                    message: "plugin `calls` failed".into(),
-                });
+                return Err(PluginFault::new("plugin `calls` failed"));
             }
             text if !text.is_empty() => {
                 return Ok(Outcome::Malformed(Problem {
@@ -144,9 +142,7 @@ impl Formatter for Broken {
         "broken"
     }
     async fn format(&mut self, _: &[Action], _: &[Output]) -> Result<Vec<Message>, PluginFault> {
-        Err(PluginFault {
-            message: "plugin `broken` failed".into(),
-        })
+        Err(PluginFault::new("plugin `broken` failed"))
     }
 }
 
@@ -226,9 +222,7 @@ impl Policy for Guard {
                 ..action.clone()
             }),
             "policy-fault" => {
-                return Err(PluginFault {
-                    message: "plugin `guard` failed".into(),
-                });
+                return Err(PluginFault::new("plugin `guard` failed"));
             }
             _ => Verdict::Allow,
         })
@@ -307,6 +301,7 @@ async fn run_with(replies: &[&str], limits: Limits, formatter: Box<dyn Formatter
         salvage_command: Some("salvage".into()),
         salvage_timeout: Duration::from_secs(5),
         warn_unknown_cost: false,
+        bare_submission: false,
     };
     let context = Context {
         front: Arc::new(Silent),

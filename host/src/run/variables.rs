@@ -1,5 +1,6 @@
 //! The variables that every template of a run sees, kept up to date by the loop.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -12,6 +13,8 @@ use crate::template::{TemplateError, Templates};
 pub struct Variables {
     templates: Arc<Templates>,
     base: RwLock<Object>,
+    /// Those that anything else of the same name takes the place of.
+    weak: BTreeSet<String>,
 }
 
 impl Variables {
@@ -20,7 +23,22 @@ impl Variables {
         Self {
             templates,
             base: RwLock::new(base),
+            weak: BTreeSet::new(),
         }
+    }
+
+    /// Adds variables that never hide others, now or later: those of the process, of which
+    /// nobody knows beforehand how they are called.
+    #[must_use]
+    pub fn over(mut self, weak: Object) -> Self {
+        let base = self.base.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (name, value) in weak {
+            if !base.contains_key(&name) {
+                base.insert(name.clone(), value);
+                self.weak.insert(name);
+            }
+        }
+        self
     }
 
     /// Sets a variable for good.
@@ -35,7 +53,11 @@ impl Variables {
     pub fn add(&self, more: Object) {
         let mut base = self.base.write().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in more {
-            base.entry(name).or_insert(value);
+            if self.weak.contains(&name) {
+                base.insert(name, value);
+            } else {
+                base.entry(name).or_insert(value);
+            }
         }
     }
 

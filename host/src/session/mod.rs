@@ -89,10 +89,10 @@ impl Runtime {
             provider::process_environment(),
             config.model.secrets_file.as_ref().map(PathBuf::from),
         ));
-        let variables = Arc::new(Variables::new(
-            self.templates.clone(),
-            wiring::base_variables(config, job.task),
-        ));
+        let known_secrets = secret_names(config, &secrets, Vec::new());
+        let base = wiring::base_variables(config, job.task);
+        let variables = Variables::new(self.templates.clone(), base);
+        let variables = Arc::new(variables.over(wiring::process_variables(&known_secrets)));
         let roles = plugins::Roles {
             runtime: self,
             job: &job,
@@ -181,6 +181,7 @@ fn settings(config: &Config) -> Settings {
             .filter(|command| !command.trim().is_empty()),
         salvage_timeout: wiring::seconds(agent.salvage_timeout),
         warn_unknown_cost: agent.cost_limit > 0.0 && config.model.cost_tracking != "ignore_errors",
+        bare_submission: agent.agent_class.as_deref() == Some("default"),
     }
 }
 

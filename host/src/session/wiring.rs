@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::shell;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::provider::{self, Rates};
 use crate::roles::{Object, Usage};
 use crate::run::Pricing;
@@ -41,6 +41,17 @@ impl Pricing for Prices {
     }
 }
 
+/// The variables of this process, which templates see as they do in mini-swe-agent, but for those
+/// that hold secrets: those of `secrets`, and by their names or their look.
+pub fn process_variables(secrets: &[String]) -> Object {
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    variables
+        .filter(|(name, value)| !secrets.contains(name) && !config::is_secret_entry(name, value))
+        .map(|(name, value)| (name, value.into()))
+        .collect()
+}
+
 /// The provider layer's settings.
 pub fn provider_settings(config: &Config) -> provider::Settings {
     let model = &config.model;
@@ -68,6 +79,10 @@ pub fn base_variables(config: &Config, task: &str) -> Object {
         }
     }
     base.insert("task".into(), task.into());
+    if config.mini {
+        // There the folder is what the config says, also if it says nothing.
+        base.insert("cwd".into(), config.environment.cwd.as_str().into());
+    }
     let interpreter = shell::interpreter(&config.environment);
     base.insert("shell".into(), shell::name(&interpreter).into());
     base

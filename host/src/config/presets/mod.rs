@@ -19,6 +19,10 @@ pub(super) const DEFAULT: &str = "default";
 /// The preset for models without tool calls; only what differs from `default`.
 const TEXT: &str = "text";
 
+/// What lies below files of mini-swe-agent instead of `default`; not to be named with `-c`.
+pub(super) const MINI: &str = "mini-swe-agent";
+
+const MINI_TOML: &str = include_str!("mini.toml");
 const DEFAULT_TOML: &str = include_str!("default.toml");
 const TEXT_TOML: &str = include_str!("text.toml");
 const XML_TEMPLATE: &str = include_str!("../../../../plugins/formatters/jinja/templates/xml.jinja");
@@ -35,8 +39,10 @@ pub(super) fn tree(name: &str) -> Node {
         node.merge(Node::nested(&path, XML_TEMPLATE.into(), &origin));
         node
     });
+    static MINI_TREE: LazyLock<Node> = LazyLock::new(|| parse(MINI, MINI_TOML));
     match name {
         TEXT => TEXT_TREE.clone(),
+        MINI => MINI_TREE.clone(),
         _ => DEFAULT_TREE.clone(),
     }
 }

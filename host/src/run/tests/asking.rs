@@ -92,9 +92,7 @@ impl Processor for Inquisitive {
             asker
                 .ask("inquisitive", "test", vec![Message::new("user", "?")])
                 .await
-                .map_err(|error| PluginFault {
-                    message: error.to_string(),
-                })?;
+                .map_err(|error| PluginFault::new(error.to_string()))?;
         }
         change.apply(&mut self.0);
         Ok(Change::all(self.0.clone()))
