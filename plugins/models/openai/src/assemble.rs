@@ -1,9 +1,8 @@
 //! Streams: chunks put together to the response that the server would have sent at once.
 
 use mswea_sdk::adapter::Delta;
+use mswea_sdk::http::Event;
 use serde_json::{Map, Value, json};
-
-use crate::sse::Event;
 
 /// Keys of a delta that hold readable reasoning, by preference: servers that send two of them
 /// send the same text twice.

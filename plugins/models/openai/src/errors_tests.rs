@@ -367,6 +367,4 @@ fn long_bodies_are_cut() {
     let body = format!(r#"{{"error":{{"message":"{}"}}}}"#, "word ".repeat(5000));
     assert!(error(400, &[], &body).message.len() < 2 * MAX_WORDS);
     assert!(error(200, &[], &"é".repeat(9000)).message.len() < 1000);
-    assert_eq!(shorten(" a \n b\tc ", 9), "a b c");
-    assert_eq!(shorten("abc", 2), "ab…");
 }

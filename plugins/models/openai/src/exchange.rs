@@ -1,57 +1,31 @@
 //! One response, from its head to its end.
 
 use mswea_sdk::adapter::{Delta, ModelError};
+use mswea_sdk::http::{Body, Headers, is_html};
 use mswea_sdk::types::Reply;
 use serde_json::Value;
 
 use crate::assemble::Assembly;
 use crate::config::Config;
-use crate::errors::{ADDRESS, Context, is_html};
-use crate::headers::Headers;
+use crate::errors::{ADDRESS, Context};
 use crate::response;
-use crate::sse::Decoder;
-
-/// How much of a stream is kept for the message in case it turns out to be none.
-const KEPT_OF_STREAM: usize = 2048;
-
-/// The longest field name by which a stream is known, with its colon.
-const LONGEST_FIELD: usize = "retry:".len();
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// Too little has arrived to tell.
-    Undecided,
-    /// One text, to be read at its end.
-    Whole,
-    /// Server-sent events.
-    Stream,
-}
 
 /// What has arrived of a response.
 pub struct Exchange {
     status: u16,
     headers: Headers,
-    mode: Mode,
-    /// The whole body, or the beginning of a stream.
-    body: Vec<u8>,
-    decoder: Decoder,
+    body: Body,
     assembly: Assembly,
 }
 
 impl Exchange {
     /// A response begins.
     pub fn new(status: u16, headers: Vec<(String, String)>) -> Self {
-        let is_success = (200..300).contains(&status);
+        let headers = Headers(headers);
         Self {
             status,
-            headers: Headers(headers),
-            mode: if is_success {
-                Mode::Undecided
-            } else {
-                Mode::Whole
-            },
-            body: Vec::new(),
-            decoder: Decoder::default(),
+            body: Body::new(status, &headers),
+            headers,
             assembly: Assembly::default(),
         }
     }
@@ -59,49 +33,10 @@ impl Exchange {
     /// Takes a piece of the body.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Delta> {
         let mut deltas = Vec::new();
-        if self.mode == Mode::Stream {
-            let room = KEPT_OF_STREAM.saturating_sub(self.body.len());
-            self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            self.decode(bytes, &mut deltas);
-            return deltas;
-        }
-        self.body.extend_from_slice(bytes);
-        if self.mode == Mode::Undecided {
-            self.mode = self.decide(false);
-            if self.mode == Mode::Stream {
-                self.begin_stream(&mut deltas);
-            }
-        }
-        deltas
-    }
-
-    fn begin_stream(&mut self, deltas: &mut Vec<Delta>) {
-        let mut body = std::mem::take(&mut self.body);
-        self.decode(&body, deltas);
-        body.truncate(KEPT_OF_STREAM);
-        self.body = body;
-    }
-
-    fn decode(&mut self, bytes: &[u8], deltas: &mut Vec<Delta>) {
         let assembly = &mut self.assembly;
-        self.decoder
-            .feed(bytes, &mut |event| assembly.take(&event, deltas));
-    }
-
-    /// Whether this is a stream. What was asked for does not count, and the content type only
-    /// if the first bytes leave it open: servers get both wrong.
-    fn decide(&self, is_end: bool) -> Mode {
-        let start = trim(&self.body);
-        let content_type = self.headers.get("content-type").unwrap_or_default();
-        match start.first() {
-            None if !is_end => Mode::Undecided,
-            None | Some(b'{' | b'[' | b'<') => Mode::Whole,
-            Some(b':') => Mode::Stream,
-            _ if content_type.starts_with("text/event-stream") => Mode::Stream,
-            _ if begins_stream(start) => Mode::Stream,
-            _ if start.len() < LONGEST_FIELD && !is_end => Mode::Undecided,
-            _ => Mode::Whole,
-        }
+        self.body
+            .feed(bytes, &mut |event| assembly.take(&event, &mut deltas));
+        deltas
     }
 
     /// Reads the complete response.
@@ -109,38 +44,26 @@ impl Exchange {
     /// # Errors
     /// When it holds no answer.
     pub fn finish(mut self, config: &Config, history_len: usize) -> Result<Reply, ModelError> {
-        let mut deltas = Vec::new();
-        if self.mode == Mode::Undecided {
-            self.mode = self.decide(true);
-            if self.mode == Mode::Stream {
-                self.begin_stream(&mut deltas);
-            }
-        }
-        // An error may come as an event too.
-        let is_success = (200..300).contains(&self.status);
-        if !is_success && begins_stream(trim(&self.body)) {
-            self.begin_stream(&mut deltas);
-        }
         let assembly = &mut self.assembly;
-        self.decoder
-            .finish(&mut |event| assembly.take(&event, &mut deltas));
+        self.body
+            .finish(&mut |event| assembly.take(&event, &mut Vec::new()));
         let context = Context {
             config,
             status: self.status,
             headers: &self.headers,
         };
-        let text = String::from_utf8_lossy(trim(&self.body));
+        let text = String::from_utf8_lossy(self.body.bytes());
         if let Some(error) = self.assembly.error() {
             return Err(context.refused_in_json(error, self.assembly.usage()));
         }
-        if !is_success {
+        if !(200..300).contains(&self.status) {
             return Err(match serde_json::from_str::<Value>(&text) {
                 Ok(body) => context.refused_in_json(&body, &Value::Null),
                 Err(_) => context.refused_in_text(&text),
             });
         }
-        if self.mode == Mode::Stream {
-            return stream_reply(&context, self.assembly, &text, history_len);
+        if self.body.is_stream() {
+            return stream_reply(&context, self.assembly, &self.body, history_len);
         }
         whole_reply(&context, &text, history_len)
     }
@@ -149,7 +72,7 @@ impl Exchange {
 fn stream_reply(
     context: &Context<'_>,
     assembly: Assembly,
-    beginning: &str,
+    body: &Body,
     history_len: usize,
 ) -> Result<Reply, ModelError> {
     let usage = response::usage(assembly.usage());
@@ -163,13 +86,13 @@ fn stream_reply(
                 "broke off its answer: the stream ended without a finish reason; something \
                  between here and the model closed the connection",
             )
-        } else if begins_stream(beginning.as_bytes()) {
+        } else if body.begins_as_stream() {
             context.malformed(
                 "broke off its answer: the stream ended before anything was said; something \
                  between here and the model closed the connection",
             )
         } else {
-            context.no_json(beginning)
+            context.no_json(&String::from_utf8_lossy(body.bytes()))
         });
     }
     if !assembly.has_choice() {
@@ -232,19 +155,4 @@ fn whole_reply(context: &Context<'_>, text: &str, history_len: usize) -> Result<
     };
     error.usage = body.get("usage").and_then(response::usage);
     Err(error)
-}
-
-/// A body without the blanks (and the byte-order mark) around it. Some servers send blanks
-/// while they work, to keep the connection alive.
-fn trim(body: &[u8]) -> &[u8] {
-    let body = body.trim_ascii();
-    body.strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(body)
-        .trim_ascii()
-}
-
-fn begins_stream(start: &[u8]) -> bool {
-    [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
-        .iter()
-        .any(|field| start.starts_with(field))
 }

@@ -8,11 +8,9 @@ mod config;
 mod encode;
 mod errors;
 mod exchange;
-mod headers;
 mod response;
 #[cfg(test)]
 mod samples;
-mod sse;
 
 use mswea_sdk::adapter::{Delta, Header, HttpRequest, ModelError, Next, Request};
 use mswea_sdk::types::{Change, PluginError};

@@ -1,4 +1,5 @@
-//! Response headers, and the waits that servers ask for in them.
+//! Response headers, and the waits that servers ask for in them, as far as one can tell without
+//! a clock of one's own.
 
 /// Headers with names in lower case.
 #[derive(Debug, Default)]
@@ -13,7 +14,7 @@ impl Headers {
             .map(|(_, value)| value.trim())
     }
 
-    /// How long to wait. The windows of a rate limit are looked at only when it was the rate
+    /// How long to wait, in milliseconds. The windows of a rate limit are looked at only when it was the rate
     /// that failed: they stand in every response.
     pub fn retry_after_ms(&self, is_rate: bool) -> Option<u64> {
         let exact = self
@@ -29,16 +30,14 @@ impl Headers {
 
     /// When the exhausted window opens again; all windows count if no header says which.
     fn window(&self) -> Option<u64> {
-        const RESET: &str = "x-ratelimit-reset";
         let mut all = None;
         let mut exhausted = None;
         for (name, value) in &self.0 {
-            let Some(which) = name.strip_prefix(RESET) else {
+            let Some(remaining) = remaining(name) else {
                 continue;
             };
             let wait = self.reset(value.trim());
             all = all.max(wait);
-            let remaining = format!("x-ratelimit-remaining{which}");
             if self.get(&remaining) == Some("0") {
                 exhausted = exhausted.max(wait);
             }
@@ -46,13 +45,13 @@ impl Headers {
         exhausted.or(all)
     }
 
-    /// A reset is a span (`6m0s`, `2`) or, for some servers, a moment in Unix seconds or
-    /// milliseconds.
+    /// A reset is a span (`6m0s`, `2`) or, for some servers, a moment: an RFC 3339 date, or Unix
+    /// seconds or milliseconds.
     fn reset(&self, text: &str) -> Option<u64> {
         match text.parse::<u64>() {
             Ok(moment) if moment > 100_000_000_000 => self.until(moment),
             Ok(moment) if moment > 1_000_000_000 => self.until(moment * 1000),
-            _ => span(text),
+            _ => span(text).or_else(|| self.until(rfc3339(text)?)),
         }
     }
 
@@ -63,7 +62,17 @@ impl Headers {
     }
 }
 
-/// A wait that a message names in its words: `try again in 1.2s`.
+/// The header that says what remains of a window, by the one that says when it opens again.
+fn remaining(reset: &str) -> Option<String> {
+    if let Some(which) = reset.strip_prefix("x-ratelimit-reset") {
+        return Some(format!("x-ratelimit-remaining{which}"));
+    }
+    let which = reset.strip_prefix("anthropic-ratelimit-")?;
+    let which = which.strip_suffix("-reset")?;
+    Some(format!("anthropic-ratelimit-{which}-remaining"))
+}
+
+/// A wait in milliseconds that a message names in its words: `try again in 1.2s`.
 pub fn wait_in_text(message: &str) -> Option<u64> {
     let lower = message.to_ascii_lowercase();
     let at = ["try again in ", "retry in "]
@@ -145,6 +154,47 @@ fn http_date(text: &str) -> Option<u64> {
     if !in_range {
         return None;
     }
+    Some(unix_millis(year, month, day, [hour, minute, second]))
+}
+
+/// Unix milliseconds of an RFC 3339 date (`1994-11-06T08:49:37Z`); fractions of a second are
+/// left out, which makes no wait longer.
+fn rfc3339(text: &str) -> Option<u64> {
+    let (date, clock) = text.split_once(['T', 't', ' '])?;
+    let numbers = |text: &str, by: char| -> Option<[u64; 3]> {
+        let mut parts = text.splitn(3, by).map(|part| part.parse::<u64>().ok());
+        Some([parts.next()??, parts.next()??, parts.next()??])
+    };
+    let [year, month, day] = numbers(date, '-')?;
+    let [hour, minute, second] = numbers(clock.get(..8)?, ':')?;
+    let digits = |c: char| c == '.' || c.is_ascii_digit();
+    let zone = clock.get(8..)?.trim_start_matches(digits);
+    let offset = match zone.strip_prefix(['+', '-']) {
+        None if matches!(zone, "Z" | "z") => 0,
+        None => return None,
+        Some(offset) => {
+            let (hours, minutes) = offset.split_once(':')?;
+            (hours.parse::<u64>().ok()? * 60 + minutes.parse::<u64>().ok()?) * 60_000
+        }
+    };
+    let in_range = (1970..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second <= 60;
+    if !in_range {
+        return None;
+    }
+    let local = unix_millis(year, month, day, [hour, minute, second]);
+    if zone.starts_with('-') {
+        local.checked_add(offset)
+    } else {
+        local.checked_sub(offset)
+    }
+}
+
+fn unix_millis(year: u64, month: u64, day: u64, [hour, minute, second]: [u64; 3]) -> u64 {
     // Years begin in March, so that the leap day is a year's last.
     let (year, month) = if month > 2 {
         (year, month - 3)
@@ -154,7 +204,7 @@ fn http_date(text: &str) -> Option<u64> {
     let days_before = |year: u64| 365 * year + year / 4 - year / 100 + year / 400;
     // 719 468 days lie between the first of March of year 0 and the first of January 1970.
     let days = days_before(year) + (153 * month + 2) / 5 + day - 1 - 719_468;
-    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000)
+    (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000
 }
 
 #[cfg(test)]
@@ -165,7 +215,7 @@ mod tests {
     fn waits_are_read_from_every_form() {
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
         type Vector<'a> = (&'a [(&'a str, &'a str)], Option<u64>);
-        let vectors: [Vector<'_>; 13] = [
+        let vectors: [Vector<'_>; 16] = [
             (&[], None),
             (&[("retry-after", "2")], Some(2000)),
             (&[("retry-after", "0.25")], Some(250)),
@@ -214,6 +264,39 @@ mod tests {
                 ],
                 Some(10_000),
             ),
+            (
+                &[
+                    date,
+                    ("anthropic-ratelimit-requests-reset", "1994-11-06T08:49:38Z"),
+                    ("anthropic-ratelimit-requests-remaining", "49"),
+                    (
+                        "anthropic-ratelimit-input-tokens-reset",
+                        "1994-11-06T08:50:37Z",
+                    ),
+                    ("anthropic-ratelimit-input-tokens-remaining", "0"),
+                    (
+                        "anthropic-ratelimit-output-tokens-reset",
+                        "1994-11-06T09:50:37Z",
+                    ),
+                    ("anthropic-ratelimit-output-tokens-remaining", "8000"),
+                ],
+                Some(60_000),
+            ),
+            (
+                &[
+                    date,
+                    ("anthropic-ratelimit-tokens-reset", "1994-11-06T08:49:39Z"),
+                    (
+                        "anthropic-ratelimit-requests-reset",
+                        "1994-11-06T08:49:38.5Z",
+                    ),
+                ],
+                Some(2000),
+            ),
+            (
+                &[("anthropic-ratelimit-tokens-reset", "1994-11-06T08:49:39Z")],
+                None,
+            ),
         ];
         for (headers, expected) in vectors {
             let owned = headers
@@ -254,6 +337,21 @@ mod tests {
             ("garbage", None),
         ] {
             assert_eq!(http_date(text), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("1994-11-06T08:49:37Z", Some(784_111_777_000)),
+            ("1994-11-06T08:49:37.999z", Some(784_111_777_000)),
+            ("1994-11-06 10:19:37+01:30", Some(784_111_777_000)),
+            ("1994-11-06T00:49:37-08:00", Some(784_111_777_000)),
+            ("1970-01-01T00:00:00+01:00", None),
+            ("1994-11-06T08:49:37", None),
+            ("1994-13-06T08:49:37Z", None),
+            ("1994-11-06", None),
+            ("1994-11-06T08:49:é7Z", None),
+            ("é", None),
+        ] {
+            assert_eq!(rfc3339(text), expected, "{text}");
         }
     }
 
