@@ -4,12 +4,11 @@ use mswea_sdk::adapter::ModelError;
 use mswea_sdk::http::{Headers, describe_text, is_html, shorten, wait_in_text, words_of};
 use serde_json::{Map, Value, json};
 
-use crate::config::Config;
-use crate::response;
+use crate::{Format, Server};
 
 /// What the error messages speak about.
-pub struct Context<'a> {
-    pub config: &'a Config,
+pub struct Context<'a, F> {
+    pub format: &'a F,
     pub status: u16,
     pub headers: &'a Headers,
 }
@@ -199,7 +198,11 @@ impl Account {
     }
 }
 
-impl Context<'_> {
+impl<F: Format> Context<'_, F> {
+    fn server(&self) -> &Server {
+        self.format.server()
+    }
+
     /// The error that a JSON body tells of; `usage` is what was counted before it.
     pub fn refused_in_json(&self, body: &Value, usage: &Value) -> ModelError {
         let account = Account::new(body);
@@ -214,7 +217,7 @@ impl Context<'_> {
         };
         let class = account.class(status);
         let mut error = self.error(class, status, &said, &account.words);
-        error.usage = response::usage(usage).or_else(|| response::usage(body.get("usage")?));
+        error.usage = F::usage(usage).or_else(|| F::usage(body.get(F::USAGE)?));
         if error.retry_after_ms.is_none() && is_waiting(class) {
             error.retry_after_ms = wait_in_text(&account.message);
         }
@@ -242,7 +245,7 @@ impl Context<'_> {
 
     /// The error of a response that should have been an answer and is none.
     pub fn malformed(&self, what: &str) -> ModelError {
-        let host = self.config.host();
+        let host = self.server().host();
         let mut error = ModelError::new("malformed-response", format!("`{host}` {what}"));
         error.extra = Some(self.extra(&[]).to_string());
         error
@@ -250,7 +253,7 @@ impl Context<'_> {
 
     /// As [`Context::malformed`], for a text where JSON should be.
     pub fn no_json(&self, body: &str) -> ModelError {
-        let Config { url, .. } = self.config;
+        let Server { url, .. } = self.server();
         let what = describe_text(body);
         if is_html(body) {
             return self.malformed(&format!(
@@ -260,18 +263,20 @@ impl Context<'_> {
         }
         self.malformed(&format!(
             "answered with something that is no JSON: {what}; check that {ADDRESS} leads to an \
-             API for chat completions (the request went to `{url}`)"
+             API for {} (the request went to `{url}`)",
+            F::API
         ))
     }
 
     /// As [`Context::malformed`], for JSON of another kind.
-    pub fn no_completion(&self, body: &str) -> ModelError {
+    pub fn no_answer(&self, body: &str) -> ModelError {
         let said = shorten(body, MAX_SNIPPET);
         self.malformed(&format!(
-            "answered with JSON that is no chat completion (it has no `choices`): `{said}`; \
-             check that {ADDRESS} leads to an API for chat completions (the request went to \
-             `{}`)",
-            self.config.url
+            "answered with JSON that is none of {api} (it has no `{}`): `{said}`; check that \
+             {ADDRESS} leads to an API for {api} (the request went to `{}`)",
+            F::HOLDER,
+            self.server().url,
+            api = F::API
         ))
     }
 
@@ -288,13 +293,13 @@ impl Context<'_> {
     }
 
     fn message(&self, class: &str, code: u16, said: &str, words: &[String]) -> String {
-        let Config {
+        let Server {
             model,
             url,
             api_key,
             ..
-        } = self.config;
-        let host = self.config.host();
+        } = self.server();
+        let host = self.server().host();
         let said = said.trim_end_matches('.');
         let status = if code < 300 {
             format!("{code} with an error inside")

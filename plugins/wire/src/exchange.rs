@@ -5,20 +5,18 @@ use mswea_sdk::http::{Body, Headers, is_html};
 use mswea_sdk::types::Reply;
 use serde_json::Value;
 
-use crate::assemble::Assembly;
-use crate::config::Config;
-use crate::errors::{ADDRESS, Context};
-use crate::response;
+use crate::errors::Context;
+use crate::{Assembly, Format};
 
 /// What has arrived of a response.
-pub struct Exchange {
+pub struct Exchange<F: Format> {
     status: u16,
     headers: Headers,
     body: Body,
-    assembly: Assembly,
+    assembly: F::Assembly,
 }
 
-impl Exchange {
+impl<F: Format> Exchange<F> {
     /// A response begins.
     pub fn new(status: u16, headers: Vec<(String, String)>) -> Self {
         let headers = Headers(headers);
@@ -26,7 +24,7 @@ impl Exchange {
             status,
             body: Body::new(status, &headers),
             headers,
-            assembly: Assembly::default(),
+            assembly: F::Assembly::default(),
         }
     }
 
@@ -43,19 +41,19 @@ impl Exchange {
     ///
     /// # Errors
     /// When it holds no answer.
-    pub fn finish(mut self, config: &Config, history_len: usize) -> Result<Reply, ModelError> {
+    pub fn finish(mut self, format: &F, history_len: usize) -> Result<Reply, ModelError> {
         let assembly = &mut self.assembly;
         self.body
             .finish(&mut |event| assembly.take(&event, &mut Vec::new()));
         let context = Context {
-            config,
+            format,
             status: self.status,
             headers: &self.headers,
         };
-        let text = String::from_utf8_lossy(self.body.bytes());
         if let Some(error) = self.assembly.error() {
             return Err(context.refused_in_json(error, self.assembly.usage()));
         }
+        let text = String::from_utf8_lossy(self.body.bytes());
         if !(200..300).contains(&self.status) {
             return Err(match serde_json::from_str::<Value>(&text) {
                 Ok(body) => context.refused_in_json(&body, &Value::Null),
@@ -69,19 +67,20 @@ impl Exchange {
     }
 }
 
-fn stream_reply(
-    context: &Context<'_>,
-    assembly: Assembly,
+fn stream_reply<F: Format>(
+    context: &Context<'_, F>,
+    assembly: F::Assembly,
     body: &Body,
     history_len: usize,
 ) -> Result<Reply, ModelError> {
-    let usage = response::usage(assembly.usage());
-    let failed = |mut error: ModelError| {
-        error.usage.clone_from(&usage);
-        Err(error)
-    };
-    if !assembly.is_complete() {
-        return failed(if assembly.has_choice() {
+    if !assembly.is_complete() || !assembly.has_answer() {
+        let mut error = if assembly.is_complete() {
+            context.malformed(&format!(
+                "ended its stream without an answer: no event had any `{}`; see whether the \
+                 server's log says why",
+                F::HOLDER
+            ))
+        } else if assembly.has_answer() {
             context.malformed(
                 "broke off its answer: the stream ended without a finish reason; something \
                  between here and the model closed the connection",
@@ -93,30 +92,28 @@ fn stream_reply(
             )
         } else {
             context.no_json(&String::from_utf8_lossy(body.bytes()))
-        });
+        };
+        error.usage = F::usage(assembly.usage());
+        return Err(error);
     }
-    if !assembly.has_choice() {
-        return failed(context.malformed(
-            "ended its stream without an answer: no event had any `choices`; see whether the \
-             server's log says why",
-        ));
-    }
-    let completion = assembly.into_completion();
-    match response::reply(&completion, completion.to_string(), history_len) {
-        Some(reply) => Ok(reply),
-        None => failed(context.malformed("sent a stream that holds no message")),
-    }
+    let response = assembly.into_response();
+    let verbatim = response.to_string();
+    reply_of(context, &response, verbatim, history_len)
 }
 
-fn whole_reply(context: &Context<'_>, text: &str, history_len: usize) -> Result<Reply, ModelError> {
+fn whole_reply<F: Format>(
+    context: &Context<'_, F>,
+    text: &str,
+    history_len: usize,
+) -> Result<Reply, ModelError> {
     if text.is_empty() {
         return Err(context.malformed(&format!(
             "answered {} with an empty body; see whether a proxy stands before the server",
             context.status
         )));
     }
-    let body: Value = match serde_json::from_str(text) {
-        Ok(body) => body,
+    let response: Value = match serde_json::from_str(text) {
+        Ok(response) => response,
         Err(error) if error.is_eof() && !is_html(text) => {
             return Err(context.malformed(&format!(
                 "broke off its answer: the JSON ends after {} bytes in the middle; something \
@@ -126,33 +123,26 @@ fn whole_reply(context: &Context<'_>, text: &str, history_len: usize) -> Result<
         }
         Err(_) => return Err(context.no_json(text)),
     };
-    if let Some(reply) = response::reply(&body, text.to_owned(), history_len) {
-        // A router may report its upstream's failure in the choice itself.
-        let error = body.pointer("/choices/0/error").filter(|e| !e.is_null());
-        return match error {
-            Some(error) => Err(context.refused_in_json(
-                &serde_json::json!({ "error": error }),
-                body.get("usage").unwrap_or(&Value::Null),
-            )),
-            None => Ok(reply),
-        };
+    reply_of(context, &response, text.to_owned(), history_len)
+}
+
+fn reply_of<F: Format>(
+    context: &Context<'_, F>,
+    response: &Value,
+    verbatim: String,
+    history_len: usize,
+) -> Result<Reply, ModelError> {
+    let usage = response.get(F::USAGE).unwrap_or(&Value::Null);
+    if let Some(error) = F::failure(response) {
+        return Err(context.refused_in_json(&error, usage));
     }
-    let first = body.get(0).unwrap_or(&body);
-    let has_error = first.get("error").is_some_and(|error| !error.is_null())
-        || first.get("object").is_some_and(|object| object == "error");
-    if has_error {
-        return Err(context.refused_in_json(&body, &Value::Null));
+    if let Some(reply) = context.format.reply(response, verbatim, history_len) {
+        return Ok(reply);
     }
-    let mut error = match body.get("choices").and_then(Value::as_array) {
-        Some(choices) if choices.is_empty() => context.malformed(
-            "sent a response whose `choices` are empty; see whether the server's log says why",
-        ),
-        Some(_) => context.malformed(&format!(
-            "sent a response whose first choice has no `message`; check that {ADDRESS} leads to \
-             chat completions, not to plain ones"
-        )),
-        None => context.no_completion(text),
+    let mut error = match response.get(F::HOLDER) {
+        Some(_) => context.malformed(&F::lack(response)),
+        None => context.no_answer(&response.to_string()),
     };
-    error.usage = body.get("usage").and_then(response::usage);
+    error.usage = F::usage(usage);
     Err(error)
 }

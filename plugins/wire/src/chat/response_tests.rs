@@ -161,6 +161,11 @@ fn usage_is_read_from_every_dialect() {
                    "prompt_tokens_details": {"cached_tokens": 100}}),
             (110, 100, 0, 5, 0, None),
         ),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 122,
+                   "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7}),
+            (117, 100, 7, 5, 0, None),
+        ),
         // Reasoning that only the total knows.
         (
             json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 65}),

@@ -1,17 +1,25 @@
 //! The table of errors: status and body, and what becomes of them.
 
 use super::*;
-use crate::samples::config;
+use crate::chat::Chat;
+use crate::testing::CHAT;
+use crate::{Server, Table};
+
+fn chat(config: Value) -> Chat {
+    let mut table = Table::new(config).unwrap();
+    let server = Server::take(&mut table, &CHAT).unwrap();
+    Chat::take(&mut table, server).unwrap()
+}
 
 fn error(status: u16, headers: &[(&str, &str)], body: &str) -> ModelError {
     let headers = headers
         .iter()
         .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
-    let mut exchange = crate::exchange::Exchange::new(status, headers.collect());
+    let mut exchange = crate::exchange::Exchange::<Chat>::new(status, headers.collect());
     exchange.feed(body.as_bytes());
     exchange
         .finish(
-            &config(json!({"base_url": "http://h:1/v1", "model": "big"})),
+            &chat(json!({"base_url": "http://h:1/v1", "model": "big"})),
             0,
         )
         .unwrap_err()
@@ -353,10 +361,10 @@ fn what_was_billed_is_reported() {
 
 #[test]
 fn a_server_without_a_key_is_not_told_about_one() {
-    let config = config(json!({"api_key": null}));
-    let mut exchange = crate::exchange::Exchange::new(401, Vec::new());
+    let chat = chat(json!({"model": "m", "api_key": null}));
+    let mut exchange = crate::exchange::Exchange::<Chat>::new(401, Vec::new());
     exchange.feed(b"{}");
-    let error = exchange.finish(&config, 0).unwrap_err();
+    let error = exchange.finish(&chat, 0).unwrap_err();
     assert!(error.message.contains("none was sent"), "{}", error.message);
     assert!(error.message.contains("`model.api_key_env`"));
     assert!(!error.message.contains("OPENAI_API_KEY"));

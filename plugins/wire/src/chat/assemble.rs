@@ -4,6 +4,8 @@ use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
 use serde_json::{Map, Value, json};
 
+use crate::json::show;
+
 /// Keys of a delta that hold readable reasoning, by preference: servers that send two of them
 /// send the same text twice.
 pub const REASONING_KEYS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
@@ -50,9 +52,8 @@ struct Call {
     vendor: Map<String, Value>,
 }
 
-impl Assembly {
-    /// Takes one event; what there is to show goes to `deltas`.
-    pub fn take(&mut self, event: &Event, deltas: &mut Vec<Delta>) {
+impl crate::Assembly for Assembly {
+    fn take(&mut self, event: &Event, deltas: &mut Vec<Delta>) {
         let data = event.data.trim();
         if data == "[DONE]" {
             self.done = true;
@@ -81,6 +82,62 @@ impl Assembly {
         self.take_chunk(chunk, deltas);
     }
 
+    fn error(&self) -> Option<&Value> {
+        self.error.as_ref()
+    }
+
+    fn usage(&self) -> &Value {
+        &self.usage
+    }
+
+    fn has_answer(&self) -> bool {
+        self.has_choice
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done || self.finish_reason.is_some()
+    }
+
+    fn into_response(mut self) -> Value {
+        let mut message = Map::new();
+        message.insert("role".to_owned(), json!("assistant"));
+        let content = if self.thinking.is_empty() {
+            json!(self.content)
+        } else {
+            json!([
+                { "type": "thinking", "thinking": [{ "type": "text", "text": self.thinking }] },
+                { "type": "text", "text": self.content },
+            ])
+        };
+        message.insert("content".to_owned(), content);
+        if !self.calls.is_empty() {
+            let calls: Vec<Value> = self.calls.into_iter().map(Call::into_value).collect();
+            message.insert("tool_calls".to_owned(), Value::Array(calls));
+        }
+        for (key, value) in self.vendor {
+            message.entry(key).or_insert(value);
+        }
+        let mut out = Map::new();
+        let mut top = |key: &str| self.top.shift_remove(key).unwrap_or_default();
+        out.insert("id".to_owned(), top("id"));
+        out.insert("object".to_owned(), json!("chat.completion"));
+        out.insert("created".to_owned(), top("created"));
+        out.insert("model".to_owned(), top("model"));
+        out.insert(
+            "choices".to_owned(),
+            json!([{
+                "index": 0,
+                "message": message,
+                "finish_reason": self.finish_reason,
+            }]),
+        );
+        out.insert("usage".to_owned(), self.usage);
+        out.append(&mut self.top);
+        Value::Object(out)
+    }
+}
+
+impl Assembly {
     fn take_chunk(&mut self, chunk: Map<String, Value>, deltas: &mut Vec<Delta>) {
         for (key, value) in chunk {
             match (key.as_str(), value) {
@@ -220,65 +277,6 @@ impl Assembly {
         });
         &mut self.calls[position]
     }
-
-    /// The error that the server sent in place of the rest.
-    pub fn error(&self) -> Option<&Value> {
-        self.error.as_ref()
-    }
-
-    /// What the server has counted.
-    pub fn usage(&self) -> &Value {
-        &self.usage
-    }
-
-    /// Whether there was anything of an answer.
-    pub fn has_choice(&self) -> bool {
-        self.has_choice
-    }
-
-    /// Whether the server said that this was all.
-    pub fn is_complete(&self) -> bool {
-        self.done || self.finish_reason.is_some()
-    }
-
-    /// The response as one object.
-    pub fn into_completion(mut self) -> Value {
-        let mut message = Map::new();
-        message.insert("role".to_owned(), json!("assistant"));
-        let content = if self.thinking.is_empty() {
-            json!(self.content)
-        } else {
-            json!([
-                { "type": "thinking", "thinking": [{ "type": "text", "text": self.thinking }] },
-                { "type": "text", "text": self.content },
-            ])
-        };
-        message.insert("content".to_owned(), content);
-        if !self.calls.is_empty() {
-            let calls: Vec<Value> = self.calls.into_iter().map(Call::into_value).collect();
-            message.insert("tool_calls".to_owned(), Value::Array(calls));
-        }
-        for (key, value) in self.vendor {
-            message.entry(key).or_insert(value);
-        }
-        let mut out = Map::new();
-        let mut top = |key: &str| self.top.shift_remove(key).unwrap_or_default();
-        out.insert("id".to_owned(), top("id"));
-        out.insert("object".to_owned(), json!("chat.completion"));
-        out.insert("created".to_owned(), top("created"));
-        out.insert("model".to_owned(), top("model"));
-        out.insert(
-            "choices".to_owned(),
-            json!([{
-                "index": 0,
-                "message": message,
-                "finish_reason": self.finish_reason,
-            }]),
-        );
-        out.insert("usage".to_owned(), self.usage);
-        out.append(&mut self.top);
-        Value::Object(out)
-    }
 }
 
 impl Call {
@@ -335,20 +333,6 @@ fn usage_of(chunk: &Map<String, Value>) -> Option<&Value> {
         .filter(|usage| usage.is_object())
         .or_else(groq)
         .filter(|usage| usage.is_object())
-}
-
-fn show(deltas: &mut Vec<Delta>, kind: &str, text: &str) {
-    if text.is_empty() {
-        return;
-    }
-    match deltas.last_mut() {
-        Some(last) if last.kind == kind => last.text.push_str(text),
-        _ => deltas.push(Delta {
-            kind: kind.to_owned(),
-            text: text.to_owned(),
-            extra: None,
-        }),
-    }
 }
 
 fn is_some(text: &str) -> bool {

@@ -1,8 +1,19 @@
 //! Vectors for the requests.
 
 use super::*;
-use crate::samples::{assistant, call, config, message, opaque, text, tool_message};
-use mswea_sdk::types::{Image, Reasoning};
+use crate::testing::{CHAT, assistant, call, check_prefix, message, opaque, text, tool_message};
+use crate::{History, Server, Table};
+use mswea_sdk::types::{Change, Image, Reasoning};
+
+fn chat(extra: &Value) -> Chat {
+    let mut config = json!({"model": "m"});
+    for (key, value) in extra.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    let mut table = Table::new(config).unwrap();
+    let server = Server::take(&mut table, &CHAT).unwrap();
+    Chat::take(&mut table, server).unwrap()
+}
 
 fn image(url: &str, extra: Option<&str>) -> ContentPart {
     ContentPart::Image(Image {
@@ -129,6 +140,11 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
             format!(r#"{{"messages":{hi},"temperature":0.5,"model":"n"}}"#),
         ),
         (
+            json!({"stream": false, "model_kwargs": {"top_k": 1, "extra_body": {"top_k": 2, "model": "n"}}}),
+            false,
+            format!(r#"{{"messages":{hi},"top_k":2,"model":"n"}}"#),
+        ),
+        (
             json!({"model_kwargs": {"stream": false}}),
             false,
             format!(r#"{{"model":"m","messages":{hi},"stream":false}}"#),
@@ -141,105 +157,32 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
         ),
     ];
     for (extra, with_tool, expected) in vectors {
-        let mut prefix = Prefix::default();
-        prefix
-            .apply(&Change {
-                start: 0,
-                messages: vec![message("user", vec![text("hi")])],
-                extra: None,
-            })
-            .unwrap();
+        let mut history = History::default();
+        let chat = chat(&extra);
+        let hi = vec![message("user", vec![text("hi")])];
+        history.apply(&chat, &Change::all(hi)).unwrap();
         let tools = if with_tool { vec![bash_tool()] } else { vec![] };
-        let body = body(&config(extra.clone()), &prefix, &tools);
+        let body = body(&chat, history.bytes(), &tools);
         assert_eq!(String::from_utf8(body).unwrap(), expected, "{extra}");
     }
 }
 
 #[test]
 fn exit_messages_are_counted_and_never_sent() {
-    let mut prefix = Prefix::default();
+    let chat = chat(&json!({}));
+    let mut history = History::default();
     let user = || message("user", vec![text("u")]);
-    prefix
-        .apply(&Change {
-            start: 0,
-            messages: vec![message("exit", vec![text("x")]), user()],
-            extra: None,
-        })
-        .unwrap();
-    assert_eq!(prefix.len(), 2);
-    assert_eq!(prefix.messages(), br#"{"role":"user","content":"u"}"#);
-    prefix
-        .apply(&Change {
-            start: 1,
-            messages: vec![],
-            extra: None,
-        })
-        .unwrap();
-    assert_eq!(prefix.messages(), b"");
-    let beyond = Change {
-        start: 2,
-        messages: vec![user()],
-        extra: None,
-    };
-    assert_eq!(prefix.apply(&beyond), Err(1));
-}
-
-/// A small generator of our own: the same sequence on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) as usize % sides
-    }
+    let all = Change::all(vec![message("exit", vec![text("x")]), user()]);
+    history.apply(&chat, &all).unwrap();
+    assert_eq!(history.len(), 2);
+    assert_eq!(history.bytes(), br#",{"role":"user","content":"u"}"#);
+    history.apply(&chat, &Change::tail(1, vec![])).unwrap();
+    assert_eq!(history.bytes(), b"");
+    let beyond = Change::tail(2, vec![user()]);
+    assert_eq!(history.apply(&chat, &beyond), Err(1));
 }
 
 #[test]
 fn the_kept_prefix_equals_encoding_from_scratch() {
-    for seed in 0..200 {
-        let mut dice = Dice(seed);
-        let mut history: Vec<Message> = Vec::new();
-        let mut kept = Prefix::default();
-        for step in 0..30 {
-            let start = if dice.roll(3) == 0 {
-                dice.roll(history.len() + 1)
-            } else {
-                history.len()
-            };
-            let messages: Vec<Message> = (0..dice.roll(4))
-                .map(|i| {
-                    let words = format!("{seed} {step} {i} \"ü\n");
-                    match dice.roll(5) {
-                        0 => message("user", vec![text(&words)]),
-                        1 => assistant(vec![text(&words)], vec![call(&words, "bash", "{}")]),
-                        2 => tool_message(&words, &words),
-                        3 => message("exit", vec![text(&words)]),
-                        _ => assistant(vec![opaque(FORMAT, r#"{"k":[1,2]}"#)], vec![]),
-                    }
-                })
-                .collect();
-            history.truncate(start);
-            history.extend(messages.iter().cloned());
-            let start = u32::try_from(start).unwrap();
-            kept.apply(&Change {
-                start,
-                messages,
-                extra: None,
-            })
-            .unwrap();
-            let mut fresh = Prefix::default();
-            fresh
-                .apply(&Change {
-                    start: 0,
-                    messages: history.clone(),
-                    extra: None,
-                })
-                .unwrap();
-            assert_eq!(kept.bytes, fresh.bytes);
-            assert_eq!(kept.ends, fresh.ends);
-        }
-    }
+    check_prefix(&chat(&json!({})), FORMAT, r#"{"k":[1,2]}"#);
 }

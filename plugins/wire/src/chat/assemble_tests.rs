@@ -1,6 +1,7 @@
 //! Vectors for streams, as the chunks' deltas and the message that they make.
 
 use super::*;
+use crate::Assembly as _;
 
 fn assemble(chunks: &[Value]) -> (Assembly, Vec<Delta>) {
     let mut assembly = Assembly::default();
@@ -98,7 +99,7 @@ fn deltas_make_messages() {
     ];
     for (deltas, expected) in vectors {
         let (assembly, _) = assemble(&chunks_of(&deltas));
-        let got = assembly.into_completion();
+        let got = assembly.into_response();
         assert_eq!(got["choices"][0]["message"], expected, "{deltas}");
     }
 }
@@ -114,10 +115,10 @@ fn the_completion_has_what_the_chunks_say() {
         json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "x_groq": {"usage": {"prompt_tokens": 1}}}),
         json!({"choices": [], "usage": {"prompt_tokens": 2}}),
     ]);
-    assert!(assembly.is_complete() && assembly.has_choice() && assembly.error().is_none());
+    assert!(assembly.is_complete() && assembly.has_answer() && assembly.error().is_none());
     let shown: Vec<(&str, &str)> = deltas.iter().map(|d| (&*d.kind, &*d.text)).collect();
     assert_eq!(shown, [("reasoning", "r"), ("text", "x")]);
-    let completion = assembly.into_completion();
+    let completion = assembly.into_response();
     assert_eq!(
         completion.to_string(),
         json!({
@@ -138,7 +139,7 @@ fn a_whole_message_stands_for_deltas_but_does_not_repeat_them() {
     let delta = json!({"choices": [{"delta": {"content": "x"}}]});
     for chunks in [vec![whole.clone()], vec![delta, whole]] {
         let (assembly, _) = assemble(&chunks);
-        let got = assembly.into_completion();
+        let got = assembly.into_response();
         assert_eq!(got["choices"][0]["message"]["content"], "x");
     }
 }

@@ -1,64 +1,19 @@
 //! Requests: messages and tools in the shape of chat completions.
-//!
-//! The encoded history is kept between queries, so that a step costs the encoding of its new
-//! messages and one copy of the bytes that the wire needs anyway.
 
-use mswea_sdk::types::{Change, ContentPart, Message, Tool};
+use mswea_sdk::types::{ContentPart, Message, Tool};
 use serde_json::{Map, Value, json};
 
-use crate::FORMAT;
-use crate::config::Config;
-
-/// The encoded history.
-#[derive(Default)]
-pub struct Prefix {
-    /// All messages that are sent, each with a comma before it.
-    bytes: Vec<u8>,
-    /// Where each message of the history ends in `bytes`; one that is not sent is empty.
-    ends: Vec<usize>,
-}
-
-impl Prefix {
-    /// Lays a change over the history.
-    ///
-    /// # Errors
-    /// When the change begins behind the end of what is known; gives the known length.
-    pub fn apply(&mut self, change: &Change) -> Result<(), usize> {
-        let start = change.start as usize;
-        if start > self.ends.len() {
-            return Err(self.ends.len());
-        }
-        self.ends.truncate(start);
-        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
-        self.ends.reserve(change.messages.len());
-        for message in &change.messages {
-            // The last message of an ended run is for people, never for a model.
-            if message.role != "exit" {
-                self.bytes.push(b',');
-                append(&mut self.bytes, &encode_message(message));
-            }
-            self.ends.push(self.bytes.len());
-        }
-        Ok(())
-    }
-
-    /// How many messages the history has.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// The messages, without the brackets of the array.
-    fn messages(&self) -> &[u8] {
-        self.bytes.get(1..).unwrap_or_default()
-    }
-}
+use super::{Chat, FORMAT};
+use crate::json::{append, append_key, object, parse_or_string};
 
 /// The body of a request.
-pub fn body(config: &Config, prefix: &Prefix, tools: &[Tool]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(prefix.bytes.len() + 1024 + 512 * tools.len());
+pub fn body(chat: &Chat, history: &[u8], tools: &[Tool]) -> Vec<u8> {
+    let config = &chat.server;
+    let mut out = Vec::with_capacity(history.len() + 1024 + 512 * tools.len());
     out.push(b'{');
     // Where `model_kwargs` has a key too, that one counts: a body names each key once.
-    let ours = |key: &str| !config.model_kwargs.contains_key(key);
+    let theirs = |key: &str| config.extra_body.contains_key(key);
+    let ours = |key: &str| !config.model_kwargs.contains_key(key) && !theirs(key);
     if ours("model") {
         append_key(&mut out, "model");
         append(&mut out, &config.model);
@@ -66,7 +21,8 @@ pub fn body(config: &Config, prefix: &Prefix, tools: &[Tool]) -> Vec<u8> {
     if ours("messages") {
         append_key(&mut out, "messages");
         out.push(b'[');
-        out.extend_from_slice(prefix.messages());
+        // Each message has a comma before it.
+        out.extend_from_slice(history.get(1..).unwrap_or_default());
         out.push(b']');
     }
     if !tools.is_empty() && ours("tools") {
@@ -81,12 +37,17 @@ pub fn body(config: &Config, prefix: &Prefix, tools: &[Tool]) -> Vec<u8> {
             append_key(&mut out, "stream");
             append(&mut out, &true);
         }
-        if config.stream_usage && ours("stream_options") {
+        if chat.stream_usage && ours("stream_options") {
             append_key(&mut out, "stream_options");
             append(&mut out, &json!({ "include_usage": true }));
         }
     }
-    for (key, value) in &config.model_kwargs {
+    if chat.ask_cost && ours("usage") {
+        append_key(&mut out, "usage");
+        append(&mut out, &json!({ "include": true }));
+    }
+    let kwargs = config.model_kwargs.iter().filter(|(key, _)| !theirs(key));
+    for (key, value) in kwargs.chain(&config.extra_body) {
         append_key(&mut out, key);
         append(&mut out, value);
     }
@@ -94,17 +55,10 @@ pub fn body(config: &Config, prefix: &Prefix, tools: &[Tool]) -> Vec<u8> {
     out
 }
 
-fn append_key(out: &mut Vec<u8>, key: &str) {
-    if out.len() > 1 {
-        out.push(b',');
-    }
-    append(out, key);
-    out.push(b':');
-}
-
-fn append<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    serde_json::to_writer(out, value)
-        .expect("invariant: values with string keys can be written, and memory takes every byte");
+/// Writes a message with a comma before it.
+pub fn append_message(out: &mut Vec<u8>, message: &Message) {
+    out.push(b',');
+    append(out, &encode_message(message));
 }
 
 fn encode_tool(tool: &Tool) -> Value {
@@ -113,10 +67,7 @@ fn encode_tool(tool: &Tool) -> Value {
         "function": {
             "name": tool.name,
             "description": tool.description,
-            // A text that is no JSON is a fault of whoever made the tool; the server will say
-            // so in better words than we could.
-            "parameters": serde_json::from_str(&tool.parameters)
-                .unwrap_or_else(|_| Value::String(tool.parameters.clone())),
+            "parameters": parse_or_string(&tool.parameters),
         }
     })
 }
@@ -169,10 +120,7 @@ fn encode_content(parts: &[ContentPart]) -> Value {
         ContentPart::Image(image) => {
             let mut inner = Map::new();
             inner.insert("url".to_owned(), Value::String(image.url.clone()));
-            let extra = image
-                .extra
-                .as_deref()
-                .and_then(|extra| serde_json::from_str::<Map<String, Value>>(extra).ok());
+            let extra = object(image.extra.as_deref());
             if let Some(detail) = extra.and_then(|mut extra| extra.shift_remove("detail")) {
                 inner.insert("detail".to_owned(), detail);
             }
@@ -193,11 +141,7 @@ fn encode_calls(message: &Message) -> Value {
             "function".to_owned(),
             json!({ "name": call.name, "arguments": call.arguments }),
         );
-        let vendor = call
-            .extra
-            .as_deref()
-            .and_then(|extra| serde_json::from_str::<Map<String, Value>>(extra).ok())
-            .and_then(|mut extra| extra.shift_remove(FORMAT));
+        let vendor = object(call.extra.as_deref()).and_then(|mut extra| extra.shift_remove(FORMAT));
         if let Some(Value::Object(keys)) = vendor {
             for (key, value) in keys {
                 out.entry(key).or_insert(value);

@@ -3,8 +3,9 @@
 use mswea_sdk::types::{ContentPart, Image, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
 use serde_json::{Map, Value};
 
-use crate::FORMAT;
-use crate::assemble::{REASONING_KEYS, texts};
+use super::FORMAT;
+use super::assemble::{REASONING_KEYS, texts};
+use crate::json::{cost, count};
 
 /// Reads the reply out of a `chat.completion` object; none if it holds no message.
 ///
@@ -157,35 +158,22 @@ pub fn usage(usage: &Value) -> Option<Usage> {
         .unwrap_or(0)
         .saturating_sub(input_tokens.saturating_add(output_tokens));
     if missing > 0 {
-        if missing == cache_read_tokens {
+        let cached = cache_read_tokens.saturating_add(cache_write_tokens);
+        if [cache_read_tokens, cache_write_tokens, cached].contains(&missing) {
             input_tokens = input_tokens.saturating_add(missing);
         } else {
             output_tokens = output_tokens.saturating_add(missing);
             reasoning_tokens = reasoning_tokens.max(missing);
         }
     }
-    let cost = usage.get("cost").and_then(Value::as_f64);
     Some(Usage {
         input_tokens,
         cache_read_tokens,
         cache_write_tokens,
         output_tokens,
         reasoning_tokens,
-        cost: cost.filter(|cost| cost.is_finite() && *cost >= 0.0),
+        cost: cost(usage.get("cost")),
         extra: None,
-    })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "checked to be a count; `as` saturates"
-)]
-fn count(value: Option<&Value>) -> Option<u64> {
-    let value = value?;
-    value.as_u64().or_else(|| {
-        let number = value.as_f64()?;
-        (number >= 0.0).then_some(number as u64)
     })
 }
 

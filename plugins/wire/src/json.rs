@@ -1,0 +1,66 @@
+//! JSON: written piece by piece, and read from servers that are not strict about it.
+
+use mswea_sdk::adapter::Delta;
+use serde_json::{Map, Value};
+
+/// Writes a key of an object whose opening brace is the first byte of `out`.
+pub fn append_key(out: &mut Vec<u8>, key: &str) {
+    if out.len() > 1 {
+        out.push(b',');
+    }
+    append(out, key);
+    out.push(b':');
+}
+
+/// Writes a value.
+pub fn append<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(out, value)
+        .expect("invariant: values with string keys can be written, and memory takes every byte");
+}
+
+/// A text as JSON. One that is no JSON is a fault of whoever made it, and stays a string: the
+/// server will say so in better words than we could.
+pub fn parse_or_string(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+/// A JSON object in an `extra` or an opaque part.
+pub fn object(text: Option<&str>) -> Option<Map<String, Value>> {
+    serde_json::from_str(text?).ok()
+}
+
+/// A count, which some servers write as `3.0`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be a count; `as` saturates"
+)]
+pub fn count(value: Option<&Value>) -> Option<u64> {
+    let value = value?;
+    value.as_u64().or_else(|| {
+        let number = value.as_f64()?;
+        (number >= 0.0).then_some(number as u64)
+    })
+}
+
+/// An amount of money; what is none, or negative, is not reported.
+pub fn cost(value: Option<&Value>) -> Option<f64> {
+    let cost = value.and_then(Value::as_f64);
+    cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
+}
+
+/// The text of a value that should be one; empty if it is none.
+pub fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Adds a piece to what is shown of an answer; pieces of one kind are joined.
+pub fn show(deltas: &mut Vec<Delta>, kind: &str, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    match deltas.last_mut() {
+        Some(last) if last.kind == kind => last.text.push_str(text),
+        _ => deltas.push(Delta::new(kind, text)),
+    }
+}
