@@ -132,7 +132,10 @@ impl Account {
         {
             return "context-window-exceeded";
         }
+        let is_flagged =
+            self.has_word(&["invalid_prompt"]) && self.says(&["usage polic", "flagged"]);
         if self.is_moderated
+            || is_flagged
             || self.has_word(&[
                 "content_filter",
                 "content_policy_violation",
@@ -188,6 +191,7 @@ impl Account {
                 "invalid_request_error"
                 | "bad_request"
                 | "badrequesterror"
+                | "invalid_prompt"
                 | "invalid_argument" => "bad-request",
                 _ => return None,
             })

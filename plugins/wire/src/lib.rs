@@ -16,6 +16,7 @@ mod format;
 mod history;
 pub mod json;
 mod params;
+pub mod responses;
 
 mod server;
 #[cfg(not(target_family = "wasm"))]
