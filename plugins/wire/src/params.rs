@@ -92,12 +92,11 @@ pub fn take_foreign(kwargs: &mut Map<String, Value>, report: &mut Report) -> For
     for (name, value) in take_object(kwargs, "extra_query") {
         foreign.query.push((name, words(&value)));
     }
-    if let Some(version) = kwargs.shift_remove("api_version") {
-        if !version.is_null() {
-            foreign
-                .query
-                .push(("api-version".to_owned(), words(&version)));
-        }
+    if let Some(version) = kwargs.shift_remove("api_version")
+        && !version.is_null()
+    {
+        let version = ("api-version".to_owned(), words(&version));
+        foreign.query.push(version);
     }
     foreign.body = take_object(kwargs, "extra_body");
     for (key, remedy) in CLIENT {

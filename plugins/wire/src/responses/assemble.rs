@@ -119,7 +119,7 @@ impl Assembly {
                 }
                 *place(self.item(&chunk), "summary", at) = part;
             }
-            "error" => self.error = Some(Value::Object(chunk)),
+            "error" | "response.error" => self.error = Some(Value::Object(chunk)),
             _ => match kind.strip_suffix(".delta") {
                 Some(what) => self.take_delta(what, &chunk, deltas),
                 // Routers report their upstream's failure as in chat completions.

@@ -85,6 +85,7 @@ fn errors_are_seen_in_every_form() {
         json!({"type": "error", "error": {"type": "x", "message": "m"}}),
         json!({"type": "response.failed", "response": {"status": "failed", "error": {"code": "c", "message": "m"}}}),
         json!({"type": "response.failed", "response": {"error": null}}),
+        json!({"type": "response.error", "error": {"code": "server_error", "message": "m"}}),
         json!({"error": {"code": 502, "message": "m"}}),
     ] {
         let (assembly, _) = assemble(std::slice::from_ref(&event));
