@@ -52,6 +52,8 @@ struct Account {
     status: Option<u16>,
     /// A moderation's reasons.
     is_moderated: bool,
+    /// The wait that the body asks for, in milliseconds.
+    retry_after_ms: Option<u64>,
 }
 
 impl Account {
@@ -97,6 +99,7 @@ impl Account {
                 }
             }
         }
+        account.read_details(error);
         let metadata = error.get("metadata");
         account.is_moderated = metadata
             .and_then(|metadata| metadata.get("reasons"))
@@ -109,6 +112,32 @@ impl Account {
             account.message = format!("{}: {}", account.message, shorten(&raw, MAX_SNIPPET));
         }
         account
+    }
+
+    /// Google's particulars: a reason, the wait, and which quota it is.
+    fn read_details(&mut self, error: &Value) {
+        for detail in error
+            .get("details")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(reason) = detail.get("reason").and_then(Value::as_str) {
+                self.words.push(reason.to_ascii_lowercase());
+            }
+            if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
+                self.retry_after_ms = wait_in_text(&format!("retry in {delay}"));
+            }
+            let violations = detail.get("violations").and_then(Value::as_array);
+            let is_daily = violations.into_iter().flatten().any(|violation| {
+                let quota = violation.get("quotaId").and_then(Value::as_str);
+                quota.is_some_and(|quota| quota.contains("PerDay"))
+            });
+            // Waiting for tomorrow is no remedy within a run.
+            if is_daily {
+                self.words.push("insufficient_quota".to_owned());
+            }
+        }
     }
 
     fn has_word(&self, wanted: &[&str]) -> bool {
@@ -152,7 +181,10 @@ impl Account {
             return "permission";
         }
         match status {
-            400 | 422 if self.says(&BAD_KEY) || self.has_word(&["invalid_api_key"]) => {
+            400 | 422
+                if self.says(&BAD_KEY)
+                    || self.has_word(&["invalid_api_key", "api_key_invalid"]) =>
+            {
                 "authentication"
             }
             400 if self.has_word(&["model_not_found"]) => "not-found",
@@ -223,7 +255,8 @@ impl<F: Format> Context<'_, F> {
         let mut error = self.error(class, status, &said, &account.words);
         error.usage = F::usage(usage).or_else(|| F::usage(body.get(F::USAGE)?));
         if error.retry_after_ms.is_none() && is_waiting(class) {
-            error.retry_after_ms = wait_in_text(&account.message);
+            let said = || wait_in_text(&account.message);
+            error.retry_after_ms = account.retry_after_ms.or_else(said);
         }
         error
     }

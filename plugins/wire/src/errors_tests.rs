@@ -324,6 +324,7 @@ fn redirects_name_where_they_lead() {
 #[test]
 fn waits_come_from_headers_or_words() {
     let limit = r#"{"error":{"message":"Please try again in 1.5s."}}"#;
+    let google = r#"{"error":{"code":429,"message":"retry in 9s","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x/google.rpc.RetryInfo","retryDelay":"37.5s"}]}}"#;
     type Vector<'a> = (u16, &'a [(&'a str, &'a str)], &'a str, Option<u64>);
     let vectors: &[Vector<'_>] = &[
         (429, &[("retry-after", "7")], limit, Some(7000)),
@@ -334,6 +335,8 @@ fn waits_come_from_headers_or_words() {
             Some(360_000),
         ),
         (429, &[], limit, Some(1500)),
+        (429, &[], google, Some(37_500)),
+        (429, &[("retry-after", "7")], google, Some(7000)),
         (429, &[], "{}", None),
         (503, &[("retry-after", "3")], "", Some(3000)),
         (503, &[("x-ratelimit-reset-requests", "6m0s")], "", None),

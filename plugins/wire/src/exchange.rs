@@ -136,7 +136,9 @@ fn reply_of<F: Format>(
     if let Some(error) = F::failure(response) {
         return Err(context.refused_in_json(&error, usage));
     }
-    if let Some(reply) = context.format.reply(response, verbatim, history_len) {
+    let reply = context.format.reply(response, verbatim, history_len);
+    if let Some(mut reply) = reply {
+        reply.extra = context.format.server().report.extra();
         return Ok(reply);
     }
     let mut error = match response.get(F::HOLDER) {

@@ -2,33 +2,43 @@
 //! mini-swe-agent carries for litellm, and what a wire format does not know.
 
 use mswea_sdk::host::{self, Level};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// What became of parameters, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report(Vec<String>);
+pub struct Report {
+    notes: Vec<String>,
+    dropped: Vec<String>,
+}
 
 impl Report {
     /// A parameter is left out; `remedy` says why and what to do.
     pub fn dropped(&mut self, key: &str, remedy: &str) {
-        self.0
+        self.notes
             .push(format!("`model.model_kwargs.{key}` is not sent: {remedy}"));
+        self.dropped.push(key.to_owned());
     }
 
     /// A parameter is sent under another name or value.
     pub fn renamed(&mut self, key: &str, to: &str) {
-        self.0
+        self.notes
             .push(format!("`model.model_kwargs.{key}` is sent as `{to}`"));
     }
 
     /// One sentence for each.
     pub fn notes(&self) -> &[String] {
-        &self.0
+        &self.notes
+    }
+
+    /// What a reply's `extra` says of it.
+    pub fn extra(&self) -> Option<String> {
+        let extra = json!({ "dropped_params": self.dropped });
+        (!self.dropped.is_empty()).then(|| extra.to_string())
     }
 
     /// Writes it to the host's log.
     pub fn log(&self) {
-        for note in &self.0 {
+        for note in &self.notes {
             host::log(Level::Warn, note);
         }
     }
@@ -130,7 +140,6 @@ fn words(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn litellms_own_parameters_are_taken_and_the_models_stay() {
@@ -163,6 +172,11 @@ mod tests {
                     .to_owned()
             ]
         );
+        assert_eq!(
+            report.extra().as_deref(),
+            Some(r#"{"dropped_params":["timeout"]}"#)
+        );
+        assert_eq!(Report::default().extra(), None);
         report.log();
         assert_eq!(mswea_sdk::testing::take_log().len(), 1);
     }
