@@ -245,16 +245,10 @@ impl Params {
         }
     }
 
-    /// The same for the record: a reply's `extra`.
+    /// What was left out, for the record: a reply's `extra`.
     pub fn report(&self) -> Option<String> {
-        let mut report = Map::new();
-        if !self.dropped.is_empty() {
-            report.insert("dropped_params".to_owned(), json!(self.dropped));
-        }
-        if !self.renamed.is_empty() {
-            report.insert("renamed_params".to_owned(), json!(self.renamed));
-        }
-        (!report.is_empty()).then(|| Value::Object(report).to_string())
+        let report = json!({ "dropped_params": self.dropped });
+        (!self.dropped.is_empty()).then(|| report.to_string())
     }
 }
 
