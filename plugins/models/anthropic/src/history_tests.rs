@@ -269,19 +269,20 @@ fn speed() {
         ]
     };
     let mut messages = vec![message("system", vec![text("s")]), user("the task")];
-    messages.extend((0..198).flat_map(|number| step(number, false)));
-    messages.extend(step(198, true));
+    messages.extend((0..100).flat_map(|number| step(number, false)));
+    messages.extend(step(100, true));
     let mut history = encoded(messages);
     let config = crate::samples::config(json!({}));
-    let count = 100;
-    let (mut own, mut copy) = (Vec::new(), Vec::new());
-    for number in 199..199 + count {
+    let count = 98;
+    let (mut laid, mut own, mut copy) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 101..101 + count {
         // The old mark goes, the new one comes.
         let [_, old] = step(number - 1, false);
         let [action, output] = step(number, true);
         let change = Change::tail(history.len() - 1, vec![old, action, output]);
         let start = Instant::now();
         history.apply(&change).unwrap();
+        laid.push(start.elapsed());
         let body = crate::encode::body(&config, &history, &[]);
         own.push(start.elapsed());
         let start = Instant::now();
@@ -289,12 +290,14 @@ fn speed() {
         copy.push(start.elapsed());
         assert_eq!(copied.len(), body.len());
     }
+    laid.sort();
     own.sort();
     copy.sort();
     println!(
-        "{} messages, {} bytes: a step {:?}, copying alone {:?}",
+        "{} messages, {} bytes: the change {:?}, a step {:?}, copying alone {:?}",
         history.len(),
         history.turns().len(),
+        laid[count / 2],
         own[count / 2],
         copy[count / 2]
     );
