@@ -126,17 +126,21 @@ fn encode_message(message: &Message) -> Value {
     out.insert("role".to_owned(), Value::String(message.role.clone()));
     let content = encode_content(&message.content);
     let is_empty = content.as_str().is_some_and(str::is_empty);
-    let content = if is_empty && !message.tool_calls.is_empty() {
+    let mut content = if is_empty && !message.tool_calls.is_empty() {
         Value::Null
     } else {
         content
     };
+    let mark = mark(message).and_then(|mark| place_mark(message, &mut content, mark));
     out.insert("content".to_owned(), content);
     if !message.tool_calls.is_empty() {
         out.insert("tool_calls".to_owned(), encode_calls(message));
     }
     if let Some(id) = &message.tool_call_id {
         out.insert("tool_call_id".to_owned(), Value::String(id.clone()));
+    }
+    if let Some(mark) = mark {
+        out.insert("cache_control".to_owned(), mark);
     }
     for part in &message.content {
         if let ContentPart::Opaque(opaque) = part
@@ -182,6 +186,35 @@ fn encode_content(parts: &[ContentPart]) -> Value {
         ContentPart::Reasoning(_) | ContentPart::Opaque(_) => None,
     });
     Value::Array(encoded.collect())
+}
+
+/// The message's mark for the cache, which a history processor has put there.
+fn mark(message: &Message) -> Option<Value> {
+    let extra = message.extra.as_deref()?;
+    // Most messages have none, and their `extra` need not be read.
+    if !extra.contains("\"cache_control\"") {
+        return None;
+    }
+    let mut extra: Map<String, Value> = serde_json::from_str(extra).ok()?;
+    extra.shift_remove("cache_control").filter(Value::is_object)
+}
+
+/// Puts a mark where mini-swe-agent does: on the (last) part of the content, which becomes a
+/// list for it; on the message itself, if that is a tool's or has no content. Gives back what
+/// is to stand on the message.
+fn place_mark(message: &Message, content: &mut Value, mark: Value) -> Option<Value> {
+    if content.is_null() {
+        return Some(mark);
+    }
+    if content.is_string() {
+        *content = json!([{ "type": "text", "text": content.take() }]);
+    }
+    if message.role == "tool" {
+        return Some(mark);
+    }
+    let part = content.as_array_mut()?.last_mut()?.as_object_mut()?;
+    part.insert("cache_control".to_owned(), mark);
+    None
 }
 
 fn encode_calls(message: &Message) -> Value {
