@@ -3,13 +3,79 @@
 use mswea_sdk::adapter::Delta;
 use serde_json::{Map, Value};
 
-/// Writes a key of an object whose opening brace is the first byte of `out`.
-pub fn append_key(out: &mut Vec<u8>, key: &str) {
-    if out.len() > 1 {
-        out.push(b',');
+use crate::Server;
+
+/// A request's body. It names each key once: where the parameters have one too, that counts.
+pub struct Body<'a> {
+    server: &'a Server,
+    out: Vec<u8>,
+}
+
+impl<'a> Body<'a> {
+    /// A body that will hold a history of this size.
+    pub fn new(server: &'a Server, size: usize) -> Self {
+        let mut out = Vec::with_capacity(size + 4096);
+        out.push(b'{');
+        Self { server, out }
     }
-    append(out, key);
-    out.push(b':');
+
+    /// Writes a key, if it is ours to write; what comes then is its value.
+    fn begin(&mut self, key: &str) -> bool {
+        let Server {
+            model_kwargs,
+            extra_body,
+            ..
+        } = self.server;
+        if model_kwargs.contains_key(key) || extra_body.contains_key(key) {
+            return false;
+        }
+        self.key(key);
+        true
+    }
+
+    fn key(&mut self, key: &str) {
+        if self.out.len() > 1 {
+            self.out.push(b',');
+        }
+        append(&mut self.out, key);
+        self.out.push(b':');
+    }
+
+    /// Writes a key and its value.
+    pub fn put<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) {
+        if self.begin(key) {
+            append(&mut self.out, value);
+        }
+    }
+
+    /// Writes a key and a list: `elements` are encoded already, each with a comma before it, and
+    /// `close` is what the last of them lacks.
+    pub fn put_list(&mut self, key: &str, elements: &[u8], close: &[u8]) {
+        if self.begin(key) {
+            self.out.push(b'[');
+            self.out
+                .extend_from_slice(elements.get(1..).unwrap_or_default());
+            self.out.extend_from_slice(close);
+            self.out.push(b']');
+        }
+    }
+
+    /// Writes the parameters, and closes the body.
+    pub fn finish(mut self) -> Vec<u8> {
+        let Server {
+            model_kwargs,
+            extra_body,
+            ..
+        } = self.server;
+        let kwargs = model_kwargs.iter();
+        let kwargs = kwargs.filter(|(key, _)| !extra_body.contains_key(*key));
+        for (key, value) in kwargs.chain(extra_body) {
+            self.key(key);
+            append(&mut self.out, value);
+        }
+        self.out.push(b'}');
+        self.out
+    }
 }
 
 /// Writes a value.

@@ -3,7 +3,7 @@
 
 use mswea_sdk::adapter::{Header, HttpRequest};
 use mswea_sdk::types::PluginError;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::config::{Table, invalid};
 use crate::params::{Foreign, Report, take_foreign};
@@ -65,78 +65,83 @@ pub struct Server {
     pub report: Report,
 }
 
-/// JSON Schema of the config: what all adapters have, and `own` properties besides.
-pub fn schema(defaults: &Defaults, own: &Value) -> String {
-    let mut schema = json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["model"],
-        "properties": {
-            "model": {
-                "type": "string",
-                "minLength": 1,
-                "description": "Name of the model, in the server's words."
-            },
-            "base_url": {
-                "type": "string",
-                "minLength": 1,
-                "default": defaults.base_url,
-                "description": "Where the server's API begins; `path` is added to it. `{model}` in it is the model's name."
-            },
-            "path": {
-                "type": "string",
-                "description": format!("What stands after the base URL, by default `{}`. `{{model}}` in it is the model's name.", defaults.path)
-            },
-            "query": {
-                "type": "object",
-                "additionalProperties": { "type": "string" },
-                "default": {},
-                "description": "Query parameters of the URL, for example Azure's `api-version`."
-            },
-            "api_key": {
-                "type": ["string", "null"],
-                "default": defaults.api_key,
-                "description": "NAME of the secret (never the key itself); null (or an empty text, as TOML has no null) for servers that want none."
-            },
-            "auth_header": {
-                "type": "string",
-                "minLength": 1,
-                "default": defaults.auth_header,
-                "description": "The header that the secret is sent in: `authorization` (as a bearer token), `api-key`, `x-api-key`, ..."
-            },
-            "auth_prefix": {
-                "type": ["string", "null"],
-                "description": "What stands before the secret in its header; by default `Bearer ` in `authorization`, nothing in others."
-            },
-            "secret_headers": {
-                "type": "object",
-                "additionalProperties": { "type": "string" },
-                "default": {},
-                "description": "Further headers that hold secrets: header = NAME of the secret, for example `x-portkey-virtual-key`."
-            },
-            "stream": {
-                "type": "boolean",
-                "default": true,
-                "description": "Ask for the answer piece by piece, so that it can be shown as it arrives."
-            },
-            "model_kwargs": {
-                "type": "object",
-                "default": {},
-                "description": "Further parameters of the model (`temperature`, ...). `extra_headers`, `extra_query` and `extra_body` are understood."
-            },
-            "headers": {
-                "type": "object",
-                "additionalProperties": { "type": "string" },
-                "default": {},
-                "description": "Further plain headers. No keys here: they would be recorded."
-            }
-        }
-    });
-    if let (Some(properties), Some(own)) = (schema["properties"].as_object_mut(), own.as_object()) {
-        properties.extend(own.clone());
+/// JSON Schema of the config, with `@` where the defaults go.
+const SCHEMA: &str = r#"{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["model"],
+  "properties": {@own
+    "model": {
+      "type": "string",
+      "minLength": 1,
+      "description": "Name of the model, in the server's words."
+    },
+    "base_url": {
+      "type": "string",
+      "minLength": 1,
+      "default": "@base_url",
+      "description": "Where the server's API begins; `path` is added to it. `{model}` in it is the model's name."
+    },
+    "path": {
+      "type": "string",
+      "description": "What stands after the base URL, by default `@path`. `{model}` in it is the model's name."
+    },
+    "query": {
+      "type": "object",
+      "additionalProperties": { "type": "string" },
+      "default": {},
+      "description": "Query parameters of the URL, for example Azure's `api-version`."
+    },
+    "api_key": {
+      "type": ["string", "null"],
+      "default": "@api_key",
+      "description": "NAME of the secret (never the key itself); null (or an empty text, as TOML has no null) for servers that want none."
+    },
+    "auth_header": {
+      "type": "string",
+      "minLength": 1,
+      "default": "@auth_header",
+      "description": "The header that the secret is sent in: `authorization` (as a bearer token), `api-key`, `x-api-key`, ..."
+    },
+    "auth_prefix": {
+      "type": ["string", "null"],
+      "description": "What stands before the secret in its header; by default `Bearer ` in `authorization`, nothing in others."
+    },
+    "secret_headers": {
+      "type": "object",
+      "additionalProperties": { "type": "string" },
+      "default": {},
+      "description": "Further headers that hold secrets: header = NAME of the secret, for example `x-portkey-virtual-key`."
+    },
+    "stream": {
+      "type": "boolean",
+      "default": true,
+      "description": "Ask for the answer piece by piece, so that it can be shown as it arrives."
+    },
+    "model_kwargs": {
+      "type": "object",
+      "default": {},
+      "description": "Further parameters of the model (`temperature`, ...). `extra_headers`, `extra_query` and `extra_body` are understood."
+    },
+    "headers": {
+      "type": "object",
+      "additionalProperties": { "type": "string" },
+      "default": {},
+      "description": "Further plain headers. No keys here: they would be recorded."
     }
-    schema.to_string()
+  }
+}"#;
+
+/// JSON Schema of the config: what all adapters have, and `own` properties before that, each with
+/// a comma behind it.
+pub fn schema(defaults: &Defaults, own: &str) -> String {
+    SCHEMA
+        .replace("@own", own)
+        .replace("@base_url", defaults.base_url)
+        .replace("@path", defaults.path)
+        .replace("@api_key", defaults.api_key)
+        .replace("@auth_header", defaults.auth_header)
 }
 
 impl Server {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing::CHAT as DEFAULTS;
 use mswea_sdk::adapter::HeaderValue;
+use serde_json::json;
 
 fn server(config: Value) -> Result<Server, PluginError> {
     let mut table = Table::new(config)?;
@@ -14,7 +15,7 @@ fn server(config: Value) -> Result<Server, PluginError> {
 #[test]
 fn the_schema_is_json_and_its_defaults_are_the_ones_in_force() {
     let schema: Value =
-        serde_json::from_str(&schema(&DEFAULTS, &json!({"own": {"default": 1}}))).unwrap();
+        serde_json::from_str(&schema(&DEFAULTS, r#""own": {"default": 1},"#)).unwrap();
     let properties = schema["properties"].as_object().unwrap();
     assert!(properties.contains_key("own"));
     let mut config = Map::new();

@@ -212,7 +212,11 @@ pub fn check_prefix<F: Format>(format: &F, opaque_format: &str, data: &str) {
             };
             let messages = (0..dice.roll(4)).map(|i| {
                 let words = format!("{seed} {step} {i} \"ü\n");
-                match dice.roll(5) {
+                match dice.roll(6) {
+                    5 => Message {
+                        extra: Some(r#"{"cache_control":{"type":"ephemeral"}}"#.to_owned()),
+                        ..tool_message(&words, &words)
+                    },
                     0 => message("user", vec![text(&words)]),
                     1 => assistant(vec![text(&words)], vec![call(&words, "bash", "{}")]),
                     2 => tool_message(&words, &words),

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use mswea_sdk::host::{self, Level};
 use mswea_sdk::types::{ContentPart, Image, Message, Tool, ToolCall};
-use mswea_wire::json::{append, append_key, object, parse_or_string};
+use mswea_wire::json::{Body, append, object, parse_or_string};
 use serde_json::{Map, Value, json};
 
 use crate::{FORMAT, GenerateContent, schema};
@@ -24,8 +24,8 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 pub struct State {
     /// The role of the content that is open.
     open: Option<&'static str>,
-    /// The parts of the system instruction so far, each with a comma before it.
-    system: Rc<Vec<u8>>,
+    /// The parts of the system instruction so far.
+    system: Rc<Vec<Value>>,
     /// The calls that wait for their outputs.
     calls: Rc<Vec<Call>>,
 }
@@ -40,39 +40,17 @@ struct Call {
 
 /// The body of a request.
 pub fn body(format: &GenerateContent, history: &[u8], state: &State, tools: &[Tool]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(history.len() + state.system.len() + 1024 + 512 * tools.len());
-    out.push(b'{');
-    // Where the config has a key too, that one counts: a body names each key once.
-    let ours = |key: &str| !format.config.contains_key(key);
-    if !state.system.is_empty() && ours("systemInstruction") {
-        append_key(&mut out, "systemInstruction");
-        out.extend_from_slice(b"{\"parts\":[");
-        out.extend_from_slice(&state.system[1..]);
-        out.extend_from_slice(b"]}");
+    let mut body = Body::new(&format.server, history.len());
+    if !state.system.is_empty() {
+        body.put("systemInstruction", &json!({ "parts": &**state.system }));
     }
-    if ours("contents") {
-        append_key(&mut out, "contents");
-        out.push(b'[');
-        // Each content has a comma before it.
-        out.extend_from_slice(history.get(1..).unwrap_or_default());
-        if state.open.is_some() {
-            out.extend_from_slice(b"]}");
-        }
-        out.push(b']');
+    let close = state.open.map_or("", |_| "]}");
+    body.put_list("contents", history, close.as_bytes());
+    if !tools.is_empty() {
+        let declarations = declarations(format, tools);
+        body.put("tools", &json!([{ "functionDeclarations": declarations }]));
     }
-    if !tools.is_empty() && ours("tools") {
-        append_key(&mut out, "tools");
-        append(
-            &mut out,
-            &json!([{ "functionDeclarations": declarations(format, tools) }]),
-        );
-    }
-    for (key, value) in &format.config {
-        append_key(&mut out, key);
-        append(&mut out, value);
-    }
-    out.push(b'}');
-    out
+    body.finish()
 }
 
 fn declarations(format: &GenerateContent, tools: &[Tool]) -> Vec<Value> {
@@ -106,11 +84,7 @@ pub fn append_message(
 ) {
     match (&*message.role, &message.tool_call_id) {
         ("system" | "developer", _) => {
-            let system = Rc::make_mut(&mut state.system);
-            for part in plain_parts(&message.content) {
-                system.push(b',');
-                append(system, &part);
-            }
+            Rc::make_mut(&mut state.system).extend(plain_parts(&message.content));
         }
         ("assistant", _) => {
             let parts = reply_parts(format, message);

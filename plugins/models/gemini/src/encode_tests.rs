@@ -15,9 +15,9 @@ fn format(config: &Value) -> GenerateContent {
         all[key] = value.clone();
     }
     let mut server = Server::take(&mut Table::new(all).unwrap(), &DEFAULTS).unwrap();
+    params::fit(&mut server);
     GenerateContent {
         wants_signatures: params::is_third(&server.model),
-        config: params::fit(&mut server),
         server,
         has_told: std::cell::Cell::new(false),
     }

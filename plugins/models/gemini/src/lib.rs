@@ -14,7 +14,7 @@ use std::cell::Cell;
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use mswea_sdk::{Descriptor, Plugin};
 use mswea_wire::{Client, Defaults, Format, Server, Table, schema as config_schema};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use assemble::Assembly;
 
@@ -32,8 +32,6 @@ const DEFAULTS: Defaults = Defaults {
 /// Speaks `generateContent`.
 struct GenerateContent {
     server: Server,
-    /// The keys of the body that come from the config.
-    config: Map<String, Value>,
     /// Whether the model wants a signature on each call (Gemini 3 and later).
     wants_signatures: bool,
     /// Whether it was said what a tool's schema has lost.
@@ -54,7 +52,7 @@ impl Plugin for Gemini {
         )
         .secret("GEMINI_API_KEY")
         .host("generativelanguage.googleapis.com");
-        descriptor.config_schema = config_schema(&DEFAULTS, &json!({}));
+        descriptor.config_schema = config_schema(&DEFAULTS, "");
         descriptor
     }
 
@@ -63,17 +61,16 @@ impl Plugin for Gemini {
         if let Some(model) = config.get_mut("model")
             && let Some(name) = model.as_str().and_then(|name| name.strip_prefix("models/"))
         {
-            *model = json!(name);
+            *model = Value::from(name);
         }
         let mut table = Table::new(config)?;
         let mut server = Server::take(&mut table, &DEFAULTS)?;
         table.finish()?;
-        let config = params::fit(&mut server);
+        params::fit(&mut server);
         Ok(Self {
             client: Client::new(GenerateContent {
                 wants_signatures: params::is_third(&server.model),
                 server,
-                config,
                 has_told: Cell::new(false),
             }),
         })

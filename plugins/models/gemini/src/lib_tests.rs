@@ -7,6 +7,7 @@ use mswea_sdk::types::ContentPart;
 use mswea_wire::testing::{
     answer, ask, ask_body, cut_everywhere, cut_off_everywhere, joined, message, text, tool_message,
 };
+use serde_json::json;
 
 fn adapter(config: Value) -> Gemini {
     testing::configure(config).unwrap()

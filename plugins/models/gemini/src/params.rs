@@ -52,8 +52,8 @@ const TOP: [&str; 8] = [
 
 const UNKNOWN: &str = "Gemini does not know it; write it into `extra_body` if this server does";
 
-/// Turns `model_kwargs` into keys of the body.
-pub fn fit(server: &mut Server) -> Map<String, Value> {
+/// Turns the parameters into keys of the body.
+pub fn fit(server: &mut Server) {
     let kwargs = std::mem::take(&mut server.model_kwargs);
     let model = &server.model;
     let report = &mut server.report;
@@ -135,8 +135,7 @@ pub fn fit(server: &mut Server) -> Map<String, Value> {
     if !generation.is_empty() {
         top.insert("generationConfig".to_owned(), Value::Object(generation));
     }
-    top.extend(server.extra_body.clone());
-    top
+    server.model_kwargs = top;
 }
 
 /// Google's APIs take both spellings; the body has one, so that no key is there twice.
@@ -251,7 +250,8 @@ mod tests {
     fn fitted(model: &str, kwargs: Value) -> (Value, String) {
         let config = json!({"model": model, "model_kwargs": kwargs});
         let mut server = Server::take(&mut Table::new(config).unwrap(), &DEFAULTS).unwrap();
-        let body = Value::Object(fit(&mut server));
+        fit(&mut server);
+        let body = Value::Object(server.model_kwargs);
         (body, server.report.notes().join("\n"))
     }
 
@@ -410,7 +410,7 @@ mod tests {
             (
                 two,
                 json!({"drop_params": true, "stream": false, "extra_body": {"zzz": 3}}),
-                json!({"zzz": 3}),
+                json!({}),
                 "",
             ),
         ];

@@ -5,7 +5,7 @@
 
 use mswea_sdk::types::PluginError;
 use mswea_sdk::{Descriptor, Plugin};
-use mswea_wire::chat::Chat;
+use mswea_wire::chat::{Chat, PROPERTIES};
 use mswea_wire::{Client, Defaults, Server, Table, schema};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ impl Plugin for OpenAi {
         )
         .secret("OPENAI_API_KEY")
         .host("api.openai.com");
-        descriptor.config_schema = schema(&DEFAULTS, &Chat::properties());
+        descriptor.config_schema = schema(&DEFAULTS, PROPERTIES);
         descriptor
     }
 

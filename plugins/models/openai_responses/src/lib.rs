@@ -5,7 +5,7 @@
 
 use mswea_sdk::types::PluginError;
 use mswea_sdk::{Descriptor, Plugin};
-use mswea_wire::responses::Responses;
+use mswea_wire::responses::{PROPERTIES, Responses};
 use mswea_wire::{Client, Defaults, Server, Table, schema};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ impl Plugin for OpenAiResponses {
         )
         .secret("OPENAI_API_KEY")
         .host("api.openai.com");
-        descriptor.config_schema = schema(&DEFAULTS, &Responses::properties(false));
+        descriptor.config_schema = schema(&DEFAULTS, PROPERTIES);
         descriptor
     }
 

@@ -7,9 +7,9 @@ use mswea_sdk::adapter::{Delta, ModelError, Next, Request};
 use mswea_sdk::types::{Change, PluginError};
 use mswea_sdk::{Adapter, Descriptor, Plugin};
 use mswea_wire::chat::Chat;
-use mswea_wire::responses::Responses;
+use mswea_wire::responses::{PROPERTIES, Responses};
 use mswea_wire::{Client, Defaults, Server, Table, invalid, schema};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const CHAT: Defaults = Defaults {
     base_url: "https://openrouter.ai/api/v1",
@@ -23,6 +23,14 @@ const RESPONSES: Defaults = Defaults {
     path: "/responses",
     ..CHAT
 };
+
+/// The key of the config that says which API.
+const API: &str = r#"
+    "api": {
+      "enum": ["chat", "responses"],
+      "default": "chat",
+      "description": "Which of its APIs: chat completions, or Responses (stateless: all items are sent)."
+    },"#;
 
 /// The adapter.
 pub enum OpenRouter {
@@ -41,13 +49,7 @@ impl Plugin for OpenRouter {
         )
         .secret("OPENROUTER_API_KEY")
         .host("openrouter.ai");
-        let mut own = Responses::properties(true);
-        own["api"] = json!({
-            "enum": ["chat", "responses"],
-            "default": "chat",
-            "description": "Which of its APIs: chat completions, or Responses (stateless: all items are sent)."
-        });
-        descriptor.config_schema = schema(&CHAT, &own);
+        descriptor.config_schema = schema(&CHAT, &format!("{PROPERTIES}{API}"));
         descriptor
     }
 

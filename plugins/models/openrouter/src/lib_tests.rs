@@ -8,6 +8,7 @@ use mswea_wire::testing::{
     answer, ask, ask_body, bash_tool, cut_everywhere, cut_off_everywhere, message, text,
     tool_message,
 };
+use serde_json::json;
 
 fn adapter(config: Value) -> OpenRouter {
     testing::configure(config).unwrap()

@@ -4,55 +4,27 @@ use mswea_sdk::types::{ContentPart, Message, Tool};
 use serde_json::{Map, Value, json};
 
 use super::{Chat, FORMAT};
-use crate::json::{append, append_key, object, parse_or_string};
+use crate::json::{Body, append, object, parse_or_string};
 
 /// The body of a request.
 pub fn body(chat: &Chat, history: &[u8], tools: &[Tool]) -> Vec<u8> {
-    let config = &chat.server;
-    let mut out = Vec::with_capacity(history.len() + 1024 + 512 * tools.len());
-    out.push(b'{');
-    // Where `model_kwargs` has a key too, that one counts: a body names each key once.
-    let theirs = |key: &str| config.extra_body.contains_key(key);
-    let ours = |key: &str| !config.model_kwargs.contains_key(key) && !theirs(key);
-    if ours("model") {
-        append_key(&mut out, "model");
-        append(&mut out, &config.model);
+    let server = &chat.server;
+    let mut body = Body::new(server, history.len());
+    body.put("model", &server.model);
+    body.put_list("messages", history, b"");
+    if !tools.is_empty() {
+        body.put("tools", &tools.iter().map(encode_tool).collect::<Value>());
     }
-    if ours("messages") {
-        append_key(&mut out, "messages");
-        out.push(b'[');
-        // Each message has a comma before it.
-        out.extend_from_slice(history.get(1..).unwrap_or_default());
-        out.push(b']');
-    }
-    if !tools.is_empty() && ours("tools") {
-        append_key(&mut out, "tools");
-        append(
-            &mut out,
-            &tools.iter().map(encode_tool).collect::<Vec<Value>>(),
-        );
-    }
-    if config.stream {
-        if ours("stream") {
-            append_key(&mut out, "stream");
-            append(&mut out, &true);
-        }
-        if chat.stream_usage && ours("stream_options") {
-            append_key(&mut out, "stream_options");
-            append(&mut out, &json!({ "include_usage": true }));
+    if server.stream {
+        body.put("stream", &true);
+        if chat.stream_usage {
+            body.put("stream_options", &json!({ "include_usage": true }));
         }
     }
-    if chat.ask_cost && ours("usage") {
-        append_key(&mut out, "usage");
-        append(&mut out, &json!({ "include": true }));
+    if chat.ask_cost {
+        body.put("usage", &json!({ "include": true }));
     }
-    let kwargs = config.model_kwargs.iter().filter(|(key, _)| !theirs(key));
-    for (key, value) in kwargs.chain(&config.extra_body) {
-        append_key(&mut out, key);
-        append(&mut out, value);
-    }
-    out.push(b'}');
-    out
+    body.finish()
 }
 
 /// Writes a message with a comma before it.
@@ -77,17 +49,21 @@ fn encode_message(message: &Message) -> Value {
     out.insert("role".to_owned(), Value::String(message.role.clone()));
     let content = encode_content(&message.content);
     let is_empty = content.as_str().is_some_and(str::is_empty);
-    let content = if is_empty && !message.tool_calls.is_empty() {
+    let mut content = if is_empty && !message.tool_calls.is_empty() {
         Value::Null
     } else {
         content
     };
+    let mark = mark(message).and_then(|mark| place_mark(message, &mut content, mark));
     out.insert("content".to_owned(), content);
     if !message.tool_calls.is_empty() {
         out.insert("tool_calls".to_owned(), encode_calls(message));
     }
     if let Some(id) = &message.tool_call_id {
         out.insert("tool_call_id".to_owned(), Value::String(id.clone()));
+    }
+    if let Some(mark) = mark {
+        out.insert("cache_control".to_owned(), mark);
     }
     for part in &message.content {
         if let ContentPart::Opaque(opaque) = part
@@ -130,6 +106,35 @@ fn encode_content(parts: &[ContentPart]) -> Value {
         ContentPart::Reasoning(_) | ContentPart::Opaque(_) => None,
     });
     Value::Array(encoded.collect())
+}
+
+/// The message's mark for the cache, which a history processor has put there.
+fn mark(message: &Message) -> Option<Value> {
+    let extra = message.extra.as_deref()?;
+    // Most messages have none, and their `extra` need not be read.
+    if !extra.contains("\"cache_control\"") {
+        return None;
+    }
+    let mut extra: Map<String, Value> = serde_json::from_str(extra).ok()?;
+    extra.shift_remove("cache_control").filter(Value::is_object)
+}
+
+/// Puts a mark where mini-swe-agent does: on the (last) part of the content, which becomes a
+/// list for it; on the message itself, if that is a tool's or has no content. Gives back what
+/// is to stand on the message.
+fn place_mark(message: &Message, content: &mut Value, mark: Value) -> Option<Value> {
+    if content.is_null() {
+        return Some(mark);
+    }
+    if content.is_string() {
+        *content = json!([{ "type": "text", "text": content.take() }]);
+    }
+    if message.role == "tool" {
+        return Some(mark);
+    }
+    let part = content.as_array_mut()?.last_mut()?.as_object_mut()?;
+    part.insert("cache_control".to_owned(), mark);
+    None
 }
 
 fn encode_calls(message: &Message) -> Value {

@@ -103,6 +103,69 @@ fn messages_are_encoded_in_the_shape_of_chat_completions() {
     }
 }
 
+#[test]
+fn marks_for_the_cache_stand_where_mini_swe_agent_puts_them() {
+    let hour = json!({"type": "ephemeral", "ttl": "1h"});
+    let vectors = [
+        (
+            message("user", vec![text("hi")]),
+            json!({"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": hour}]}),
+        ),
+        (
+            message("system", vec![]),
+            json!({"role": "system", "content": [{"type": "text", "text": "", "cache_control": hour}]}),
+        ),
+        (
+            message("user", vec![image("https://x/y", None)]),
+            json!({"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": "https://x/y"}, "cache_control": hour}]}),
+        ),
+        (
+            message("user", vec![image("https://x/y", None), text("see")]),
+            json!({"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": "https://x/y"}},
+                {"type": "text", "text": "see", "cache_control": hour}]}),
+        ),
+        // A tool's mark stands on the message, and so does one that finds no content.
+        (
+            tool_message("c1", "out"),
+            json!({"role": "tool", "content": [{"type": "text", "text": "out"}],
+                   "tool_call_id": "c1", "cache_control": hour}),
+        ),
+        (
+            assistant(vec![], vec![call("c", "bash", "{}")]),
+            json!({"role": "assistant", "content": null, "tool_calls": [{
+                "id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"},
+            }], "cache_control": hour}),
+        ),
+        (
+            assistant(vec![text("x")], vec![call("c", "bash", "{}")]),
+            json!({"role": "assistant", "content": [{"type": "text", "text": "x", "cache_control": hour}],
+                   "tool_calls": [{
+                "id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"},
+            }]}),
+        ),
+    ];
+    for (mut message, expected) in vectors {
+        message.extra = Some(json!({"x": 1, "cache_control": hour}).to_string());
+        assert_eq!(encode_message(&message).to_string(), expected.to_string());
+        // Without the mark a text is a text again.
+        for extra in [
+            r#"{"x":1}"#,
+            "no \"cache_control\"",
+            r#"{"cache_control":null}"#,
+            r#"{"tags":["cache_control"]}"#,
+        ] {
+            message.extra = Some(extra.to_owned());
+            let plain = Message {
+                extra: None,
+                ..message.clone()
+            };
+            assert_eq!(encode_message(&message), encode_message(&plain), "{extra}");
+        }
+    }
+}
+
 fn bash_tool() -> Tool {
     Tool {
         name: "bash".to_owned(),

@@ -25,19 +25,16 @@ pub struct Chat {
     pub ask_cost: bool,
 }
 
-impl Chat {
-    /// The keys of the config that only this format has.
-    pub fn properties() -> Value {
-        json!({
-            "stream_usage": {
-                "type": "boolean",
-                "default": true,
-                "description": "Ask for the token counts of a streamed answer (`stream_options.include_usage`)."
-            }
-        })
-    }
+/// The keys of the config that only this format has.
+pub const PROPERTIES: &str = r#"
+    "stream_usage": {
+      "type": "boolean",
+      "default": true,
+      "description": "Ask for the token counts of a streamed answer (`stream_options.include_usage`)."
+    },"#;
 
-    /// Takes them.
+impl Chat {
+    /// Takes the keys of [`PROPERTIES`].
     ///
     /// # Errors
     /// `invalid-config` with the pointer of what does not fit.

@@ -8,7 +8,7 @@ use mswea_sdk::types::{ContentPart, Image, Message, Tool, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::{FORMAT, Responses};
-use crate::json::{append, append_key, object, parse_or_string};
+use crate::json::{Body, append, object, parse_or_string};
 
 /// Keys of a reasoning item that must not be sent as `null`, though they may come so.
 const NEVER_NULL: [&str; 3] = ["status", "content", "encrypted_content"];
@@ -16,49 +16,20 @@ const NEVER_NULL: [&str; 3] = ["status", "content", "encrypted_content"];
 /// The body of a request.
 pub fn body(responses: &Responses, history: &[u8], tools: &[Tool]) -> Vec<u8> {
     let server = &responses.server;
-    let mut out = Vec::with_capacity(history.len() + 1024 + 512 * tools.len());
-    out.push(b'{');
-    // Where `model_kwargs` has a key too, that one counts: a body names each key once.
-    let theirs = |key: &str| server.extra_body.contains_key(key);
-    let ours = |key: &str| !server.model_kwargs.contains_key(key) && !theirs(key);
-    if ours("model") {
-        append_key(&mut out, "model");
-        append(&mut out, &server.model);
+    let mut body = Body::new(server, history.len());
+    body.put("model", &server.model);
+    body.put_list("input", history, b"");
+    if !tools.is_empty() {
+        body.put("tools", &tools.iter().map(encode_tool).collect::<Value>());
     }
-    if ours("input") {
-        append_key(&mut out, "input");
-        out.push(b'[');
-        // Each item has a comma before it.
-        out.extend_from_slice(history.get(1..).unwrap_or_default());
-        out.push(b']');
+    if server.stream {
+        body.put("stream", &true);
     }
-    if !tools.is_empty() && ours("tools") {
-        append_key(&mut out, "tools");
-        let tools: Vec<Value> = tools.iter().map(encode_tool).collect();
-        append(&mut out, &tools);
+    if responses.stateless {
+        body.put("store", &false);
+        body.put("include", &["reasoning.encrypted_content"]);
     }
-    let own = [
-        ("stream", server.stream, json!(true)),
-        ("store", responses.stateless, json!(false)),
-        (
-            "include",
-            responses.stateless,
-            json!(["reasoning.encrypted_content"]),
-        ),
-    ];
-    for (key, is_wanted, value) in own {
-        if is_wanted && ours(key) {
-            append_key(&mut out, key);
-            append(&mut out, &value);
-        }
-    }
-    let kwargs = server.model_kwargs.iter().filter(|(key, _)| !theirs(key));
-    for (key, value) in kwargs.chain(&server.extra_body) {
-        append_key(&mut out, key);
-        append(&mut out, value);
-    }
-    out.push(b'}');
-    out
+    body.finish()
 }
 
 fn encode_tool(tool: &Tool) -> Value {

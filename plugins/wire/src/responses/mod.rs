@@ -6,7 +6,7 @@ mod params;
 mod response;
 
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{Format, Server, Table};
 
@@ -29,24 +29,20 @@ pub struct Responses {
     pub is_router: bool,
 }
 
-impl Responses {
-    /// The keys of the config that only this format has.
-    pub fn properties(typed_messages: bool) -> Value {
-        json!({
-            "stateless": {
-                "type": "boolean",
-                "default": false,
-                "description": "Let the server keep nothing (`store: false`) and hand its reasoning over sealed (`include: [\"reasoning.encrypted_content\"]`)."
-            },
-            "typed_messages": {
-                "type": "boolean",
-                "default": typed_messages,
-                "description": "Send plain messages as `{type: message, role, content: [{type: input_text, text}]}` instead of `{role, content}`."
-            }
-        })
-    }
+/// The keys of the config that only this format has; without their defaults, which are not the
+/// same everywhere.
+pub const PROPERTIES: &str = r#"
+    "stateless": {
+      "type": "boolean",
+      "description": "Let the server keep nothing (`store: false`) and hand its reasoning over sealed (`include: [\"reasoning.encrypted_content\"]`). Off by default."
+    },
+    "typed_messages": {
+      "type": "boolean",
+      "description": "Send plain messages as `{type: message, role, content: [{type: input_text, text}]}` instead of `{role, content}`. By default only to routers."
+    },"#;
 
-    /// Takes them.
+impl Responses {
+    /// Takes the keys of [`PROPERTIES`].
     ///
     /// # Errors
     /// `invalid-config` with the pointer of what does not fit.
