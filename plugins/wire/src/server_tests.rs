@@ -127,6 +127,13 @@ fn the_long_tail_differs_in_url_and_headers() {
                 secret("x-portkey-virtual-key", "", "PORTKEY_VIRTUAL_KEY"),
             ],
         ),
+        // Requesty.
+        (
+            json!({"model": "openai/gpt", "base_url": "https://router.requesty.ai/v1",
+                   "api_key": "REQUESTY_API_KEY", "headers": {"X-Title": "t"}}),
+            "https://router.requesty.ai/v1/chat/completions",
+            vec![secret("authorization", "Bearer ", "REQUESTY_API_KEY")],
+        ),
         // Some want another word before the key.
         (
             json!({"model": "m", "base_url": "http://h", "auth_prefix": "Token ", "api_key": "K"}),

@@ -1,6 +1,9 @@
 //! Values for the tests of the adapters, and a driver that treats one as the host does. Only
 //! tests call it: a release build has none of it.
 
+use std::hint::black_box;
+use std::time::Instant;
+
 use mswea_sdk::Adapter;
 use mswea_sdk::adapter::{Delta, HttpRequest, ModelError, Next, Request};
 use mswea_sdk::types::{Change, ContentPart, Message, Opaque, Reply, Tool, ToolCall};
@@ -237,4 +240,43 @@ pub fn check_prefix<F: Format>(format: &F, opaque_format: &str, data: &str) {
             );
         }
     }
+}
+
+/// How long a step of a long run takes, in microseconds: the median of many, of taking the two
+/// new messages up and writing the body, and of copying that body's bytes once. For tests that
+/// are `#[ignore]`d: run them with `cargo test --release -- --ignored --nocapture`.
+///
+/// # Panics
+/// If the format refuses the changes.
+pub fn measure_step<F: Format>(format: &F, reply: &Message) -> (f64, f64) {
+    let output = "x".repeat(2000);
+    let step = |number: usize| {
+        let id = format!("call_{number}");
+        let mut reply = reply.clone();
+        reply.tool_calls = vec![call(&id, "bash", r#"{"command":"ls -la"}"#)];
+        [reply, tool_message(&id, &output)]
+    };
+    let mut all = vec![
+        message("system", vec![text("S")]),
+        message("user", vec![text("U")]),
+    ];
+    all.extend((0..199).flat_map(step));
+    let tools = [bash_tool()];
+    let mut history = History::default();
+    assert_eq!(history.apply(format, &Change::all(all)), Ok(()));
+    let (mut steps, mut copies) = (Vec::new(), Vec::new());
+    for number in 0..200 {
+        let change = Change::tail(400, step(number).to_vec());
+        let start = Instant::now();
+        assert_eq!(history.apply(format, &change), Ok(()));
+        let body = format.body(history.bytes(), &history.state(), &tools);
+        steps.push(start.elapsed().as_secs_f64() * 1e6);
+        let start = Instant::now();
+        let copy = black_box(body.as_slice()).to_vec();
+        copies.push(start.elapsed().as_secs_f64() * 1e6);
+        black_box(copy);
+    }
+    steps.sort_by(f64::total_cmp);
+    copies.sort_by(f64::total_cmp);
+    (steps[steps.len() / 2], copies[copies.len() / 2])
 }
