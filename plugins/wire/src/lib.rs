@@ -15,6 +15,7 @@ mod exchange;
 mod format;
 mod history;
 pub mod json;
+mod models;
 mod params;
 pub mod responses;
 

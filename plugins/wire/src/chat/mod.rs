@@ -2,6 +2,7 @@
 
 mod assemble;
 mod encode;
+mod params;
 mod response;
 
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
@@ -38,7 +39,8 @@ impl Chat {
     ///
     /// # Errors
     /// `invalid-config` with the pointer of what does not fit.
-    pub fn take(table: &mut Table, server: Server) -> Result<Self, PluginError> {
+    pub fn take(table: &mut Table, mut server: Server) -> Result<Self, PluginError> {
+        params::fit(&mut server);
         Ok(Self {
             server,
             stream_usage: table.take("stream_usage")?.unwrap_or(true),
