@@ -7,27 +7,27 @@ use serde_json::{Map, Value, json};
 /// What became of parameters, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    notes: Vec<String>,
+    notes: Vec<(Level, String)>,
     dropped: Vec<String>,
 }
 
 impl Report {
     /// A parameter is left out; `remedy` says why and what to do.
     pub fn dropped(&mut self, key: &str, remedy: &str) {
-        self.notes
-            .push(format!("`model.model_kwargs.{key}` is not sent: {remedy}"));
+        let note = format!("`model.model_kwargs.{key}` is not sent: {remedy}");
+        self.notes.push((Level::Warn, note));
         self.dropped.push(key.to_owned());
     }
 
     /// A parameter is sent under another name or value.
     pub fn renamed(&mut self, key: &str, to: &str) {
-        self.notes
-            .push(format!("`model.model_kwargs.{key}` is sent as `{to}`"));
+        let note = format!("`model.model_kwargs.{key}` is sent as `{to}`");
+        self.notes.push((Level::Info, note));
     }
 
     /// One sentence for each.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    pub fn notes(&self) -> Vec<&str> {
+        self.notes.iter().map(|(_, note)| &**note).collect()
     }
 
     /// What a reply's `extra` says of it.
@@ -36,10 +36,11 @@ impl Report {
         (!self.dropped.is_empty()).then(|| extra.to_string())
     }
 
-    /// Writes it to the host's log.
+    /// Writes it to the host's log: what is lost as a warning, for what is only renamed does what
+    /// it was written for.
     pub fn log(&self) {
-        for note in &self.notes {
-            host::log(Level::Warn, note);
+        for (level, note) in &self.notes {
+            host::log(*level, note);
         }
     }
 }
@@ -167,10 +168,7 @@ mod tests {
         assert_eq!(Value::Object(foreign.body), json!({"top_k": 4}));
         assert_eq!(
             report.notes(),
-            [
-                "`model.model_kwargs.timeout` is not sent: set `model.total_timeout` instead"
-                    .to_owned()
-            ]
+            ["`model.model_kwargs.timeout` is not sent: set `model.total_timeout` instead"]
         );
         assert_eq!(
             report.extra().as_deref(),
