@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::answer::{Answer, Response, answer, exhausted};
 use crate::deliver::{Pace, close, deliver};
-use crate::request::{Asked, Head, Recorded, Requests};
+use crate::request::{Asked, Dialect, Head, Recorded, Requests};
 use crate::scenario::{Scenario, ScenarioError, Script};
 
 /// Connections in tests come by the hundred, and none of them needs a deep stack.
@@ -260,7 +260,8 @@ fn serve(mut stream: TcpStream, connection: u64, shared: &Shared) -> io::Result<
 fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer, Pace) {
     let path = head.path.split('?').next().unwrap_or_default();
     let route = match head.method.as_str() {
-        "POST" if path.ends_with("/chat/completions") => Route::Chat,
+        "POST" if path.ends_with("/chat/completions") => Route::Reply(Dialect::Chat),
+        "POST" if path.ends_with("/v1/messages") => Route::Reply(Dialect::Messages),
         "GET" if path.ends_with("/models") => Route::Models,
         _ => Route::Unknown,
     };
@@ -281,8 +282,8 @@ fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer
         )
     };
     match route {
-        Route::Chat => {
-            let Some(asked) = Asked::read(body) else {
+        Route::Reply(dialect) => {
+            let Some(asked) = Asked::read(body, dialect) else {
                 return refuse(400, "the body is not a JSON object with `messages`");
             };
             // The lock is not held while the answer is built.
@@ -304,7 +305,7 @@ fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer
 }
 
 enum Route {
-    Chat,
+    Reply(Dialect),
     Models,
     Unknown,
 }

@@ -113,12 +113,14 @@ impl Plugin for CacheControl {
             "type": "object",
             "properties": {
                 "mode": {
+                    "type": "string",
                     "enum": ["default_end", "last_n"],
                     "default": "default_end",
                     "description": "`default_end` marks the last message, `last_n` the last few \
                                     of some roles.",
                 },
                 "ttl": {
+                    "type": "string",
                     "enum": ["5m", "1h"],
                     "default": "5m",
                     "description": "How long the provider keeps what is marked; an hour costs \

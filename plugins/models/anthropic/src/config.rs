@@ -31,6 +31,7 @@ pub const SCHEMA: &str = r#"{
       "description": "NAME of the secret (never the key itself) that is sent; null (or an empty text, as TOML has no null) for servers that want none."
     },
     "auth": {
+      "type": "string",
       "enum": ["x-api-key", "bearer"],
       "default": "x-api-key",
       "description": "How the secret is sent: in the header `x-api-key`, or as a bearer token in `authorization`."

@@ -10,6 +10,8 @@ mod encode;
 mod errors;
 mod exchange;
 mod history;
+#[cfg(test)]
+mod litellm_tests;
 mod models;
 mod params;
 mod response;

@@ -8,6 +8,8 @@ pub enum Thinking {
     Unknown,
     /// With a budget of tokens.
     Budget,
+    /// As it sees fit, with an effort; it still understands a budget.
+    Either,
     /// As it sees fit, with an effort.
     Adaptive,
 }
@@ -19,64 +21,109 @@ pub struct Traits {
     pub max_tokens: u64,
     /// How it is told to think.
     pub thinking: Thinking,
+    /// Whether it is known to take the effort `xhigh`.
+    pub has_xhigh: bool,
+    /// Whether it can be told not to think.
+    pub may_rest: bool,
     /// Whether it takes `temperature`, `top_p` and `top_k`.
     pub samples: bool,
+    /// Whether it can be made to call a tool.
+    pub may_be_forced: bool,
 }
 
-/// The most that every model writes, whatever it is.
-const SAFE_MAX_TOKENS: u64 = 4096;
+const UNKNOWN: Traits = Traits {
+    // Every model writes that much.
+    max_tokens: 4096,
+    thinking: Thinking::Unknown,
+    has_xhigh: false,
+    may_rest: true,
+    samples: true,
+    may_be_forced: true,
+};
+
+/// Models that are no longer sold by that name, but may live on elsewhere.
+const OLD: Traits = Traits {
+    thinking: Thinking::Budget,
+    ..UNKNOWN
+};
 
 const BUDGET: Traits = Traits {
     max_tokens: 64_000,
-    thinking: Thinking::Budget,
-    samples: true,
+    ..OLD
+};
+
+const EITHER: Traits = Traits {
+    max_tokens: 128_000,
+    thinking: Thinking::Either,
+    ..UNKNOWN
 };
 
 const ADAPTIVE: Traits = Traits {
-    max_tokens: 128_000,
     thinking: Thinking::Adaptive,
-    samples: true,
+    has_xhigh: true,
+    samples: false,
+    ..EITHER
 };
 
-const FIXED: Traits = Traits {
-    samples: false,
+const RESTLESS: Traits = Traits {
+    may_rest: false,
     ..ADAPTIVE
 };
 
-/// Names without their dates, after litellm's table (1.109.1), by which requests of
-/// mini-swe-agent are made.
-const KNOWN: [(&str, Traits); 17] = [
+const FREE: Traits = Traits {
+    may_be_forced: false,
+    ..RESTLESS
+};
+
+/// Models that are newer than this table.
+const LATER: Traits = Traits {
+    thinking: Thinking::Adaptive,
+    ..UNKNOWN
+};
+
+/// Names without their dates. What they stand for is what requests of mini-swe-agent show, which
+/// litellm 1.106 makes (`vectors/litellm.json`).
+const KNOWN: [(&str, Traits); 21] = [
+    ("claude-3-7-sonnet", OLD),
+    ("claude-sonnet-4", OLD),
+    ("claude-opus-4", OLD),
+    ("claude-opus-4-1", OLD),
     ("claude-haiku-4-5", BUDGET),
     ("claude-sonnet-4-5", BUDGET),
     ("claude-opus-4-5", BUDGET),
-    ("claude-sonnet-4-6", ADAPTIVE),
-    ("claude-opus-4-6", ADAPTIVE),
-    ("claude-opus-4-7", FIXED),
-    ("claude-opus-4-8", FIXED),
-    ("claude-opus-5", FIXED),
-    ("claude-opus-5-5", FIXED),
-    ("claude-sonnet-5", FIXED),
-    ("claude-sonnet-5-5", FIXED),
-    ("claude-haiku-5-5", FIXED),
-    ("claude-fable-5", FIXED),
-    ("claude-fable-5-1", FIXED),
-    ("claude-mythos-5", FIXED),
-    ("claude-mythos-5-1", FIXED),
-    ("claude-mythos-preview", FIXED),
+    ("claude-sonnet-4-6", EITHER),
+    ("claude-opus-4-6", EITHER),
+    ("claude-opus-4-7", ADAPTIVE),
+    ("claude-opus-4-8", ADAPTIVE),
+    ("claude-opus-5", ADAPTIVE),
+    ("claude-sonnet-5", ADAPTIVE),
+    ("claude-haiku-5-5", ADAPTIVE),
+    ("claude-fable-5", RESTLESS),
+    ("claude-mythos-5", RESTLESS),
+    ("claude-mythos-preview", RESTLESS),
+    ("claude-opus-5-5", FREE),
+    ("claude-sonnet-5-5", FREE),
+    ("claude-fable-5-1", FREE),
+    ("claude-mythos-5-1", FREE),
 ];
 
 /// What is known of a model, by its name in whatever spelling a server has for it.
 pub fn traits(model: &str) -> Traits {
     let name = family(model);
     let known = KNOWN.iter().find(|(known, _)| *known == name);
-    known.map_or(
-        Traits {
-            max_tokens: SAFE_MAX_TOKENS,
-            thinking: Thinking::Unknown,
-            samples: true,
-        },
-        |(_, traits)| *traits,
-    )
+    match known {
+        Some((_, traits)) => *traits,
+        None if version(&name) > Some((4, 6)) => LATER,
+        None => UNKNOWN,
+    }
+}
+
+/// The version in a name such as `claude-opus-6-1`.
+fn version(family: &str) -> Option<(u32, u32)> {
+    let mut words = family.strip_prefix("claude-")?.split('-').skip(1);
+    let major = words.next()?.parse().ok()?;
+    let minor = words.next().map_or(Ok(0), str::parse).ok()?;
+    Some((major, minor))
 }
 
 /// The name without what servers put before it (`us.anthropic.`) and after it (a date, a
@@ -105,24 +152,22 @@ mod tests {
             ("claude-sonnet-4-5-20250929", BUDGET),
             ("claude-haiku-4-5", BUDGET),
             ("claude-opus-4.5", BUDGET),
-            ("anthropic/claude-opus-4-6", ADAPTIVE),
-            ("us.anthropic.claude-opus-4-6-v1:0", ADAPTIVE),
-            ("Claude-Opus-4-7@20260416", FIXED),
-            ("claude-opus-4-6-20260205-v1:0", ADAPTIVE),
-            ("claude-sonnet-5-5", FIXED),
+            ("anthropic/claude-opus-4-6", EITHER),
+            ("us.anthropic.claude-opus-4-6-v1:0", EITHER),
+            ("Claude-Opus-4-7@20260416", ADAPTIVE),
+            ("claude-opus-4-6-20260205-v1:0", EITHER),
+            ("claude-sonnet-5-5", FREE),
+            ("claude-opus-4-1-20250805", OLD),
+            ("claude-3-7-sonnet-20250219", OLD),
+            ("claude-opus-4-9", LATER),
+            ("claude-haiku-6", LATER),
+            ("claude-sonnet-4-2", UNKNOWN),
+            ("claude-3-opus-20240229", UNKNOWN),
+            ("claude-next", UNKNOWN),
+            ("MiniMax-M2", UNKNOWN),
+            ("", UNKNOWN),
         ] {
             assert_eq!(traits(model), expected, "{model}");
-        }
-        for model in [
-            "claude-3-opus-20240229",
-            "claude-opus-4-1",
-            "MiniMax-M2",
-            "",
-        ] {
-            let traits = traits(model);
-            assert_eq!(traits.max_tokens, 4096, "{model}");
-            assert_eq!(traits.thinking, Thinking::Unknown, "{model}");
-            assert!(traits.samples, "{model}");
         }
     }
 }

@@ -113,10 +113,7 @@ impl Params {
                     parallel = Some(value);
                     params.rename(&key, "tool_choice.disable_parallel_tool_use");
                 }
-                ("tool_choice", value) => match tool_choice(&value) {
-                    Some(choice) => params.tool_choice = Some(choice),
-                    None => params.dropped.push(key),
-                },
+                ("tool_choice", value) => params.take_choice(&value, traits.may_be_forced),
                 ("reasoning_effort", value) => effort = Some(value),
                 ("temperature", value) if !traits.samples && value.as_f64() != Some(1.0) => {
                     params.dropped.push(key);
@@ -147,6 +144,7 @@ impl Params {
         if let Some(effort) = effort {
             params.take_effort(&effort, traits.thinking);
         }
+        params.fit_thinking(traits);
         if let Some(parallel) = parallel {
             params.take_parallel(parallel);
         }
@@ -190,25 +188,67 @@ impl Params {
             Thinking::Unknown => return self.dropped.push(name.to_owned()),
             Thinking::Budget => {
                 self.rename(name, "thinking");
-                let budget = match level {
-                    "low" => 1024,
-                    "medium" => 2048,
-                    "high" => 4096,
-                    "xhigh" => 8192,
-                    _ => 16_384,
-                };
-                json!({ "type": "enabled", "budget_tokens": budget })
+                budget_of(level)
             }
-            Thinking::Adaptive => {
+            Thinking::Either | Thinking::Adaptive => {
                 self.rename(name, "output_config.effort");
-                let output = self.body.entry("output_config");
-                if let Value::Object(output) = output.or_insert_with(|| json!({})) {
-                    output.entry("effort").or_insert_with(|| level.into());
-                }
+                self.set_effort(level);
                 json!({ "type": "adaptive", "display": "summarized" })
             }
         };
         self.body.entry("thinking").or_insert(thinking);
+    }
+
+    fn set_effort(&mut self, level: &str) {
+        let output = self.body.entry("output_config");
+        if let Value::Object(output) = output.or_insert_with(|| json!({})) {
+            output.entry("effort").or_insert_with(|| level.into());
+        }
+    }
+
+    /// Puts `thinking` into the words of a model that does not take it as it was written.
+    fn fit_thinking(&mut self, traits: Traits) {
+        let Some(Value::Object(thinking)) = self.body.get_mut("thinking") else {
+            return;
+        };
+        let kind = thinking.get("type").and_then(Value::as_str);
+        match (kind, traits.thinking) {
+            (Some("disabled"), _) if !traits.may_rest => {
+                self.body.shift_remove("thinking");
+                self.dropped.push("thinking".to_owned());
+            }
+            (Some("enabled"), Thinking::Adaptive) => {
+                thinking.insert("type".to_owned(), "adaptive".into());
+                let budget = thinking.shift_remove("budget_tokens");
+                if let Some(budget) = budget.and_then(|budget| budget.as_u64()) {
+                    self.rename("thinking.budget_tokens", "output_config.effort");
+                    self.set_effort(match budget {
+                        0..2048 => "low",
+                        2048..4096 => "medium",
+                        8192.. if traits.has_xhigh => "xhigh",
+                        _ => "high",
+                    });
+                }
+            }
+            (Some("adaptive"), Thinking::Budget) => {
+                self.body.insert("thinking".to_owned(), budget_of("medium"));
+                self.rename("thinking: adaptive", "thinking: enabled");
+            }
+            _ => {}
+        }
+    }
+
+    fn take_choice(&mut self, choice: &Value, may_be_forced: bool) {
+        match tool_choice(choice) {
+            Some(choice)
+                if !may_be_forced && (choice["type"] == "any" || choice["type"] == "tool") =>
+            {
+                self.tool_choice = Some(json!({ "type": "auto" }));
+                self.rename("tool_choice", "tool_choice.type: auto");
+            }
+            Some(choice) => self.tool_choice = Some(choice),
+            None => self.dropped.push("tool_choice".to_owned()),
+        }
     }
 
     fn take_parallel(&mut self, parallel: bool) {
@@ -250,6 +290,18 @@ impl Params {
         let report = json!({ "dropped_params": self.dropped });
         (!self.dropped.is_empty()).then(|| report.to_string())
     }
+}
+
+/// An effort as a budget of tokens; litellm's numbers.
+fn budget_of(effort: &str) -> Value {
+    let tokens = match effort {
+        "low" => 1024,
+        "medium" => 2048,
+        "high" => 4096,
+        "xhigh" => 8192,
+        _ => 16_384,
+    };
+    json!({ "type": "enabled", "budget_tokens": tokens })
 }
 
 /// A choice of tools in the wire's words; none for what can't be said in them.
