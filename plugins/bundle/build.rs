@@ -82,6 +82,7 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
     }
     // The root manifest holds the guests' profile.
     for input in [
+        "plugins/wire",
         "sdk/rust/src",
         "sdk/rust/Cargo.toml",
         "wit",

@@ -14,6 +14,7 @@ pub mod adapter;
 mod export;
 pub mod formatter;
 pub mod host;
+pub mod http;
 pub mod parser;
 mod plugin;
 pub mod policy;

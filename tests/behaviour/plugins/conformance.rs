@@ -11,6 +11,8 @@ use crate::run::Run;
 
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work";
 
+const MARKED: [&str; 2] = ["-c", r#"pipeline.processors=["cache_control"]"#];
+
 /// Runs in which a plugin has something to do in several steps.
 struct Case {
     flags: Vec<String>,
@@ -59,6 +61,37 @@ fn cases(plugin: &str) -> Vec<Case> {
             case(&[], tool_calls(), "third"),
             case(&["--no-stream"], tool_calls(), "third"),
             case(&["-c", "text"], fences(), "second"),
+        ],
+        "anthropic" => {
+            let adapter = ["-c", "pipeline.adapter=anthropic"];
+            let thinking = Scenario::new([
+                Turn::commands(&["echo first"]).with_reasoning("hm"),
+                Turn::commands(&["echo second", "echo third; exit 3"]).with_reasoning("so"),
+                Turn::commands(&[SUBMIT]),
+            ]);
+            let marked = [&adapter[..], &MARKED].concat();
+            vec![
+                case(&adapter, tool_calls(), "tool_result"),
+                case(
+                    &[&adapter[..], &["--no-stream"]].concat(),
+                    tool_calls(),
+                    "third",
+                ),
+                case(&adapter, thinking, "signature-1"),
+                case(&marked, tool_calls(), "ephemeral"),
+            ]
+        }
+        "cache_control" => vec![
+            case(&MARKED, tool_calls(), "ephemeral"),
+            case(
+                &[
+                    &MARKED[..],
+                    &["-c", "plugins.cache_control.config.mode=last_n"],
+                ]
+                .concat(),
+                tool_calls(),
+                "ephemeral",
+            ),
         ],
         "replay" => vec![case(&["-m", "replay/script.json"], tool_calls(), "")],
         "toolcall" => vec![case(
@@ -144,7 +177,7 @@ fn fresh_instances_change_nothing() {
         .run()
         .expect(0);
     let plugins: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
-    assert!(plugins.len() >= 7, "{run}");
+    assert!(plugins.len() >= 9, "{run}");
     for plugin in plugins {
         let name = plugin["name"].as_str().unwrap();
         for case in cases(name) {

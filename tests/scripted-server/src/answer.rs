@@ -79,7 +79,7 @@ impl Response {
     }
 }
 
-/// The answer to a chat request.
+/// The answer to a request for a reply.
 pub(crate) fn answer(turn: &Turn, asked: &Asked) -> Answer {
     match turn.fault {
         Some(Fault::HangUp) => return Answer::HangUp,
@@ -134,14 +134,14 @@ fn content(turn: &Turn, asked: &Asked) -> Response {
                 Response::plain(status, "application/json", text)
             };
         }
-        Some(Fault::ErrorInBody) => return Response::json(status, &wire::error(turn, 500)),
+        Some(Fault::ErrorInBody) => return Response::json(status, &reply.error(500)),
         Some(Fault::ErrorInStream) if !asked.stream => {
-            return Response::json(status, &wire::error(turn, 500));
+            return Response::json(status, &reply.error(500));
         }
         Some(Fault::ErrorInStream) => {
             let mut events = reply.events();
             events.truncate(turn.at.unwrap_or(events.len() / 2));
-            events.push(wire::event(&wire::error(turn, 500)));
+            events.push(reply.foreign_event(&reply.error(500)));
             return Response::stream(status, &events);
         }
         Some(Fault::Endless) => {
@@ -165,7 +165,7 @@ fn content(turn: &Turn, asked: &Asked) -> Response {
         None => {}
     }
     if turn.error.is_some() || status >= 300 {
-        Response::json(status, &wire::error(turn, status))
+        Response::json(status, &reply.error(status))
     } else if asked.stream {
         Response::stream(status, &reply.events())
     } else {

@@ -60,12 +60,23 @@ pub(crate) struct Asked {
     pub(crate) model: String,
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
+    pub(crate) dialect: Dialect,
     pub(crate) assistant_messages: usize,
 }
 
+/// Whose words an answer is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// OpenAI's chat completions.
+    #[default]
+    Chat,
+    /// Anthropic's messages.
+    Messages,
+}
+
 impl Asked {
-    /// Reads a body; none if it is no chat request.
-    pub(crate) fn read(body: &[u8]) -> Option<Self> {
+    /// Reads a body; none if it is no request for a reply.
+    pub(crate) fn read(body: &[u8], dialect: Dialect) -> Option<Self> {
         #[derive(Deserialize)]
         struct Body {
             #[serde(default)]
@@ -96,6 +107,7 @@ impl Asked {
         Some(Self {
             model: body.model,
             stream: body.stream.unwrap_or(false),
+            dialect,
             include_usage: body
                 .stream_options
                 .is_some_and(|options| options.include_usage),
@@ -371,6 +383,7 @@ mod tests {
             br#"{"model": "m", "stream": true, "stream_options": {"include_usage": true}, "x": [],
                 "messages": [{"role": "system", "content": "s"}, {"content": null, "role": "assistant"},
                              {"role": "tool", "content": [{"type": "text"}]}, {"role": "assistant"}]}"#,
+            Dialect::Chat,
         )
         .unwrap();
         assert_eq!(
@@ -382,7 +395,7 @@ mod tests {
             ),
             ("m", true, true, 2)
         );
-        let asked = Asked::read(br#"{"messages": [], "stream": null}"#).unwrap();
+        let asked = Asked::read(br#"{"messages": [], "stream": null}"#, Dialect::Chat).unwrap();
         assert!(!asked.stream && !asked.include_usage);
         for body in [
             "",
@@ -392,7 +405,10 @@ mod tests {
             r#"{"messages": 1}"#,
             r#"{"messages": [{}]}"#,
         ] {
-            assert!(Asked::read(body.as_bytes()).is_none(), "{body}");
+            assert!(
+                Asked::read(body.as_bytes(), Dialect::Chat).is_none(),
+                "{body}"
+            );
         }
     }
 }

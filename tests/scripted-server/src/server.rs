@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::answer::{Answer, Response, answer, exhausted};
 use crate::deliver::{Pace, close, deliver};
-use crate::request::{Asked, Head, Recorded, Requests};
+use crate::request::{Asked, Dialect, Head, Recorded, Requests};
 use crate::scenario::{Scenario, ScenarioError, Script};
 
 /// Connections in tests come by the hundred, and none of them needs a deep stack.
@@ -263,7 +263,8 @@ fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer
     let path = head.path.split('?').next().unwrap_or_default();
     let route = match head.method.as_str() {
         "POST" if shared.any_route => Route::Any,
-        "POST" if path.ends_with("/chat/completions") => Route::Chat,
+        "POST" if path.ends_with("/chat/completions") => Route::Reply(Dialect::Chat),
+        "POST" if path.ends_with("/v1/messages") => Route::Reply(Dialect::Messages),
         "GET" if path.ends_with("/models") => Route::Models,
         _ => Route::Unknown,
     };
@@ -284,13 +285,16 @@ fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer
         )
     };
     match route {
-        Route::Chat => {
-            let Some(asked) = Asked::read(body) else {
+        Route::Reply(dialect) => {
+            let Some(asked) = Asked::read(body, dialect) else {
                 return refuse(400, "the body is not a JSON object with `messages`");
             };
             take_turn(&asked, shared)
         }
-        Route::Any => take_turn(&Asked::read(body).unwrap_or_default(), shared),
+        Route::Any => {
+            let asked = Asked::read(body, Dialect::Chat).unwrap_or_default();
+            take_turn(&asked, shared)
+        }
         Route::Models => plain(
             200,
             json!({"object": "list", "data": [{"id": "test", "object": "model", "owned_by": "scripted-server"}]}),
@@ -313,7 +317,7 @@ fn take_turn(asked: &Asked, shared: &Shared) -> (Answer, Pace) {
 
 enum Route {
     Any,
-    Chat,
+    Reply(Dialect),
     Models,
     Unknown,
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::request::Asked;
+use crate::messages::{self, Said};
+use crate::request::{Asked, Dialect};
 use crate::turn::{Turn, Usage};
 
 /// Always the same, so that two runs of a scenario yield the same bytes.
@@ -64,6 +65,34 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// The same in Anthropic's words, where those were asked for.
+    fn said(&self) -> Option<Said<'_>> {
+        (self.asked.dialect == Dialect::Messages).then(|| Said {
+            asked: self.asked,
+            reasoning: self.turn.reasoning.as_deref(),
+            text: self.text(),
+            calls: &self.calls,
+            finish_reason: self.finish_reason(),
+            usage: (!self.turn.no_usage).then(|| self.turn.usage.clone().unwrap_or_default()),
+        })
+    }
+
+    /// The error object for a status.
+    pub(crate) fn error(&self, status: u16) -> Value {
+        match self.asked.dialect {
+            Dialect::Chat => error(self.turn, status),
+            Dialect::Messages => messages::error(self.turn, status),
+        }
+    }
+
+    /// One event with data of its own.
+    pub(crate) fn foreign_event(&self, data: &Value) -> String {
+        match self.asked.dialect {
+            Dialect::Chat => event(data),
+            Dialect::Messages => messages::event(data),
+        }
+    }
+
     fn usage(&self) -> Option<Value> {
         if self.turn.no_usage {
             return None;
@@ -78,6 +107,9 @@ impl<'a> Reply<'a> {
 
     /// The whole reply as one JSON object.
     pub(crate) fn whole(&self) -> Value {
+        if let Some(said) = self.said() {
+            return said.whole();
+        }
         let mut message = json!({"role": "assistant", "content": self.text()});
         if let Some(reasoning) = &self.turn.reasoning {
             message["reasoning_content"] = json!(reasoning);
@@ -92,6 +124,9 @@ impl<'a> Reply<'a> {
 
     /// A completion with other choices, or without any.
     pub(crate) fn completion(&self, choices: Option<Value>) -> Value {
+        if let Some(said) = self.said() {
+            return said.with_content(choices);
+        }
         let mut out = json!({
             "id": self.id(),
             "object": "chat.completion",
@@ -109,6 +144,9 @@ impl<'a> Reply<'a> {
 
     /// The reply as the events of a stream, the last one being `[DONE]`.
     pub(crate) fn events(&self) -> Vec<String> {
+        if let Some(said) = self.said() {
+            return said.events();
+        }
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
         for piece in pieces(self.turn.reasoning.as_deref().unwrap_or_default()) {
             deltas.push(json!({ "reasoning_content": piece }));
@@ -145,6 +183,9 @@ impl<'a> Reply<'a> {
 
     /// A stream of one event with other choices, or without any.
     pub(crate) fn lone_event(&self, choices: Option<Value>) -> Vec<String> {
+        if let Some(said) = self.said() {
+            return said.lone_event(choices);
+        }
         let mut events = vec![self.event(choices)];
         self.end(&mut events);
         events
@@ -152,6 +193,9 @@ impl<'a> Reply<'a> {
 
     /// The event of an endless stream.
     pub(crate) fn delta_event(&self, text: &str) -> String {
+        if self.asked.dialect == Dialect::Messages {
+            return messages::delta_event(text);
+        }
         self.event(Some(json!([
             {"index": 0, "delta": {"content": text}, "finish_reason": null}
         ])))
@@ -191,12 +235,12 @@ impl<'a> Reply<'a> {
 }
 
 /// One event of a stream.
-pub(crate) fn event(data: &Value) -> String {
+fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
 /// The error object for a status: the turn's own, or the one that providers use.
-pub(crate) fn error(turn: &Turn, status: u16) -> Value {
+fn error(turn: &Turn, status: u16) -> Value {
     let (kind, code, message) = match status {
         400 => (
             "invalid_request_error",
@@ -260,7 +304,7 @@ fn usage_json(usage: &Usage) -> Value {
 }
 
 /// Cuts text into deltas, never within a character.
-fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let end = text
             .char_indices()
@@ -281,6 +325,7 @@ mod tests {
             model: "m".to_owned(),
             stream: true,
             include_usage,
+            dialect: Dialect::Chat,
             assistant_messages: 3,
         }
     }

@@ -1,10 +1,10 @@
 //! The adapter as the host drives it.
 
 use super::*;
-use crate::samples::{message, text};
-use mswea_sdk::adapter::HeaderValue;
-use mswea_sdk::testing;
-use mswea_sdk::types::{ContentPart, Reply, Tool};
+use mswea_sdk::adapter::{Delta, Header, HeaderValue, HttpRequest, ModelError, Next, Request};
+use mswea_sdk::types::{Change, ContentPart, Reply, Tool};
+use mswea_sdk::{Adapter as _, testing};
+use mswea_wire::testing::{message, text};
 use serde_json::json;
 
 /// A stream as OpenAI sends it, with reasoning, text, two calls, a keep-alive and letters of

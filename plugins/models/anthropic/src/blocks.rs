@@ -1,0 +1,327 @@
+//! One message as content blocks of the Messages API.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use mswea_sdk::types::{ContentPart, Image, Message, ToolCall};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::FORMAT;
+
+/// A call, as the wire names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The id, in the letters that the API takes.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+}
+
+/// What follows on thinking that led to nothing: the API takes no message that ends in it.
+const NO_ANSWER: &str = "(no answer)";
+
+/// What a message is on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: it is never sent, or it is empty, and the API takes no empty text.
+    Nothing,
+    /// Instructions.
+    System,
+    /// What the user says.
+    User,
+    /// What the model said, with these calls.
+    Assistant(Vec<Call>),
+    /// The answer to a call; in the block's bytes, where its content stands.
+    Result(String, Range<usize>),
+}
+
+/// Writes a message's blocks, separated by commas.
+pub fn write(out: &mut Vec<u8>, message: &Message) -> Kind {
+    let start = out.len();
+    let mark = mark(message);
+    match message.role.as_str() {
+        // The last message of an ended run is for people, never for a model.
+        "exit" => Kind::Nothing,
+        "tool" => {
+            let id = word(message.tool_call_id.as_deref().unwrap_or_default());
+            let content = write_result(out, &id, &message.content, mark.as_ref());
+            Kind::Result(id, content.start - start..content.end - start)
+        }
+        "assistant" => {
+            let mut blocks = Blocks::new(out);
+            for part in in_order(&message.content) {
+                blocks.part(part);
+            }
+            let calls = message.tool_calls.iter();
+            let calls: Vec<Call> = calls.map(|call| blocks.call(call)).collect();
+            if blocks.ends_in_thinking {
+                blocks.part(&ContentPart::text(NO_ANSWER));
+            }
+            blocks.close(mark.as_ref());
+            match out.len() == start {
+                true => Kind::Nothing,
+                false => Kind::Assistant(calls),
+            }
+        }
+        role => {
+            let mut blocks = Blocks::new(out);
+            for part in &message.content {
+                blocks.part(part);
+            }
+            blocks.close(mark.as_ref());
+            match role {
+                _ if out.len() == start => Kind::Nothing,
+                "system" | "developer" => Kind::System,
+                _ => Kind::User,
+            }
+        }
+    }
+}
+
+/// The message's mark for the cache.
+fn mark(message: &Message) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Extra {
+        cache_control: Option<Map<String, Value>>,
+    }
+    let extra = message.extra.as_deref()?;
+    // Most messages have none, and their `extra` need not be read.
+    if !extra.contains("\"cache_control\"") {
+        return None;
+    }
+    let extra: Extra = serde_json::from_str(extra).ok()?;
+    extra.cache_control.map(Value::Object)
+}
+
+/// An id or a name in the letters that the API takes: other providers' have more.
+fn word(text: &str) -> String {
+    if text.is_empty() {
+        return "_".to_owned();
+    }
+    let letter = |c: char| match c {
+        '-' | '_' => c,
+        _ if c.is_ascii_alphanumeric() => c,
+        _ => '_',
+    };
+    text.chars().map(letter).collect()
+}
+
+/// The parts of an assistant's message in the order of the wire. Thinking comes first in a turn.
+/// A reply has it so, and what stands between its blocks stays there, since they are signed as a
+/// sequence; but a message that was stored in another form may have lost its order.
+fn in_order(parts: &[ContentPart]) -> Vec<&ContentPart> {
+    let first = parts.iter().find(|part| is_sent(part));
+    if first.is_none_or(is_thinking) || !parts.iter().any(is_thinking) {
+        return parts.iter().collect();
+    }
+    let (thinking, others): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_thinking(part));
+    thinking.into_iter().chain(others).collect()
+}
+
+fn is_sent(part: &ContentPart) -> bool {
+    match part {
+        ContentPart::Text(text) => !is_blank(text),
+        ContentPart::Image(_) => true,
+        ContentPart::Reasoning(_) => false,
+        ContentPart::Opaque(opaque) => opaque.format == FORMAT && kind_of(&opaque.data).is_some(),
+    }
+}
+
+fn is_thinking(part: &ContentPart) -> bool {
+    let ContentPart::Opaque(opaque) = part else {
+        return false;
+    };
+    opaque.format == FORMAT
+        && kind_of(&opaque.data)
+            .is_some_and(|kind| matches!(&*kind, "thinking" | "redacted_thinking"))
+}
+
+/// The type of a block; none if it is no block.
+fn kind_of(data: &str) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let block: Block<'_> = serde_json::from_str(data).ok()?;
+    Some(block.kind)
+}
+
+/// The API takes no text without a letter in it.
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Blocks in the making.
+struct Blocks<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    /// Where the mark would go: before the last brace of the last block that takes one.
+    markable: Option<usize>,
+    ends_in_thinking: bool,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self {
+            out,
+            start,
+            markable: None,
+            ends_in_thinking: false,
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.out.len() > self.start {
+            self.out.push(b',');
+        }
+    }
+
+    fn end(&mut self) {
+        self.markable = Some(self.out.len());
+        self.ends_in_thinking = false;
+        self.out.push(b'}');
+    }
+
+    fn part(&mut self, part: &ContentPart) {
+        match part {
+            ContentPart::Text(text) if !is_blank(text) => {
+                self.begin();
+                self.out.extend_from_slice(br#"{"type":"text","text":"#);
+                append(self.out, text);
+                self.end();
+            }
+            ContentPart::Image(image) => {
+                self.begin();
+                self.out.extend_from_slice(br#"{"type":"image","source":"#);
+                write_source(self.out, image);
+                self.end();
+            }
+            // As it came, to the letter: it is signed. Marks are not for these.
+            ContentPart::Opaque(opaque)
+                if opaque.format == FORMAT && kind_of(&opaque.data).is_some() =>
+            {
+                self.begin();
+                self.out.extend_from_slice(opaque.data.trim().as_bytes());
+                self.ends_in_thinking = is_thinking(part);
+            }
+            // Readable reasoning goes back in the blocks that it was read from.
+            ContentPart::Text(_) | ContentPart::Reasoning(_) | ContentPart::Opaque(_) => {}
+        }
+    }
+
+    fn call(&mut self, call: &ToolCall) -> Call {
+        let (id, name) = (word(&call.id), word(&call.name));
+        self.begin();
+        self.out.extend_from_slice(br#"{"type":"tool_use","id":"#);
+        append(self.out, &id);
+        self.out.extend_from_slice(br#","name":"#);
+        append(self.out, &name);
+        self.out.extend_from_slice(br#","input":"#);
+        write_input(self.out, &call.arguments);
+        self.end();
+        Call { id, name }
+    }
+
+    fn close(self, mark: Option<&Value>) {
+        if let (Some(at), Some(mark)) = (self.markable, mark) {
+            let mut key = br#","cache_control":"#.to_vec();
+            append(&mut key, mark);
+            self.out.splice(at..at, key);
+        }
+    }
+}
+
+/// The input of a call: an object, whatever the model wrote.
+fn write_input(out: &mut Vec<u8>, arguments: &str) {
+    let arguments = arguments.trim();
+    if arguments.is_empty() {
+        out.extend_from_slice(b"{}");
+    } else if serde_json::from_str::<Map<String, Value>>(arguments).is_ok() {
+        out.extend_from_slice(arguments.as_bytes());
+    } else {
+        append(out, &json!({ "arguments": arguments }));
+    }
+}
+
+/// Writes a result; gives where its content is.
+fn write_result(
+    out: &mut Vec<u8>,
+    id: &str,
+    parts: &[ContentPart],
+    mark: Option<&Value>,
+) -> Range<usize> {
+    out.extend_from_slice(br#"{"type":"tool_result","tool_use_id":"#);
+    append(out, id);
+    out.extend_from_slice(br#","content":"#);
+    let start = out.len();
+    let has_image = parts
+        .iter()
+        .any(|part| matches!(part, ContentPart::Image(_)));
+    let text: String = parts.iter().filter_map(ContentPart::as_text).collect();
+    // With a mark the content is a list, as mini-swe-agent makes it.
+    if has_image || (mark.is_some() && !is_blank(&text)) {
+        out.push(b'[');
+        let mut blocks = Blocks::new(out);
+        if has_image {
+            for part in parts {
+                blocks.part(part);
+            }
+        } else {
+            blocks.part(&ContentPart::Text(text));
+        }
+        blocks.close(None);
+        out.push(b']');
+    } else {
+        append(out, &text);
+    }
+    let end = out.len();
+    if let Some(mark) = mark {
+        out.extend_from_slice(br#","cache_control":"#);
+        append(out, mark);
+    }
+    out.push(b'}');
+    start..end
+}
+
+/// The source of an image: bytes from a `data:` URL, else the URL itself.
+fn write_source(out: &mut Vec<u8>, image: &Image) {
+    let source = match data_url(&image.url) {
+        Some((media_type, data)) => {
+            json!({ "type": "base64", "media_type": media_type, "data": data })
+        }
+        None => json!({ "type": "url", "url": image.url }),
+    };
+    append(out, &source);
+}
+
+/// Media type and base64 text of a `data:` URL.
+fn data_url(url: &str) -> Option<(String, &str)> {
+    let scheme = url.get(.."data:".len())?;
+    if !scheme.eq_ignore_ascii_case("data:") {
+        return None;
+    }
+    let (head, data) = url["data:".len()..].split_once(',')?;
+    let head = head.trim().to_ascii_lowercase();
+    let media_type = head.strip_suffix(";base64")?;
+    let media_type = media_type.split(';').next().unwrap_or(media_type);
+    Some((
+        match media_type {
+            "image/jpg" => "image/jpeg".to_owned(),
+            other => other.to_owned(),
+        },
+        data.trim(),
+    ))
+}
+
+/// Writes a value as JSON.
+pub fn append<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(out, value)
+        .expect("invariant: values with string keys can be written, and memory takes every byte");
+}
+
+#[cfg(test)]
+#[path = "blocks_tests.rs"]
+mod tests;

@@ -1,0 +1,119 @@
+//! Vectors for bodies.
+
+use super::*;
+use crate::samples::{assistant, call, config, message, text, tool_message};
+use mswea_sdk::types::{Change, Message};
+
+fn bash_tool() -> Tool {
+    Tool {
+        name: "bash".to_owned(),
+        description: "Execute".to_owned(),
+        parameters: r#"{"type":"object"}"#.to_owned(),
+        extra: None,
+    }
+}
+
+fn text_of(config: Value, messages: Vec<Message>, tools: &[Tool]) -> String {
+    let mut history = History::default();
+    history.apply(&Change::all(messages)).unwrap();
+    String::from_utf8(body(&crate::samples::config(config), &history, tools)).unwrap()
+}
+
+#[test]
+fn bodies_hold_each_key_once_and_kwargs_last() {
+    let tool = r#"[{"type":"custom","name":"bash","description":"Execute","input_schema":{"type":"object"}}]"#;
+    let system = r#"[{"type":"text","text":"s"}]"#;
+    let hi = r#"[{"role":"user","content":[{"type":"text","text":"hi"}]}]"#;
+    let vectors = [
+        (
+            json!({}),
+            true,
+            format!(
+                r#"{{"model":"m","max_tokens":4096,"system":{system},"messages":{hi},"tools":{tool},"stream":true}}"#
+            ),
+        ),
+        (
+            json!({"stream": false, "max_output_tokens": 7}),
+            false,
+            format!(r#"{{"model":"m","max_tokens":7,"system":{system},"messages":{hi}}}"#),
+        ),
+        // A choice of tools is nothing without tools.
+        (
+            json!({"stream": false, "model_kwargs": {"parallel_tool_calls": true}}),
+            false,
+            format!(r#"{{"model":"m","max_tokens":4096,"system":{system},"messages":{hi}}}"#),
+        ),
+        (
+            json!({"model_kwargs": {"parallel_tool_calls": true, "stream": false, "max_tokens": 9}}),
+            true,
+            format!(
+                r#"{{"model":"m","max_tokens":9,"system":{system},"messages":{hi},"tools":{tool},"tool_choice":{{"type":"auto","disable_parallel_tool_use":false}}}}"#
+            ),
+        ),
+        (
+            json!({"stream": false, "model_kwargs": {"drop_params": true, "temperature": 0.5, "model": "n", "seed": 1}}),
+            false,
+            format!(
+                r#"{{"max_tokens":4096,"system":{system},"messages":{hi},"temperature":0.5,"model":"n"}}"#
+            ),
+        ),
+        (
+            json!({"model_kwargs": {"messages": [], "tools": [], "system": "x",
+                                    "extra_body": {"max_tokens": 1, "stream": false}}}),
+            true,
+            r#"{"model":"m","messages":[],"tools":[],"system":"x","max_tokens":1,"stream":false}"#
+                .to_owned(),
+        ),
+    ];
+    for (extra, with_tool, expected) in vectors {
+        let messages = vec![
+            message("system", vec![text("s")]),
+            message("user", vec![text("hi")]),
+        ];
+        let tools = if with_tool { vec![bash_tool()] } else { vec![] };
+        assert_eq!(
+            text_of(extra.clone(), messages, &tools),
+            expected,
+            "{extra}"
+        );
+    }
+}
+
+#[test]
+fn tools_are_named_where_calls_are_shown_without_them() {
+    let messages = vec![
+        assistant(vec![], vec![call("a", "bash", ""), call("b", "x", "")]),
+        tool_message("a", "1"),
+        tool_message("b", "2"),
+        assistant(vec![], vec![call("c", "bash", "")]),
+    ];
+    let body = text_of(
+        json!({"model_kwargs": {"tool_choice": "any"}}),
+        messages,
+        &[],
+    );
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let named =
+        |name: &str| json!({"type": "custom", "name": name, "input_schema": {"type": "object"}});
+    assert_eq!(body["tools"], json!([named("bash"), named("x")]));
+    assert_eq!(body["tool_choice"], json!({"type": "none"}));
+}
+
+#[test]
+fn schemas_of_tools_are_objects() {
+    for (parameters, expected) in [
+        (
+            r#"{"properties":{}}"#,
+            json!({"properties": {}, "type": "object"}),
+        ),
+        ("broken", json!("broken")),
+    ] {
+        let mut tool = bash_tool();
+        tool.parameters = parameters.to_owned();
+        tool.description = String::new();
+        let tool = encode_tool(&tool);
+        assert_eq!(tool["input_schema"], expected);
+        assert!(tool.get("description").is_none());
+    }
+    assert_eq!(config(json!({})).model, "m");
+}

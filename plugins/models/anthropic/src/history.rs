@@ -1,0 +1,259 @@
+//! The encoded history: messages as turns of user and model.
+//!
+//! It is kept between queries, so that a step costs the encoding of its new messages and one
+//! copy of the bytes that the wire needs anyway. Each message's blocks are kept too: what comes
+//! to stand in a turn depends on its neighbours, and a turn is put together anew from them when
+//! one of them changes.
+
+use mswea_sdk::types::Change;
+
+use crate::blocks::{self, Call, Kind, append};
+
+/// What stands for a result that there is none of: the API takes no call without one.
+const NO_RESULT: &str = "no result: the call was not executed";
+
+/// What stands for an empty result whose call is not there.
+const NO_OUTPUT: &str = "no output";
+
+/// The encoded history.
+#[derive(Default)]
+pub struct History {
+    /// The blocks of all messages, one after the other.
+    blocks: Vec<u8>,
+    messages: Vec<Encoded>,
+    /// How many messages at the beginning are instructions (or nothing); no turn has them.
+    lead: usize,
+    /// The turns, separated by commas.
+    wire: Vec<u8>,
+    turns: Vec<Turn>,
+}
+
+struct Encoded {
+    /// Where its blocks end.
+    end: usize,
+    kind: Kind,
+}
+
+struct Turn {
+    /// Its first message that has blocks.
+    first: usize,
+    /// Where it begins on the wire.
+    at: usize,
+    is_user: bool,
+}
+
+impl History {
+    /// Lays a change over the history.
+    ///
+    /// # Errors
+    /// When the change begins behind the end of what is known; gives the known length.
+    pub fn apply(&mut self, change: &Change) -> Result<(), usize> {
+        let start = change.start as usize;
+        if start > self.messages.len() {
+            return Err(self.messages.len());
+        }
+        self.messages.truncate(start);
+        self.blocks.truncate(self.begin_of(start));
+        self.messages.reserve(change.messages.len());
+        for message in &change.messages {
+            let kind = blocks::write(&mut self.blocks, message);
+            let end = self.blocks.len();
+            self.messages.push(Encoded { end, kind });
+        }
+        self.compose(start);
+        Ok(())
+    }
+
+    /// How many messages the history has.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// The turns, without the brackets of the array.
+    pub fn turns(&self) -> &[u8] {
+        &self.wire
+    }
+
+    /// The blocks of the instructions, without the brackets of the array.
+    pub fn system(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for index in 0..self.lead {
+            add(&mut out, self.blocks_of(index));
+        }
+        out
+    }
+
+    /// The names of the tools that were called.
+    pub fn called(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for message in &self.messages {
+            if let Kind::Assistant(calls) = &message.kind {
+                for call in calls {
+                    if !names.contains(&&*call.name) {
+                        names.push(&*call.name);
+                    }
+                }
+            }
+        }
+        names
+    }
+
+    fn begin_of(&self, index: usize) -> usize {
+        match index.checked_sub(1) {
+            Some(before) => self.messages[before].end,
+            None => 0,
+        }
+    }
+
+    fn blocks_of(&self, index: usize) -> &[u8] {
+        &self.blocks[self.begin_of(index)..self.messages[index].end]
+    }
+
+    /// Puts the turns together again, from the first that a change at `start` can touch.
+    fn compose(&mut self, start: usize) {
+        let is_lead = |message: &&Encoded| matches!(message.kind, Kind::System | Kind::Nothing);
+        let lead = self.messages.iter().take_while(is_lead).count();
+        if start <= self.lead.max(lead) {
+            self.turns.clear();
+        }
+        self.lead = lead;
+        // A turn that begins before the change may go on into it, and the results in a user's
+        // turn depend on the calls of the turn before.
+        self.turns
+            .truncate(self.turns.partition_point(|turn| turn.first < start));
+        let mut from = lead;
+        let mut at = 0;
+        while let Some(turn) = self.turns.pop() {
+            (from, at) = (turn.first, turn.at);
+            if !turn.is_user {
+                break;
+            }
+        }
+        self.wire.truncate(at);
+        let mut pending: Vec<Call> = Vec::new();
+        while let Some((is_user, members)) = self.next_turn(from) {
+            let first = members.first().copied().unwrap_or(from);
+            from = members.last().map_or(self.len(), |last| last + 1);
+            if is_user {
+                self.write_user(first, &members, std::mem::take(&mut pending));
+            } else {
+                self.begin_turn(first, is_user);
+                for &index in &members {
+                    if let Kind::Assistant(calls) = &self.messages[index].kind {
+                        pending.extend_from_slice(calls);
+                    }
+                    let range = self.begin_of(index)..self.messages[index].end;
+                    add_in_turn(&mut self.wire, &self.blocks[range]);
+                }
+                self.wire.extend_from_slice(b"]}");
+            }
+        }
+        if !pending.is_empty() {
+            self.write_user(self.len(), &[], pending);
+        }
+    }
+
+    /// Whose turn is next, and its messages: all up to the other side's first.
+    fn next_turn(&self, from: usize) -> Option<(bool, Vec<usize>)> {
+        let mut members = Vec::new();
+        let mut side = None;
+        for (index, message) in self.messages.iter().enumerate().skip(from) {
+            let is_user = match message.kind {
+                Kind::Nothing => continue,
+                Kind::Assistant(_) => false,
+                Kind::System | Kind::User | Kind::Result(..) => true,
+            };
+            if *side.get_or_insert(is_user) != is_user {
+                break;
+            }
+            members.push(index);
+        }
+        side.map(|is_user| (is_user, members))
+    }
+
+    fn begin_turn(&mut self, first: usize, is_user: bool) {
+        let at = self.wire.len();
+        self.turns.push(Turn { first, at, is_user });
+        if at > 0 {
+            self.wire.push(b',');
+        }
+        let role: &[u8] = if is_user { b"user" } else { b"assistant" };
+        self.wire.extend_from_slice(br#"{"role":""#);
+        self.wire.extend_from_slice(role);
+        self.wire.extend_from_slice(br#"","content":["#);
+    }
+
+    /// Writes a user's turn: the results first, one for each call, then all else.
+    fn write_user(&mut self, first: usize, members: &[usize], mut pending: Vec<Call>) {
+        self.begin_turn(first, true);
+        let mut others: Vec<u8> = Vec::new();
+        for &index in members {
+            let range = self.begin_of(index)..self.messages[index].end;
+            let bytes = &self.blocks[range];
+            match &self.messages[index].kind {
+                Kind::Result(id, content) => {
+                    if let Some(asked) = pending.iter().position(|call| call.id == *id) {
+                        pending.remove(asked);
+                        add_in_turn(&mut self.wire, bytes);
+                    } else {
+                        add(&mut others, &without_call(&bytes[content.clone()]));
+                    }
+                }
+                _ => add(&mut others, bytes),
+            }
+        }
+        for call in pending {
+            let mut result = br#"{"type":"tool_result","tool_use_id":"#.to_vec();
+            append(&mut result, &call.id);
+            result.extend_from_slice(br#","content":"#);
+            append(&mut result, NO_RESULT);
+            result.extend_from_slice(br#","is_error":true}"#);
+            add_in_turn(&mut self.wire, &result);
+        }
+        if !others.is_empty() {
+            add_in_turn(&mut self.wire, &others);
+        }
+        self.wire.extend_from_slice(b"]}");
+    }
+}
+
+/// The content of a result whose call is not there, as blocks of its own: the API takes no
+/// result without its call, and what it says is not to be lost.
+fn without_call(content: &[u8]) -> Vec<u8> {
+    let list = content
+        .strip_prefix(b"[")
+        .and_then(|list| list.strip_suffix(b"]"));
+    match list {
+        Some(list) if !list.is_empty() => list.to_vec(),
+        _ => {
+            let text: String = serde_json::from_slice(content).unwrap_or_default();
+            let text = match text.trim() {
+                "" => NO_OUTPUT,
+                _ => &text,
+            };
+            let mut out = br#"{"type":"text","text":"#.to_vec();
+            append(&mut out, text);
+            out.push(b'}');
+            out
+        }
+    }
+}
+
+fn add(out: &mut Vec<u8>, blocks: &[u8]) {
+    if !out.is_empty() && !blocks.is_empty() {
+        out.push(b',');
+    }
+    out.extend_from_slice(blocks);
+}
+
+/// As [`add`], behind the opening bracket of a turn.
+fn add_in_turn(wire: &mut Vec<u8>, blocks: &[u8]) {
+    if wire.last() != Some(&b'[') {
+        wire.push(b',');
+    }
+    wire.extend_from_slice(blocks);
+}
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

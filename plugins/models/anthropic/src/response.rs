@@ -1,0 +1,126 @@
+//! Replies: what a complete response says.
+
+use mswea_sdk::types::{ContentPart, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
+use serde_json::{Value, json};
+
+use crate::FORMAT;
+
+/// Reads the reply out of a message object; none if it is none.
+///
+/// `history_len` makes ids for calls that the server gave none: the same on every instance,
+/// and never twice in a conversation.
+pub fn reply(body: &Value, response: String, history_len: usize) -> Option<Reply> {
+    let blocks = body.get("content")?.as_array()?;
+    let word = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    let mut message = Message {
+        role: "assistant".to_owned(),
+        ..Message::default()
+    };
+    for block in blocks {
+        take_block(&mut message, block, history_len);
+    }
+    Some(Reply {
+        message,
+        finish_reason: finish_reason(word("stop_reason")).to_owned(),
+        usage: body.get("usage").and_then(usage),
+        model: word("model").to_owned(),
+        response: Some(response),
+        extra: None,
+    })
+}
+
+fn take_block(message: &mut Message, block: &Value, history_len: usize) {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("type") {
+        "text" => {
+            if !text("text").is_empty() {
+                message.content.push(ContentPart::text(text("text")));
+            }
+            return;
+        }
+        "tool_use" => {
+            let index = message.tool_calls.len();
+            message
+                .tool_calls
+                .push(tool_call(block, history_len, index));
+            return;
+        }
+        "thinking" if !text("thinking").is_empty() => {
+            message.content.push(ContentPart::Reasoning(Reasoning {
+                text: text("thinking").to_owned(),
+                extra: None,
+            }));
+        }
+        _ => {}
+    }
+    // What only the provider understands goes back as it came.
+    if block.is_object() {
+        message.content.push(ContentPart::Opaque(Opaque {
+            format: FORMAT.to_owned(),
+            data: block.to_string(),
+            extra: None,
+        }));
+    }
+}
+
+fn tool_call(block: &Value, history_len: usize, index: usize) -> ToolCall {
+    let id = match block.get("id") {
+        Some(Value::String(id)) if !id.is_empty() => id.clone(),
+        _ => format!("toolu_{history_len}_{index}"),
+    };
+    let name = block.get("name").and_then(Value::as_str);
+    ToolCall {
+        id,
+        name: name.unwrap_or_default().to_owned(),
+        arguments: match block.get("input") {
+            None | Some(Value::Null) => String::new(),
+            // An input that broke off in a stream: the parser shall see what there is of it.
+            Some(Value::String(text)) => text.clone(),
+            Some(input) => input.to_string(),
+        },
+        extra: None,
+    }
+}
+
+/// The reason in the contract's words; the provider's own where there is none.
+fn finish_reason(reason: &str) -> &str {
+    match reason {
+        "end_turn" | "stop_sequence" => "stop",
+        "max_tokens" | "model_context_window_exceeded" => "length",
+        "tool_use" => "tool_calls",
+        "refusal" => "content_filter",
+        other => other,
+    }
+}
+
+/// Reads a `usage` object; none if it is none. Anthropic counts cached tokens beside the input,
+/// the contract counts them in.
+pub fn usage(usage: &Value) -> Option<Usage> {
+    if !usage.is_object() {
+        return None;
+    }
+    let count = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
+    let read = count("/cache_read_input_tokens").unwrap_or(0);
+    let hour = count("/cache_creation/ephemeral_1h_input_tokens").unwrap_or(0);
+    let write = count("/cache_creation_input_tokens").unwrap_or_else(|| {
+        let minutes = count("/cache_creation/ephemeral_5m_input_tokens").unwrap_or(0);
+        minutes.saturating_add(hour)
+    });
+    let input = count("/input_tokens").unwrap_or(0);
+    let reasoning = count("/output_tokens_details/thinking_tokens")
+        .or_else(|| count("/output_tokens_details/reasoning_tokens"));
+    Some(Usage {
+        input_tokens: input.saturating_add(read).saturating_add(write),
+        cache_read_tokens: read,
+        cache_write_tokens: write,
+        output_tokens: count("/output_tokens").unwrap_or(0),
+        reasoning_tokens: reasoning.unwrap_or(0),
+        cost: None,
+        // They have a price of their own.
+        extra: (hour > 0).then(|| json!({ "cache_write_1h_tokens": hour }).to_string()),
+    })
+}
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;

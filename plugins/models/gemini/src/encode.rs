@@ -1,0 +1,283 @@
+//! Requests: messages as contents, whose turns alternate.
+//!
+//! Neighbours of one role share a content, and the outputs of calls have to, so the last content
+//! is never closed in what is kept: the next message goes on with it, or closes it.
+//!
+//! A reply's parts go back as they came, each with the signature that it came with. As in
+//! Responses, what of them is text or a call is in the message itself, and opaque parts hold the
+//! rest, with `null` in its place (see `response.rs`).
+
+use std::rc::Rc;
+
+use mswea_sdk::host::{self, Level};
+use mswea_sdk::types::{ContentPart, Image, Message, Tool, ToolCall};
+use mswea_wire::json::{Body, append, object, parse_or_string};
+use serde_json::{Map, Value, json};
+
+use crate::{FORMAT, GenerateContent, schema};
+
+/// A signature that Gemini takes for calls which it has not made.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// What is known after a message.
+#[derive(Clone, Default)]
+pub struct State {
+    /// The role of the content that is open.
+    open: Option<&'static str>,
+    /// The parts of the system instruction so far.
+    system: Rc<Vec<Value>>,
+    /// The calls that wait for their outputs.
+    calls: Rc<Vec<Call>>,
+}
+
+#[derive(Clone)]
+struct Call {
+    id: String,
+    name: String,
+    /// Whether the id is Gemini's own.
+    is_given: bool,
+}
+
+/// The body of a request.
+pub fn body(format: &GenerateContent, history: &[u8], state: &State, tools: &[Tool]) -> Vec<u8> {
+    let mut body = Body::new(&format.server, history.len());
+    if !state.system.is_empty() {
+        body.put("systemInstruction", &json!({ "parts": &**state.system }));
+    }
+    let close = state.open.map_or("", |_| "]}");
+    body.put_list("contents", history, close.as_bytes());
+    if !tools.is_empty() {
+        let declarations = declarations(format, tools);
+        body.put("tools", &json!([{ "functionDeclarations": declarations }]));
+    }
+    body.finish()
+}
+
+fn declarations(format: &GenerateContent, tools: &[Tool]) -> Vec<Value> {
+    let mut dropped = Vec::new();
+    let declarations = tools.iter().map(|tool| {
+        let parameters = parse_or_string(&tool.parameters);
+        json!({
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": schema::fit(&parameters, &mut dropped),
+        })
+    });
+    let declarations = declarations.collect();
+    if !dropped.is_empty() && !format.has_told.replace(true) {
+        let names: Vec<String> = dropped.iter().map(|name| format!("`{name}`")).collect();
+        let note = format!(
+            "schemas of tools are sent without {}, which Gemini refuses",
+            names.join(", ")
+        );
+        host::log(Level::Warn, &note);
+    }
+    declarations
+}
+
+/// Writes a message's parts, into the content that is open or one of their own.
+pub fn append_message(
+    format: &GenerateContent,
+    out: &mut Vec<u8>,
+    state: &mut State,
+    message: &Message,
+) {
+    match (&*message.role, &message.tool_call_id) {
+        ("system" | "developer", _) => {
+            Rc::make_mut(&mut state.system).extend(plain_parts(&message.content));
+        }
+        ("assistant", _) => {
+            let parts = reply_parts(format, message);
+            let calls = message.tool_calls.iter().map(|call| Call {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                is_given: parts.iter().any(|part| {
+                    part.pointer("/functionCall/id")
+                        .is_some_and(|id| *id == *call.id)
+                }),
+            });
+            let calls: Vec<Call> = calls.collect();
+            if state.open == Some("model") {
+                Rc::make_mut(&mut state.calls).extend(calls);
+            } else {
+                state.calls = Rc::new(calls);
+            }
+            push(out, state, "model", parts);
+        }
+        ("tool", Some(id)) => {
+            let parts = output_parts(state, id, &message.content);
+            push(out, state, "user", parts);
+        }
+        _ => {
+            let mut parts = plain_parts(&message.content);
+            if parts.is_empty() {
+                parts.push(json!({ "text": "" }));
+            }
+            push(out, state, "user", parts);
+        }
+    }
+}
+
+fn push(out: &mut Vec<u8>, state: &mut State, role: &'static str, parts: Vec<Value>) {
+    for part in parts {
+        if state.open == Some(role) {
+            out.push(b',');
+        } else {
+            if state.open.is_some() {
+                out.extend_from_slice(b"]}");
+            }
+            out.extend_from_slice(b",{\"role\":\"");
+            out.extend_from_slice(role.as_bytes());
+            out.extend_from_slice(b"\",\"parts\":[");
+            state.open = Some(role);
+        }
+        append(out, &part);
+    }
+}
+
+/// Texts, joined, and images.
+fn plain_parts(content: &[ContentPart]) -> Vec<Value> {
+    let mut parts: Vec<Value> = Vec::new();
+    let mut text = String::new();
+    for part in content {
+        match part {
+            ContentPart::Text(piece) => text.push_str(piece),
+            ContentPart::Image(image) => {
+                if !text.is_empty() {
+                    parts.push(json!({ "text": std::mem::take(&mut text) }));
+                }
+                parts.push(encode_image(image));
+            }
+            ContentPart::Reasoning(_) | ContentPart::Opaque(_) => {}
+        }
+    }
+    if !text.is_empty() {
+        parts.push(json!({ "text": text }));
+    }
+    parts
+}
+
+/// The bytes of an image, or where they are.
+fn encode_image(image: &Image) -> Value {
+    if let Some(rest) = image.url.strip_prefix("data:")
+        && let Some((kind, data)) = rest.split_once(',')
+    {
+        let kind = kind.split(';').next().unwrap_or_default();
+        let kind = if kind.is_empty() { "image/png" } else { kind };
+        return json!({ "inlineData": { "mimeType": kind, "data": data } });
+    }
+    let path = image.url.split(['?', '#']).next().unwrap_or_default();
+    let ending = path.rsplit('.').next().unwrap_or_default();
+    let kind = match ending.to_ascii_lowercase().as_str() {
+        "jpg" | "jpeg" => "image/jpeg",
+        "webp" => "image/webp",
+        "gif" => "image/gif",
+        "heic" => "image/heic",
+        _ => "image/png",
+    };
+    json!({ "fileData": { "mimeType": kind, "fileUri": image.url } })
+}
+
+/// The output of a call; its images stand beside it.
+fn output_parts(state: &State, id: &str, content: &[ContentPart]) -> Vec<Value> {
+    let call = state.calls.iter().find(|call| call.id == id);
+    let mut response = Map::new();
+    if call.is_some_and(|call| call.is_given) {
+        response.insert("id".to_owned(), json!(id));
+    }
+    let name = call.map_or("", |call| &call.name);
+    // An empty name is refused, whatever it was that the model called.
+    let name = if name.is_empty() { "unknown" } else { name };
+    let text: String = content.iter().filter_map(ContentPart::as_text).collect();
+    response.insert("name".to_owned(), json!(name));
+    response.insert("response".to_owned(), json!({ "content": text }));
+    let images = content.iter().filter_map(|part| match part {
+        ContentPart::Image(image) => Some(encode_image(image)),
+        _ => None,
+    });
+    std::iter::once(json!({ "functionResponse": response }))
+        .chain(images)
+        .collect()
+}
+
+fn reply_parts(format: &GenerateContent, message: &Message) -> Vec<Value> {
+    let mut calls: Vec<Option<&ToolCall>> = message.tool_calls.iter().map(Some).collect();
+    let mut texts: Vec<&str> = Vec::new();
+    let mut parts = Vec::new();
+    let mut is_own = false;
+    let flush = |texts: &mut Vec<&str>, parts: &mut Vec<Value>| {
+        let text = std::mem::take(texts).concat();
+        if !text.is_empty() {
+            parts.push(json!({ "text": text }));
+        }
+    };
+    for part in &message.content {
+        match part {
+            ContentPart::Text(text) => texts.push(text),
+            ContentPart::Opaque(opaque) if opaque.format == FORMAT => {
+                let Some(mut part) = object(Some(&opaque.data)) else {
+                    continue;
+                };
+                is_own = true;
+                let text = match part.get("text") {
+                    Some(Value::Null) => texts.pop(),
+                    _ => None,
+                };
+                flush(&mut texts, &mut parts);
+                if let Some(slot) = part.get_mut("text").filter(|slot| slot.is_null()) {
+                    *slot = json!(text.unwrap_or_default());
+                }
+                if let Some(call) = part.get_mut("functionCall")
+                    && !fill_call(call, &mut calls)
+                {
+                    continue;
+                }
+                parts.push(Value::Object(part));
+            }
+            _ => {}
+        }
+    }
+    flush(&mut texts, &mut parts);
+    for (number, call) in calls.into_iter().flatten().enumerate() {
+        let mut part = json!({ "functionCall": {
+            "name": call.name, "args": arguments(&call.arguments) } });
+        if number == 0 && !is_own && format.wants_signatures {
+            part["thoughtSignature"] = json!(NO_SIGNATURE);
+        }
+        parts.push(part);
+    }
+    parts
+}
+
+/// Puts a call's name and arguments back; false if the message has the call no more.
+fn fill_call(slot: &mut Value, calls: &mut [Option<&ToolCall>]) -> bool {
+    let Some(slot) = slot.as_object_mut() else {
+        return true;
+    };
+    // Where Gemini gave no id, ours stands beside it.
+    let own = slot.shift_remove("callId");
+    let id = own.as_ref().or_else(|| slot.get("id"));
+    let id = id.and_then(Value::as_str);
+    let found = calls
+        .iter_mut()
+        .find(|call| call.is_some_and(|call| Some(&*call.id) == id));
+    let Some(call) = found.and_then(Option::take) else {
+        return false;
+    };
+    slot.insert("name".to_owned(), json!(call.name));
+    slot.insert("args".to_owned(), arguments(&call.arguments));
+    true
+}
+
+/// Arguments are an object, even where the model wrote something else.
+fn arguments(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ Value::Object(_)) => value,
+        _ if text.is_empty() => json!({}),
+        _ => json!({ "arguments": text }),
+    }
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+//! Replies: what a complete response says.
+//!
+//! Each part that is more than text becomes an opaque part, so that it can go back as it came.
+//! What the host and its plugins work with, texts and calls, is taken out of it (`null` stays in
+//! its place), so that it is there once only.
+
+use mswea_sdk::types::{ContentPart, Image, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
+use mswea_wire::json::{count, text};
+use serde_json::{Map, Value, json};
+
+use crate::FORMAT;
+
+/// Finish reasons that are a filter's.
+const FILTERS: [&str; 9] = [
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "MODEL_ARMOR",
+];
+
+/// Reads the reply out of a `GenerateContentResponse`; none if it has no candidate.
+pub fn reply(response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
+    let candidate = response.get("candidates")?.get(0)?;
+    let parts = candidate.pointer("/content/parts");
+    let parts = parts
+        .and_then(Value::as_array)
+        .map_or(&[][..], |parts| parts);
+    let mut message = Message {
+        role: "assistant".to_owned(),
+        ..Message::default()
+    };
+    // Calls stand behind the content: where one carries more than name and arguments, or
+    // something follows, all of them have to say where they stood.
+    let first = parts
+        .iter()
+        .position(|part| part.get("functionCall").is_some());
+    let marks_calls = first.is_some_and(|first| {
+        let mut calls = parts[first..].iter();
+        !calls.all(|part| is_plain(part, "functionCall") && has_plain_call(part))
+    });
+    for part in parts {
+        match part.as_object() {
+            Some(part) => add_part(&mut message, part.clone(), marks_calls, history_len),
+            None => add_opaque(&mut message, part),
+        }
+    }
+    Some(Reply {
+        finish_reason: finish_reason(candidate, &message),
+        message,
+        usage: response.get("usageMetadata").and_then(usage),
+        model: text(response.get("modelVersion")).to_owned(),
+        response: Some(verbatim),
+        extra: None,
+    })
+}
+
+/// Whether a part has this key and no other.
+fn is_plain(part: &Value, key: &str) -> bool {
+    let part = part.as_object();
+    part.is_some_and(|part| part.len() == 1 && part.contains_key(key))
+}
+
+fn has_plain_call(part: &Value) -> bool {
+    let call = part.get("functionCall").and_then(Value::as_object);
+    call.is_some_and(|call| call.keys().all(|key| key == "name" || key == "args"))
+}
+
+fn finish_reason(candidate: &Value, message: &Message) -> String {
+    match text(candidate.get("finishReason")) {
+        "STOP" if message.tool_calls.is_empty() => "stop",
+        "STOP" => "tool_calls",
+        "MAX_TOKENS" => "length",
+        reason if FILTERS.contains(&reason) => "content_filter",
+        other => other,
+    }
+    .to_owned()
+}
+
+fn add_part(message: &mut Message, mut part: Map<String, Value>, marks_calls: bool, len: usize) {
+    let is_thought = part.get("thought").is_some_and(|thought| thought == true);
+    if let Some(call) = part.get_mut("functionCall").and_then(Value::as_object_mut) {
+        let id = match call.get("id") {
+            Some(Value::String(id)) if !id.is_empty() => id.clone(),
+            _ => {
+                let id = format!("call_{len}_{}", message.tool_calls.len());
+                call.insert("callId".to_owned(), json!(id));
+                id
+            }
+        };
+        let name = call.insert("name".to_owned(), Value::Null);
+        let arguments = match call.insert("args".to_owned(), Value::Null) {
+            None | Some(Value::Null) => "{}".to_owned(),
+            Some(arguments) => arguments.to_string(),
+        };
+        message.tool_calls.push(ToolCall {
+            id,
+            name: text(name.as_ref()).to_owned(),
+            arguments,
+            extra: None,
+        });
+        if marks_calls {
+            add_opaque(message, &Value::Object(part));
+        }
+        return;
+    }
+    if let Some(Value::String(words)) = part.get("text") {
+        if is_thought {
+            let reasoning = Reasoning {
+                text: words.clone(),
+                extra: None,
+            };
+            message.content.push(ContentPart::Reasoning(reasoning));
+        } else if !words.is_empty() {
+            message.content.push(ContentPart::Text(words.clone()));
+            part.insert("text".to_owned(), Value::Null);
+        }
+        if part.len() == 1 {
+            return;
+        }
+    }
+    if let Some(data) = part.get("inlineData")
+        && !is_thought
+    {
+        let (kind, bytes) = (text(data.get("mimeType")), text(data.get("data")));
+        if kind.starts_with("image/") {
+            // Shown, and sent back as the part that it is.
+            message.content.push(ContentPart::Image(Image {
+                url: format!("data:{kind};base64,{bytes}"),
+                extra: None,
+            }));
+        }
+    }
+    add_opaque(message, &Value::Object(part));
+}
+
+fn add_opaque(message: &mut Message, part: &Value) {
+    message.content.push(ContentPart::Opaque(Opaque {
+        format: FORMAT.to_owned(),
+        data: part.to_string(),
+        extra: None,
+    }));
+}
+
+/// Reads `usageMetadata`; none if it is none.
+pub fn usage(usage: &Value) -> Option<Usage> {
+    let usage = usage.as_object()?;
+    let of = |key: &str| count(usage.get(key)).unwrap_or(0);
+    let (prompt, answer) = (of("promptTokenCount"), of("candidatesTokenCount"));
+    let thoughts = of("thoughtsTokenCount");
+    let input = prompt.saturating_add(of("toolUsePromptTokenCount"));
+    // Some servers count thoughts as part of the answer already.
+    let has_them = of("totalTokenCount") == input.saturating_add(answer);
+    let output = if has_them {
+        answer
+    } else {
+        answer.saturating_add(thoughts)
+    };
+    Some(Usage {
+        input_tokens: input,
+        cache_read_tokens: of("cachedContentTokenCount"),
+        cache_write_tokens: 0,
+        output_tokens: output,
+        reasoning_tokens: thoughts,
+        cost: None,
+        extra: None,
+    })
+}
+
+/// The error of a response without an answer.
+pub fn failure(response: &Value) -> Option<Value> {
+    let has_candidate = response.pointer("/candidates/0").is_some();
+    let first = response.get(0).unwrap_or(response);
+    if first.get("error").is_some_and(|error| !error.is_null()) {
+        return (!has_candidate).then(|| response.clone());
+    }
+    let blocked = text(response.pointer("/promptFeedback/blockReason"));
+    if has_candidate || blocked.is_empty() {
+        return None;
+    }
+    let said = text(response.pointer("/promptFeedback/blockReasonMessage"));
+    let message = format!("the prompt was blocked: {blocked} {said}");
+    Some(json!({ "error": { "code": "content_filter", "message": message.trim_end() } }))
+}
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;

@@ -1,0 +1,419 @@
+//! Streams: chunks put together to the response that the server would have sent at once.
+
+use mswea_sdk::adapter::Delta;
+use mswea_sdk::http::Event;
+use serde_json::{Map, Value, json};
+
+use crate::json::show;
+
+/// Keys of a delta that hold readable reasoning, by preference: servers that send two of them
+/// send the same text twice.
+pub const REASONING_KEYS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
+
+/// Lists of reasoning blocks that arrive in pieces.
+const BLOCK_LISTS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
+
+/// Keys whose value is a whole in every piece, never to be appended to.
+const WHOLE_KEYS: [&str; 8] = [
+    "id",
+    "type",
+    "name",
+    "format",
+    "index",
+    "model",
+    "role",
+    "signature",
+];
+
+/// What has arrived so far.
+#[derive(Default)]
+pub struct Assembly {
+    /// Keys of the chunks themselves; the first value of each counts.
+    top: Map<String, Value>,
+    has_choice: bool,
+    content: Option<String>,
+    /// Reasoning that came as parts of the content.
+    thinking: String,
+    calls: Vec<Call>,
+    /// Keys of the message beyond role, content and tool calls.
+    vendor: Map<String, Value>,
+    finish_reason: Option<Value>,
+    usage: Value,
+    done: bool,
+    error: Option<Value>,
+}
+
+#[derive(Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    vendor: Map<String, Value>,
+}
+
+impl crate::Assembly for Assembly {
+    fn take(&mut self, event: &Event, deltas: &mut Vec<Delta>) {
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            self.done = true;
+        }
+        if self.done || self.error.is_some() {
+            return;
+        }
+        // Whatever is no object is a server's way to say that it is alive, or the torn end of
+        // a broken stream, which shows in what is missing then.
+        let Ok(Value::Object(chunk)) = serde_json::from_str(data) else {
+            if event.name == "error" && !data.is_empty() {
+                self.error = Some(Value::String(data.to_owned()));
+            }
+            return;
+        };
+        let is_error = event.name == "error"
+            || chunk.get("object").is_some_and(|object| object == "error")
+            || chunk.get("error").is_some_and(|error| !error.is_null());
+        if let Some(usage) = usage_of(&chunk) {
+            self.usage = usage.clone();
+        }
+        if is_error {
+            self.error = Some(Value::Object(chunk));
+            return;
+        }
+        self.take_chunk(chunk, deltas);
+    }
+
+    fn error(&self) -> Option<&Value> {
+        self.error.as_ref()
+    }
+
+    fn usage(&self) -> &Value {
+        &self.usage
+    }
+
+    fn has_answer(&self) -> bool {
+        self.has_choice
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done || self.finish_reason.is_some()
+    }
+
+    fn into_response(mut self) -> Value {
+        let mut message = Map::new();
+        message.insert("role".to_owned(), json!("assistant"));
+        let content = if self.thinking.is_empty() {
+            json!(self.content)
+        } else {
+            json!([
+                { "type": "thinking", "thinking": [{ "type": "text", "text": self.thinking }] },
+                { "type": "text", "text": self.content },
+            ])
+        };
+        message.insert("content".to_owned(), content);
+        if !self.calls.is_empty() {
+            let calls: Vec<Value> = self.calls.into_iter().map(Call::into_value).collect();
+            message.insert("tool_calls".to_owned(), Value::Array(calls));
+        }
+        for (key, value) in self.vendor {
+            message.entry(key).or_insert(value);
+        }
+        let mut out = Map::new();
+        let mut top = |key: &str| self.top.shift_remove(key).unwrap_or_default();
+        out.insert("id".to_owned(), top("id"));
+        out.insert("object".to_owned(), json!("chat.completion"));
+        out.insert("created".to_owned(), top("created"));
+        out.insert("model".to_owned(), top("model"));
+        out.insert(
+            "choices".to_owned(),
+            json!([{
+                "index": 0,
+                "message": message,
+                "finish_reason": self.finish_reason,
+            }]),
+        );
+        out.insert("usage".to_owned(), self.usage);
+        out.append(&mut self.top);
+        Value::Object(out)
+    }
+}
+
+impl Assembly {
+    fn take_chunk(&mut self, chunk: Map<String, Value>, deltas: &mut Vec<Delta>) {
+        for (key, value) in chunk {
+            match (key.as_str(), value) {
+                ("choices", Value::Array(choices)) => {
+                    for choice in choices {
+                        let is_first = choice.get("index").is_none_or(|i| i.is_null() || i == 0);
+                        if let (true, Value::Object(choice)) = (is_first, choice) {
+                            self.take_choice(choice, deltas);
+                        }
+                    }
+                }
+                ("choices" | "usage" | "object" | "error", _) | (_, Value::Null) => {}
+                (_, value) => {
+                    self.top.entry(key).or_insert(value);
+                }
+            }
+        }
+    }
+
+    fn take_choice(&mut self, mut choice: Map<String, Value>, deltas: &mut Vec<Delta>) {
+        self.has_choice = true;
+        if let Some(error) = choice.get("error").filter(|error| !error.is_null()) {
+            self.error = Some(json!({ "error": error }));
+            return;
+        }
+        if let Some(reason) = choice
+            .get("finish_reason")
+            .filter(|reason| !reason.is_null())
+        {
+            self.finish_reason = Some(reason.clone());
+        }
+        let delta = match choice.shift_remove("delta") {
+            Some(Value::Object(delta)) => Some(delta),
+            // A whole message in place of a delta; beside deltas it would only repeat them.
+            _ if self.content.is_none() && self.calls.is_empty() => {
+                match choice.shift_remove("message") {
+                    Some(Value::Object(message)) => Some(message),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        if let Some(delta) = delta {
+            self.take_delta(delta, deltas);
+        }
+    }
+
+    fn take_delta(&mut self, delta: Map<String, Value>, deltas: &mut Vec<Delta>) {
+        let shown = REASONING_KEYS
+            .into_iter()
+            .find(|key| delta.get(*key).and_then(Value::as_str).is_some_and(is_some));
+        for (key, value) in delta {
+            match (key.as_str(), value) {
+                ("role", _) | (_, Value::Null) => {}
+                ("content", content) => {
+                    let (text, reasoning) = texts(&content);
+                    show(deltas, "reasoning", &reasoning);
+                    self.thinking.push_str(&reasoning);
+                    show(deltas, "text", &text);
+                    self.content.get_or_insert_default().push_str(&text);
+                }
+                ("tool_calls", Value::Array(calls)) => {
+                    for call in calls {
+                        if let Value::Object(call) = call {
+                            self.take_call(call, deltas);
+                        }
+                    }
+                }
+                ("tool_calls", _) => {}
+                (name, value) => {
+                    if shown == Some(name)
+                        && let Some(text) = value.as_str()
+                    {
+                        show(deltas, "reasoning", text);
+                    }
+                    merge(&mut self.vendor, name, value);
+                }
+            }
+        }
+    }
+
+    fn take_call(&mut self, mut piece: Map<String, Value>, deltas: &mut Vec<Delta>) {
+        let index = piece.shift_remove("index").and_then(|index| index.as_u64());
+        let id = string(piece.shift_remove("id"));
+        let mut function = match piece.shift_remove("function") {
+            Some(Value::Object(function)) => function,
+            _ => Map::new(),
+        };
+        let name = string(function.shift_remove("name"));
+        let arguments = match function.shift_remove("arguments") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(arguments)) => arguments,
+            Some(other) => other.to_string(),
+        };
+        let call = self.find_call(index, &id, &name);
+        if call.id.is_empty() {
+            call.id = id;
+        }
+        // Usually whole in the first piece; servers that repeat it send the same again.
+        if call.name != name {
+            call.name.push_str(&name);
+        }
+        call.arguments.push_str(&arguments);
+        for (key, value) in piece {
+            if key != "type" && !value.is_null() {
+                merge(&mut call.vendor, &key, value);
+            }
+        }
+        show(deltas, "tool-call", &arguments);
+    }
+
+    /// The call that a piece belongs to; a new one where there is none.
+    fn find_call(&mut self, index: Option<u64>, id: &str, name: &str) -> &mut Call {
+        let found = if let Some(index) = index {
+            // Some servers give every call the index 0: another id with a name begins another
+            // call all the same.
+            self.calls.iter().rposition(|call| {
+                call.index == Some(index)
+                    && (id.is_empty() || name.is_empty() || call.id.is_empty() || call.id == id)
+            })
+        } else if id.is_empty() {
+            // A name after arguments begins another call; anything else goes on with the last.
+            let begins = |call: &Call| !name.is_empty() && !call.arguments.is_empty();
+            match self.calls.last() {
+                Some(call) if !begins(call) => Some(self.calls.len() - 1),
+                _ => None,
+            }
+        } else {
+            self.calls.iter().rposition(|call| call.id == id)
+        };
+        let position = found.unwrap_or_else(|| {
+            self.calls.push(Call {
+                index,
+                ..Call::default()
+            });
+            self.calls.len() - 1
+        });
+        &mut self.calls[position]
+    }
+}
+
+impl Call {
+    fn into_value(self) -> Value {
+        let mut out = Map::new();
+        out.insert("id".to_owned(), Value::String(self.id));
+        out.insert("type".to_owned(), json!("function"));
+        out.insert(
+            "function".to_owned(),
+            json!({ "name": self.name, "arguments": self.arguments }),
+        );
+        for (key, value) in self.vendor {
+            out.entry(key).or_insert(value);
+        }
+        Value::Object(out)
+    }
+}
+
+/// The text and the reasoning of a content, which is a string or a list of parts.
+pub fn texts(content: &Value) -> (String, String) {
+    let (mut text, mut reasoning) = (String::new(), String::new());
+    match content {
+        Value::String(whole) => text.push_str(whole),
+        Value::Array(parts) => {
+            for part in parts {
+                match part {
+                    Value::String(piece) => text.push_str(piece),
+                    _ => match part.get("type").and_then(Value::as_str) {
+                        Some("thinking" | "reasoning") => {
+                            for key in ["thinking", "reasoning", "text"] {
+                                if let Some(inner) = part.get(key) {
+                                    reasoning.push_str(&texts(inner).0);
+                                    break;
+                                }
+                            }
+                        }
+                        _ => {
+                            let piece = part.get("text").or_else(|| part.get("refusal"));
+                            text.push_str(piece.and_then(Value::as_str).unwrap_or_default());
+                        }
+                    },
+                }
+            }
+        }
+        _ => {}
+    }
+    (text, reasoning)
+}
+
+fn usage_of(chunk: &Map<String, Value>) -> Option<&Value> {
+    let groq = || chunk.get("x_groq").and_then(|inner| inner.get("usage"));
+    chunk
+        .get("usage")
+        .filter(|usage| usage.is_object())
+        .or_else(groq)
+        .filter(|usage| usage.is_object())
+}
+
+fn is_some(text: &str) -> bool {
+    !text.is_empty()
+}
+
+fn string(value: Option<Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text,
+        // An id that is a number is still an id.
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Adds a piece of a vendor key to what there is of it.
+fn merge(map: &mut Map<String, Value>, key: &str, piece: Value) {
+    match (map.get_mut(key), piece) {
+        (Some(Value::String(text)), Value::String(piece)) if !WHOLE_KEYS.contains(&key) => {
+            text.push_str(&piece);
+        }
+        (Some(Value::Array(list)), Value::Array(pieces)) => {
+            for piece in pieces {
+                if BLOCK_LISTS.contains(&key) {
+                    merge_block(list, piece);
+                } else {
+                    list.push(piece);
+                }
+            }
+        }
+        (Some(Value::Object(inner)), Value::Object(pieces)) => {
+            for (key, piece) in pieces {
+                merge(inner, &key, piece);
+            }
+        }
+        (Some(known), piece) => {
+            if !piece.is_null() {
+                *known = piece;
+            }
+        }
+        (None, Value::Array(pieces)) if BLOCK_LISTS.contains(&key) => {
+            let mut list = Vec::new();
+            for piece in pieces {
+                merge_block(&mut list, piece);
+            }
+            map.insert(key.to_owned(), Value::Array(list));
+        }
+        (None, piece) => {
+            map.insert(key.to_owned(), piece);
+        }
+    }
+}
+
+/// Adds a piece to the reasoning block that it goes on with, or as a block of its own. Blocks
+/// are signed or sealed, so they have to come back exactly as the provider made them.
+fn merge_block(list: &mut Vec<Value>, piece: Value) {
+    let Value::Object(piece) = piece else {
+        list.push(piece);
+        return;
+    };
+    let differs = |block: &Map<String, Value>, key: &str| {
+        let (old, new) = (block.get(key), piece.get(key));
+        old.is_some_and(|v| !v.is_null()) && new.is_some_and(|v| !v.is_null()) && old != new
+    };
+    let is_sealed = |block: &Map<String, Value>| {
+        let has = |key: &str| block.get(key).and_then(Value::as_str).is_some_and(is_some);
+        has("data") || has("signature")
+    };
+    let last = list.last_mut().and_then(Value::as_object_mut);
+    match last {
+        Some(block)
+            if !is_sealed(block) && !["index", "type", "id"].iter().any(|k| differs(block, k)) =>
+        {
+            for (key, value) in piece {
+                merge(block, &key, value);
+            }
+        }
+        _ => list.push(Value::Object(piece)),
+    }
+}
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

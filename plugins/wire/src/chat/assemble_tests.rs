@@ -1,0 +1,177 @@
+//! Vectors for streams, as the chunks' deltas and the message that they make.
+
+use super::*;
+use crate::Assembly as _;
+
+fn assemble(chunks: &[Value]) -> (Assembly, Vec<Delta>) {
+    let mut assembly = Assembly::default();
+    let mut deltas = Vec::new();
+    for chunk in chunks {
+        let event = Event {
+            name: String::new(),
+            data: chunk.to_string(),
+        };
+        assembly.take(&event, &mut deltas);
+    }
+    (assembly, deltas)
+}
+
+fn chunks_of(deltas: &Value) -> Vec<Value> {
+    let deltas = deltas.as_array().unwrap().iter();
+    deltas
+        .map(|delta| json!({"choices": [{"index": 0, "delta": delta}]}))
+        .collect()
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+}
+
+#[test]
+fn deltas_make_messages() {
+    let vectors = [
+        (
+            json!([{"role": "assistant", "content": ""}, {"content": "a"}, {"content": "b"}, {}]),
+            json!({"role": "assistant", "content": "ab"}),
+        ),
+        (
+            json!([{"tool_calls": [{"index": 0, "id": "c", "type": "function",
+                                    "function": {"name": "bash", "arguments": ""}}]},
+                   {"tool_calls": [{"index": 0, "function": {"arguments": "{\"a\""}}]},
+                   {"tool_calls": [{"index": 0, "function": {"arguments": ":1}"}}]}]),
+            json!({"role": "assistant", "content": null, "tool_calls": [call("c", "bash", "{\"a\":1}")]}),
+        ),
+        // Two calls whose pieces alternate.
+        (
+            json!([{"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x", "arguments": "1"}},
+                                   {"index": 1, "id": "d", "function": {"name": "y", "arguments": "2"}}]},
+                   {"tool_calls": [{"index": 1, "function": {"arguments": "4"}}]},
+                   {"tool_calls": [{"index": 0, "function": {"arguments": "3"}}]}]),
+            json!({"role": "assistant", "content": null, "tool_calls": [call("c", "x", "13"), call("d", "y", "24")]}),
+        ),
+        // No index at all; ids and names repeated.
+        (
+            json!([{"tool_calls": [{"id": "c", "function": {"name": "x", "arguments": "1"}}]},
+                   {"tool_calls": [{"id": "c", "function": {"name": "x", "arguments": "2"}}]},
+                   {"tool_calls": [{"function": {"arguments": "3"}}]},
+                   {"tool_calls": [{"id": "d", "function": {"name": "x", "arguments": "4"}}]},
+                   {"tool_calls": [{"function": {"name": null, "arguments": "5"}}]}]),
+            json!({"role": "assistant", "content": null, "tool_calls": [call("c", "x", "123"), call("d", "x", "45")]}),
+        ),
+        // Neither index nor id: a name after arguments begins the next call.
+        (
+            json!([{"tool_calls": [{"function": {"name": "x", "arguments": "1"}},
+                                   {"function": {"name": "x", "arguments": {"a": 2}}}]}]),
+            json!({"role": "assistant", "content": null, "tool_calls": [call("", "x", "1"), call("", "x", "{\"a\":2}")]}),
+        ),
+        // Every call has the index 0.
+        (
+            json!([{"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x", "arguments": "1"}}]},
+                   {"tool_calls": [{"index": 0, "id": "d", "function": {"name": "x", "arguments": "2"}}]},
+                   {"tool_calls": [{"index": 0, "function": {"arguments": "3"}}]}]),
+            json!({"role": "assistant", "content": null, "tool_calls": [call("c", "x", "1"), call("d", "x", "23")]}),
+        ),
+        (
+            json!([{"reasoning": "a", "x": {"n": 1}}, {"reasoning": "b", "x": {"m": 2}}, {"content": "c"}]),
+            json!({"role": "assistant", "content": "c", "reasoning": "ab", "x": {"n": 1, "m": 2}}),
+        ),
+        (
+            json!([{"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "a"}]},
+                   {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "b"}]},
+                   {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "", "signature": "s"}]},
+                   {"reasoning_details": [{"type": "reasoning.text", "index": 1, "text": "c"}]},
+                   {"reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "d"}]},
+                   {"reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "e"}]}]),
+            json!({"role": "assistant", "content": null, "reasoning_details": [
+                {"type": "reasoning.text", "index": 0, "text": "ab", "signature": "s"},
+                {"type": "reasoning.text", "index": 1, "text": "c"},
+                {"type": "reasoning.encrypted", "index": 1, "data": "d"},
+                {"type": "reasoning.encrypted", "index": 1, "data": "e"}]}),
+        ),
+        (
+            json!([{"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "h"}]}]},
+                   {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "m"}]}]},
+                   {"content": "x"}]),
+            json!({"role": "assistant", "content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                {"type": "text", "text": "x"}]}),
+        ),
+    ];
+    for (deltas, expected) in vectors {
+        let (assembly, _) = assemble(&chunks_of(&deltas));
+        let got = assembly.into_response();
+        assert_eq!(got["choices"][0]["message"], expected, "{deltas}");
+    }
+}
+
+#[test]
+fn the_completion_has_what_the_chunks_say() {
+    let (assembly, deltas) = assemble(&[
+        json!({"id": "i", "object": "chat.completion.chunk", "created": 1, "model": "m", "system_fingerprint": "f",
+               "choices": [], "prompt_filter_results": []}),
+        json!({"id": "j", "model": "n", "usage": null, "choices": [
+            {"index": 1, "delta": {"content": "other"}},
+            {"index": 0, "delta": {"reasoning_content": "r", "reasoning": "r", "content": "x"}, "finish_reason": null}]}),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "x_groq": {"usage": {"prompt_tokens": 1}}}),
+        json!({"choices": [], "usage": {"prompt_tokens": 2}}),
+    ]);
+    assert!(assembly.is_complete() && assembly.has_answer() && assembly.error().is_none());
+    let shown: Vec<(&str, &str)> = deltas.iter().map(|d| (&*d.kind, &*d.text)).collect();
+    assert_eq!(shown, [("reasoning", "r"), ("text", "x")]);
+    let completion = assembly.into_response();
+    assert_eq!(
+        completion.to_string(),
+        json!({
+            "id": "i", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "message": {
+                "role": "assistant", "content": "x", "reasoning_content": "r", "reasoning": "r",
+            }, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 2},
+            "system_fingerprint": "f", "prompt_filter_results": [], "x_groq": {"usage": {"prompt_tokens": 1}},
+        })
+        .to_string()
+    );
+}
+
+#[test]
+fn a_whole_message_stands_for_deltas_but_does_not_repeat_them() {
+    let whole = json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]});
+    let delta = json!({"choices": [{"delta": {"content": "x"}}]});
+    for chunks in [vec![whole.clone()], vec![delta, whole]] {
+        let (assembly, _) = assemble(&chunks);
+        let got = assembly.into_response();
+        assert_eq!(got["choices"][0]["message"]["content"], "x");
+    }
+}
+
+#[test]
+fn errors_are_seen_in_every_form() {
+    for (name, data) in [
+        ("", r#"{"error":{"message":"m"}}"#),
+        ("", r#"{"error":"m"}"#),
+        ("", r#"{"object":"error","message":"m"}"#),
+        ("error", r#"{"message":"m"}"#),
+        ("error", "m"),
+        (
+            "",
+            r#"{"choices":[{"error":{"message":"m"},"finish_reason":"error"}]}"#,
+        ),
+    ] {
+        let mut assembly = Assembly::default();
+        let event = Event {
+            name: name.to_owned(),
+            data: data.to_owned(),
+        };
+        assembly.take(&event, &mut Vec::new());
+        assert!(assembly.error().is_some(), "{data}");
+    }
+    for data in ["", "ping", "{\"error\":", "{\"error\":null}", "[1]"] {
+        let mut assembly = Assembly::default();
+        let event = Event {
+            name: String::new(),
+            data: data.to_owned(),
+        };
+        assembly.take(&event, &mut Vec::new());
+        assert!(assembly.error().is_none(), "{data}");
+    }
+}

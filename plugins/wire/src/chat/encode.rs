@@ -1,0 +1,162 @@
+//! Requests: messages and tools in the shape of chat completions.
+
+use mswea_sdk::types::{ContentPart, Message, Tool};
+use serde_json::{Map, Value, json};
+
+use super::{Chat, FORMAT};
+use crate::json::{Body, append, object, parse_or_string};
+
+/// The body of a request.
+pub fn body(chat: &Chat, history: &[u8], tools: &[Tool]) -> Vec<u8> {
+    let server = &chat.server;
+    let mut body = Body::new(server, history.len());
+    body.put("model", &server.model);
+    body.put_list("messages", history, b"");
+    if !tools.is_empty() {
+        body.put("tools", &tools.iter().map(encode_tool).collect::<Value>());
+    }
+    if server.stream {
+        body.put("stream", &true);
+        if chat.stream_usage {
+            body.put("stream_options", &json!({ "include_usage": true }));
+        }
+    }
+    if chat.ask_cost {
+        body.put("usage", &json!({ "include": true }));
+    }
+    body.finish()
+}
+
+/// Writes a message with a comma before it.
+pub fn append_message(out: &mut Vec<u8>, message: &Message) {
+    out.push(b',');
+    append(out, &encode_message(message));
+}
+
+fn encode_tool(tool: &Tool) -> Value {
+    json!({
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": parse_or_string(&tool.parameters),
+        }
+    })
+}
+
+fn encode_message(message: &Message) -> Value {
+    let mut out = Map::new();
+    out.insert("role".to_owned(), Value::String(message.role.clone()));
+    let content = encode_content(&message.content);
+    let is_empty = content.as_str().is_some_and(str::is_empty);
+    let mut content = if is_empty && !message.tool_calls.is_empty() {
+        Value::Null
+    } else {
+        content
+    };
+    let mark = mark(message).and_then(|mark| place_mark(message, &mut content, mark));
+    out.insert("content".to_owned(), content);
+    if !message.tool_calls.is_empty() {
+        out.insert("tool_calls".to_owned(), encode_calls(message));
+    }
+    if let Some(id) = &message.tool_call_id {
+        out.insert("tool_call_id".to_owned(), Value::String(id.clone()));
+    }
+    if let Some(mark) = mark {
+        out.insert("cache_control".to_owned(), mark);
+    }
+    for part in &message.content {
+        if let ContentPart::Opaque(opaque) = part
+            && opaque.format == FORMAT
+            && let Ok(Value::Object(keys)) = serde_json::from_str(&opaque.data)
+        {
+            for (key, value) in keys {
+                out.entry(key).or_insert(value);
+            }
+        }
+    }
+    Value::Object(out)
+}
+
+fn encode_content(parts: &[ContentPart]) -> Value {
+    let has_image = parts
+        .iter()
+        .any(|part| matches!(part, ContentPart::Image(_)));
+    if !has_image {
+        let mut text = String::new();
+        for part in parts {
+            if let ContentPart::Text(piece) = part {
+                text.push_str(piece);
+            }
+        }
+        return Value::String(text);
+    }
+    let encoded = parts.iter().filter_map(|part| match part {
+        ContentPart::Text(text) => Some(json!({ "type": "text", "text": text })),
+        ContentPart::Image(image) => {
+            let mut inner = Map::new();
+            inner.insert("url".to_owned(), Value::String(image.url.clone()));
+            let extra = object(image.extra.as_deref());
+            if let Some(detail) = extra.and_then(|mut extra| extra.shift_remove("detail")) {
+                inner.insert("detail".to_owned(), detail);
+            }
+            Some(json!({ "type": "image_url", "image_url": inner }))
+        }
+        // Reasoning goes back, if at all, in the provider's own keys.
+        ContentPart::Reasoning(_) | ContentPart::Opaque(_) => None,
+    });
+    Value::Array(encoded.collect())
+}
+
+/// The message's mark for the cache, which a history processor has put there.
+fn mark(message: &Message) -> Option<Value> {
+    let extra = message.extra.as_deref()?;
+    // Most messages have none, and their `extra` need not be read.
+    if !extra.contains("\"cache_control\"") {
+        return None;
+    }
+    let mut extra: Map<String, Value> = serde_json::from_str(extra).ok()?;
+    extra.shift_remove("cache_control").filter(Value::is_object)
+}
+
+/// Puts a mark where mini-swe-agent does: on the (last) part of the content, which becomes a
+/// list for it; on the message itself, if that is a tool's or has no content. Gives back what
+/// is to stand on the message.
+fn place_mark(message: &Message, content: &mut Value, mark: Value) -> Option<Value> {
+    if content.is_null() {
+        return Some(mark);
+    }
+    if content.is_string() {
+        *content = json!([{ "type": "text", "text": content.take() }]);
+    }
+    if message.role == "tool" {
+        return Some(mark);
+    }
+    let part = content.as_array_mut()?.last_mut()?.as_object_mut()?;
+    part.insert("cache_control".to_owned(), mark);
+    None
+}
+
+fn encode_calls(message: &Message) -> Value {
+    let calls = message.tool_calls.iter().map(|call| {
+        let mut out = Map::new();
+        out.insert("id".to_owned(), Value::String(call.id.clone()));
+        out.insert("type".to_owned(), Value::String("function".to_owned()));
+        out.insert(
+            "function".to_owned(),
+            json!({ "name": call.name, "arguments": call.arguments }),
+        );
+        let vendor = object(call.extra.as_deref()).and_then(|mut extra| extra.shift_remove(FORMAT));
+        if let Some(Value::Object(keys)) = vendor {
+            for (key, value) in keys {
+                out.entry(key).or_insert(value);
+            }
+        }
+        Value::Object(out)
+    });
+    Value::Array(calls.collect())
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,206 @@
+//! Vectors for whole responses.
+
+use super::*;
+use serde_json::json;
+
+fn read(message: &Value) -> Reply {
+    let completion = json!({
+        "model": "m-1",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+    });
+    reply(&completion, completion.to_string(), 7).unwrap()
+}
+
+fn text(text: &str) -> ContentPart {
+    ContentPart::text(text)
+}
+
+fn reasoning(text: &str) -> ContentPart {
+    ContentPart::Reasoning(Reasoning {
+        text: text.to_owned(),
+        extra: None,
+    })
+}
+
+fn opaque(data: &Value) -> ContentPart {
+    ContentPart::Opaque(Opaque {
+        format: FORMAT.to_owned(),
+        data: data.to_string(),
+        extra: None,
+    })
+}
+
+#[test]
+fn contents_are_read_in_every_form() {
+    let vectors = [
+        (
+            json!({"role": "assistant", "content": "hi"}),
+            vec![text("hi")],
+        ),
+        (json!({"content": null}), vec![]),
+        (json!({}), vec![]),
+        (
+            json!({"content": "hi", "refusal": null, "annotations": [], "audio": {}}),
+            vec![text("hi")],
+        ),
+        (
+            json!({"content": null, "refusal": "I won't"}),
+            vec![text("I won't")],
+        ),
+        (
+            json!({"content": "a", "refusal": "b"}),
+            vec![text("a"), opaque(&json!({"refusal": "b"}))],
+        ),
+        (
+            json!({"content": "a", "reasoning_content": "r", "x": 0}),
+            vec![
+                reasoning("r"),
+                text("a"),
+                opaque(&json!({"reasoning_content": "r", "x": 0})),
+            ],
+        ),
+        (
+            json!({"content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                {"type": "text", "text": "a"},
+                "b",
+                {"type": "image_url", "image_url": {"url": "data:x"}},
+                {"type": "refusal", "refusal": "c"},
+            ]}),
+            vec![
+                reasoning("hm"),
+                text("abc"),
+                ContentPart::Image(Image {
+                    url: "data:x".to_owned(),
+                    extra: None,
+                }),
+            ],
+        ),
+    ];
+    for (message, expected) in vectors {
+        let got = read(&message);
+        assert_eq!(got.message.content, expected, "{message}");
+        assert_eq!(got.message.role, "assistant");
+        assert_eq!(got.model, "m-1");
+    }
+}
+
+#[test]
+fn tool_calls_are_read_in_every_form() {
+    let function = |arguments: Value| json!({"name": "bash", "arguments": arguments});
+    let vectors = [
+        (
+            json!({"id": "c", "type": "function", "function": function(json!("{}"))}),
+            ("c", "bash", "{}", None),
+        ),
+        (
+            json!({"id": "c", "index": 0, "function": function(json!({"command": "ls"}))}),
+            ("c", "bash", r#"{"command":"ls"}"#, None),
+        ),
+        (
+            json!({"function": function(json!(null))}),
+            ("call_7_0", "bash", "", None),
+        ),
+        (
+            json!({"id": "", "function": {}}),
+            ("call_7_0", "", "", None),
+        ),
+        (json!({"id": 5}), ("5", "", "", None)),
+        (
+            json!({"id": "c", "function": function(json!("x")), "extra_content": {"s": 1}}),
+            (
+                "c",
+                "bash",
+                "x",
+                Some(r#"{"openai-chat":{"extra_content":{"s":1}}}"#),
+            ),
+        ),
+    ];
+    for (call, (id, name, arguments, extra)) in vectors {
+        let got = read(&json!({"content": null, "tool_calls": [call]}));
+        let got = &got.message.tool_calls[0];
+        assert_eq!(
+            (&*got.id, &*got.name, &*got.arguments, got.extra.as_deref()),
+            (id, name, arguments, extra),
+            "{call}"
+        );
+    }
+    assert!(
+        read(&json!({"tool_calls": null}))
+            .message
+            .tool_calls
+            .is_empty()
+    );
+}
+
+#[test]
+fn usage_is_read_from_every_dialect() {
+    // input, cache read, cache write, output, reasoning, cost
+    let vectors = [
+        (json!({}), (0, 0, 0, 0, 0, None)),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
+                   "prompt_tokens_details": {"cached_tokens": 4},
+                   "completion_tokens_details": {"reasoning_tokens": 3}, "cost": 0.5}),
+            (10, 4, 0, 5, 3, Some(0.5)),
+        ),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": null, "cost": null,
+                   "prompt_tokens_details": null, "cache_creation_input_tokens": 6,
+                   "cache_read_input_tokens": 2}),
+            (10, 2, 6, 0, 0, None),
+        ),
+        (
+            json!({"prompt_tokens": 9.0, "prompt_cache_hit_tokens": 8, "cost": -1,
+                   "prompt_tokens_details": {"cache_write_tokens": 1}}),
+            (9, 8, 1, 0, 0, None),
+        ),
+        // Cached tokens that only the total knows.
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 115,
+                   "prompt_tokens_details": {"cached_tokens": 100}}),
+            (110, 100, 0, 5, 0, None),
+        ),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 122,
+                   "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7}),
+            (117, 100, 7, 5, 0, None),
+        ),
+        // Reasoning that only the total knows.
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 65}),
+            (10, 0, 0, 55, 50, None),
+        ),
+    ];
+    for (value, expected) in vectors {
+        let got = usage(&value).unwrap();
+        assert_eq!(
+            (
+                got.input_tokens,
+                got.cache_read_tokens,
+                got.cache_write_tokens,
+                got.output_tokens,
+                got.reasoning_tokens,
+                got.cost
+            ),
+            expected,
+            "{value}"
+        );
+    }
+    assert_eq!(usage(&Value::Null), None);
+}
+
+#[test]
+fn what_holds_no_message_is_no_reply() {
+    for value in [
+        json!({}),
+        json!(1),
+        json!({"choices": null}),
+        json!({"choices": []}),
+        json!({"choices": [{}]}),
+        json!({"choices": [{"message": null}]}),
+        json!({"choices": [{"text": "plain"}]}),
+    ] {
+        assert_eq!(reply(&value, String::new(), 0), None, "{value}");
+    }
+}

@@ -1,0 +1,421 @@
+//! Errors: what a failed response means, and what the user can do about it.
+
+use mswea_sdk::adapter::ModelError;
+use mswea_sdk::http::{Headers, describe_text, is_html, shorten, wait_in_text, words_of};
+use serde_json::{Map, Value, json};
+
+use crate::{Format, Server};
+
+/// What the error messages speak about.
+pub struct Context<'a, F> {
+    pub format: &'a F,
+    pub status: u16,
+    pub headers: &'a Headers,
+}
+
+/// Where users set the server's address. Messages name the keys of the host's config, which fills
+/// in this plugin's own: those are the ones that users have.
+pub const ADDRESS: &str = "`model.base_url` (or `--base-url`)";
+
+/// How much of a provider's words is repeated.
+const MAX_WORDS: usize = 1000;
+
+/// How much of a body that nobody understands is repeated.
+const MAX_SNIPPET: usize = 200;
+
+/// Words by which servers say that the conversation is too long.
+const TOO_LONG: [&str; 12] = [
+    "maximum context length",
+    "context window",
+    "context length",
+    "context limit",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "prompt too long",
+    "reduce the length of the messages",
+    "maximum number of tokens allowed",
+    "exceeds the maximum number of tokens",
+    "longer than the maximum model length",
+];
+
+/// Words by which servers reject a key with a status that says something else.
+const BAD_KEY: [&str; 3] = ["incorrect api key", "invalid api key", "api key not valid"];
+
+/// The server's own account of an error.
+#[derive(Default)]
+struct Account {
+    message: String,
+    /// `code`, `type` and their like, in lower case, the most telling first.
+    words: Vec<String>,
+    /// A status inside the body, where the response itself had a good one.
+    status: Option<u16>,
+    /// A moderation's reasons.
+    is_moderated: bool,
+    /// The wait that the body asks for, in milliseconds.
+    retry_after_ms: Option<u64>,
+}
+
+impl Account {
+    fn new(body: &Value) -> Self {
+        // Google's compatible endpoint wraps the object in a list.
+        let body = body.get(0).unwrap_or(body);
+        let error = match body.get("error") {
+            Some(error) if !error.is_null() => error,
+            _ => body,
+        };
+        let mut account = Self::default();
+        if let Some(text) = error.as_str() {
+            account.message = text.to_owned();
+        }
+        let inner = error.get("innererror");
+        for (holder, key) in [
+            (Some(error), "code"),
+            (Some(error), "type"),
+            (Some(error), "status"),
+            (Some(body), "code"),
+            (Some(body), "type"),
+            (inner, "code"),
+        ] {
+            match holder.and_then(|holder| holder.get(key)) {
+                Some(Value::String(word)) => account.words.push(word.to_ascii_lowercase()),
+                Some(Value::Number(number)) if account.status.is_none() => {
+                    account.status = number
+                        .as_u64()
+                        .and_then(|number| u16::try_from(number).ok())
+                        .filter(|status| (400..600).contains(status));
+                }
+                _ => {}
+            }
+        }
+        if account.status.is_none() {
+            let mut numbers = account.words.iter().filter_map(|word| word.parse().ok());
+            account.status = numbers.find(|status| (400..600).contains(status));
+        }
+        for holder in [error, body] {
+            for key in ["message", "detail", "error_description", "errors", "error"] {
+                if account.message.is_empty() {
+                    account.message = holder.get(key).map(words_of).unwrap_or_default();
+                }
+            }
+        }
+        account.read_details(error);
+        let metadata = error.get("metadata");
+        account.is_moderated = metadata
+            .and_then(|metadata| metadata.get("reasons"))
+            .is_some_and(Value::is_array);
+        // A router's own words ("provider returned error") say less than what it passes on.
+        let raw = metadata
+            .and_then(|metadata| metadata.get("raw"))
+            .map(words_of);
+        if let Some(raw) = raw.filter(|raw| !raw.is_empty()) {
+            account.message = format!("{}: {}", account.message, shorten(&raw, MAX_SNIPPET));
+        }
+        account
+    }
+
+    /// Google's particulars: a reason, the wait, and which quota it is.
+    fn read_details(&mut self, error: &Value) {
+        for detail in error
+            .get("details")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(reason) = detail.get("reason").and_then(Value::as_str) {
+                self.words.push(reason.to_ascii_lowercase());
+            }
+            if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
+                self.retry_after_ms = wait_in_text(&format!("retry in {delay}"));
+            }
+            let violations = detail.get("violations").and_then(Value::as_array);
+            let is_daily = violations.into_iter().flatten().any(|violation| {
+                let quota = violation.get("quotaId").and_then(Value::as_str);
+                quota.is_some_and(|quota| quota.contains("PerDay"))
+            });
+            // Waiting for tomorrow is no remedy within a run.
+            if is_daily {
+                self.words.push("insufficient_quota".to_owned());
+            }
+        }
+    }
+
+    fn has_word(&self, wanted: &[&str]) -> bool {
+        self.words
+            .iter()
+            .any(|word| wanted.contains(&word.as_str()))
+    }
+
+    fn says(&self, phrases: &[&str]) -> bool {
+        let message = self.message.to_ascii_lowercase();
+        phrases.iter().any(|phrase| message.contains(phrase))
+    }
+
+    fn class(&self, status: u16) -> &'static str {
+        let limits_rate = status == 429;
+        if self.has_word(&[
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "model_max_prompt_tokens_exceeded",
+        ]) || (!limits_rate && self.says(&TOO_LONG))
+        {
+            return "context-window-exceeded";
+        }
+        let is_flagged =
+            self.has_word(&["invalid_prompt"]) && self.says(&["usage polic", "flagged"]);
+        if self.is_moderated
+            || is_flagged
+            || self.has_word(&[
+                "content_filter",
+                "content_policy_violation",
+                "responsibleaipolicyviolation",
+            ])
+        {
+            return "content-filtered";
+        }
+        if self.has_word(&[
+            "insufficient_quota",
+            "billing_hard_limit_reached",
+            "billing_not_active",
+        ]) {
+            return "permission";
+        }
+        match status {
+            400 | 422
+                if self.says(&BAD_KEY)
+                    || self.has_word(&["invalid_api_key", "api_key_invalid"]) =>
+            {
+                "authentication"
+            }
+            400 if self.has_word(&["model_not_found"]) => "not-found",
+            401 => "authentication",
+            402 | 403 => "permission",
+            404 => "not-found",
+            408 => "timeout",
+            413 => "context-window-exceeded",
+            429 => "rate-limited",
+            501 | 505 => "bad-request",
+            504 | 500..=503 | 529 => "overloaded",
+            522 | 524 => "timeout",
+            300..=499 => "bad-request",
+            500..=599 => "overloaded",
+            // No status to go by: an error inside a good response.
+            _ => self.class_by_words(),
+        }
+    }
+
+    fn class_by_words(&self) -> &'static str {
+        let known = self.words.iter().find_map(|word| {
+            Some(match word.as_str() {
+                "invalid_api_key" | "authentication_error" | "unauthorized" | "unauthenticated" => {
+                    "authentication"
+                }
+                "permission_error" | "permission_denied" | "forbidden" => "permission",
+                "model_not_found" | "not_found_error" | "not_found" | "notfounderror" => {
+                    "not-found"
+                }
+                "rate_limit_exceeded"
+                | "rate_limit_error"
+                | "rate_limit"
+                | "too_many_requests"
+                | "resource_exhausted" => "rate-limited",
+                "timeout" | "timeout_error" | "deadline_exceeded" => "timeout",
+                "invalid_request_error"
+                | "bad_request"
+                | "badrequesterror"
+                | "invalid_prompt"
+                | "invalid_argument" => "bad-request",
+                _ => return None,
+            })
+        });
+        // A server that breaks off in the middle of an answer is in trouble itself, and asking
+        // again is what helps.
+        known.unwrap_or("overloaded")
+    }
+}
+
+impl<F: Format> Context<'_, F> {
+    fn server(&self) -> &Server {
+        self.format.server()
+    }
+
+    /// The error that a JSON body tells of; `usage` is what was counted before it.
+    pub fn refused_in_json(&self, body: &Value, usage: &Value) -> ModelError {
+        let account = Account::new(body);
+        let status = match account.status {
+            Some(status) if self.status < 300 => status,
+            _ => self.status,
+        };
+        let said = if account.message.is_empty() {
+            shorten(&body.to_string(), MAX_SNIPPET)
+        } else {
+            shorten(&account.message, MAX_WORDS)
+        };
+        let class = account.class(status);
+        let mut error = self.error(class, status, &said, &account.words);
+        error.usage = F::usage(usage).or_else(|| F::usage(body.get(F::USAGE)?));
+        if error.retry_after_ms.is_none() && is_waiting(class) {
+            let said = || wait_in_text(&account.message);
+            error.retry_after_ms = account.retry_after_ms.or_else(said);
+        }
+        error
+    }
+
+    /// The error of a body that is no JSON, with a status that is none of success.
+    pub fn refused_in_text(&self, body: &str) -> ModelError {
+        let said = describe_text(body);
+        let account = Account {
+            message: body.chars().take(4 * MAX_WORDS).collect(),
+            ..Account::default()
+        };
+        self.error(account.class(self.status), self.status, &said, &[])
+    }
+
+    fn error(&self, class: &str, status: u16, said: &str, words: &[String]) -> ModelError {
+        let mut error = ModelError::new(class, self.message(class, status, said, words));
+        if is_waiting(class) {
+            error.retry_after_ms = self.headers.retry_after_ms(status == 429);
+        }
+        error.extra = Some(self.extra(words).to_string());
+        error
+    }
+
+    /// The error of a response that should have been an answer and is none.
+    pub fn malformed(&self, what: &str) -> ModelError {
+        let host = self.server().host();
+        let mut error = ModelError::new("malformed-response", format!("`{host}` {what}"));
+        error.extra = Some(self.extra(&[]).to_string());
+        error
+    }
+
+    /// As [`Context::malformed`], for a text where JSON should be.
+    pub fn no_json(&self, body: &str) -> ModelError {
+        let Server { url, .. } = self.server();
+        let what = describe_text(body);
+        if is_html(body) {
+            return self.malformed(&format!(
+                "answered with a web page ({what}) instead of JSON; most likely {ADDRESS} is \
+                 wrong: the request went to `{url}`, and for most servers the base URL ends in `/v1`"
+            ));
+        }
+        self.malformed(&format!(
+            "answered with something that is no JSON: {what}; check that {ADDRESS} leads to an \
+             API for {} (the request went to `{url}`)",
+            F::API
+        ))
+    }
+
+    /// As [`Context::malformed`], for JSON of another kind.
+    pub fn no_answer(&self, body: &str) -> ModelError {
+        let said = shorten(body, MAX_SNIPPET);
+        self.malformed(&format!(
+            "answered with JSON that is none of {api} (it has no `{}`): `{said}`; check that \
+             {ADDRESS} leads to an API for {api} (the request went to `{}`)",
+            F::HOLDER,
+            self.server().url,
+            api = F::API
+        ))
+    }
+
+    fn extra(&self, words: &[String]) -> Value {
+        let mut extra = Map::new();
+        extra.insert("status".to_owned(), json!(self.status));
+        if let Some(code) = words.first() {
+            extra.insert("code".to_owned(), json!(code));
+        }
+        if let Some(id) = self.headers.get("x-request-id") {
+            extra.insert("request_id".to_owned(), json!(id));
+        }
+        Value::Object(extra)
+    }
+
+    fn message(&self, class: &str, code: u16, said: &str, words: &[String]) -> String {
+        let Server {
+            model,
+            url,
+            api_key,
+            ..
+        } = self.server();
+        let host = self.server().host();
+        let said = said.trim_end_matches('.');
+        let status = if code < 300 {
+            format!("{code} with an error inside")
+        } else {
+            code.to_string()
+        };
+        match (class, code) {
+            (_, 300..=399) => {
+                let target = self.headers.get("location").unwrap_or("an unnamed place");
+                format!(
+                    "`{url}` redirects ({status}) to `{target}`, which can't be followed; check \
+                     {ADDRESS}"
+                )
+            }
+            ("authentication", _) => match api_key {
+                Some(name) => format!(
+                    "`{host}` rejected the key in `{name}` ({status}): {said}; check that it is \
+                     current and meant for this server, or name another secret with \
+                     `model.api_key_env`"
+                ),
+                None => format!(
+                    "`{host}` wants a key and none was sent ({status}): {said}; name the secret \
+                     that holds it with `model.api_key_env`"
+                ),
+            },
+            ("permission", _)
+                if code == 402
+                    || words.iter().any(|word| {
+                        word.starts_with("billing") || word == "insufficient_quota"
+                    }) =>
+            {
+                format!(
+                    "the account at `{host}` has no credit left ({status}): {said}; top it up or \
+                     use another key"
+                )
+            }
+            ("permission", _) => format!(
+                "`{host}` does not let this key do that ({status}): {said}; ask for access to \
+                 `{model}` or use another key"
+            ),
+            ("not-found", _) => format!(
+                "`{host}` knows no model `{model}`, or nothing at `{url}` ({status}): {said}; \
+                 check `model.model_name` and {ADDRESS}"
+            ),
+            ("context-window-exceeded", _) => format!(
+                "the conversation does not fit into the context window of `{model}` ({status}): \
+                 {said}; shorten it with a history processor, or take a model with a larger window"
+            ),
+            ("content-filtered", _) => format!(
+                "the content filter of `{host}` stopped the request ({status}): {said}; change \
+                 the task or the model"
+            ),
+            ("rate-limited", _) => format!(
+                "`{host}` limits the rate of requests ({status}): {said}; wait, or ask for a \
+                 higher limit"
+            ),
+            ("timeout", _) => format!(
+                "`{host}` gave up on the request ({status}): {said}; try again, or take a model \
+                 that answers sooner"
+            ),
+            ("overloaded", _) => {
+                format!("`{host}` can't answer at the moment ({status}): {said}; try again later")
+            }
+            (_, 405 | 501) => {
+                format!("`{url}` does not take the request ({status}): {said}; check {ADDRESS}")
+            }
+            _ => format!(
+                "`{host}` did not accept the request ({status}): {said}; if it names a parameter, \
+                 change it in `model.model_kwargs`"
+            ),
+        }
+    }
+}
+
+/// Whether a wait makes sense after an error of this class.
+fn is_waiting(class: &str) -> bool {
+    matches!(class, "rate-limited" | "overloaded" | "timeout")
+}
+
+#[cfg(test)]
+#[path = "errors_tests.rs"]
+mod tests;

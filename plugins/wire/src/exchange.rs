@@ -1,0 +1,150 @@
+//! One response, from its head to its end.
+
+use mswea_sdk::adapter::{Delta, ModelError};
+use mswea_sdk::http::{Body, Headers, is_html};
+use mswea_sdk::types::Reply;
+use serde_json::Value;
+
+use crate::errors::Context;
+use crate::{Assembly, Format};
+
+/// What has arrived of a response.
+pub struct Exchange<F: Format> {
+    status: u16,
+    headers: Headers,
+    body: Body,
+    assembly: F::Assembly,
+}
+
+impl<F: Format> Exchange<F> {
+    /// A response begins.
+    pub fn new(status: u16, headers: Vec<(String, String)>) -> Self {
+        let headers = Headers(headers);
+        Self {
+            status,
+            body: Body::new(status, &headers),
+            headers,
+            assembly: F::Assembly::default(),
+        }
+    }
+
+    /// Takes a piece of the body.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        let assembly = &mut self.assembly;
+        self.body
+            .feed(bytes, &mut |event| assembly.take(&event, &mut deltas));
+        deltas
+    }
+
+    /// Reads the complete response.
+    ///
+    /// # Errors
+    /// When it holds no answer.
+    pub fn finish(mut self, format: &F, history_len: usize) -> Result<Reply, ModelError> {
+        let assembly = &mut self.assembly;
+        self.body
+            .finish(&mut |event| assembly.take(&event, &mut Vec::new()));
+        let context = Context {
+            format,
+            status: self.status,
+            headers: &self.headers,
+        };
+        if let Some(error) = self.assembly.error() {
+            return Err(context.refused_in_json(error, self.assembly.usage()));
+        }
+        let text = String::from_utf8_lossy(self.body.bytes());
+        if !(200..300).contains(&self.status) {
+            return Err(match serde_json::from_str::<Value>(&text) {
+                Ok(body) => context.refused_in_json(&body, &Value::Null),
+                Err(_) => context.refused_in_text(&text),
+            });
+        }
+        if self.body.is_stream() {
+            return stream_reply(&context, self.assembly, &self.body, history_len);
+        }
+        whole_reply(&context, &text, history_len)
+    }
+}
+
+fn stream_reply<F: Format>(
+    context: &Context<'_, F>,
+    assembly: F::Assembly,
+    body: &Body,
+    history_len: usize,
+) -> Result<Reply, ModelError> {
+    if !assembly.is_complete() || !assembly.has_answer() {
+        let mut error = if assembly.is_complete() {
+            context.malformed(&format!(
+                "ended its stream without an answer: no event had any `{}`; see whether the \
+                 server's log says why",
+                F::HOLDER
+            ))
+        } else if assembly.has_answer() {
+            context.malformed(
+                "broke off its answer: the stream ended without a finish reason; something \
+                 between here and the model closed the connection",
+            )
+        } else if body.begins_as_stream() {
+            context.malformed(
+                "broke off its answer: the stream ended before anything was said; something \
+                 between here and the model closed the connection",
+            )
+        } else {
+            context.no_json(&String::from_utf8_lossy(body.bytes()))
+        };
+        error.usage = F::usage(assembly.usage());
+        return Err(error);
+    }
+    let response = assembly.into_response();
+    let verbatim = response.to_string();
+    reply_of(context, &response, verbatim, history_len)
+}
+
+fn whole_reply<F: Format>(
+    context: &Context<'_, F>,
+    text: &str,
+    history_len: usize,
+) -> Result<Reply, ModelError> {
+    if text.is_empty() {
+        return Err(context.malformed(&format!(
+            "answered {} with an empty body; see whether a proxy stands before the server",
+            context.status
+        )));
+    }
+    let response: Value = match serde_json::from_str(text) {
+        Ok(response) => response,
+        Err(error) if error.is_eof() && !is_html(text) => {
+            return Err(context.malformed(&format!(
+                "broke off its answer: the JSON ends after {} bytes in the middle; something \
+                 between here and the model closed the connection",
+                text.len()
+            )));
+        }
+        Err(_) => return Err(context.no_json(text)),
+    };
+    reply_of(context, &response, text.to_owned(), history_len)
+}
+
+fn reply_of<F: Format>(
+    context: &Context<'_, F>,
+    response: &Value,
+    verbatim: String,
+    history_len: usize,
+) -> Result<Reply, ModelError> {
+    let usage = response.get(F::USAGE).unwrap_or(&Value::Null);
+    if let Some(error) = F::failure(response) {
+        return Err(context.refused_in_json(&error, usage));
+    }
+    let reply = context.format.reply(response, verbatim, history_len);
+    if let Some(mut reply) = reply {
+        reply.extra = context.format.server().report.extra();
+        return Ok(reply);
+    }
+    let mut error = match response.get(F::HOLDER) {
+        Some(_) => context.malformed(&F::lack(response)),
+        None => context.no_answer(&response.to_string()),
+    };
+    error.usage = F::usage(usage);
+    Err(error)
+}

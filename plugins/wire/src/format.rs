@@ -1,0 +1,70 @@
+//! What a wire format has to say for itself.
+
+use mswea_sdk::adapter::Delta;
+use mswea_sdk::http::Event;
+use mswea_sdk::types::{Message, Reply, Tool, Usage};
+use serde_json::Value;
+
+use crate::Server;
+
+/// A wire format: how messages are written, and how answers are read.
+pub trait Format {
+    /// What puts the events of a stream together.
+    type Assembly: Assembly;
+
+    /// What has to be known of the messages before one, to write it.
+    type State: Clone + Default;
+
+    /// What the API is called in messages to users: `chat completions`.
+    const API: &str;
+
+    /// The key of a response without which it is no answer: `choices`.
+    const HOLDER: &str;
+
+    /// The key of a response under which its counts are.
+    const USAGE: &str = "usage";
+
+    /// The configured server.
+    fn server(&self) -> &Server;
+
+    /// Writes a message behind those before it; may write nothing.
+    fn encode(&self, out: &mut Vec<u8>, state: &mut Self::State, message: &Message);
+
+    /// The body of a request; `history` is what [`Format::encode`] has written.
+    fn body(&self, history: &[u8], state: &Self::State, tools: &[Tool]) -> Vec<u8>;
+
+    /// Reads an answer; none if the response holds none. `history_len` makes ids for calls that
+    /// the server gave none: the same on every instance, and never twice in a conversation.
+    fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply>;
+
+    /// Reads what [`Format::USAGE`] holds.
+    fn usage(usage: &Value) -> Option<Usage>;
+
+    /// The error that a response of good status holds in place of an answer, or beside one that
+    /// does not count.
+    fn failure(response: &Value) -> Option<Value>;
+
+    /// What is wrong with a response that has [`Format::HOLDER`] and yet no answer.
+    fn lack(response: &Value) -> String;
+}
+
+/// What has arrived of a stream.
+pub trait Assembly: Default {
+    /// Takes one event; what there is to show goes to `deltas`.
+    fn take(&mut self, event: &Event, deltas: &mut Vec<Delta>);
+
+    /// The error that the server sent in place of the rest.
+    fn error(&self) -> Option<&Value>;
+
+    /// What the server has counted, as [`Format::usage`] reads it.
+    fn usage(&self) -> &Value;
+
+    /// Whether there was anything of an answer.
+    fn has_answer(&self) -> bool;
+
+    /// Whether the server said that this was all.
+    fn is_complete(&self) -> bool;
+
+    /// The response that the server would have sent at once.
+    fn into_response(self) -> Value;
+}

@@ -1,0 +1,75 @@
+//! The encoded history, kept between queries: a step costs the encoding of its new messages
+//! and one copy of the bytes that the wire needs anyway.
+
+use mswea_sdk::types::Change;
+
+use crate::Format;
+
+/// The encoded history.
+pub struct History<S> {
+    bytes: Vec<u8>,
+    /// Where each message ends in `bytes` (one that is not sent is empty), and what is known
+    /// after it.
+    marks: Vec<(usize, S)>,
+}
+
+impl<S> Default for History<S> {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            marks: Vec::new(),
+        }
+    }
+}
+
+impl<S: Clone + Default> History<S> {
+    /// Lays a change over the history.
+    ///
+    /// # Errors
+    /// When the change begins behind the end of what is known; gives the known length.
+    pub fn apply<F: Format<State = S>>(
+        &mut self,
+        format: &F,
+        change: &Change,
+    ) -> Result<(), usize> {
+        let start = change.start as usize;
+        if start > self.marks.len() {
+            return Err(self.marks.len());
+        }
+        self.marks.truncate(start);
+        self.bytes
+            .truncate(self.marks.last().map_or(0, |(end, _)| *end));
+        self.marks.reserve(change.messages.len());
+        let mut state = self.state();
+        for message in &change.messages {
+            // The last message of an ended run is for people, never for a model.
+            if message.role != "exit" {
+                format.encode(&mut self.bytes, &mut state, message);
+            }
+            self.marks.push((self.bytes.len(), state.clone()));
+        }
+        Ok(())
+    }
+
+    /// How many messages the history has.
+    pub fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// What is known after the last message.
+    pub fn state(&self) -> S {
+        self.marks
+            .last()
+            .map_or_else(S::default, |(_, state)| state.clone())
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}

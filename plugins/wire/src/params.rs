@@ -1,0 +1,181 @@
+//! Parameters that are not sent as they were written: settings of a client that a config of
+//! mini-swe-agent carries for litellm, and what a wire format does not know.
+
+use mswea_sdk::host::{self, Level};
+use serde_json::{Map, Value, json};
+
+/// What became of parameters, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    notes: Vec<(Level, String)>,
+    dropped: Vec<String>,
+}
+
+impl Report {
+    /// A parameter is left out; `remedy` says why and what to do.
+    pub fn dropped(&mut self, key: &str, remedy: &str) {
+        let note = format!("`model.model_kwargs.{key}` is not sent: {remedy}");
+        self.notes.push((Level::Warn, note));
+        self.dropped.push(key.to_owned());
+    }
+
+    /// A parameter is sent under another name or value.
+    pub fn renamed(&mut self, key: &str, to: &str) {
+        let note = format!("`model.model_kwargs.{key}` is sent as `{to}`");
+        self.notes.push((Level::Info, note));
+    }
+
+    /// One sentence for each.
+    pub fn notes(&self) -> Vec<&str> {
+        self.notes.iter().map(|(_, note)| &**note).collect()
+    }
+
+    /// What a reply's `extra` says of it.
+    pub fn extra(&self) -> Option<String> {
+        let extra = json!({ "dropped_params": self.dropped });
+        (!self.dropped.is_empty()).then(|| extra.to_string())
+    }
+
+    /// Writes it to the host's log: what is lost as a warning, for what is only renamed does what
+    /// it was written for.
+    pub fn log(&self) {
+        for (level, note) in &self.notes {
+            host::log(*level, note);
+        }
+    }
+}
+
+/// What litellm's own parameters bring besides the body.
+#[derive(Debug, Default)]
+pub struct Foreign {
+    /// Headers: `extra_headers`, `headers`.
+    pub headers: Vec<(String, String)>,
+    /// Query parameters: `extra_query`, `api_version`.
+    pub query: Vec<(String, String)>,
+    /// Keys of the body that are known to nobody: `extra_body`.
+    pub body: Map<String, Value>,
+    /// Whether what the model does not take is to be left out.
+    pub drop_params: bool,
+}
+
+/// Settings of litellm's client, and where ours are.
+const CLIENT: [(&str, &str); 13] = [
+    ("timeout", "set `model.total_timeout` instead"),
+    ("request_timeout", "set `model.total_timeout` instead"),
+    ("stream_timeout", "set `model.idle_timeout` instead"),
+    ("num_retries", "set `model.network_retries` instead"),
+    ("max_retries", "set `model.network_retries` instead"),
+    (
+        "custom_llm_provider",
+        "the prefix of `model.model_name` says whose the model is",
+    ),
+    (
+        "allowed_openai_params",
+        "write what is to be sent in any case into `extra_body`",
+    ),
+    ("cache", "answers are not cached"),
+    ("caching", "answers are not cached"),
+    ("fallbacks", "there is one model per run"),
+    (
+        "input_cost_per_token",
+        "set `model.price` for a model that has no known one",
+    ),
+    (
+        "output_cost_per_token",
+        "set `model.price` for a model that has no known one",
+    ),
+    ("model_info", "set `model.price` for a model's price"),
+];
+
+/// Takes litellm's own parameters out of the model's.
+pub fn take_foreign(kwargs: &mut Map<String, Value>, report: &mut Report) -> Foreign {
+    let mut foreign = Foreign::default();
+    if let Some(drop_params) = kwargs.shift_remove("drop_params") {
+        foreign.drop_params = drop_params == true;
+    }
+    for key in ["headers", "extra_headers"] {
+        for (name, value) in take_object(kwargs, key) {
+            foreign
+                .headers
+                .push((name.to_ascii_lowercase(), words(&value)));
+        }
+    }
+    for (name, value) in take_object(kwargs, "extra_query") {
+        foreign.query.push((name, words(&value)));
+    }
+    if let Some(version) = kwargs.shift_remove("api_version")
+        && !version.is_null()
+    {
+        let version = ("api-version".to_owned(), words(&version));
+        foreign.query.push(version);
+    }
+    foreign.body = take_object(kwargs, "extra_body");
+    for (key, remedy) in CLIENT {
+        if kwargs.shift_remove(key).is_some() {
+            report.dropped(key, remedy);
+        }
+    }
+    if let Some(unwanted) = kwargs.shift_remove("additional_drop_params") {
+        for key in unwanted.as_array().into_iter().flatten() {
+            kwargs.shift_remove(key.as_str().unwrap_or_default());
+        }
+    }
+    foreign
+}
+
+fn take_object(kwargs: &mut Map<String, Value>, key: &str) -> Map<String, Value> {
+    match kwargs.shift_remove(key) {
+        Some(Value::Object(keys)) => keys,
+        _ => Map::new(),
+    }
+}
+
+/// A value in a header or a query.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn litellms_own_parameters_are_taken_and_the_models_stay() {
+        let Value::Object(mut kwargs) = json!({
+            "drop_params": true, "temperature": 0, "timeout": 60, "seed": 3,
+            "extra_headers": {"X-A": "1"}, "headers": {"X-B": 2}, "extra_query": {"q": "a"},
+            "api_version": "2025-01-01", "extra_body": {"top_k": 4},
+            "additional_drop_params": ["seed"], "metadata": {"a": "b"},
+        }) else {
+            unreachable!()
+        };
+        let mut report = Report::default();
+        let foreign = take_foreign(&mut kwargs, &mut report);
+        assert_eq!(
+            Value::Object(kwargs),
+            json!({"temperature": 0, "metadata": {"a": "b"}})
+        );
+        assert!(foreign.drop_params);
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(foreign.headers, [pair("x-b", "2"), pair("x-a", "1")]);
+        assert_eq!(
+            foreign.query,
+            [pair("q", "a"), pair("api-version", "2025-01-01")]
+        );
+        assert_eq!(Value::Object(foreign.body), json!({"top_k": 4}));
+        assert_eq!(
+            report.notes(),
+            ["`model.model_kwargs.timeout` is not sent: set `model.total_timeout` instead"]
+        );
+        assert_eq!(
+            report.extra().as_deref(),
+            Some(r#"{"dropped_params":["timeout"]}"#)
+        );
+        assert_eq!(Report::default().extra(), None);
+        report.log();
+        assert_eq!(mswea_sdk::testing::take_log().len(), 1);
+    }
+}

@@ -1,0 +1,217 @@
+//! Streams: events put together to the response that the server would have sent at once.
+//!
+//! The last event holds it whole. What the events before it say is shown as it comes, and counts
+//! only where a server leaves the output of its last event empty.
+
+use mswea_sdk::adapter::Delta;
+use mswea_sdk::http::Event;
+use serde_json::{Map, Value, json};
+
+use super::response;
+use crate::json::{show, text};
+
+/// What has arrived so far.
+#[derive(Default)]
+pub struct Assembly {
+    /// The response as the first event has it: without its output.
+    begun: Value,
+    /// The response as the last event has it.
+    ended: Option<Value>,
+    items: Vec<Value>,
+    usage: Value,
+    done: bool,
+    error: Option<Value>,
+}
+
+impl crate::Assembly for Assembly {
+    fn take(&mut self, event: &Event, deltas: &mut Vec<Delta>) {
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            self.done = true;
+        }
+        if self.done || self.error.is_some() || self.ended.is_some() {
+            return;
+        }
+        let Ok(Value::Object(chunk)) = serde_json::from_str(data) else {
+            if event.name == "error" && !data.is_empty() {
+                self.error = Some(Value::String(data.to_owned()));
+            }
+            return;
+        };
+        let kind = match text(chunk.get("type")) {
+            "" => event.name.clone(),
+            kind => kind.to_owned(),
+        };
+        self.take_chunk(&kind, chunk, deltas);
+    }
+
+    fn error(&self) -> Option<&Value> {
+        self.error.as_ref()
+    }
+
+    fn usage(&self) -> &Value {
+        &self.usage
+    }
+
+    fn has_answer(&self) -> bool {
+        self.ended.is_some() || !self.items.is_empty()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ended.is_some() || self.done
+    }
+
+    fn into_response(self) -> Value {
+        let mut response = self.ended.unwrap_or(self.begun);
+        if !response.is_object() {
+            response = json!({ "object": "response" });
+        }
+        let output = response.get("output").and_then(Value::as_array);
+        if output.is_none_or(Vec::is_empty)
+            && let Some(keys) = response.as_object_mut()
+        {
+            let items = self.items.into_iter().filter(|item| !item.is_null());
+            keys.insert("output".to_owned(), items.collect());
+        }
+        response
+    }
+}
+
+impl Assembly {
+    fn take_chunk(&mut self, kind: &str, mut chunk: Map<String, Value>, deltas: &mut Vec<Delta>) {
+        let whole = chunk.shift_remove("response");
+        if let Some(usage) = whole.as_ref().and_then(|whole| whole.get("usage"))
+            && usage.is_object()
+        {
+            self.usage = usage.clone();
+        }
+        match kind {
+            "response.created" | "response.in_progress" | "response.queued" => {
+                self.begun = whole.unwrap_or_default();
+            }
+            "response.completed" | "response.done" | "response.incomplete" | "response.failed" => {
+                let whole = whole.unwrap_or_default();
+                let status = kind.trim_start_matches("response.");
+                let failed = match response::failure(&whole) {
+                    None if status == "failed" => Some(json!({ "error": whole })),
+                    failed => failed,
+                };
+                match failed {
+                    Some(error) => self.error = Some(error),
+                    None => self.ended = Some(whole),
+                }
+            }
+            "response.output_item.added" | "response.output_item.done" => {
+                let item = chunk.shift_remove("item").unwrap_or_default();
+                *self.item(&chunk) = item;
+            }
+            "response.content_part.added" | "response.content_part.done" => {
+                let part = chunk.shift_remove("part").unwrap_or_default();
+                let at = index(&chunk, "content_index");
+                *place(self.item(&chunk), "content", at) = part;
+            }
+            "response.reasoning_summary_part.added" | "response.reasoning_summary_part.done" => {
+                let part = chunk.shift_remove("part").unwrap_or_default();
+                let at = index(&chunk, "summary_index");
+                // Between two parts there is a blank line where they are shown.
+                if kind.ends_with("added") && at > 0 {
+                    show(deltas, "reasoning", "\n\n");
+                }
+                *place(self.item(&chunk), "summary", at) = part;
+            }
+            "error" | "response.error" => self.error = Some(Value::Object(chunk)),
+            _ => match kind.strip_suffix(".delta") {
+                Some(what) => self.take_delta(what, &chunk, deltas),
+                // Routers report their upstream's failure as in chat completions.
+                None if chunk.get("error").is_some_and(|error| !error.is_null()) => {
+                    self.error = Some(Value::Object(chunk));
+                }
+                None => {}
+            },
+        }
+    }
+
+    fn take_delta(&mut self, what: &str, chunk: &Map<String, Value>, deltas: &mut Vec<Delta>) {
+        let piece = text(chunk.get("delta"));
+        let (shown, list, part, key) = match what {
+            "response.output_text" => ("text", "content", "output_text", "text"),
+            "response.refusal" => ("text", "content", "refusal", "refusal"),
+            "response.reasoning_text" => ("reasoning", "content", "reasoning_text", "text"),
+            "response.reasoning_summary_text" => ("reasoning", "summary", "summary_text", "text"),
+            "response.function_call_arguments" => {
+                show(deltas, "tool-call", piece);
+                let item = self.item(chunk);
+                if let Some(item) = item.as_object_mut() {
+                    grow(item, "arguments", piece);
+                }
+                return;
+            }
+            _ => return,
+        };
+        show(deltas, shown, piece);
+        let at = match list {
+            "summary" => index(chunk, "summary_index"),
+            _ => index(chunk, "content_index"),
+        };
+        let place = place(self.item(chunk), list, at);
+        if place.is_null() {
+            *place = json!({ "type": part });
+        }
+        if let Some(place) = place.as_object_mut() {
+            grow(place, key, piece);
+        }
+    }
+
+    /// The item that an event is about.
+    fn item(&mut self, chunk: &Map<String, Value>) -> &mut Value {
+        let at = index(chunk, "output_index");
+        let item = nth(&mut self.items, at);
+        if item.is_null() {
+            *item = json!({});
+        }
+        item
+    }
+}
+
+/// More items or parts than this are not believed: an index is the server's word.
+const MAX_INDEX: usize = 10_000;
+
+fn index(chunk: &Map<String, Value>, key: &str) -> usize {
+    let index = chunk.get(key).and_then(Value::as_u64).unwrap_or(0);
+    usize::try_from(index).map_or(MAX_INDEX, |index| index.min(MAX_INDEX))
+}
+
+fn nth(list: &mut Vec<Value>, at: usize) -> &mut Value {
+    if list.len() <= at {
+        list.resize(at + 1, Value::Null);
+    }
+    &mut list[at]
+}
+
+/// The place of a part in one of an item's lists.
+fn place<'a>(item: &'a mut Value, list: &str, at: usize) -> &'a mut Value {
+    if !item.is_object() {
+        *item = json!({});
+    }
+    let list = &mut item[list];
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    match list {
+        Value::Array(list) => nth(list, at),
+        other => other,
+    }
+}
+
+fn grow(object: &mut Map<String, Value>, key: &str, piece: &str) {
+    match object.get_mut(key) {
+        Some(Value::String(text)) => text.push_str(piece),
+        _ => {
+            object.insert(key.to_owned(), json!(piece));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

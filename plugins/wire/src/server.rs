@@ -1,0 +1,369 @@
+//! Where requests go and what they carry besides the body: the part of the config that all
+//! adapters have.
+
+use mswea_sdk::adapter::{Header, HttpRequest};
+use mswea_sdk::types::PluginError;
+use serde_json::{Map, Value};
+
+use crate::config::{Table, invalid};
+use crate::params::{Foreign, Report, take_foreign};
+
+/// What an adapter does where the config says nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// Where the API begins.
+    pub base_url: &'static str,
+    /// What stands after it; `{model}` is the model's name.
+    pub path: &'static str,
+    /// What stands there in a stream, where that is another place.
+    pub stream_path: Option<&'static str>,
+    /// The name of the secret.
+    pub api_key: &'static str,
+    /// The header that the secret goes into.
+    pub auth_header: &'static str,
+}
+
+/// Keys of `model_kwargs` that other systems take for settings of the client. Sent to a server
+/// they would do nothing, or put a key into the record, while the request goes elsewhere.
+const MISPLACED: [(&str, &str); 3] = [
+    (
+        "api_key",
+        "put the key into the environment and its name into `model.api_key_env`",
+    ),
+    ("api_base", "set `model.base_url` instead"),
+    ("base_url", "set `model.base_url` instead"),
+];
+
+const AUTHORIZATION: &str = "authorization";
+
+/// The config, checked.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Name of the model.
+    pub model: String,
+    /// Where requests go.
+    pub url: String,
+    /// Name of the secret; none for no key.
+    pub api_key: Option<String>,
+    /// The header that it goes into, in lower case.
+    pub auth_header: String,
+    /// What stands before it there.
+    pub auth_prefix: String,
+    /// Further headers that hold secrets: header, name of the secret.
+    pub secret_headers: Vec<(String, String)>,
+    /// Whether streaming is asked for (`model_kwargs` may say so too).
+    pub stream: bool,
+    /// Further keys of the body.
+    pub model_kwargs: Map<String, Value>,
+    /// Whether what the model does not take is to be left out.
+    pub drop_params: bool,
+    /// Keys of `model_kwargs.extra_body`: sent whether the format knows them or not.
+    pub extra_body: Map<String, Value>,
+    /// Further headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// What is not sent as it was written.
+    pub report: Report,
+}
+
+/// JSON Schema of the config, with `@` where the defaults go.
+const SCHEMA: &str = r#"{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["model"],
+  "properties": {@own
+    "model": {
+      "type": "string",
+      "minLength": 1,
+      "description": "Name of the model, in the server's words."
+    },
+    "base_url": {
+      "type": "string",
+      "minLength": 1,
+      "default": "@base_url",
+      "description": "Where the server's API begins; `path` is added to it. `{model}` in it is the model's name."
+    },
+    "path": {
+      "type": "string",
+      "description": "What stands after the base URL, by default `@path`. `{model}` in it is the model's name."
+    },
+    "query": {
+      "type": "object",
+      "additionalProperties": { "type": "string" },
+      "default": {},
+      "description": "Query parameters of the URL, for example Azure's `api-version`."
+    },
+    "api_key": {
+      "type": ["string", "null"],
+      "default": "@api_key",
+      "description": "NAME of the secret (never the key itself); null (or an empty text, as TOML has no null) for servers that want none."
+    },
+    "auth_header": {
+      "type": "string",
+      "minLength": 1,
+      "default": "@auth_header",
+      "description": "The header that the secret is sent in: `authorization` (as a bearer token), `api-key`, `x-api-key`, ..."
+    },
+    "auth_prefix": {
+      "type": ["string", "null"],
+      "description": "What stands before the secret in its header; by default `Bearer ` in `authorization`, nothing in others."
+    },
+    "secret_headers": {
+      "type": "object",
+      "additionalProperties": { "type": "string" },
+      "default": {},
+      "description": "Further headers that hold secrets: header = NAME of the secret, for example `x-portkey-virtual-key`."
+    },
+    "stream": {
+      "type": "boolean",
+      "default": true,
+      "description": "Ask for the answer piece by piece, so that it can be shown as it arrives."
+    },
+    "model_kwargs": {
+      "type": "object",
+      "default": {},
+      "description": "Further parameters of the model (`temperature`, ...). `extra_headers`, `extra_query` and `extra_body` are understood."
+    },
+    "headers": {
+      "type": "object",
+      "additionalProperties": { "type": "string" },
+      "default": {},
+      "description": "Further plain headers. No keys here: they would be recorded."
+    }
+  }
+}"#;
+
+/// JSON Schema of the config: what all adapters have, and `own` properties before that, each with
+/// a comma behind it.
+pub fn schema(defaults: &Defaults, own: &str) -> String {
+    SCHEMA
+        .replace("@own", own)
+        .replace("@base_url", defaults.base_url)
+        .replace("@path", defaults.path)
+        .replace("@api_key", defaults.api_key)
+        .replace("@auth_header", defaults.auth_header)
+}
+
+impl Server {
+    /// Takes the common keys.
+    ///
+    /// # Errors
+    /// `invalid-config` with the pointer of what does not fit.
+    pub fn take(table: &mut Table, defaults: &Defaults) -> Result<Self, PluginError> {
+        let model: String = table.take("model")?.unwrap_or_default();
+        if model.trim().is_empty() {
+            return Err(invalid(
+                "/model",
+                "`model.model_name` is empty; name a model",
+            ));
+        }
+        let api_key = match table.take::<Option<String>>("api_key")? {
+            None => Some(defaults.api_key.to_owned()),
+            Some(name) => name.filter(|name| !name.is_empty()),
+        };
+        if let Some(name) = &api_key {
+            // The value is not repeated: whoever got this wrong has pasted a key here.
+            check_secret(name, "/api_key", "`model.api_key_env`")?;
+        }
+        let secret_headers = lower(table.take_texts("secret_headers")?);
+        for (header, name) in &secret_headers {
+            let pointer = format!("/secret_headers/{header}");
+            check_secret(name, &pointer, &format!("`secret_headers.{header}`"))?;
+        }
+        let auth_header: String = table
+            .take("auth_header")?
+            .unwrap_or_else(|| defaults.auth_header.to_owned());
+        let auth_header = auth_header.to_ascii_lowercase();
+        let auth_prefix = table.take::<Option<String>>("auth_prefix")?.flatten();
+        let auth_prefix = auth_prefix.unwrap_or_else(|| {
+            let is_bearer = auth_header == AUTHORIZATION;
+            if is_bearer { "Bearer " } else { "" }.to_owned()
+        });
+        let mut report = Report::default();
+        let mut model_kwargs: Map<String, Value> = table.take("model_kwargs")?.unwrap_or_default();
+        for (key, remedy) in MISPLACED {
+            if model_kwargs.contains_key(key) {
+                return Err(invalid(
+                    &format!("/model_kwargs/{key}"),
+                    format!(
+                        "`model.model_kwargs.{key}` would be sent to the server as it is; {remedy}"
+                    ),
+                ));
+            }
+        }
+        let Foreign {
+            headers: foreign_headers,
+            query: foreign_query,
+            body: extra_body,
+            drop_params,
+        } = take_foreign(&mut model_kwargs, &mut report);
+        let stream = match model_kwargs.get("stream") {
+            Some(value) => value.as_bool().unwrap_or(false),
+            None => table.take("stream")?.unwrap_or(true),
+        };
+        let _ = table.take::<Value>("stream");
+        let path = table.take::<String>("path")?;
+        let default_path = match defaults.stream_path {
+            Some(path) if stream => path,
+            _ => defaults.path,
+        };
+        let mut query = table.take_texts("query")?;
+        query.extend(foreign_query);
+        let base_url: String = table
+            .take("base_url")?
+            .unwrap_or_else(|| defaults.base_url.to_owned());
+        let mut headers = lower(table.take_texts("headers")?);
+        headers.extend(foreign_headers);
+        Ok(Self {
+            url: endpoint(
+                &base_url,
+                path.as_deref().unwrap_or(default_path),
+                &query,
+                &model,
+            )?,
+            model,
+            api_key,
+            auth_header,
+            auth_prefix,
+            secret_headers,
+            stream,
+            model_kwargs,
+            drop_params,
+            extra_body,
+            headers,
+            report,
+        })
+    }
+
+    /// Host (and port) of the URL, for messages.
+    pub fn host(&self) -> &str {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split(['/', '?']).next().unwrap_or(rest)
+    }
+
+    /// A request with this body. A configured header replaces ours of the same name.
+    pub fn request(&self, body: Vec<u8>) -> HttpRequest {
+        let mut http = HttpRequest::new("POST", &self.url).body(body);
+        let is_replaced = |name: &str| self.headers.iter().any(|(own, _)| own == name);
+        for name in ["content-type", "accept"] {
+            if !is_replaced(name) {
+                http = http.header(Header::plain(name, "application/json"));
+            }
+        }
+        if let Some(secret) = &self.api_key
+            && !is_replaced(&self.auth_header)
+        {
+            http = http.header(Header::secret(&self.auth_header, &self.auth_prefix, secret));
+        }
+        for (name, secret) in &self.secret_headers {
+            if !is_replaced(name) {
+                http = http.header(Header::secret(name, "", secret));
+            }
+        }
+        for (name, value) in &self.headers {
+            http = http.header(Header::plain(name, value));
+        }
+        http
+    }
+}
+
+fn check_secret(name: &str, pointer: &str, key: &str) -> Result<(), PluginError> {
+    let is_name = !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
+    if is_name {
+        return Ok(());
+    }
+    Err(invalid(
+        pointer,
+        format!(
+            "{key} is not the name of a secret (letters, digits and `_`); put the key itself into \
+             the environment or the secrets file and its name here, or null for a server that \
+             wants none"
+        ),
+    ))
+}
+
+fn lower(pairs: Vec<(String, String)>) -> Vec<(String, String)> {
+    let pairs = pairs.into_iter();
+    pairs
+        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .collect()
+}
+
+/// The URL below a base URL, which may end in a slash, carry a query or be the endpoint already.
+fn endpoint(
+    base_url: &str,
+    path: &str,
+    query: &[(String, String)],
+    model: &str,
+) -> Result<String, PluginError> {
+    let model = escape(model);
+    let base = base_url.trim().replace("{model}", &model);
+    let path = path.replace("{model}", &model);
+    let (path, own_query) = match path.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (&*path, None),
+    };
+    let (base, base_query) = match base.split_once('?') {
+        Some((base, query)) => (base, Some(query)),
+        None => (&*base, None),
+    };
+    let base = base.trim_end_matches('/');
+    let base = match base.strip_suffix(path) {
+        Some(start) if !path.is_empty() => start,
+        _ => base,
+    };
+    let has_host = ["http://", "https://"].iter().any(|scheme| {
+        base.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+            && base.len() > scheme.len()
+    });
+    if !has_host || base.contains(char::is_whitespace) {
+        return Err(invalid(
+            "/base_url",
+            format!(
+                "`model.base_url` is no absolute URL: `{base_url}`; write it with its scheme, for \
+                 example `http://127.0.0.1:8000/v1`"
+            ),
+        ));
+    }
+    let slash = match path.is_empty() || path.starts_with(['/', ':']) {
+        true => "",
+        false => "/",
+    };
+    let mut url = format!("{base}{slash}{path}");
+    let given = [own_query, base_query].into_iter().flatten();
+    let named = query
+        .iter()
+        .map(|(name, value)| format!("{}={}", escape(name), escape(value)));
+    let all: Vec<String> = given.map(str::to_owned).chain(named).collect();
+    if !all.is_empty() {
+        url.push('?');
+        url.push_str(&all.join("&"));
+    }
+    Ok(url)
+}
+
+/// Percent-encodes what can't stand in a URL. Slashes and colons stay: they structure the names
+/// of models, and mean nothing in a query.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(byte.into()),
+            b'-' | b'.' | b'_' | b'~' | b'/' | b':' | b'@' => out.push(byte.into()),
+            _ => {
+                const HEX: &[u8; 16] = b"0123456789ABCDEF";
+                out.push('%');
+                out.push(HEX[usize::from(byte >> 4)].into());
+                out.push(HEX[usize::from(byte & 15)].into());
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

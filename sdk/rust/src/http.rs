@@ -1,0 +1,12 @@
+//! What every adapter reads in an HTTP answer, whatever the wire format: events of a stream,
+//! the wait that a server asks for, and the words in a body that should have been an answer.
+
+mod body;
+mod headers;
+mod sse;
+mod words;
+
+pub use body::Body;
+pub use headers::{Headers, wait_in_text};
+pub use sse::{Decoder, Event};
+pub use words::{describe_text, is_html, shorten, words_of};

@@ -1,0 +1,187 @@
+//! A response's body: one text, or a stream of events, whatever the server says that it is.
+
+use super::{Decoder, Event, Headers};
+
+/// How much of a stream is kept for the message in case it turns out to be none.
+const KEPT_OF_STREAM: usize = 2048;
+
+/// The longest field name by which a stream is known, with its colon.
+const LONGEST_FIELD: usize = "retry:".len();
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Too little has arrived to tell.
+    Undecided,
+    /// One text, to be read at its end.
+    Whole,
+    /// Server-sent events.
+    Stream,
+}
+
+/// What has arrived of a body.
+///
+/// Whether it is a stream shows in what arrives. What was asked for does not count, and the
+/// content type only if the first bytes leave it open: servers get both wrong.
+pub struct Body {
+    is_success: bool,
+    says_stream: bool,
+    mode: Mode,
+    /// The whole body, or the beginning of a stream.
+    bytes: Vec<u8>,
+    decoder: Decoder,
+}
+
+impl Body {
+    /// The body of a response with this status and these headers begins.
+    pub fn new(status: u16, headers: &Headers) -> Self {
+        let is_success = (200..300).contains(&status);
+        let content_type = headers.get("content-type").unwrap_or_default();
+        Self {
+            is_success,
+            says_stream: content_type.starts_with("text/event-stream"),
+            mode: if is_success {
+                Mode::Undecided
+            } else {
+                Mode::Whole
+            },
+            bytes: Vec::new(),
+            decoder: Decoder::default(),
+        }
+    }
+
+    /// Takes the next piece and hands each complete event of a stream to `sink`.
+    pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event)) {
+        if self.mode == Mode::Stream {
+            let room = KEPT_OF_STREAM.saturating_sub(self.bytes.len());
+            self.bytes
+                .extend_from_slice(&bytes[..bytes.len().min(room)]);
+            self.decoder.feed(bytes, sink);
+            return;
+        }
+        self.bytes.extend_from_slice(bytes);
+        if self.mode == Mode::Undecided {
+            self.mode = self.decide(false);
+            if self.mode == Mode::Stream {
+                self.begin_stream(sink);
+            }
+        }
+    }
+
+    /// The body has ended; what is left of a stream goes to `sink`.
+    pub fn finish(&mut self, sink: &mut impl FnMut(Event)) {
+        if self.mode == Mode::Undecided {
+            self.mode = self.decide(true);
+            if self.mode == Mode::Stream {
+                self.begin_stream(sink);
+            }
+        }
+        // An error may come as an event too.
+        if !self.is_success && self.begins_as_stream() {
+            self.begin_stream(sink);
+        }
+        self.decoder.finish(sink);
+    }
+
+    /// Whether it is a stream.
+    pub fn is_stream(&self) -> bool {
+        self.mode == Mode::Stream
+    }
+
+    /// Whether its first bytes are those of a stream.
+    pub fn begins_as_stream(&self) -> bool {
+        begins_stream(trim(&self.bytes))
+    }
+
+    /// The whole body, or the beginning of a stream, without the blanks around it.
+    pub fn bytes(&self) -> &[u8] {
+        trim(&self.bytes)
+    }
+
+    fn begin_stream(&mut self, sink: &mut impl FnMut(Event)) {
+        self.decoder.feed(&self.bytes, sink);
+        self.bytes.truncate(KEPT_OF_STREAM);
+    }
+
+    fn decide(&self, is_end: bool) -> Mode {
+        let start = trim(&self.bytes);
+        match start.first() {
+            None if !is_end => Mode::Undecided,
+            None | Some(b'{' | b'[' | b'<') => Mode::Whole,
+            Some(b':') => Mode::Stream,
+            _ if self.says_stream => Mode::Stream,
+            _ if begins_stream(start) => Mode::Stream,
+            _ if start.len() < LONGEST_FIELD && !is_end => Mode::Undecided,
+            _ => Mode::Whole,
+        }
+    }
+}
+
+/// A body without the blanks (and the byte-order mark) around it. Some servers send blanks
+/// while they work, to keep the connection alive.
+fn trim(body: &[u8]) -> &[u8] {
+    let body = body.trim_ascii();
+    body.strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(body)
+        .trim_ascii()
+}
+
+fn begins_stream(start: &[u8]) -> bool {
+    [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
+        .iter()
+        .any(|field| start.starts_with(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a body cut at `cut`: its events' data, whether it is a stream, and its text.
+    fn read(
+        status: u16,
+        content_type: &str,
+        body: &[u8],
+        cut: usize,
+    ) -> (Vec<String>, bool, Vec<u8>) {
+        let headers = Headers(vec![("content-type".to_owned(), content_type.to_owned())]);
+        let mut events = Vec::new();
+        let mut sink = |event: Event| events.push(event.data);
+        let mut kept = Body::new(status, &headers);
+        kept.feed(&body[..cut], &mut sink);
+        kept.feed(&body[cut..], &mut sink);
+        kept.finish(&mut sink);
+        (events, kept.is_stream(), kept.bytes().to_vec())
+    }
+
+    #[test]
+    fn what_arrives_decides() {
+        let sse = "text/event-stream; charset=utf-8";
+        for (status, content_type, body, events, is_stream) in [
+            (200, sse, "data: a\n\ndata: b\n\n", &["a", "b"][..], true),
+            (200, "application/json", "data: a\n\n", &["a"], true),
+            (200, "", ": wait\n\ndata: a\n\n", &["a"], true),
+            (200, sse, " \n{\"a\": 1}\n", &[], false),
+            (200, "", "\u{feff}{}", &[], false),
+            (200, sse, "other: x\ndata: a\n\n", &["a"], true),
+            (200, "", "plain", &[], false),
+            (200, sse, "", &[], false),
+            (500, "", "event: error\ndata: a\n\n", &["a"], false),
+            (500, sse, "{}", &[], false),
+        ] {
+            for cut in 0..=body.len() {
+                let read = read(status, content_type, body.as_bytes(), cut);
+                assert_eq!(read.0, events, "{body:?} at {cut}");
+                assert_eq!(read.1, is_stream, "{body:?} at {cut}");
+                let text = String::from_utf8(read.2).unwrap();
+                assert_eq!(text, body.trim_start_matches('\u{feff}').trim());
+            }
+        }
+    }
+
+    #[test]
+    fn little_of_a_long_stream_is_kept() {
+        let body = "data: 0123456789\n\n".repeat(1000);
+        let (events, _, kept) = read(200, "", body.as_bytes(), 7);
+        assert_eq!(events.len(), 1000);
+        assert!(kept.len() <= KEPT_OF_STREAM);
+    }
+}
