@@ -294,6 +294,7 @@ async fn run_with(replies: &[&str], limits: Limits, formatter: Box<dyn Formatter
             stop: Some(source),
         }),
         pricing: Arc::new(OneDollar),
+        global: Arc::default(),
         prompts: Prompts {
             system: "system".into(),
             instance: "task".into(),
