@@ -6,6 +6,8 @@
 
 use serde_json::Value;
 
+use super::model_class;
+
 /// What a key's value must be. An integer is no text and a text no integer: a quoted number
 /// is more often a mistake than a wish.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,8 +124,6 @@ const BYTES: Type = Type::Int(1, i64::MAX);
 
 /// What an interactive front will know; today only accepted.
 const MODES: &[&str] = &["human", "confirm", "yolo"];
-const MODEL_CLASSES: &[&str] = &["litellm", "litellm_textbased"];
-
 /// Every key, in the order that people see them.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
@@ -141,7 +141,7 @@ pub const KEYS: &[Key] = &[
     key("agent.confirm_exit", Type::Bool, "true", "Ask before ending an interactive run; no effect yet."),
 
     optional("model.model_name", Type::Text, "The model as `prefix/name`, for example `openai/gpt-5`.").variable("MSWEA_MODEL_NAME"),
-    optional("model.model_class", Type::OneOf(MODEL_CLASSES), "mini-swe-agent's model class; `litellm_textbased` selects the parser `text_regex`."),
+    optional("model.model_class", Type::OneOf(model_class::NAMES), "mini-swe-agent's model class: chooses the provider, its API and the parser."),
     optional("model.base_url", Type::Text, "Base URL of the provider's API; unset: the provider's own."),
     optional("model.api_key_env", Type::Text, "Name of the secret that holds the API key; unset: the provider's own."),
     key("model.stream", Type::Bool, "true", "Receive replies as a stream."),
@@ -150,6 +150,8 @@ pub const KEYS: &[Key] = &[
     key("model.format_error_template", Type::Text, "\"{{ error }}\"", "Jinja template of what the model is told about an unusable reply."),
     optional("model.action_regex", Type::Text, "How a text parser finds the command; unset: the parser's own."),
     key("model.cost_tracking", Type::OneOf(&["default", "ignore_errors"]), "\"default\"", "`ignore_errors`: go on when the price of a model is not known.").variable("MSWEA_COST_TRACKING"),
+    optional("model.litellm_model_registry", Type::Text, "File of prices in litellm's JSON format.").variable("LITELLM_MODEL_REGISTRY_PATH"),
+    optional("model.litellm_model_name_override", Type::Text, "Name under which the model's price is looked up; unset: its own."),
     optional("model.price.input", Type::Number(0.0), "Dollars per million input tokens; unset: the cost is what the provider reports, else unknown."),
     optional("model.price.output", Type::Number(0.0), "Dollars per million output tokens."),
     optional("model.price.cache_read", Type::Number(0.0), "Dollars per million input tokens read from the cache; unset: as input."),
@@ -202,8 +204,6 @@ pub const KNOWN_LATER: &[&str] = &[
     "agent.agent_class",
     "model.multimodal_regex",
     "model.set_cache_control",
-    "model.litellm_model_registry",
-    "model.litellm_model_name_override",
     "model.provider",
     "model.outputs",
     "model.cost_per_call",

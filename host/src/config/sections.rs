@@ -60,6 +60,8 @@ pub struct ModelConfig {
     pub format_error_template: String,
     pub action_regex: Option<String>,
     pub cost_tracking: String,
+    pub litellm_model_registry: Option<String>,
+    pub litellm_model_name_override: Option<String>,
     pub price: Option<Price>,
     pub connect_timeout: f64,
     pub first_byte_timeout: f64,
