@@ -76,12 +76,7 @@ pub fn resolve_model_in(
         .hint("or set `model.model_name` in a config file, or `MSWEA_MODEL_NAME`")
         .into());
     }
-    Chooser {
-        config,
-        class,
-        env,
-    }
-    .choose(name)
+    Chooser { config, class, env }.choose(name)
 }
 
 struct Chooser<'a> {
@@ -97,7 +92,11 @@ impl Chooser<'_> {
         if let Some(provider) = self.class.and_then(|class| class.provider) {
             let provider = providers::find(provider);
             let provider = provider.expect("invariant: a test finds the provider of every class");
-            let name = if provider.prefix == REPLAY { REPLAY } else { name };
+            let name = if provider.prefix == REPLAY {
+                REPLAY
+            } else {
+                name
+            };
             return self.of(Some(provider), provider.prefix, name, name);
         }
         let (prefix, rest) = name.split_once('/').unwrap_or((name, ""));
@@ -111,6 +110,7 @@ impl Chooser<'_> {
                     adapter: adapter.unwrap_or(OPENAI).to_owned(),
                     base_url: model.base_url.clone(),
                     api_key_env: model.api_key_env.clone(),
+                    self_hosted: true,
                     ..ModelChoice::default()
                 });
             }
@@ -120,8 +120,8 @@ impl Chooser<'_> {
                 None => Err(unknown(self.config, name, prefix).into()),
             };
         }
-        let replays = built_in.is_some_and(|provider| provider.adapter == REPLAY)
-            || adapter == Some(REPLAY);
+        let replays =
+            built_in.is_some_and(|provider| provider.adapter == REPLAY) || adapter == Some(REPLAY);
         if rest.trim().is_empty() && !replays {
             let message = format!("the model `{name}` has no name after its prefix `{prefix}/`");
             let hint =
@@ -185,6 +185,14 @@ impl Chooser<'_> {
         };
         let mut secret_headers = pairs(row.map_or(&[], |row| row.secret_headers));
         secret_headers.retain(|(_, secret)| self.is_set(secret));
+        let mut headers = pairs(row.map_or(&[], |row| row.headers));
+        if let (Some("portkey"), Some(provider)) =
+            (row.map(|row| row.prefix), &config.model.provider)
+            && secret_headers.is_empty()
+            && !responses
+        {
+            headers.push(("x-portkey-provider".to_owned(), provider.clone()));
+        }
         let name_prefix = row.and_then(|row| row.name_prefix).filter(|prefix| {
             let family = prefix.split('/').next().unwrap_or_default();
             !model.starts_with(family)
@@ -202,7 +210,7 @@ impl Chooser<'_> {
                 .or_else(|| own.and_then(|own| own.api_key_env.clone()))
                 .or_else(|| self.key(row?)),
             auth_header: row.and_then(|row| row.auth_header).map(str::to_owned),
-            headers: pairs(row.map_or(&[], |row| row.headers)),
+            headers,
             secret_headers,
             api: (responses && adapter == "openrouter").then(|| "responses".to_owned()),
             listed_as: row
@@ -499,15 +507,69 @@ mod tests {
             .var("OPENROUTER_API_BASE", "http://router")
             .var("PORTKEY_VIRTUAL_KEY", "v");
         for (model, adapter, name, url, key) in [
-            ("claude-x", "anthropic", "claude-x", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
-            ("gpt-5", "openai", "gpt-5", "https://api.openai.com/v1", "OPENAI_API_KEY"),
-            ("gemini/g", "gemini", "g", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY"),
-            ("openrouter/a/b", "openrouter", "a/b", "http://router", "OPENROUTER_API_KEY"),
-            ("together/a/b", "openai", "a/b", "https://api.together.xyz/v1", "TOGETHERAI_API_KEY"),
-            ("fireworks_ai/k2", "openai", "accounts/fireworks/models/k2", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-            ("fireworks_ai/accounts/me/k2", "openai", "accounts/me/k2", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-            ("ollama_chat/q", "openai", "q", "http://localhost:11434/v1", ""),
-            ("portkey/p", "openai", "p", "https://api.portkey.ai/v1", "PORTKEY_API_KEY"),
+            (
+                "claude-x",
+                "anthropic",
+                "claude-x",
+                "https://api.anthropic.com",
+                "ANTHROPIC_API_KEY",
+            ),
+            (
+                "gpt-5",
+                "openai",
+                "gpt-5",
+                "https://api.openai.com/v1",
+                "OPENAI_API_KEY",
+            ),
+            (
+                "gemini/g",
+                "gemini",
+                "g",
+                "https://generativelanguage.googleapis.com/v1beta",
+                "GEMINI_API_KEY",
+            ),
+            (
+                "openrouter/a/b",
+                "openrouter",
+                "a/b",
+                "http://router",
+                "OPENROUTER_API_KEY",
+            ),
+            (
+                "together/a/b",
+                "openai",
+                "a/b",
+                "https://api.together.xyz/v1",
+                "TOGETHERAI_API_KEY",
+            ),
+            (
+                "fireworks_ai/k2",
+                "openai",
+                "accounts/fireworks/models/k2",
+                "https://api.fireworks.ai/inference/v1",
+                "FIREWORKS_API_KEY",
+            ),
+            (
+                "fireworks_ai/accounts/me/k2",
+                "openai",
+                "accounts/me/k2",
+                "https://api.fireworks.ai/inference/v1",
+                "FIREWORKS_API_KEY",
+            ),
+            (
+                "ollama_chat/q",
+                "openai",
+                "q",
+                "http://localhost:11434/v1",
+                "",
+            ),
+            (
+                "portkey/p",
+                "openai",
+                "p",
+                "https://api.portkey.ai/v1",
+                "PORTKEY_API_KEY",
+            ),
         ] {
             let choice = in_env(&env, &[&format!("model.model_name={model}")]);
             assert_eq!(choice.adapter, adapter, "{model}");
@@ -517,8 +579,15 @@ mod tests {
         }
         let portkey = in_env(&env, &["model.model_name=portkey/p"]);
         assert_eq!(portkey.auth_header.as_deref(), Some("x-portkey-api-key"));
-        let virtual_key = ("x-portkey-virtual-key".to_owned(), "PORTKEY_VIRTUAL_KEY".to_owned());
+        let virtual_key = (
+            "x-portkey-virtual-key".to_owned(),
+            "PORTKEY_VIRTUAL_KEY".to_owned(),
+        );
         assert_eq!(portkey.secret_headers, [virtual_key]);
+        assert_eq!(portkey.headers, []);
+        let configs = &["model.model_name=portkey/p", "model.provider=@openai"];
+        let named = ("x-portkey-provider".to_owned(), "@openai".to_owned());
+        assert_eq!(choose(configs).unwrap().headers, [named]);
         assert_eq!(portkey.listed_as.as_deref(), Some("portkey"));
         let together = in_env(&env, &["model.model_name=together/m"]);
         assert_eq!(together.listed_as.as_deref(), Some("together_ai"));
@@ -529,13 +598,21 @@ mod tests {
         let server = "https://me.openai.azure.com";
         for (base, version, url) in [
             (server, None, "https://me.openai.azure.com/openai/v1"),
-            (server, Some("preview"), "https://me.openai.azure.com/openai/v1"),
+            (
+                server,
+                Some("preview"),
+                "https://me.openai.azure.com/openai/v1",
+            ),
             (
                 "https://me.openai.azure.com/",
                 Some("2025-03-01"),
                 "https://me.openai.azure.com/openai/deployments/d?api-version=2025-03-01",
             ),
-            ("https://proxy/azure/v1", Some("2025-03-01"), "https://proxy/azure/v1"),
+            (
+                "https://proxy/azure/v1",
+                Some("2025-03-01"),
+                "https://proxy/azure/v1",
+            ),
         ] {
             let mut env = Memory::new().var("AZURE_API_BASE", base);
             if let Some(version) = version {
@@ -551,14 +628,65 @@ mod tests {
     fn a_model_class_chooses_provider_and_api() {
         for (class, model, prefix, adapter, name, api) in [
             ("litellm", "openai/m", "openai", "openai", "m", None),
-            ("litellm_response", "openai/m", "openai", "openai_responses", "m", None),
-            ("litellm_response", "anthropic/m", "anthropic", "anthropic", "m", None),
-            ("litellm_response", "openrouter/a/m", "openrouter", "openrouter", "a/m", Some("responses")),
-            ("openrouter", "minimax/minimax-m2", "openrouter", "openrouter", "minimax/minimax-m2", None),
-            ("openrouter_response", "a/m", "openrouter", "openrouter", "a/m", Some("responses")),
-            ("portkey", "@openai/gpt-5", "portkey", "openai", "@openai/gpt-5", None),
-            ("portkey_response", "m", "portkey", "openai_responses", "m", None),
-            ("requesty", "openai/m", "requesty", "openai", "openai/m", None),
+            (
+                "litellm_response",
+                "openai/m",
+                "openai",
+                "openai_responses",
+                "m",
+                None,
+            ),
+            (
+                "litellm_response",
+                "anthropic/m",
+                "anthropic",
+                "anthropic",
+                "m",
+                None,
+            ),
+            (
+                "litellm_response",
+                "openrouter/a/m",
+                "openrouter",
+                "openrouter",
+                "a/m",
+                Some("responses"),
+            ),
+            (
+                "openrouter",
+                "minimax/minimax-m2",
+                "openrouter",
+                "openrouter",
+                "minimax/minimax-m2",
+                None,
+            ),
+            (
+                "openrouter_response",
+                "a/m",
+                "openrouter",
+                "openrouter",
+                "a/m",
+                Some("responses"),
+            ),
+            (
+                "portkey",
+                "@openai/gpt-5",
+                "portkey",
+                "openai",
+                "@openai/gpt-5",
+                None,
+            ),
+            (
+                "portkey_response",
+                "m",
+                "portkey",
+                "openai_responses",
+                "m",
+                None,
+            ),
+            (
+                "requesty", "openai/m", "requesty", "openai", "openai/m", None,
+            ),
             ("deterministic", "any", "replay", "replay", "replay", None),
         ] {
             let class = format!("model.model_class={class}");

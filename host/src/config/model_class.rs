@@ -78,10 +78,12 @@ pub(super) fn hint(name: &str) -> String {
         };
         return match own {
             Some(own) => format!("Python is not run here: write its short name, `{own}`"),
-            None => "Python is not run here: a plugin of the kind `model-adapter` takes the place of \
+            None => {
+                "Python is not run here: a plugin of the kind `model-adapter` takes the place of \
                      a model class: name one (or its `.wasm` file) in `pipeline.adapter`, and drop \
                      `model.model_class`"
-                .to_owned(),
+                    .to_owned()
+            }
         };
     }
     match super::suggest::nearest(name, NAMES.iter().copied()) {
@@ -104,10 +106,16 @@ mod tests {
         for name in NAMES {
             let class = find(name).unwrap();
             assert_eq!(class.name, *name);
-            assert_eq!(class.text, name.contains("text") || *name == "deterministic");
+            assert_eq!(
+                class.text,
+                name.contains("text") || *name == "deterministic"
+            );
             assert_eq!(class.responses, name.ends_with("_response"));
             if let Some(provider) = class.provider {
-                assert!(super::super::providers::find(provider).is_some(), "{provider}");
+                assert!(
+                    super::super::providers::find(provider).is_some(),
+                    "{provider}"
+                );
             }
         }
         assert_eq!(find("gpt"), None);
@@ -117,7 +125,10 @@ mod tests {
     fn hints() {
         for (name, part) in [
             ("my_package.models.MyModel", "kind `model-adapter`"),
-            ("minisweagent.models.litellm_model.LitellmModel", "`litellm`"),
+            (
+                "minisweagent.models.litellm_model.LitellmModel",
+                "`litellm`",
+            ),
             ("litelm", "did you mean `litellm`?"),
             ("roulette", "several models"),
             ("xyzzy", "leave it out"),

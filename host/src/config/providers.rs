@@ -271,8 +271,14 @@ mod tests {
                 assert!(!base_url.ends_with('/'), "{base_url}");
             }
             let secrets = provider.secret_headers.iter().map(|(_, secret)| secret);
-            for name in provider.keys.iter().chain(provider.base_url_vars).chain(secrets) {
-                let word = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+            for name in provider
+                .keys
+                .iter()
+                .chain(provider.base_url_vars)
+                .chain(secrets)
+            {
+                let word =
+                    |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
                 assert!(name.bytes().all(word), "{name}");
             }
             let headers = provider.headers.iter().chain(provider.secret_headers);

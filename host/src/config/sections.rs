@@ -60,6 +60,7 @@ pub struct ModelConfig {
     pub format_error_template: String,
     pub action_regex: Option<String>,
     pub cost_tracking: String,
+    pub provider: Option<String>,
     pub litellm_model_registry: Option<String>,
     pub litellm_model_name_override: Option<String>,
     pub price: Option<Price>,

@@ -16,7 +16,9 @@ pub struct GlobalLimits {
 
 /// A variable that holds no limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is `{value}`, which is no {wanted}: set it to a number, 0 for no limit, or unset it")]
+#[error(
+    "`{name}` is `{value}`, which is no {wanted}: set it to a number, 0 for no limit, or unset it"
+)]
 pub struct LimitError {
     name: &'static str,
     value: String,
@@ -164,13 +166,19 @@ mod tests {
 
     #[test]
     fn the_end_is_that_of_mini() {
-        let limits = GlobalLimits { cost: 0.0, calls: 2 };
+        let limits = GlobalLimits {
+            cost: 0.0,
+            calls: 2,
+        };
         let account = GlobalAccount::new(limits);
         account.charge(None).unwrap();
         let end = account.charge(Some(1.25)).unwrap_err();
         assert_eq!(end.exit_status(), "RuntimeError");
         let text = end.exit_message().text();
-        assert!(text.starts_with("Global cost/call limit exceeded: $1.2500 / 2"), "{text}");
+        assert!(
+            text.starts_with("Global cost/call limit exceeded: $1.2500 / 2"),
+            "{text}"
+        );
         assert_eq!(account.used(), (1.25, 2));
     }
 
@@ -188,9 +196,17 @@ mod tests {
         assert_eq!(of(Some(""), Some(" ")), Ok((0.0, 0)));
         assert_eq!(of(Some("2.5"), Some(" 7 ")), Ok((2.5, 7)));
         for (cost, calls, part) in [
-            (Some("$2"), None, "`MSWEA_GLOBAL_COST_LIMIT` is `$2`, which is no number of dollars"),
+            (
+                Some("$2"),
+                None,
+                "`MSWEA_GLOBAL_COST_LIMIT` is `$2`, which is no number of dollars",
+            ),
             (Some("nan"), None, "`MSWEA_GLOBAL_COST_LIMIT` is `NaN`"),
-            (None, Some("2.5"), "`MSWEA_GLOBAL_CALL_LIMIT` is `2.5`, which is no whole number"),
+            (
+                None,
+                Some("2.5"),
+                "`MSWEA_GLOBAL_CALL_LIMIT` is `2.5`, which is no whole number",
+            ),
         ] {
             let error = of(cost, calls).unwrap_err();
             assert!(error.contains(part), "{error}");

@@ -24,7 +24,9 @@ pub enum EntryError {
         value: String,
     },
     /// Tiers or hours in a shape that is not known.
-    #[error("`{key}` has a shape that this version does not know: leave it out, or update mswea-host")]
+    #[error(
+        "`{key}` has a shape that this version does not know: leave it out, or update mswea-host"
+    )]
     Shape {
         /// Its key.
         key: &'static str,
@@ -104,9 +106,13 @@ impl Entry<'_> {
 
     /// Billed by time, whatever its tokens cost.
     fn by_the_second(&self) -> bool {
-        ["cost_per_second", "input_cost_per_second", "output_cost_per_second"]
-            .iter()
-            .any(|key| matches!(self.rate(key), Ok(Some(rate)) if rate > 0.0))
+        [
+            "cost_per_second",
+            "input_cost_per_second",
+            "output_cost_per_second",
+        ]
+        .iter()
+        .any(|key| matches!(self.rate(key), Ok(Some(rate)) if rate > 0.0))
     }
 
     /// The rates under keys that end in `suffix`, the standard ones where there are none.
@@ -175,7 +181,10 @@ impl Entry<'_> {
                 continue;
             }
             let count = match name.strip_suffix('k') {
-                Some(thousands) => thousands.parse::<u64>().ok().and_then(|n| n.checked_mul(1000)),
+                Some(thousands) => thousands
+                    .parse::<u64>()
+                    .ok()
+                    .and_then(|n| n.checked_mul(1000)),
                 None => name.parse().ok(),
             };
             if let Some(count) = count.filter(|count| *count < u64::MAX) {
@@ -241,7 +250,12 @@ impl Entry<'_> {
         if let Some(hours) = block.get("hours_utc") {
             windows.extend(spans(hours, EVERY_DAY).ok_or(SHAPE)?);
         }
-        for rule in block.get("windows").and_then(Value::as_array).into_iter().flatten() {
+        for rule in block
+            .get("windows")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let days = match rule.get("weekdays") {
                 None | Some(Value::Null) => EVERY_DAY,
                 Some(days) => weekdays(days).ok_or(SHAPE)?,
@@ -301,7 +315,9 @@ fn weekdays(days: &Value) -> Option<u8> {
             }
             day => usize::try_from(day.as_u64()?.checked_sub(1)?).ok()?,
         };
-        bits |= 1_u8.checked_shl(u32::try_from(index).ok()?).filter(|_| index < 7)?;
+        bits |= 1_u8
+            .checked_shl(u32::try_from(index).ok()?)
+            .filter(|_| index < 7)?;
     }
     Some(bits)
 }

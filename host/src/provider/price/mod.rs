@@ -17,7 +17,6 @@ mod tariff;
 #[cfg(test)]
 mod vectors;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -122,7 +121,9 @@ pub enum PriceError {
         source: TableError,
     },
     /// The table in this binary can't be understood.
-    #[error("can't use the built-in price table: {0}: this is a bug of mswea-host, please report it")]
+    #[error(
+        "can't use the built-in price table: {0}: this is a bug of mswea-host, please report it"
+    )]
     BuiltIn(TableError),
 }
 
@@ -157,7 +158,11 @@ impl Sources {
         found.quote = self.listed(wanted)?;
         if let (Some(path), Some((name, mut tariff))) = (&self.registry, registered) {
             // As in litellm, an entry is laid over what is known of the model.
-            if let Some(first) = found.quote.iter().find_map(|quote| quote.tariff.standard.0.first()) {
+            if let Some(first) = found
+                .quote
+                .iter()
+                .find_map(|quote| quote.tariff.standard.0.first())
+            {
                 for tier in &mut tariff.standard.0 {
                     tier.row = tier.row.or(&first.row);
                 }
@@ -261,7 +266,7 @@ fn reported(usage: &Usage) -> Option<f64> {
 )]
 pub struct UnknownPrice {
     /// As the user wrote it.
-    pub model: Cow<'static, str>,
+    pub model: String,
     /// Dollars.
     pub limit: f64,
 }

@@ -132,7 +132,11 @@ mod tests {
                 ],
             ),
             (None, "Qwen/Qwen3", &["Qwen/Qwen3"]),
-            (None, "ft:gpt-4o:org::id", &["ft:gpt-4o:org::id", "ft:gpt-4o"]),
+            (
+                None,
+                "ft:gpt-4o:org::id",
+                &["ft:gpt-4o:org::id", "ft:gpt-4o"],
+            ),
             (None, "ft:gpt", &["ft:gpt"]),
             (None, "a-2025-8-07", &["a-2025-8-07"]),
             (None, "", &[""]),

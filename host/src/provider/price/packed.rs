@@ -38,7 +38,10 @@ fn plan(plan: &Plan) -> String {
 
 fn row(row: &Row) -> String {
     let columns = row.columns();
-    let used = columns.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    let used = columns
+        .iter()
+        .rposition(Option::is_some)
+        .map_or(0, |last| last + 1);
     let rates = columns[..used].iter().map(|rate| match rate {
         // The shortest digits that give the same number back.
         Some(rate) => format!("{rate:e}"),
@@ -120,13 +123,24 @@ mod tests {
             standard: Plan(vec![tier(0, full), tier(200_001, sparse)]),
             services: vec![
                 ("flex".into(), Plan::flat(sparse)),
-                ("priority".into(), Plan(vec![tier(0, sparse), tier(9, full)])),
+                (
+                    "priority".into(),
+                    Plan(vec![tier(0, sparse), tier(9, full)]),
+                ),
             ],
             off_peak: Some(OffPeak {
                 row: sparse,
                 windows: vec![
-                    Window { days: 31, from: 960, to: 30 },
-                    Window { days: 96, from: 0, to: 0 },
+                    Window {
+                        days: 31,
+                        from: 960,
+                        to: 30,
+                    },
+                    Window {
+                        days: 96,
+                        from: 0,
+                        to: 0,
+                    },
                 ],
             }),
         };
@@ -153,8 +167,18 @@ mod tests {
     #[test]
     fn other_lines_are_refused() {
         for line in [
-            "x", "1,2,3,4,5,6,7,8", "1;x@2", "1;2@x", "1|flex", "1|flex:x", "1|off/1:2", "1|off/1*2:3",
-            "1|off/1*2-x:3", "1|off/256*2-3:3", "NaN", "inf",
+            "x",
+            "1,2,3,4,5,6,7,8",
+            "1;x@2",
+            "1;2@x",
+            "1|flex",
+            "1|flex:x",
+            "1|off/1:2",
+            "1|off/1*2:3",
+            "1|off/1*2-x:3",
+            "1|off/256*2-3:3",
+            "NaN",
+            "inf",
         ] {
             assert_eq!(read(line), None, "{line}");
         }

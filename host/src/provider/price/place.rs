@@ -12,7 +12,11 @@ use super::table::{self, Packed};
 /// `$XDG_CONFIG_HOME/mswea-host/prices.table`, else below `~/.config`; none without a home.
 #[must_use]
 pub fn updated_table(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name: &str| {
+        var(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(folder.join("mswea-host/prices.table"))
 }

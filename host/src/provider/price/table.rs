@@ -70,8 +70,13 @@ impl Table {
     /// # Errors
     /// When it is no table, one from a later version, or damaged.
     pub fn read(bytes: &[u8]) -> Result<Self, TableError> {
-        let rest = bytes.strip_prefix(MAGIC.as_bytes()).ok_or(TableError::NoTable)?;
-        let end = rest.iter().position(|byte| *byte == b'\n').ok_or(TableError::NoTable)?;
+        let rest = bytes
+            .strip_prefix(MAGIC.as_bytes())
+            .ok_or(TableError::NoTable)?;
+        let end = rest
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .ok_or(TableError::NoTable)?;
         let head = std::str::from_utf8(&rest[..end]).map_err(|_| TableError::NoTable)?;
         let (format, source) = head.split_once(' ').unwrap_or((head, ""));
         match format.parse::<u32>() {
@@ -83,7 +88,9 @@ impl Table {
             Err(_) => return Err(TableError::NoTable),
         }
         let packed = &rest[end + 1..];
-        let size = packed.first_chunk().map_or(0, |size| u32::from_le_bytes(*size));
+        let size = packed
+            .first_chunk()
+            .map_or(0, |size| u32::from_le_bytes(*size));
         if usize::try_from(size).is_ok_and(|size| size > MAX_BYTES) {
             return Err(TableError::Damaged);
         }
@@ -95,9 +102,14 @@ impl Table {
     fn index(source: String, text: String) -> Option<Self> {
         let (counts, _) = text.split_once('\n')?;
         let (tariffs, models) = counts.split_once(' ')?;
-        let (tariffs, models) = (tariffs.parse::<usize>().ok()?, models.parse::<usize>().ok()?);
+        let (tariffs, models) = (
+            tariffs.parse::<usize>().ok()?,
+            models.parse::<usize>().ok()?,
+        );
         let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-        if lines.len() != tariffs.checked_add(models)?.checked_add(1)? || lines.last() != Some(&text.len()) {
+        if lines.len() != tariffs.checked_add(models)?.checked_add(1)?
+            || lines.last() != Some(&text.len())
+        {
             return None;
         }
         Some(Self {
@@ -208,7 +220,10 @@ pub fn pack(prices: &Map<String, Value>, source: &str) -> Packed {
         let plain = |text: &str| !text.contains(['\t', '\n']);
         match entry::tariff(entry) {
             Ok(Some(tariff)) => {
-                let provider = entry.as_object().and_then(entry::provider).unwrap_or_default();
+                let provider = entry
+                    .as_object()
+                    .and_then(entry::provider)
+                    .unwrap_or_default();
                 if plain(name) && plain(provider) {
                     let listed = (provider.to_owned(), packed::write(&tariff));
                     models.insert(lower(name).into_owned(), listed);
@@ -260,7 +275,9 @@ mod tests {
             "odd": {"mode": "chat", "input_cost_per_token": []},
             "new-kind": {"mode": "chat", "tiered_pricing": "2027"},
         });
-        let Value::Object(prices) = prices else { unreachable!() };
+        let Value::Object(prices) = prices else {
+            unreachable!()
+        };
         pack(&prices, "a\ntest")
     }
 
@@ -268,11 +285,18 @@ mod tests {
     fn what_is_packed_is_found() {
         let packed = packed();
         assert_eq!(packed.models, 3);
-        let refused: Vec<_> = packed.refused.iter().map(|(name, _)| name.as_str()).collect();
+        let refused: Vec<_> = packed
+            .refused
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
         assert_eq!(refused, ["odd", "new-kind"]);
         let table = Table::read(&packed.bytes).unwrap();
         assert_eq!(table.source(), "a test");
-        assert_eq!(table.names().collect::<Vec<_>>(), ["b/two", "c/also-two", "one"]);
+        assert_eq!(
+            table.names().collect::<Vec<_>>(),
+            ["b/two", "c/also-two", "one"]
+        );
         for (name, expected) in [
             ("one", Some(("one", "", 10.0))),
             ("ONE", Some(("one", "", 10.0))),
@@ -314,7 +338,10 @@ mod tests {
             (b"mswea-prices x\n".to_vec(), TableError::NoTable),
             (b"mswea-prices 2 litellm 9\n????".to_vec(), future),
             (b"mswea-prices 1 x\n".to_vec(), TableError::Damaged),
-            (b"mswea-prices 1 x\n\xff\xff\xff\xff????".to_vec(), TableError::Damaged),
+            (
+                b"mswea-prices 1 x\n\xff\xff\xff\xff????".to_vec(),
+                TableError::Damaged,
+            ),
             (good[..good.len() - 3].to_vec(), TableError::Damaged),
             (with("1 1\n1e0\n"), TableError::Damaged),
             (with("1 1\n1e0\nx\ty\t0"), TableError::Damaged),

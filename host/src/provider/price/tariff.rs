@@ -66,8 +66,15 @@ impl Row {
     /// The row of these rates.
     #[must_use]
     pub fn of_columns(columns: [Option<f64>; COLUMNS.len()]) -> Self {
-        let [input, output, cache_read, cache_write, cache_write_1h, cache_write_12h, reasoning] =
-            columns;
+        let [
+            input,
+            output,
+            cache_read,
+            cache_write,
+            cache_write_1h,
+            cache_write_12h,
+            reasoning,
+        ] = columns;
         Self {
             input,
             output,
@@ -286,8 +293,18 @@ mod tests {
         let none = json!(null);
         let ttl = json!({CACHE_WRITE_1H: 2, CACHE_WRITE_12H: 1});
         for (row, counts, extra, expected) in [
-            (all, [9, 2, 4, 5, 3], none.clone(), 3.0 + 200.0 + 4e3 + 20.0 + 3e6),
-            (all, [9, 2, 4, 5, 0], ttl.clone(), 3.0 + 200.0 + 1e3 + 2e4 + 1e5 + 50.0),
+            (
+                all,
+                [9, 2, 4, 5, 3],
+                none.clone(),
+                3.0 + 200.0 + 4e3 + 20.0 + 3e6,
+            ),
+            (
+                all,
+                [9, 2, 4, 5, 0],
+                ttl.clone(),
+                3.0 + 200.0 + 1e3 + 2e4 + 1e5 + 50.0,
+            ),
             // what has no rate of its own has that of its kind
             (two, [9, 2, 4, 5, 3], ttl.clone(), 9.0 + 50.0),
             (write, [9, 2, 4, 0, 0], ttl, 5.0 + 28.0),
@@ -316,7 +333,13 @@ mod tests {
             let row = input(rate);
             tariff.standard.0.push(Tier { from, row });
         }
-        for (tokens, cost) in [(0, 0.0), (100, 100.0), (101, 202.0), (200, 400.0), (300, 900.0)] {
+        for (tokens, cost) in [
+            (0, 0.0),
+            (100, 100.0),
+            (101, 202.0),
+            (200, 400.0),
+            (300, 900.0),
+        ] {
             let usage = usage([tokens, 0, 0, 0, 0], json!(null));
             assert_eq!(tariff.cost(&usage, UNIX_EPOCH), Some(cost), "{tokens}");
         }

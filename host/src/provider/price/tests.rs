@@ -61,29 +61,56 @@ fn the_nearest_source_wins() {
         (sources(half, true, true), &gpt, Some((5.0, "registry"))),
         (sources(None, false, true), &gpt, Some((7.0, "updated"))),
         (sources(None, false, false), &gpt, Some((2.5, "built-in"))),
-        (sources(None, true, false), &Wanted::new(Some("hosted_vllm"), "my-model"), Some((4.0, "registry"))),
-        (sources(None, true, false), &Wanted::new(Some("vllm"), "my-model"), None),
-        (sources(None, true, false), &Wanted::new(Some("x"), "anyone"), Some((3.0, "registry"))),
-        (sources(None, true, false), &Wanted::new(Some("x"), "unpriced"), None),
+        (
+            sources(None, true, false),
+            &Wanted::new(Some("hosted_vllm"), "my-model"),
+            Some((4.0, "registry")),
+        ),
+        (
+            sources(None, true, false),
+            &Wanted::new(Some("vllm"), "my-model"),
+            None,
+        ),
+        (
+            sources(None, true, false),
+            &Wanted::new(Some("x"), "anyone"),
+            Some((3.0, "registry")),
+        ),
+        (
+            sources(None, true, false),
+            &Wanted::new(Some("x"), "unpriced"),
+            None,
+        ),
         // what the newer table lacks the older one has
         (
             sources(None, false, true),
             &Wanted::new(Some("anthropic"), "claude-sonnet-4-5-20250929"),
             Some((3.0, "built-in")),
         ),
-        (sources(None, false, true), &Wanted::new(Some("openai"), "no-such-model"), None),
+        (
+            sources(None, false, true),
+            &Wanted::new(Some("openai"), "no-such-model"),
+            None,
+        ),
     ] {
         let expected = expected.map(|(cost, origin)| (cost, origin.to_owned()));
         assert_eq!(dollars(&sources, wanted), expected, "{wanted:?}");
     }
     // An entry is laid over what is known: GPT-4o's output still has its price.
-    let quote = sources(None, true, false).find(&gpt).unwrap().quote.unwrap();
+    let quote = sources(None, true, false)
+        .find(&gpt)
+        .unwrap()
+        .quote
+        .unwrap();
     assert_eq!(quote.tariff.standard.tiers()[0].row.output, Some(1e-5));
     assert_eq!(quote.name, "GPT-4o");
 
     assert!(reset(&path("t/prices.table")).unwrap());
     assert!(!reset(&path("t/prices.table")).unwrap());
-    assert_eq!(dollars(&sources(None, false, true), &gpt).unwrap().1, "built-in");
+    assert_eq!(
+        dollars(&sources(None, false, true), &gpt).unwrap().1,
+        "built-in"
+    );
 }
 
 #[test]
@@ -116,13 +143,27 @@ fn files_that_are_no_prices_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let wanted = Wanted::new(Some("p"), "m");
     for (content, parts) in [
-        ("{\"a\": 1,}", &["registry `", "is no JSON object", "line 1", "input_cost_per_token"][..]),
+        (
+            "{\"a\": 1,}",
+            &[
+                "registry `",
+                "is no JSON object",
+                "line 1",
+                "input_cost_per_token",
+            ][..],
+        ),
         ("[1]", &["is no JSON object"]),
         ("", &["is no JSON object"]),
-        ("{\"m\": 1}", &["the price of `m` in the registry", "it is no object"]),
+        (
+            "{\"m\": 1}",
+            &["the price of `m` in the registry", "it is no object"],
+        ),
         (
             "{\"p/m\": {\"input_cost_per_token\": \"much\"}}",
-            &["the price of `p/m`", "`input_cost_per_token` is `\"much\"`, which is no price"],
+            &[
+                "the price of `p/m`",
+                "`input_cost_per_token` is `\"much\"`, which is no price",
+            ],
         ),
     ] {
         let path = folder.path().join("r.json");
@@ -137,7 +178,15 @@ fn files_that_are_no_prices_are_explained() {
         }
     }
     for (content, parts) in [
-        ("mswea-prices 9 litellm 3\n", &["has format 9", "reads format 1", "prices update", "prices reset"][..]),
+        (
+            "mswea-prices 9 litellm 3\n",
+            &[
+                "has format 9",
+                "reads format 1",
+                "prices update",
+                "prices reset",
+            ][..],
+        ),
         ("{}", &["it is no price table", "prices reset"]),
     ] {
         let path = folder.path().join("prices.table");
@@ -157,7 +206,10 @@ fn files_that_are_no_prices_are_explained() {
         ("{", "it is no JSON: EOF"),
         ("[]", "no object of models"),
         ("{}", "no model in it has a price per token"),
-        ("{\"m\": {\"input_cost_per_token\": []}}", "none of its entries can be used (`m`: "),
+        (
+            "{\"m\": {\"input_cost_per_token\": []}}",
+            "none of its entries can be used (`m`: ",
+        ),
     ] {
         let path = folder.path().join("new.json");
         fs::write(&path, content).unwrap();
@@ -175,7 +227,9 @@ fn a_registry_that_is_not_there_is_said() {
         registry: Some("/nonexistent/r.json".into()),
         ..Sources::default()
     };
-    let found = sources.find(&Wanted::new(Some("openai"), "gpt-4o")).unwrap();
+    let found = sources
+        .find(&Wanted::new(Some("openai"), "gpt-4o"))
+        .unwrap();
     assert!(found.quote.is_some());
     assert!(found.warnings[0].contains("`/nonexistent/r.json` does not exist"));
 }
@@ -192,7 +246,10 @@ fn the_built_in_table_is_sound() {
         last = name.to_owned();
         let listed = table.find(name).unwrap();
         let tariff = table.tariff(&listed).unwrap();
-        assert!(tariff.cost(&million(1), SystemTime::UNIX_EPOCH).is_some(), "{name}");
+        assert!(
+            tariff.cost(&million(1), SystemTime::UNIX_EPOCH).is_some(),
+            "{name}"
+        );
     }
 }
 
@@ -201,7 +258,11 @@ fn the_users_table_lies_in_the_config_folder() {
     for (xdg, home, expected) in [
         (Some("/x"), Some("/h"), Some("/x/mswea-host/prices.table")),
         (None, Some("/h"), Some("/h/.config/mswea-host/prices.table")),
-        (Some("x"), Some("/h"), Some("/h/.config/mswea-host/prices.table")),
+        (
+            Some("x"),
+            Some("/h"),
+            Some("/h/.config/mswea-host/prices.table"),
+        ),
         (None, None, None),
     ] {
         let var = |name: &str| match name {

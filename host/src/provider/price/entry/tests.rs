@@ -86,10 +86,19 @@ fn service_tiers_inherit_from_the_standard() {
         "cache_read_input_token_cost_above_272k_tokens_priority": 5,
         "input_cost_per_token_batches": 0.01,
     }));
-    let names: Vec<_> = tariff.services.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<_> = tariff
+        .services
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
     assert_eq!(names, ["flex", "priority"]);
     let rows = |index: usize| -> Vec<Row> {
-        tariff.services[index].1.tiers().iter().map(|tier| tier.row).collect()
+        tariff.services[index]
+            .1
+            .tiers()
+            .iter()
+            .map(|tier| tier.row)
+            .collect()
     };
     assert_eq!(
         rows(0),
@@ -111,7 +120,12 @@ fn a_list_of_tiers_takes_the_place_of_all_that() {
         ],
     }));
     assert_eq!(tariff.services, []);
-    let tiers: Vec<_> = tariff.standard.tiers().iter().map(|t| (t.from, t.row)).collect();
+    let tiers: Vec<_> = tariff
+        .standard
+        .tiers()
+        .iter()
+        .map(|t| (t.from, t.row))
+        .collect();
     let dear = row(&[2.0, 9.0, -1.0, -1.0, -1.0, -1.0, 99.0]);
     assert_eq!(tiers, [(0, row(&[1.0, 3.0, 0.5])), (256_001, dear)]);
 }
@@ -128,9 +142,18 @@ fn providers_have_rules_of_their_own() {
     };
     let reasoning = |input, read| row(&[input, 4.0, read, -1.0, -1.0, -1.0, 8.0]);
     for (provider, tiers) in [
-        ("openai", vec![(0, reasoning(2.0, -1.0)), (100_001, reasoning(20.0, -1.0))]),
-        ("fireworks_ai", vec![(0, reasoning(2.0, 1.0)), (100_001, reasoning(20.0, 1.0))]),
-        ("xai", vec![(0, row(&[2.0, 4.0])), (100_000, row(&[20.0, 4.0]))]),
+        (
+            "openai",
+            vec![(0, reasoning(2.0, -1.0)), (100_001, reasoning(20.0, -1.0))],
+        ),
+        (
+            "fireworks_ai",
+            vec![(0, reasoning(2.0, 1.0)), (100_001, reasoning(20.0, 1.0))],
+        ),
+        (
+            "xai",
+            vec![(0, row(&[2.0, 4.0])), (100_000, row(&[20.0, 4.0]))],
+        ),
         ("perplexity", vec![(0, reasoning(2.0, -1.0))]),
     ] {
         assert_eq!(entry(provider), tiers, "{provider}");
@@ -164,18 +187,45 @@ fn off_peak_hours() {
 fn what_is_wrong_is_named() {
     for (entry, part) in [
         (json!([]), "it is no object"),
-        (json!({INPUT: "cheap"}), "`input_cost_per_token` is `\"cheap\"`, which is no price"),
+        (
+            json!({INPUT: "cheap"}),
+            "`input_cost_per_token` is `\"cheap\"`, which is no price",
+        ),
         (json!({INPUT: -1}), "is `-1`"),
         (json!({INPUT: "inf"}), "is `\"inf\"`"),
-        (json!({INPUT: 1, OUTPUT: {}}), "`output_cost_per_token` is an object"),
+        (
+            json!({INPUT: 1, OUTPUT: {}}),
+            "`output_cost_per_token` is an object",
+        ),
         (json!({INPUT: 1, OUTPUT: true}), "is `true`"),
-        (json!({INPUT: 1, "input_cost_per_token_above_1k_tokens": []}), "is a list"),
-        (json!({INPUT: 1, "tiered_pricing": 1}), "`tiered_pricing` has a shape"),
-        (json!({"tiered_pricing": [{"range": [0], OUTPUT: 1}]}), "`tiered_pricing` has a shape"),
-        (json!({"tiered_pricing": [{"range": ["a"], INPUT: 1}]}), "`tiered_pricing` has a shape"),
-        (json!({INPUT: 1, "off_peak_pricing": []}), "`off_peak_pricing` has a shape"),
-        (json!({INPUT: 1, "off_peak_pricing": {"hours_utc": "late"}}), "has a shape"),
-        (json!({INPUT: 1, "off_peak_pricing": {"hours_utc": "10:00-24:00"}}), "has a shape"),
+        (
+            json!({INPUT: 1, "input_cost_per_token_above_1k_tokens": []}),
+            "is a list",
+        ),
+        (
+            json!({INPUT: 1, "tiered_pricing": 1}),
+            "`tiered_pricing` has a shape",
+        ),
+        (
+            json!({"tiered_pricing": [{"range": [0], OUTPUT: 1}]}),
+            "`tiered_pricing` has a shape",
+        ),
+        (
+            json!({"tiered_pricing": [{"range": ["a"], INPUT: 1}]}),
+            "`tiered_pricing` has a shape",
+        ),
+        (
+            json!({INPUT: 1, "off_peak_pricing": []}),
+            "`off_peak_pricing` has a shape",
+        ),
+        (
+            json!({INPUT: 1, "off_peak_pricing": {"hours_utc": "late"}}),
+            "has a shape",
+        ),
+        (
+            json!({INPUT: 1, "off_peak_pricing": {"hours_utc": "10:00-24:00"}}),
+            "has a shape",
+        ),
         (
             json!({INPUT: 1, "off_peak_pricing": {"windows": [{"hours_utc": "1:00-2:00", "weekdays": [8]}]}}),
             "has a shape",
