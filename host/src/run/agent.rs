@@ -286,6 +286,9 @@ impl Agent {
         }
         extra.insert("cost".into(), cost.unwrap_or(0.0).into());
         extra.insert("response".into(), json!(reply.response));
+        if let Some(usage) = &reply.usage {
+            extra.insert("mswea".into(), json!({ "usage": usage }));
+        }
         Err(Interrupt::FormatError { message })
     }
 
