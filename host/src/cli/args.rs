@@ -82,6 +82,9 @@ pub enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Look at the prices of models, and bring them up to date
+    #[command(subcommand)]
+    Prices(PricesCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  mswea-host completions bash \
         > ~/.local/share/bash-completion/completions/mswea-host")]
@@ -271,6 +274,40 @@ pub enum ConfigCommand {
     },
     /// Print the JSON Schema of the configuration
     Schema,
+}
+
+/// What can be done with prices.
+#[derive(Clone, Debug, Subcommand)]
+pub enum PricesCommand {
+    /// Show what a model's tokens cost, and where that is from
+    Show {
+        /// The model, as `PREFIX/NAME`
+        model: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Flags of a run: its config may name a price or a registry.
+        #[arg(short, long = "config", value_name = "SPEC")]
+        configs: Vec<String>,
+    },
+    /// Take newer prices from a file on disk, in litellm's JSON format
+    #[command(
+        after_help = "The file is litellm's `model_prices_and_context_window.json`. What it \
+        says comes before the built-in table, and after `--price` and a registry."
+    )]
+    Update {
+        /// The file
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// Where the prices are from, as `prices show` will say it
+        #[arg(long, value_name = "TEXT")]
+        source: Option<String>,
+        /// Write the table here instead of the user's config folder
+        #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+    },
+    /// Go back to the built-in prices
+    Reset,
 }
 
 /// A config value that a flag stands for.

@@ -12,6 +12,7 @@ mod listing;
 mod output;
 mod panics;
 mod paths;
+mod prices;
 mod run;
 mod signals;
 
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Cli, Command, ConfigCommand, PluginCommand};
+use args::{Cli, Command, ConfigCommand, PluginCommand, PricesCommand};
 
 /// The whole program, from arguments to exit code.
 pub fn main() -> ExitCode {
@@ -56,6 +57,17 @@ pub fn main() -> ExitCode {
         Some(Command::Plugin(PluginCommand::ClearCache)) => listing::clear_cache(),
         Some(Command::Config(ConfigCommand::Show { origin, run })) => configs::show(&run, origin),
         Some(Command::Config(ConfigCommand::Schema)) => configs::schema(),
+        Some(Command::Prices(PricesCommand::Show {
+            model,
+            json,
+            configs,
+        })) => prices::show(&model, json, &configs),
+        Some(Command::Prices(PricesCommand::Update {
+            file,
+            source,
+            output,
+        })) => prices::update(&file, source.as_deref(), output),
+        Some(Command::Prices(PricesCommand::Reset)) => prices::reset(),
         Some(Command::Completions { shell }) => output::data(|out| {
             args::write_completions(shell, out);
             Ok(())

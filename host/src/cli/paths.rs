@@ -96,6 +96,11 @@ fn journal_beside(trajectory: &Path) -> PathBuf {
     trajectory.with_file_name(format!("{stem}.events.jsonl"))
 }
 
+/// The user's own price table; see [`crate::provider::price`].
+pub fn price_table() -> Option<PathBuf> {
+    crate::provider::price::updated_table(|name| std::env::var_os(name))
+}
+
 fn state_folder() -> PathBuf {
     let absolute = |name: &str| {
         std::env::var_os(name)

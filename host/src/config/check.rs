@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::error::{Files, Kind, Problem};
 use super::keys::{self, Found, KNOWN_LATER, Key, MAX_SECONDS, Type};
+use super::model_class;
 use super::node::{Content, Entry, Node};
 use super::origin::Origin;
 use super::suggest;
@@ -296,11 +297,7 @@ fn value_hint(kind: Type, dotted: &str, node: &Node) -> Option<String> {
                 );
             }
             if dotted == "model.model_class" {
-                return Some(
-                    "leave it out: the provider follows from the model's prefix, the parser \
-                     from `pipeline.parser`"
-                        .to_owned(),
-                );
+                return Some(model_class::hint(text));
             }
             suggest::nearest(text, words.iter().copied())
                 .map(|word| format!("did you mean `{word}`?"))

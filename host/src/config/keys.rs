@@ -6,6 +6,8 @@
 
 use serde_json::Value;
 
+use super::model_class;
+
 /// What a key's value must be. An integer is no text and a text no integer: a quoted number
 /// is more often a mistake than a wish.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,7 +125,6 @@ const BYTES: Type = Type::Int(1, i64::MAX);
 /// What an interactive front will know; today only accepted.
 const MODES: &[&str] = &["human", "confirm", "yolo"];
 const AGENT_CLASSES: &[&str] = &["interactive", "default"];
-const MODEL_CLASSES: &[&str] = &["litellm", "litellm_textbased"];
 
 /// Every key, in the order that people see them.
 #[rustfmt::skip]
@@ -143,7 +144,7 @@ pub const KEYS: &[Key] = &[
     key("agent.confirm_exit", Type::Bool, "true", "Ask before ending an interactive run; no effect yet."),
 
     optional("model.model_name", Type::Text, "The model as `prefix/name`, for example `openai/gpt-5`.").variable("MSWEA_MODEL_NAME"),
-    optional("model.model_class", Type::OneOf(MODEL_CLASSES), "mini-swe-agent's model class; `litellm_textbased` selects the parser `text_regex`."),
+    optional("model.model_class", Type::OneOf(model_class::NAMES), "mini-swe-agent's model class: chooses the provider, its API and the parser."),
     optional("model.base_url", Type::Text, "Base URL of the provider's API; unset: the provider's own."),
     optional("model.api_key_env", Type::Text, "Name of the secret that holds the API key; unset: the provider's own."),
     key("model.stream", Type::Bool, "true", "Receive replies as a stream."),
@@ -153,6 +154,9 @@ pub const KEYS: &[Key] = &[
     optional("model.action_regex", Type::Text, "How a text parser finds the command; unset: the parser's own."),
     key("model.multimodal_regex", Type::Text, "\"\"", "Regular expression whose matches in prompts and observations become images; empty: nothing does."),
     key("model.cost_tracking", Type::OneOf(&["default", "ignore_errors"]), "\"default\"", "`ignore_errors`: go on when the price of a model is not known.").variable("MSWEA_COST_TRACKING"),
+    optional("model.provider", Type::Text, "Portkey's provider, where no virtual key says it: `@openai`."),
+    optional("model.litellm_model_registry", Type::Text, "File of prices in litellm's JSON format.").variable("LITELLM_MODEL_REGISTRY_PATH"),
+    optional("model.litellm_model_name_override", Type::Text, "Name under which the model's price is looked up; unset: its own."),
     optional("model.price.input", Type::Number(0.0), "Dollars per million input tokens; unset: the cost is what the provider reports, else unknown."),
     optional("model.price.output", Type::Number(0.0), "Dollars per million output tokens."),
     optional("model.price.cache_read", Type::Number(0.0), "Dollars per million input tokens read from the cache; unset: as input."),
@@ -203,9 +207,6 @@ const NULLABLE_GROUPS: &[&str] = &["model.price"];
 /// Keys that mini-swe-agent has and this version does nothing with: a warning in its files.
 pub const KNOWN_LATER: &[&str] = &[
     "model.set_cache_control",
-    "model.litellm_model_registry",
-    "model.litellm_model_name_override",
-    "model.provider",
     "model.outputs",
     "model.cost_per_call",
     "environment.image",

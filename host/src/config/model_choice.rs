@@ -2,11 +2,14 @@
 //! `openai`.
 
 use super::error::{ConfigError, Kind, Problem};
-use super::sections::{Config, ProviderEntry};
+use super::host_env::{Environment, ProcessEnvironment};
+use super::model_class::{self, ModelClass};
+use super::providers::{self, LOCAL, PROVIDERS, Provider, REPLAY, Shape};
+use super::sections::Config;
 use super::suggest;
 
 /// Who answers, and how to reach them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelChoice {
     /// The provider's prefix; `local` when a bare name goes to `base_url`.
     pub prefix: String,
@@ -18,54 +21,53 @@ pub struct ModelChoice {
     pub base_url: Option<String>,
     /// Name of the secret that holds the key; none: no key is sent.
     pub api_key_env: Option<String>,
+    /// The header that the key is sent in; none: the adapter's own.
+    pub auth_header: Option<String>,
+    /// Further headers of every request.
+    pub headers: Vec<(String, String)>,
+    /// Further headers, and the names of the secrets in them.
+    pub secret_headers: Vec<(String, String)>,
+    /// `responses` where the adapter has several APIs and that one is wanted.
+    pub api: Option<String>,
+    /// Who serves the model, in the words of litellm's price file; none: somebody else.
+    pub listed_as: Option<String>,
+    /// The replies say what they cost.
+    pub reports_cost: bool,
+    /// The user's own machines answer (or nobody does): no call is paid for.
+    pub self_hosted: bool,
 }
-
-struct BuiltIn {
-    prefix: &'static str,
-    adapter: &'static str,
-    base_url: Option<&'static str>,
-    api_key_env: Option<&'static str>,
-}
-
-/// The providers that need no config.
-const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn {
-        prefix: "openai",
-        adapter: OPENAI,
-        base_url: Some("https://api.openai.com/v1"),
-        api_key_env: Some("OPENAI_API_KEY"),
-    },
-    BuiltIn {
-        prefix: LOCAL,
-        adapter: OPENAI,
-        base_url: None,
-        api_key_env: None,
-    },
-    BuiltIn {
-        prefix: "replay",
-        adapter: REPLAY,
-        base_url: None,
-        api_key_env: None,
-    },
-];
 
 const OPENAI: &str = "openai";
-const LOCAL: &str = "local";
-/// Answers from a recording: the only adapter that goes nowhere and so needs no URL.
-const REPLAY: &str = "replay";
 
-/// Finds the provider of the configured model.
+/// Finds the provider of the configured model, with addresses and keys as the environment of
+/// this process has them.
 ///
 /// # Errors
 /// When there is no model, its prefix is not known, or its base URL is missing.
 pub fn resolve_model(config: &Config) -> Result<ModelChoice, ConfigError> {
+    resolve_model_in(config, &ProcessEnvironment)
+}
+
+/// [`resolve_model`] with another environment.
+///
+/// # Errors
+/// As [`resolve_model`].
+pub fn resolve_model_in(
+    config: &Config,
+    env: &dyn Environment,
+) -> Result<ModelChoice, ConfigError> {
     let name = config
         .model
         .model_name
         .as_deref()
         .unwrap_or_default()
         .trim();
-    if name.is_empty() {
+    let class = config
+        .model
+        .model_class
+        .as_deref()
+        .and_then(model_class::find);
+    if name.is_empty() && class.and_then(|class| class.provider) != Some(REPLAY) {
         return Err(Problem::new(
             Kind::Model,
             "no model: pass `-m PREFIX/NAME`, for example `-m openai/gpt-5`",
@@ -74,92 +76,211 @@ pub fn resolve_model(config: &Config) -> Result<ModelChoice, ConfigError> {
         .hint("or set `model.model_name` in a config file, or `MSWEA_MODEL_NAME`")
         .into());
     }
-    let (prefix, model) = name.split_once('/').unwrap_or((name, ""));
-    let adapter = config.pipeline.adapter.as_deref();
-    let Some(provider) = provider(config, prefix) else {
-        // The whole name is the model's: `Qwen/Qwen3` has a slash and no prefix of ours.
-        if config.model.base_url.is_some() || adapter.is_some() {
-            return Ok(ModelChoice {
-                prefix: LOCAL.to_owned(),
-                model: name.to_owned(),
-                adapter: adapter.unwrap_or(OPENAI).to_owned(),
-                base_url: config.model.base_url.clone(),
-                api_key_env: config.model.api_key_env.clone(),
-            });
-        }
-        return Err(unknown(config, name, prefix).into());
-    };
-    let adapter = adapter.unwrap_or(&provider.adapter);
-    if model.trim().is_empty() && adapter != REPLAY {
-        let message = format!("the model `{name}` has no name after its prefix `{prefix}/`");
-        let hint =
-            format!("write `{prefix}/NAME`, with the name that the provider gives the model");
-        return Err(Problem::new(Kind::Model, message)
-            .key("model.model_name")
-            .hint(hint)
-            .into());
-    }
-    let base_url = config.model.base_url.clone().or(provider.base_url);
-    if base_url.is_none() && adapter == OPENAI {
-        let message = format!(
-            "the model `{name}` needs a base URL: where does the server of `{prefix}` listen?"
-        );
-        let hint = "pass `--base-url`, for example `--base-url http://127.0.0.1:8000/v1`, or set `model.base_url`";
-        return Err(Problem::new(Kind::Model, message)
-            .key("model.base_url")
-            .hint(hint)
-            .into());
-    }
-    Ok(ModelChoice {
-        prefix: prefix.to_owned(),
-        model: if model.is_empty() { prefix } else { model }.to_owned(),
-        adapter: adapter.to_owned(),
-        base_url,
-        api_key_env: config.model.api_key_env.clone().or(provider.api_key_env),
-    })
+    Chooser { config, class, env }.choose(name)
 }
 
-fn provider(config: &Config, prefix: &str) -> Option<ProviderEntry> {
-    let built_in = BUILT_IN.iter().find(|provider| provider.prefix == prefix);
-    match (config.providers.get(prefix), built_in) {
-        // What the user says about a built-in provider is laid over it.
-        (Some(own), Some(built_in)) => Some(ProviderEntry {
-            adapter: own.adapter.clone(),
-            base_url: own
-                .base_url
-                .clone()
-                .or(built_in.base_url.map(str::to_owned)),
-            api_key_env: own
+struct Chooser<'a> {
+    config: &'a Config,
+    class: Option<&'static ModelClass>,
+    env: &'a dyn Environment,
+}
+
+impl Chooser<'_> {
+    fn choose(&self, name: &str) -> Result<ModelChoice, ConfigError> {
+        let model = &self.config.model;
+        let adapter = self.config.pipeline.adapter.as_deref();
+        if let Some(provider) = self.class.and_then(|class| class.provider) {
+            let provider = providers::find(provider);
+            let provider = provider.expect("invariant: a test finds the provider of every class");
+            let name = if provider.prefix == REPLAY {
+                REPLAY
+            } else {
+                name
+            };
+            return self.of(Some(provider), provider.prefix, name, name);
+        }
+        let (prefix, rest) = name.split_once('/').unwrap_or((name, ""));
+        let built_in = providers::find(prefix);
+        if built_in.is_none() && !self.config.providers.contains_key(prefix) {
+            // The whole name is the model's: `Qwen/Qwen3` has a slash and no prefix of ours.
+            if model.base_url.is_some() || adapter.is_some() {
+                return Ok(ModelChoice {
+                    prefix: LOCAL.to_owned(),
+                    model: name.to_owned(),
+                    adapter: adapter.unwrap_or(OPENAI).to_owned(),
+                    base_url: model.base_url.clone(),
+                    api_key_env: model.api_key_env.clone(),
+                    self_hosted: true,
+                    ..ModelChoice::default()
+                });
+            }
+            let bare = providers::of_bare_name(name).filter(|_| !name.contains('/'));
+            return match bare {
+                Some(provider) => self.of(Some(provider), provider.prefix, name, name),
+                None => Err(unknown(self.config, name, prefix).into()),
+            };
+        }
+        let replays =
+            built_in.is_some_and(|provider| provider.adapter == REPLAY) || adapter == Some(REPLAY);
+        if rest.trim().is_empty() && !replays {
+            let message = format!("the model `{name}` has no name after its prefix `{prefix}/`");
+            let hint =
+                format!("write `{prefix}/NAME`, with the name that the provider gives the model");
+            return Err(Problem::new(Kind::Model, message)
+                .key("model.model_name")
+                .hint(hint)
+                .into());
+        }
+        let rest = if rest.is_empty() { prefix } else { rest };
+        self.of(built_in, prefix, rest, name)
+    }
+
+    /// The model `model` of a provider, over whose row the user's own entry is laid.
+    fn of(
+        &self,
+        row: Option<&'static Provider>,
+        prefix: &str,
+        model: &str,
+        typed: &str,
+    ) -> Result<ModelChoice, ConfigError> {
+        let config = self.config;
+        let own = config.providers.get(prefix);
+        let responses = self.class.is_some_and(|class| class.responses);
+        let from_row = row.map_or(OPENAI, |row| row.adapter);
+        let provided = match own.map(|own| own.adapter.as_str()) {
+            // What nobody has set reads `openai` too.
+            None | Some(OPENAI) => from_row,
+            Some(own) => own,
+        };
+        let adapter = match config.pipeline.adapter.as_deref() {
+            Some(adapter) => adapter,
+            None if responses && provided == OPENAI => "openai_responses",
+            None => provided,
+        };
+        let configured = config
+            .model
+            .base_url
+            .clone()
+            .or_else(|| own.and_then(|own| own.base_url.clone()))
+            .or_else(|| self.first(row.map_or(&[], |row| row.base_url_vars)));
+        let base_url = configured.or_else(|| row?.base_url.map(str::to_owned));
+        if base_url.is_none() && adapter.starts_with(OPENAI) {
+            let message = format!(
+                "the model `{typed}` needs a base URL: where does the server of `{prefix}` listen?"
+            );
+            let variable = row.and_then(|row| row.base_url_vars.first());
+            let variable = variable.map_or_else(String::new, |name| format!(" or `{name}`"));
+            let hint = format!(
+                "pass `--base-url`, for example `--base-url http://127.0.0.1:8000/v1`, or set \
+                 `model.base_url`{variable}"
+            );
+            return Err(Problem::new(Kind::Model, message)
+                .key("model.base_url")
+                .hint(hint)
+                .into());
+        }
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            pairs.iter().map(owned).collect()
+        };
+        let mut secret_headers = pairs(row.map_or(&[], |row| row.secret_headers));
+        secret_headers.retain(|(_, secret)| self.is_set(secret));
+        let mut headers = pairs(row.map_or(&[], |row| row.headers));
+        if let (Some("portkey"), Some(provider)) =
+            (row.map(|row| row.prefix), &config.model.provider)
+            && secret_headers.is_empty()
+            && !responses
+        {
+            headers.push(("x-portkey-provider".to_owned(), provider.clone()));
+        }
+        let name_prefix = row.and_then(|row| row.name_prefix).filter(|prefix| {
+            let family = prefix.split('/').next().unwrap_or_default();
+            !model.starts_with(family)
+        });
+        let model = format!("{}{model}", name_prefix.unwrap_or_default());
+        let shape = row.map_or(Shape::Plain, |row| row.shape);
+        Ok(ModelChoice {
+            prefix: prefix.to_owned(),
+            base_url: base_url.map(|url| self.shaped(shape, &url, &model)),
+            adapter: adapter.to_owned(),
+            api_key_env: config
+                .model
                 .api_key_env
                 .clone()
-                .or(built_in.api_key_env.map(str::to_owned)),
-        }),
-        (Some(own), None) => Some(own.clone()),
-        (None, Some(built_in)) => Some(ProviderEntry {
-            adapter: built_in.adapter.to_owned(),
-            base_url: built_in.base_url.map(str::to_owned),
-            api_key_env: built_in.api_key_env.map(str::to_owned),
-        }),
-        (None, None) => None,
+                .or_else(|| own.and_then(|own| own.api_key_env.clone()))
+                .or_else(|| self.key(row?)),
+            auth_header: row.and_then(|row| row.auth_header).map(str::to_owned),
+            headers,
+            secret_headers,
+            api: (responses && adapter == "openrouter").then(|| "responses".to_owned()),
+            listed_as: row
+                .filter(|row| row.prefix != LOCAL)
+                .map(|row| row.prefix.to_owned()),
+            reports_cost: row.is_some_and(|row| row.reports_cost),
+            self_hosted: row.is_some_and(|row| row.self_hosted),
+            model,
+        })
+    }
+
+    /// The first of the provider's secrets that is set; if none is, the first: it may stand in
+    /// the secrets file, and it is the one to name in a message.
+    fn key(&self, row: &Provider) -> Option<String> {
+        let set = row.keys.iter().find(|name| self.is_set(name));
+        match set.or(row.keys.first()) {
+            // Servers of the user's own rarely want one.
+            Some(_) if row.self_hosted && set.is_none() => None,
+            name => name.map(|name| (*name).to_owned()),
+        }
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        self.env.var(name).is_some_and(|value| !value.is_empty())
+    }
+
+    fn first(&self, names: &[&str]) -> Option<String> {
+        let mut values = names.iter().filter_map(|name| self.env.var(name));
+        values.find(|value| !value.trim().is_empty())
+    }
+
+    fn shaped(&self, shape: Shape, url: &str, model: &str) -> String {
+        let bare = |url: &str| {
+            let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+            !rest.trim_end_matches('/').contains(['/', '?'])
+        };
+        match shape {
+            Shape::AddV1 if bare(url) => format!("{}/v1", url.trim_end_matches('/')),
+            Shape::Azure if bare(url) => {
+                let url = url.trim_end_matches('/');
+                // Azure's newer API takes the deployment as the model, and no version.
+                match self.first(&["AZURE_API_VERSION"]) {
+                    Some(version) if !matches!(version.as_str(), "v1" | "latest" | "preview") => {
+                        format!("{url}/openai/deployments/{model}?api-version={version}")
+                    }
+                    _ => format!("{url}/openai/v1"),
+                }
+            }
+            _ => url.to_owned(),
+        }
     }
 }
 
 fn unknown(config: &Config, name: &str, prefix: &str) -> Problem {
-    let mut known: Vec<&str> = BUILT_IN.iter().map(|provider| provider.prefix).collect();
-    known.extend(
-        config
-            .providers
-            .keys()
-            .map(String::as_str)
-            .filter(|own| BUILT_IN.iter().all(|b| b.prefix != *own)),
-    );
+    let mut known: Vec<&str> = PROVIDERS.iter().map(|provider| provider.prefix).collect();
+    let own = config.providers.keys().map(String::as_str);
+    known.extend(own.filter(|own| providers::find(own).is_none()));
     let list: Vec<_> = known.iter().map(|prefix| format!("`{prefix}`")).collect();
     let list = list.join(", ");
     let message = match name.contains('/') {
         true => format!("unknown prefix `{prefix}` of the model `{name}`; known: {list}"),
         false => format!("the model `{name}` has no prefix that says whose it is; known: {list}"),
     };
+    known.extend(PROVIDERS.iter().flat_map(|provider| provider.aliases));
     let hint = match (name.contains('/'), suggest::nearest(prefix, known)) {
+        (true, _) if providers::without_adapter(prefix).is_some() => {
+            providers::without_adapter(prefix)
+                .unwrap_or_default()
+                .to_owned()
+        }
         (true, Some(near)) => format!("did you mean `{near}{}`?", &name[prefix.len()..]),
         (false, _) => format!(
             "write `openai/{name}` for OpenAI's, or pass `--base-url` for a server of your own"
@@ -180,7 +301,7 @@ mod tests {
 
     fn choose(configs: &[&str]) -> Result<ModelChoice, String> {
         let config = Memory::new().resolve(configs).unwrap();
-        resolve_model(&config).map_err(|error| error.to_string())
+        resolve_model_in(&config, &Memory::new()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -299,14 +420,16 @@ mod tests {
                 key,
             ),
         ] {
+            let choice = choose(configs).unwrap();
             let expected = ModelChoice {
                 prefix: prefix.into(),
                 model: model.into(),
                 adapter: adapter.into(),
                 base_url: base_url.map(str::to_owned),
                 api_key_env: api_key_env.map(str::to_owned),
+                ..choice.clone()
             };
-            assert_eq!(choose(configs), Ok(expected), "{configs:?}");
+            assert_eq!(choice, expected, "{configs:?}");
         }
     }
 
@@ -326,7 +449,7 @@ mod tests {
                 &["model.model_name=opnai/gpt-5"],
                 &[
                     "unknown prefix `opnai`",
-                    "`openai`, `local`, `replay`",
+                    "`openai`, `anthropic`, `gemini`",
                     "did you mean `openai/gpt-5`?",
                 ],
             ),
@@ -338,8 +461,20 @@ mod tests {
                 &["`replay`, `mine`", "--base-url", "[providers]"],
             ),
             (
-                &["model.model_name=gpt-5"],
-                &["`gpt-5` has no prefix", "`openai/gpt-5`"],
+                &["model.model_name=qwen3"],
+                &["`qwen3` has no prefix", "`openai/qwen3`"],
+            ),
+            (
+                &["model.model_name=antropic/claude-x"],
+                &["did you mean `anthropic/claude-x`?"],
+            ),
+            (
+                &["model.model_name=bedrock/claude"],
+                &["unknown prefix `bedrock`", "have to be signed"],
+            ),
+            (
+                &["model.model_name=hosted_vllm/qwen"],
+                &["needs a base URL", "or `HOSTED_VLLM_API_BASE`"],
             ),
             (
                 &["model.model_name=openai/"],
@@ -359,5 +494,219 @@ mod tests {
                 assert!(text.contains(part), "{configs:?}: {text}");
             }
         }
+    }
+
+    fn in_env(env: &Memory, configs: &[&str]) -> ModelChoice {
+        resolve_model_in(&env.resolve(configs).unwrap(), env).unwrap()
+    }
+
+    #[test]
+    fn providers_are_reached_as_their_rows_say() {
+        let env = Memory::new()
+            .var("TOGETHERAI_API_KEY", "k")
+            .var("OPENROUTER_API_BASE", "http://router")
+            .var("PORTKEY_VIRTUAL_KEY", "v");
+        for (model, adapter, name, url, key) in [
+            (
+                "claude-x",
+                "anthropic",
+                "claude-x",
+                "https://api.anthropic.com",
+                "ANTHROPIC_API_KEY",
+            ),
+            (
+                "gpt-5",
+                "openai",
+                "gpt-5",
+                "https://api.openai.com/v1",
+                "OPENAI_API_KEY",
+            ),
+            (
+                "gemini/g",
+                "gemini",
+                "g",
+                "https://generativelanguage.googleapis.com/v1beta",
+                "GEMINI_API_KEY",
+            ),
+            (
+                "openrouter/a/b",
+                "openrouter",
+                "a/b",
+                "http://router",
+                "OPENROUTER_API_KEY",
+            ),
+            (
+                "together/a/b",
+                "openai",
+                "a/b",
+                "https://api.together.xyz/v1",
+                "TOGETHERAI_API_KEY",
+            ),
+            (
+                "fireworks_ai/k2",
+                "openai",
+                "accounts/fireworks/models/k2",
+                "https://api.fireworks.ai/inference/v1",
+                "FIREWORKS_API_KEY",
+            ),
+            (
+                "fireworks_ai/accounts/me/k2",
+                "openai",
+                "accounts/me/k2",
+                "https://api.fireworks.ai/inference/v1",
+                "FIREWORKS_API_KEY",
+            ),
+            (
+                "ollama_chat/q",
+                "openai",
+                "q",
+                "http://localhost:11434/v1",
+                "",
+            ),
+            (
+                "portkey/p",
+                "openai",
+                "p",
+                "https://api.portkey.ai/v1",
+                "PORTKEY_API_KEY",
+            ),
+        ] {
+            let choice = in_env(&env, &[&format!("model.model_name={model}")]);
+            assert_eq!(choice.adapter, adapter, "{model}");
+            assert_eq!(choice.model, name, "{model}");
+            assert_eq!(choice.base_url.as_deref(), Some(url), "{model}");
+            assert_eq!(choice.api_key_env.unwrap_or_default(), key, "{model}");
+        }
+        let portkey = in_env(&env, &["model.model_name=portkey/p"]);
+        assert_eq!(portkey.auth_header.as_deref(), Some("x-portkey-api-key"));
+        let virtual_key = (
+            "x-portkey-virtual-key".to_owned(),
+            "PORTKEY_VIRTUAL_KEY".to_owned(),
+        );
+        assert_eq!(portkey.secret_headers, [virtual_key]);
+        assert_eq!(portkey.headers, []);
+        let configs = &["model.model_name=portkey/p", "model.provider=@openai"];
+        let named = ("x-portkey-provider".to_owned(), "@openai".to_owned());
+        assert_eq!(choose(configs).unwrap().headers, [named]);
+        assert_eq!(portkey.listed_as.as_deref(), Some("portkey"));
+        let together = in_env(&env, &["model.model_name=together/m"]);
+        assert_eq!(together.listed_as.as_deref(), Some("together_ai"));
+    }
+
+    #[test]
+    fn azure_has_addresses_of_its_own() {
+        let server = "https://me.openai.azure.com";
+        for (base, version, url) in [
+            (server, None, "https://me.openai.azure.com/openai/v1"),
+            (
+                server,
+                Some("preview"),
+                "https://me.openai.azure.com/openai/v1",
+            ),
+            (
+                "https://me.openai.azure.com/",
+                Some("2025-03-01"),
+                "https://me.openai.azure.com/openai/deployments/d?api-version=2025-03-01",
+            ),
+            (
+                "https://proxy/azure/v1",
+                Some("2025-03-01"),
+                "https://proxy/azure/v1",
+            ),
+        ] {
+            let mut env = Memory::new().var("AZURE_API_BASE", base);
+            if let Some(version) = version {
+                env = env.var("AZURE_API_VERSION", version);
+            }
+            let choice = in_env(&env, &["model.model_name=azure/d"]);
+            assert_eq!(choice.base_url.as_deref(), Some(url));
+            assert_eq!(choice.auth_header.as_deref(), Some("api-key"));
+        }
+    }
+
+    #[test]
+    fn a_model_class_chooses_provider_and_api() {
+        for (class, model, prefix, adapter, name, api) in [
+            ("litellm", "openai/m", "openai", "openai", "m", None),
+            (
+                "litellm_response",
+                "openai/m",
+                "openai",
+                "openai_responses",
+                "m",
+                None,
+            ),
+            (
+                "litellm_response",
+                "anthropic/m",
+                "anthropic",
+                "anthropic",
+                "m",
+                None,
+            ),
+            (
+                "litellm_response",
+                "openrouter/a/m",
+                "openrouter",
+                "openrouter",
+                "a/m",
+                Some("responses"),
+            ),
+            (
+                "openrouter",
+                "minimax/minimax-m2",
+                "openrouter",
+                "openrouter",
+                "minimax/minimax-m2",
+                None,
+            ),
+            (
+                "openrouter_response",
+                "a/m",
+                "openrouter",
+                "openrouter",
+                "a/m",
+                Some("responses"),
+            ),
+            (
+                "portkey",
+                "@openai/gpt-5",
+                "portkey",
+                "openai",
+                "@openai/gpt-5",
+                None,
+            ),
+            (
+                "portkey_response",
+                "m",
+                "portkey",
+                "openai_responses",
+                "m",
+                None,
+            ),
+            (
+                "requesty", "openai/m", "requesty", "openai", "openai/m", None,
+            ),
+            ("deterministic", "any", "replay", "replay", "replay", None),
+        ] {
+            let class = format!("model.model_class={class}");
+            let choice = choose(&[&class, &format!("model.model_name={model}")]).unwrap();
+            assert_eq!(choice.prefix, prefix, "{class}");
+            assert_eq!(choice.adapter, adapter, "{class}");
+            assert_eq!(choice.model, name, "{class}");
+            assert_eq!(choice.api.as_deref(), api, "{class}");
+        }
+    }
+
+    #[test]
+    fn an_entry_of_the_user_is_laid_over_a_row() {
+        let own = "providers.anthropic.base_url=http://proxy";
+        let choice = choose(&["model.model_name=anthropic/c", own]).unwrap();
+        assert_eq!(choice.adapter, "anthropic");
+        assert_eq!(choice.base_url.as_deref(), Some("http://proxy"));
+        assert_eq!(choice.api_key_env.as_deref(), Some("ANTHROPIC_API_KEY"));
+        let other = "providers.anthropic.adapter=mine.wasm";
+        let choice = choose(&["model.model_name=anthropic/c", other]).unwrap();
+        assert_eq!(choice.adapter, "mine.wasm");
     }
 }

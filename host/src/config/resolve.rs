@@ -6,6 +6,7 @@ use super::error::{ConfigError, Kind, Problem};
 use super::keys::{KEYS, Key, Type};
 use super::layers::Layers;
 use super::litellm;
+use super::model_class;
 use super::redact;
 use super::sections::Config;
 
@@ -30,7 +31,10 @@ impl Layers {
             .hint("this is a fault of mswea-host: please report it with your configuration")
         })?;
         // mini-swe-agent selects the parser by the model class; an explicit choice wins.
-        if config.model.model_class.as_deref() == Some("litellm_textbased")
+        let class = config.model.model_class.as_deref();
+        if class
+            .and_then(model_class::find)
+            .is_some_and(|class| class.text)
             && self.merged.get(&["pipeline", "parser"]).is_none()
         {
             "text_regex".clone_into(&mut config.pipeline.parser);

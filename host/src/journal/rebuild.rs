@@ -20,6 +20,10 @@ pub fn accepted_message(
     // readers of trajectories add these up; whether the sum is the truth is said elsewhere
     extra.insert("cost".into(), json!(cost.unwrap_or(0.0)));
     extra.insert("timestamp".into(), json!(timestamp));
+    if let Some(usage) = &reply.usage {
+        // under a key of our own: the format has no word for it
+        extra.insert("mswea".into(), json!({ "usage": usage }));
+    }
     for (key, value) in std::mem::take(&mut message.extra) {
         extra.entry(key).or_insert(value);
     }

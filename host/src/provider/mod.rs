@@ -14,7 +14,7 @@ mod fault;
 mod grants;
 mod http;
 mod model;
-mod price;
+pub mod price;
 mod proxy;
 mod request;
 mod retry;
@@ -32,7 +32,7 @@ use crate::executor::secrecy;
 pub use grants::{Grants, HostPattern, PatternError};
 pub use http::Http;
 pub use model::{Asker, ProviderModel};
-pub use price::Rates;
+pub use price::{Prices, Quote, Rates, Wanted};
 pub use secrets::{Secret, Secrets, SecretsError};
 pub use settings::Settings;
 

@@ -7,9 +7,12 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde_json::json;
+
 use super::account::{Account, Limits, Pricing};
 use super::asking::{LoopAsker, failure};
 use super::calls::{add_raw, answers, invented_call, unused_calls};
+use super::global::GlobalAccount;
 use super::submission::{self, submission};
 use super::{Interrupt, Prompts, plain};
 use crate::history::Chain;
@@ -35,6 +38,8 @@ pub struct Parts {
     pub executor: Box<dyn Executor>,
     /// Puts prices on replies.
     pub pricing: Arc<dyn Pricing>,
+    /// What this run shares with others of its process.
+    pub global: Arc<GlobalAccount>,
     /// Makes the first messages and the feedback.
     pub prompts: Prompts,
 }
@@ -173,6 +178,7 @@ impl Agent {
                 model: &mut *self.parts.model,
                 account: &mut self.account,
                 pricing: &*self.parts.pricing,
+                global: &self.parts.global,
                 context: &self.context,
                 limits: &self.settings.limits,
             };
@@ -190,6 +196,7 @@ impl Agent {
         };
         // The processors may have asked for the last of it.
         self.account.check(&self.settings.limits)?;
+        self.parts.global.check()?;
         self.seen = self.messages.len();
         self.account.queries += 1;
         self.record(&Event::QueryStarted {
@@ -227,6 +234,7 @@ impl Agent {
             cost,
         });
         self.parts.prompts.variables.update(&self.account);
+        self.parts.global.charge(cost)?;
         Ok((reply, cost, timestamp))
     }
 
@@ -290,6 +298,9 @@ impl Agent {
             "response".into(),
             reply.response.clone().unwrap_or_default(),
         );
+        if let Some(usage) = &reply.usage {
+            extra.insert("mswea".into(), json!({ "usage": usage }));
+        }
         Err(Interrupt::FormatError { message })
     }
 

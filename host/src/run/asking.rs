@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 
 use super::account::{Account, Limits, Pricing};
+use super::global::GlobalAccount;
 use crate::journal::Event;
 use crate::roles::{Asker, Context, ErrorClass, Message, Model, ModelError, Reply};
 
@@ -12,6 +13,7 @@ pub(super) struct LoopAsker<'a> {
     pub(super) model: &'a mut dyn Model,
     pub(super) account: &'a mut Account,
     pub(super) pricing: &'a dyn Pricing,
+    pub(super) global: &'a GlobalAccount,
     pub(super) context: &'a Context,
     pub(super) limits: &'a Limits,
 }
@@ -32,7 +34,8 @@ impl Asker for LoopAsker<'_> {
                 )
             })
         };
-        if let Err(interrupt) = self.account.check(self.limits) {
+        let within = self.account.check(self.limits);
+        if let Err(interrupt) = within.and_then(|()| self.global.check()) {
             let status = interrupt.exit_status();
             return Err(ModelError::new(
                 ErrorClass::Other("limit".into()),
@@ -52,6 +55,8 @@ impl Asker for LoopAsker<'_> {
             }
         };
         let cost = self.account.charge(reply.usage.as_ref(), self.pricing);
+        // If that was the last one, the check before the next query ends the run.
+        let _ = self.global.charge(cost);
         journal(&Event::AskReply {
             processor: processor.to_owned(),
             reply: reply.clone(),

@@ -7,6 +7,7 @@ mod account;
 mod agent;
 mod asking;
 mod calls;
+mod global;
 mod interrupt;
 mod plain;
 mod prompts;
@@ -15,6 +16,7 @@ mod variables;
 
 pub use account::{Account, Limits, Pricing};
 pub use agent::{Agent, Ended, Parts, Settings};
+pub use global::{GlobalAccount, GlobalLimits, LimitError};
 pub use interrupt::Interrupt;
 pub use prompts::Prompts;
 pub use submission::{MARK, submission};

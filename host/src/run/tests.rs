@@ -269,6 +269,15 @@ impl Ran {
 }
 
 async fn run_with(replies: &[&str], limits: Limits, formatter: Box<dyn Formatter>) -> Ran {
+    run_beside(replies, limits, formatter, Arc::default()).await
+}
+
+async fn run_beside(
+    replies: &[&str],
+    limits: Limits,
+    formatter: Box<dyn Formatter>,
+    global: Arc<GlobalAccount>,
+) -> Ran {
     let (source, stop) = StopSource::new();
     let journal = Arc::new(MemoryJournal::default());
     let ran = Arc::new(Mutex::new(Vec::new()));
@@ -288,6 +297,7 @@ async fn run_with(replies: &[&str], limits: Limits, formatter: Box<dyn Formatter
             stop: Some(source),
         }),
         pricing: Arc::new(OneDollar),
+        global,
         prompts: Prompts {
             system: "system".into(),
             instance: "task".into(),
@@ -325,6 +335,31 @@ async fn run(replies: &[&str]) -> Ran {
         ..Limits::default()
     };
     run_with(replies, limits, Box::new(Plain)).await
+}
+
+#[tokio::test]
+async fn agents_of_a_process_share_its_limits() {
+    let global = Arc::new(GlobalAccount::new(GlobalLimits {
+        cost: 0.0,
+        calls: 3,
+    }));
+    for (status, queries, cost, commands) in [
+        ("Submitted", 2, 2.0, 2),
+        // The third reply is paid, and nothing comes of it, as in mini-swe-agent.
+        ("RuntimeError", 1, 1.0, 0),
+        ("RuntimeError", 0, 0.0, 0),
+    ] {
+        let replies = ["calls:ls", "calls:submit x"];
+        let formatter = Box::new(Plain);
+        let ran = run_beside(&replies, Limits::default(), formatter, global.clone()).await;
+        assert_eq!(ran.ended.interrupt.exit_status(), status);
+        assert_eq!(ran.ended.account.queries, queries);
+        assert_eq!(ran.ended.account.cost, cost);
+        let done = ran.commands.iter();
+        let done = done.filter(|command| !["salvage", "cleanup"].contains(&command.as_str()));
+        assert_eq!(done.count(), commands, "{:?}", ran.commands);
+    }
+    assert_eq!(global.used(), (3.0, 3));
 }
 
 #[tokio::test]

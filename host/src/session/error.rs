@@ -31,6 +31,15 @@ pub enum SetupError {
     /// A recorded run that can't be replayed.
     #[error("{0}")]
     Replay(String),
+    /// A price file that can't be used.
+    #[error(transparent)]
+    Price(#[from] crate::provider::price::PriceError),
+    /// A cost limit that can't be kept.
+    #[error(transparent)]
+    UnknownPrice(#[from] crate::provider::price::UnknownPrice),
+    /// A limit for the whole process that is none.
+    #[error(transparent)]
+    GlobalLimit(#[from] crate::run::LimitError),
     /// The environment.
     #[error("{0}")]
     Environment(String),
@@ -44,7 +53,13 @@ impl SetupError {
     /// or the machine.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Config(_) | Self::Template { .. } | Self::Grant(_) | Self::Replay(_) => true,
+            Self::Config(_)
+            | Self::Template { .. }
+            | Self::Grant(_)
+            | Self::Replay(_)
+            | Self::Price(_)
+            | Self::UnknownPrice(_)
+            | Self::GlobalLimit(_) => true,
             Self::Plugin { error, .. } => matches!(error, LoadError::Config { .. }),
             Self::Environment(_) | Self::Journal(_) => false,
         }

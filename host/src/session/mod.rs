@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use error::SetupError;
+pub use wiring::prices;
 
 use crate::config::{Config, Layers};
 use crate::executor::{self, LocalSettings, secrecy};
@@ -23,7 +24,10 @@ use crate::journal::{Event, FORMAT};
 use crate::plugin::{Cache, Loader};
 use crate::provider::{self, Http, Secrets};
 use crate::roles::{Context, Object};
-use crate::run::{Agent, Limits, MARK, Parts, Prompts, Settings, Variables};
+use crate::run::{
+    Agent, GlobalAccount, GlobalLimits, LimitError, Limits, MARK, Parts, Prompts, Settings,
+    Variables,
+};
 use crate::template::Templates;
 
 /// What all runs of a process share.
@@ -31,6 +35,7 @@ pub struct Runtime {
     loader: Loader,
     http: Http,
     templates: Arc<Templates>,
+    global: Result<Arc<GlobalAccount>, LimitError>,
 }
 
 /// One run to be made.
@@ -67,6 +72,8 @@ impl Runtime {
             loader: Loader::new(cache),
             http: Http::new(provider::process_environment()),
             templates: Arc::new(Templates::new()),
+            global: GlobalLimits::of_variables(secrecy::var)
+                .map(|limits| Arc::new(GlobalAccount::new(limits))),
         }
     }
 
@@ -85,6 +92,7 @@ impl Runtime {
         executor::check_class(&config.environment.environment_class)
             .map_err(|error| SetupError::Environment(error.message))?;
         self.check_templates(&job)?;
+        let global = self.global.clone()?;
         let secrets = Arc::new(Secrets::new(
             provider::process_environment(),
             config.model.secrets_file.as_ref().map(PathBuf::from),
@@ -122,7 +130,8 @@ impl Runtime {
             history: Chain::new(roles.processors),
             policies: roles.policies,
             executor: executor::local(local_settings(&job, secret_names)),
-            pricing: Arc::new(wiring::Prices::of(config)),
+            pricing: Arc::new(roles.prices),
+            global,
             prompts: Prompts {
                 system: config.agent.system_template.clone(),
                 instance: config.agent.instance_template.clone(),

@@ -11,7 +11,7 @@ use crate::plugin::{
     Kind, Limits, LoadError, Plugin, Recipe, Renderer, Source, WasmAdapter, WasmFormatter,
     WasmParser, WasmPolicy, WasmProcessor, builtin,
 };
-use crate::provider::{Grants, HostPattern, ProviderModel, Secrets};
+use crate::provider::{Grants, HostPattern, Prices, ProviderModel, Secrets};
 use crate::roles::{
     Adapter, Context, Formatter, Model, Object, Parser, PluginFault, Policy, Processor, Progress,
 };
@@ -39,6 +39,8 @@ pub struct Made {
     pub formatter: Box<dyn Formatter>,
     pub processors: Vec<Box<dyn Processor>>,
     pub policies: Vec<Box<dyn Policy>>,
+    /// What the model's replies cost.
+    pub prices: Prices,
     /// Names of the secrets that were granted.
     pub secrets: Vec<String>,
     /// Name, kind, version, digest and grants of each, for the journal.
@@ -87,6 +89,7 @@ impl Roles<'_> {
             }
             None => resolve_model(config)?,
         };
+        let prices = self.prices(&choice)?;
         let adapter = match cast.adapter {
             Some(adapter) => adapter,
             None => self.load(&choice.adapter, Some("pipeline.adapter")).await?,
@@ -150,9 +153,22 @@ impl Roles<'_> {
             formatter: Box::new(made_formatter),
             processors,
             policies,
+            prices,
             secrets: grants.secrets,
             report,
         })
+    }
+
+    /// What the model costs. Before anything is sent: a limit that can't be kept is told
+    /// before it is paid for.
+    fn prices(&self, choice: &ModelChoice) -> Result<Prices, SetupError> {
+        let config = self.job.config;
+        let (prices, warnings) = wiring::prices(config, choice)?;
+        for warning in &warnings {
+            self.context.front.show(&Progress::Warning(warning));
+        }
+        wiring::check_price(config, choice, &prices)?;
+        Ok(prices)
     }
 
     /// Who plays what: `--plugin` takes the role of its kind, or joins the list of its kind.
@@ -322,6 +338,10 @@ impl Roles<'_> {
             "stream": config.model.stream,
             "model_kwargs": config.model.model_kwargs,
             "api_key": choice.api_key_env,
+            "auth_header": choice.auth_header,
+            "headers": pairs(&choice.headers),
+            "secret_headers": pairs(&choice.secret_headers),
+            "api": choice.api,
         });
         let built_in = matches!(actor.plugin.source, Source::BuiltIn(_));
         if built_in && &*actor.plugin.name == "replay" {
@@ -382,6 +402,12 @@ impl Roles<'_> {
                 patterns.extend(HostPattern::of_url(&url));
             }
             secrets.extend(choice.api_key_env.clone());
+            secrets.extend(
+                choice
+                    .secret_headers
+                    .iter()
+                    .map(|(_, secret)| secret.clone()),
+            );
             if let Some(name) = own.get("api_key").and_then(Value::as_str) {
                 secrets.push(name.to_owned());
             }
@@ -406,6 +432,17 @@ impl Roles<'_> {
             self.context.front.show(&Progress::Warning(&text));
         }
     }
+}
+
+/// An object of these texts; null for none, so that a plugin's own default holds.
+fn pairs(pairs: &[(String, String)]) -> Value {
+    if pairs.is_empty() {
+        return Value::Null;
+    }
+    let entries = pairs
+        .iter()
+        .map(|(name, value)| (name.clone(), value.as_str().into()));
+    Value::Object(entries.collect())
 }
 
 /// The recorded run or script that `replay/PATH` names, as the adapter's config. Plugins have

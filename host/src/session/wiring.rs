@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::shell;
-use crate::config::{self, Config};
-use crate::provider::{self, Rates};
+use crate::config::{self, Config, ModelChoice};
+use crate::executor::secrecy;
+use crate::provider::price::{self, PriceError, Sources, UnknownPrice};
+use crate::provider::{self, Prices, Rates, Wanted};
 use crate::roles::{Object, Usage};
 use crate::run::Pricing;
 
@@ -15,30 +17,62 @@ pub fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// The prices of the run's model.
-pub struct Prices(Rates);
-
-impl Prices {
-    /// As the config has them.
-    pub fn of(config: &Config) -> Self {
-        Self(
-            config
-                .model
-                .price
-                .map_or_else(Rates::default, |price| Rates {
-                    input: Some(price.input),
-                    output: Some(price.output),
-                    cache_read: price.cache_read,
-                    cache_write: price.cache_write,
-                }),
-        )
+impl Pricing for Prices {
+    fn cost(&self, usage: &Usage) -> Option<f64> {
+        Prices::cost(self, usage)
     }
 }
 
-impl Pricing for Prices {
-    fn cost(&self, usage: &Usage) -> Option<f64> {
-        self.0.cost(usage)
+/// What the run's model costs, with what the user should know of it.
+///
+/// # Errors
+/// When a price file that the user named or wrote can't be used.
+pub fn prices(config: &Config, choice: &ModelChoice) -> Result<(Prices, Vec<String>), PriceError> {
+    let model = &config.model;
+    let sources = Sources {
+        rates: model.price.map(|price| Rates {
+            input: Some(price.input),
+            output: Some(price.output),
+            cache_read: price.cache_read,
+            cache_write: price.cache_write,
+        }),
+        registry: model.litellm_model_registry.as_ref().map(Into::into),
+        table: price::updated_table(|name| secrecy::var(name).map(Into::into)),
+    };
+    let listed_as = choice.listed_as.as_deref();
+    let typed = model.model_name.as_deref().unwrap_or_default();
+    let wanted = match &model.litellm_model_name_override {
+        Some(name) if !name.is_empty() => Wanted::new(None, name),
+        _ => Wanted::new(listed_as, &choice.model).also(typed),
+    };
+    let found = sources.find(&wanted)?;
+    let quote = found.quote;
+    Ok((Prices { quote }, found.warnings))
+}
+
+/// Whether the cost limit can be kept, before anything is paid.
+///
+/// # Errors
+/// When there is a limit and no price, and the config does not say to go on without.
+pub fn check_price(
+    config: &Config,
+    choice: &ModelChoice,
+    prices: &Prices,
+) -> Result<(), UnknownPrice> {
+    let limit = config.agent.cost_limit;
+    let ignored = config.model.cost_tracking == "ignore_errors";
+    if prices.quote.is_some() || limit <= 0.0 || ignored {
+        return Ok(());
     }
+    // Their replies bring the price along, or nobody is paid: the loop warns when it turns out
+    // otherwise.
+    if choice.reports_cost || choice.self_hosted {
+        return Ok(());
+    }
+    Err(UnknownPrice {
+        model: config.model.model_name.clone().unwrap_or_default(),
+        limit,
+    })
 }
 
 /// The variables of this process, which templates see as they do in mini-swe-agent, but for those

@@ -33,12 +33,23 @@ pub(super) fn number(value: u64) -> String {
 pub(super) fn account(steps: u32, dollars: Option<f64>, usage: &Usage) -> String {
     let mut parts = vec![plural(u64::from(steps), "step"), cost(dollars)];
     if usage.input_tokens > 0 || usage.output_tokens > 0 {
-        let cached = match usage.cache_read_tokens {
-            0 => String::new(),
-            tokens => format!(" ({} cached)", number(tokens)),
+        let of_these = |counts: &[(u64, &str)]| {
+            let counts = counts.iter().filter(|(count, _)| *count > 0);
+            let words: Vec<String> = counts
+                .map(|(count, word)| format!("{} {word}", number(*count)))
+                .collect();
+            match words.as_slice() {
+                [] => String::new(),
+                words => format!(" ({})", words.join(", ")),
+            }
         };
+        let cached = of_these(&[
+            (usage.cache_read_tokens, "cached"),
+            (usage.cache_write_tokens, "written to the cache"),
+        ]);
+        let reasoning = of_these(&[(usage.reasoning_tokens, "reasoning")]);
         parts.push(format!("{} tokens in{cached}", number(usage.input_tokens)));
-        parts.push(format!("{} out", number(usage.output_tokens)));
+        parts.push(format!("{} out{reasoning}", number(usage.output_tokens)));
     }
     parts.join(", ")
 }
@@ -74,6 +85,16 @@ mod tests {
         assert_eq!(
             account(6, Some(0.01234), &usage),
             "6 steps, $0.0123, 12,345 tokens in (10,000 cached), 678 out"
+        );
+        let all = Usage {
+            cache_write_tokens: 1_500,
+            reasoning_tokens: 400,
+            ..usage
+        };
+        assert_eq!(
+            account(1, Some(0.0), &all),
+            "1 step, $0.0000, 12,345 tokens in (10,000 cached, 1,500 written to the cache), \
+             678 out (400 reasoning)"
         );
         assert_eq!(account(1, None, &Usage::default()), "1 step, cost unknown");
     }

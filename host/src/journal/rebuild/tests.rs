@@ -49,7 +49,7 @@ fn an_accepted_reply_carries_what_the_format_wants() {
     let message = accepted_message(reply.clone(), &actions, Some(0.25), 12.5);
     assert_eq!(
         Value::from(message.extra).to_string(),
-        r#"{"actions":[{"command":"ls","tool_call_id":"c1"},{"command":"pwd"}],"response":{"id":"x"},"cost":0.25,"timestamp":12.5,"tags":["t"]}"#
+        r#"{"actions":[{"command":"ls","tool_call_id":"c1"},{"command":"pwd"}],"response":{"id":"x"},"cost":0.25,"timestamp":12.5,"mswea":{"usage":{"input_tokens":1,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0}},"tags":["t"]}"#
     );
     assert_eq!(
         accepted_message(reply, &[], None, 0.0).extra["cost"],

@@ -124,6 +124,7 @@ async fn run(model: Curious, limits: Limits) -> Outcome {
             stop: None,
         }),
         pricing: Arc::new(OneDollar),
+        global: Arc::default(),
         prompts: Prompts {
             system: "system".into(),
             instance: "task".into(),

@@ -1,0 +1,109 @@
+//! The user's own price file, in litellm's JSON format: an object of entries by model.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::entry::{self, EntryError};
+use super::names::Wanted;
+use super::tariff::Tariff;
+
+/// Why a registry can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// It is there and can't be read.
+    #[error(
+        "can't read the price registry `{}`: {source}: check what `model.litellm_model_registry` \
+         (or `LITELLM_MODEL_REGISTRY_PATH`) names",
+        path.display()
+    )]
+    Unreadable {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no JSON object.
+    #[error(
+        "the price registry `{}` is no JSON object: {source}: write it as `{{\"MODEL\": \
+         {{\"input_cost_per_token\": 1e-06, \"output_cost_per_token\": 2e-06, \"litellm_provider\": \
+         \"PREFIX\"}}}}`",
+        path.display()
+    )]
+    NoJson {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        source: serde_json::Error,
+    },
+    /// The model's entry is wrong.
+    #[error("the price of `{model}` in the registry `{}` can't be used: {source}", path.display())]
+    Entry {
+        /// Its file.
+        path: PathBuf,
+        /// The model.
+        model: String,
+        /// What is wrong.
+        source: EntryError,
+    },
+}
+
+/// The model's name there and its tariff, if it has one. A file that is not there is no
+/// error, as in mini-swe-agent, but said.
+pub(super) fn find(
+    path: &Path,
+    wanted: &Wanted,
+    warnings: &mut Vec<String>,
+) -> Result<Option<(String, Tariff)>, RegistryError> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            warnings.push(format!(
+                "the price registry `{}` does not exist, so nothing is registered: check what \
+                 `model.litellm_model_registry` (or `LITELLM_MODEL_REGISTRY_PATH`) names",
+                path.display()
+            ));
+            return Ok(None);
+        }
+        Err(source) => {
+            let path = path.to_owned();
+            return Err(RegistryError::Unreadable { path, source });
+        }
+    };
+    let entries = entries(&bytes).map_err(|source| RegistryError::NoJson {
+        path: path.to_owned(),
+        source,
+    })?;
+    let wrong = |model: &str, source| RegistryError::Entry {
+        path: path.to_owned(),
+        model: model.to_owned(),
+        source,
+    };
+    for name in wanted.names() {
+        let exact = entries.get_key_value(name);
+        let same = |(key, _): &(&String, &&RawValue)| key.to_lowercase() == name.to_lowercase();
+        let Some((name, raw)) = exact.or_else(|| entries.iter().find(same)) else {
+            continue;
+        };
+        let Ok(entry) = serde_json::from_str::<Value>(raw.get()) else {
+            continue;
+        };
+        let provider = entry.as_object().and_then(entry::provider);
+        if !wanted.is_of(provider.unwrap_or_default()) {
+            continue;
+        }
+        if let Some(tariff) = entry::tariff(&entry).map_err(|source| wrong(name, source))? {
+            return Ok(Some((name.clone(), tariff)));
+        }
+    }
+    Ok(None)
+}
+
+/// The entries, each as its text: a registry may be as long as litellm's own file, and one
+/// entry is wanted.
+fn entries(bytes: &[u8]) -> Result<BTreeMap<String, &RawValue>, serde_json::Error> {
+    serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
+}
