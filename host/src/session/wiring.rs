@@ -121,3 +121,86 @@ pub fn base_variables(config: &Config, task: &str) -> Object {
     base.insert("shell".into(), shell::name(&interpreter).into());
     base
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Layers, ProcessEnvironment, Sources as ConfigSources, resolve_model};
+
+    fn config(specs: &[&str]) -> Config {
+        let sources = ConfigSources {
+            configs: specs.iter().map(|spec| (*spec).to_owned()).collect(),
+            ..ConfigSources::default()
+        };
+        let layers = Layers::load(&sources, &ProcessEnvironment).unwrap();
+        layers.resolve().unwrap()
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_kept_is_told_before_anything_is_paid() {
+        let unknown = "model.model_name=openai/no-such-model";
+        for (specs, known, refused) in [
+            (&["model.model_name=openai/gpt-5"][..], true, false),
+            (
+                &["model.model_name=claude-sonnet-4-5-20250929"],
+                true,
+                false,
+            ),
+            (&[unknown], false, true),
+            (&[unknown, "agent.cost_limit=0"], false, false),
+            (
+                &[unknown, "model.cost_tracking=ignore_errors"],
+                false,
+                false,
+            ),
+            (
+                &[unknown, "model.price={\"input\": 1, \"output\": 2}"],
+                true,
+                false,
+            ),
+            (
+                &[unknown, "model.price={\"input\": 0, \"output\": 0}"],
+                true,
+                false,
+            ),
+            (
+                &[unknown, "model.litellm_model_name_override=gpt-5"],
+                true,
+                false,
+            ),
+            (
+                &["model.model_name=azure/mine", "model.base_url=http://h"],
+                false,
+                true,
+            ),
+            // they say themselves what they cost, or nobody is paid
+            (&["model.model_name=openrouter/a/b"], false, false),
+            (
+                &["model.model_name=local/m", "model.base_url=http://h"],
+                false,
+                false,
+            ),
+            (&["model.model_name=replay/a.json"], false, false),
+        ] {
+            let config = config(specs);
+            let choice = resolve_model(&config).unwrap();
+            let (prices, warnings) = prices(&config, &choice).unwrap();
+            assert_eq!(prices.quote.is_some(), known, "{specs:?}");
+            assert_eq!(warnings, Vec::<String>::new());
+            let checked = check_price(&config, &choice, &prices);
+            assert_eq!(checked.is_err(), refused, "{specs:?}");
+            if let Err(error) = checked {
+                let text = error.to_string();
+                for part in [
+                    "is unknown",
+                    "limit of $3 ",
+                    "--price",
+                    "`ignore_errors`",
+                    "-l 0",
+                ] {
+                    assert!(text.contains(part), "{text}");
+                }
+            }
+        }
+    }
+}
