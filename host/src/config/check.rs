@@ -296,6 +296,14 @@ fn value_hint(kind: Type, dotted: &str, node: &Node) -> Option<String> {
                     "commands run on this machine: other environments come later".to_owned(),
                 );
             }
+            if dotted == "agent.agent_class" && text.contains('.') {
+                return Some(
+                    "agents written in Python are not run here: write `interactive` or `default`, \
+                     and change the behaviour with plugins: a history processor for what the \
+                     model sees, an action policy for what may run"
+                        .to_owned(),
+                );
+            }
             if dotted == "model.model_class" {
                 return Some(model_class::hint(text));
             }

@@ -207,15 +207,13 @@ fn files_of_mini_load_unchanged() {
         "  timeout: 60\n  image: x\n  run_args: [\"--rm\"]\n",
     );
     let env = env.file("/work/mini.yaml", &later);
-    let layers = env
-        .load(&["mini.yaml", "model.set_cache_control=default_end"])
-        .unwrap();
+    let layers = env.load(&["mini.yaml", "model.cost_per_call=1"]).unwrap();
     assert_eq!(
         layers.warnings()[..3],
         [
             "`environment.image` has no effect yet (set at mini.yaml:17)",
             "`environment.run_args` has no effect yet (set at mini.yaml:18)",
-            "`model.set_cache_control` has no effect yet (set at -c model.set_cache_control=default_end)",
+            "`model.cost_per_call` has no effect yet (set at -c model.cost_per_call=1)",
         ]
     );
     let env = env.file("/work/n.toml", "[environment]\nimage = \"x\"\n");

@@ -1,35 +1,97 @@
 //! What litellm takes out of `model_kwargs` for itself, in files written for mini-swe-agent:
-//! it never reaches the server there and must not here.
+//! it never reaches the server there and must not here. The config keeps it as it was written:
+//! templates and trajectories show it.
+
+use serde_json::{Map, Value};
 
 use super::error::{Kind, Problem};
 use super::layers::Layers;
-use super::sections::ModelConfig;
+use super::sections::{Config, ModelConfig};
 
 /// How litellm says that a key stands in an environment variable.
 const VARIABLE: &str = "os.environ/";
 
-/// Switches of litellm itself; servers reject them.
-const SWITCHES: &[&str] = &["drop_params", "custom_llm_provider"];
+/// Parameters of litellm and of the client below it; servers reject them.
+const OWN: &[&str] = &[
+    "additional_drop_params",
+    "allowed_openai_params",
+    "api_base",
+    "api_key",
+    "base_url",
+    "caching",
+    "custom_llm_provider",
+    "drop_params",
+    "extra_body",
+    "extra_headers",
+    "fallbacks",
+    "headers",
+    "input_cost_per_token",
+    "max_retries",
+    "mock_response",
+    "model_info",
+    "num_retries",
+    "output_cost_per_token",
+    "request_timeout",
+    "timeout",
+];
 
-/// Moves litellm's own parameters to where they belong; what is set there already wins.
+/// Takes from `model_kwargs` what has a key of its own; what is set there already wins.
 pub(super) fn translate(model: &mut ModelConfig) {
-    for switch in SWITCHES {
-        model.model_kwargs.shift_remove(*switch);
-    }
-    for (name, prefix, target) in [
-        ("api_base", "", &mut model.base_url),
-        ("api_key", VARIABLE, &mut model.api_key_env),
-    ] {
-        let Some(text) = model
-            .model_kwargs
-            .get(name)
-            .and_then(|value| value.as_str())
-        else {
-            continue;
+    let kwargs = &model.model_kwargs;
+    let text = |name: &str| kwargs.get(name).and_then(Value::as_str);
+    let base_url = text("api_base").or_else(|| text("base_url"));
+    let key = text("api_key").and_then(|key| key.strip_prefix(VARIABLE));
+    let (base_url, key) = (base_url.map(str::to_owned), key.map(str::to_owned));
+    model.base_url = model.base_url.take().or(base_url);
+    model.api_key_env = model.api_key_env.take().or(key);
+}
+
+/// `model_kwargs` as an adapter gets them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WireKwargs {
+    /// Parameters of the request.
+    pub parameters: Map<String, Value>,
+    /// Headers of the request.
+    pub headers: Vec<(String, String)>,
+}
+
+impl WireKwargs {
+    /// Sorts the parameters of `config` out.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let given = &config.model.model_kwargs;
+        let object = |name: &str| {
+            given
+                .get(name)
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
         };
-        if let Some(rest) = text.strip_prefix(prefix) {
-            target.get_or_insert_with(|| rest.to_owned());
-            model.model_kwargs.shift_remove(name);
+        let dropped: Vec<&str> = match given.get("additional_drop_params") {
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        // litellm keeps it for its own logs.
+        let is_own = |name: &str| OWN.contains(&name) || config.mini && name == "metadata";
+        let parameters = given
+            .iter()
+            .filter(|(name, _)| !is_own(name) && !dropped.contains(&name.as_str()))
+            .chain(object("extra_body"))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let headers = object("headers")
+            .chain(object("extra_headers"))
+            .map(|(name, value)| {
+                let value = match value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                (name.clone(), value)
+            })
+            .collect();
+        Self {
+            parameters,
+            headers,
         }
     }
 }
@@ -61,25 +123,38 @@ pub(super) fn bare_key(layers: &Layers) -> Option<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::super::testing::Memory;
+    use super::*;
 
     #[test]
     fn litellm_s_own_parameters_go_where_they_belong() {
         let env = Memory::new();
+        let kwargs = json!({
+            "api_base": "http://h/v1", "api_key": "os.environ/K", "drop_params": true,
+            "custom_llm_provider": "openai", "top_p": 1, "timeout": 5, "top_k": 3,
+            "extra_body": {"top_k": 5, "nested": {"a": 1}}, "extra_headers": {"X-A": 1, "X-B": "b"},
+            "additional_drop_params": ["seed"], "seed": 1, "metadata": {},
+        });
         let config = env
-            .resolve(&[
-                "model.model_kwargs={\"api_base\": \"http://h/v1\", \"api_key\": \"os.environ/K\", \
-                        \"drop_params\": true, \"custom_llm_provider\": \"openai\", \"top_p\": 1}",
-            ])
+            .resolve(&[&format!("model.model_kwargs={kwargs}")])
             .unwrap();
-        assert_eq!(
-            Value::Object(config.model.model_kwargs),
-            json!({"top_p": 1})
-        );
+        assert_eq!(Value::Object(config.model.model_kwargs.clone()), kwargs);
         assert_eq!(config.model.base_url.as_deref(), Some("http://h/v1"));
         assert_eq!(config.model.api_key_env.as_deref(), Some("K"));
+        let wire = WireKwargs::of(&config);
+        assert_eq!(
+            Value::Object(wire.parameters),
+            json!({"top_p": 1, "top_k": 5, "metadata": {}, "nested": {"a": 1}})
+        );
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(wire.headers, [header("X-A", "1"), header("X-B", "b")]);
+        let mini = Config {
+            mini: true,
+            ..config
+        };
+        assert!(!WireKwargs::of(&mini).parameters.contains_key("metadata"));
         let explicit = env
             .resolve(&[
                 "model.model_kwargs.api_base=http://h/v1",

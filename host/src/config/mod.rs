@@ -42,6 +42,7 @@ mod testing;
 pub use error::{ConfigError, Kind, Problem};
 pub use host_env::{Environment, ProcessEnvironment};
 pub use layers::{Layers, Sources};
+pub use litellm::WireKwargs;
 pub use model_choice::{ModelChoice, resolve_model, resolve_model_in};
 pub use origin::Origin;
 pub use presets::NAMES as PRESETS;

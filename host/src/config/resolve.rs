@@ -10,6 +10,9 @@ use super::model_class;
 use super::redact;
 use super::sections::Config;
 
+/// How mini-swe-agent finds the command in a text.
+const TEXT_REGEX: &str = r"```mswea_bash_command\s*\n(.*?)\n```";
+
 impl Layers {
     /// Fills the defaults in and checks what only the whole can show.
     ///
@@ -38,6 +41,11 @@ impl Layers {
             && self.merged.get(&["pipeline", "parser"]).is_none()
         {
             "text_regex".clone_into(&mut config.pipeline.parser);
+            // As its trajectories show it; what the parser takes anyway.
+            if self.mini {
+                let regex = &mut config.model.action_regex;
+                regex.get_or_insert_with(|| TEXT_REGEX.to_owned());
+            }
         }
         litellm::translate(&mut config.model);
         config.mini = self.mini;
@@ -241,6 +249,7 @@ fn insert(root: &mut Map<String, Value>, path: &[&str], value: Value) {
 mod tests {
     use serde_json::json;
 
+    use super::super::litellm::WireKwargs;
     use super::super::testing::{Memory, sources};
     use super::*;
 
@@ -381,7 +390,7 @@ mod tests {
         assert_eq!(config.agent.salvage_command, None);
         assert_eq!(config.model.price, None);
         assert_eq!(
-            Value::Object(config.model.model_kwargs),
+            Value::Object(WireKwargs::of(&config).parameters),
             json!({"temperature": 0.5})
         );
         assert_eq!(config.pipeline.parser, "text_regex");

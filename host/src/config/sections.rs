@@ -63,6 +63,7 @@ pub struct ModelConfig {
     pub observation_template: Option<String>,
     pub format_error_template: String,
     pub action_regex: Option<String>,
+    pub set_cache_control: Option<String>,
     pub multimodal_regex: String,
     pub cost_tracking: String,
     pub provider: Option<String>,

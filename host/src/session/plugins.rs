@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{Job, Runtime, SetupError, nothing, origins, wiring};
-use crate::config::{ModelChoice, PluginEntry, resolve_model};
+use crate::config::{ModelChoice, PluginEntry, WireKwargs, resolve_model};
 use crate::plugin::{
     Kind, Limits, LoadError, Plugin, Recipe, Renderer, Source, WasmAdapter, WasmFormatter,
     WasmParser, WasmPolicy, WasmProcessor, builtin,
@@ -63,6 +63,11 @@ struct Cast {
     processors: Vec<Actor>,
     policies: Vec<Actor>,
 }
+
+/// The history processor that marks what may be cached, and parts of names of models whose
+/// provider wants such marks.
+const CACHE_CONTROL: &str = "cache_control";
+const CLAUDE: [&str; 4] = ["anthropic", "sonnet", "opus", "claude"];
 
 /// Lets guests render templates with the run's variables.
 struct RunRenderer(Arc<Variables>);
@@ -185,6 +190,10 @@ impl Roles<'_> {
             let plugin = self.load(spec, Some("pipeline.processors")).await?;
             cast.processors.push(plugin);
         }
+        if self.marks_the_cache() {
+            let plugin = self.load(CACHE_CONTROL, None).await?;
+            cast.processors.push(plugin);
+        }
         for spec in &pipeline.policies {
             let plugin = self.load(spec, Some("pipeline.policies")).await?;
             cast.policies.push(plugin);
@@ -203,6 +212,20 @@ impl Roles<'_> {
             }
         }
         Ok(cast)
+    }
+
+    /// Whether the ends of the history are marked without anybody having asked for the processor
+    /// that does so: for Claude models, as mini-swe-agent does. Last, so that it sees what is sent.
+    fn marks_the_cache(&self) -> bool {
+        let config = self.job.config;
+        let name = config.model.model_name.as_deref().unwrap_or_default();
+        let name = name.to_lowercase();
+        let is_claude = CLAUDE.iter().any(|word| name.contains(word));
+        let is_replay = name.split('/').next() == Some("replay");
+        let listed = |spec: &String| spec == CACHE_CONTROL;
+        (config.model.set_cache_control.is_some() || is_claude && !is_replay)
+            && !config.pipeline.processors.iter().any(listed)
+            && !self.job.plugins.iter().any(listed)
     }
 
     async fn load(&self, spec: &str, key: Option<&str>) -> Result<Actor, SetupError> {
@@ -332,14 +355,17 @@ impl Roles<'_> {
         secrets: Arc<Secrets>,
     ) -> Result<(Box<dyn Model>, Grants), SetupError> {
         let config = self.job.config;
+        let kwargs = WireKwargs::of(config);
+        let mut headers = choice.headers.clone();
+        headers.extend(kwargs.headers);
         let mut offer = json!({
             "model": choice.model,
             "base_url": choice.base_url,
             "stream": config.model.stream,
-            "model_kwargs": config.model.model_kwargs,
+            "model_kwargs": kwargs.parameters,
             "api_key": choice.api_key_env,
             "auth_header": choice.auth_header,
-            "headers": pairs(&choice.headers),
+            "headers": pairs(&headers),
             "secret_headers": pairs(&choice.secret_headers),
             "api": choice.api,
         });
