@@ -45,6 +45,15 @@ fn steps(extra: &str) -> Scenario {
     ])
 }
 
+/// Three steps, two of them with thoughts.
+fn thinking() -> Scenario {
+    Scenario::new([
+        Turn::commands(&["echo first"]).with_reasoning("hm"),
+        Turn::commands(&["echo second", "echo third; exit 3"]).with_reasoning("so"),
+        Turn::commands(&[SUBMIT]),
+    ])
+}
+
 fn fences() -> Scenario {
     Scenario::new([
         Turn::fenced("echo first"),
@@ -64,11 +73,6 @@ fn cases(plugin: &str) -> Vec<Case> {
         ],
         "anthropic" => {
             let adapter = ["-c", "pipeline.adapter=anthropic"];
-            let thinking = Scenario::new([
-                Turn::commands(&["echo first"]).with_reasoning("hm"),
-                Turn::commands(&["echo second", "echo third; exit 3"]).with_reasoning("so"),
-                Turn::commands(&[SUBMIT]),
-            ]);
             let marked = [&adapter[..], &MARKED].concat();
             vec![
                 case(&adapter, tool_calls(), "tool_result"),
@@ -77,8 +81,53 @@ fn cases(plugin: &str) -> Vec<Case> {
                     tool_calls(),
                     "third",
                 ),
-                case(&adapter, thinking, "signature-1"),
+                case(&adapter, thinking(), "signature-1"),
                 case(&marked, tool_calls(), "ephemeral"),
+            ]
+        }
+        "openai_responses" => {
+            let adapter = ["-c", "pipeline.adapter=openai_responses"];
+            let stateless = [
+                &adapter[..],
+                &["-c", "plugins.openai_responses.config.stateless=true"],
+            ]
+            .concat();
+            vec![
+                case(&adapter, tool_calls(), "function_call_output"),
+                case(
+                    &[&adapter[..], &["--no-stream"]].concat(),
+                    tool_calls(),
+                    "third",
+                ),
+                case(&stateless, thinking(), "sealed-1"),
+            ]
+        }
+        "openrouter" => {
+            let adapter = ["-c", "pipeline.adapter=openrouter"];
+            let responses = [
+                &adapter[..],
+                &["-c", "plugins.openrouter.config.api=responses"],
+            ];
+            vec![
+                case(&adapter, thinking(), "\"include\":true"),
+                case(
+                    &[&adapter[..], &["--no-stream"]].concat(),
+                    tool_calls(),
+                    "third",
+                ),
+                case(&responses.concat(), thinking(), "sealed-1"),
+            ]
+        }
+        "gemini" => {
+            let adapter = ["-c", "pipeline.adapter=gemini"];
+            vec![
+                case(&adapter, tool_calls(), "functionResponse"),
+                case(
+                    &[&adapter[..], &["--no-stream"]].concat(),
+                    tool_calls(),
+                    "third",
+                ),
+                case(&adapter, thinking(), "signature-1"),
             ]
         }
         "cache_control" => vec![
@@ -177,7 +226,7 @@ fn fresh_instances_change_nothing() {
         .run()
         .expect(0);
     let plugins: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
-    assert!(plugins.len() >= 9, "{run}");
+    assert!(plugins.len() >= 12, "{run}");
     for plugin in plugins {
         let name = plugin["name"].as_str().unwrap();
         for case in cases(name) {

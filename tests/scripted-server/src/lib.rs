@@ -1,10 +1,11 @@
-//! A scripted model server: OpenAI's chat completions and Anthropic's messages on loopback, driven
-//! by a [`Scenario`], with every fault that a client has to survive.
+//! A scripted model server: OpenAI's chat completions and Responses, Anthropic's messages and
+//! Gemini's `generateContent` on loopback, driven by a [`Scenario`], with every fault that a client
+//! has to survive.
 //!
 //! It is for tests and benchmarks, so it answers exactly what it is told, byte for byte the
 //! same each time, and adds no latency of its own: kept-alive connections, `TCP_NODELAY`, one
 //! write per response. It speaks raw TCP because an HTTP library would refuse to misbehave.
-//! It is not a mock of any provider: it knows two routes and looks at nothing but the fields
+//! It is not a mock of any provider: it knows four routes and looks at nothing but the fields
 //! that decide the form of the answer.
 //!
 //! ```
@@ -21,8 +22,10 @@
 mod answer;
 mod deliver;
 mod fault;
+mod gemini;
 mod messages;
 mod request;
+mod responses;
 mod scenario;
 mod server;
 mod turn;

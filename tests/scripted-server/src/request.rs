@@ -72,6 +72,10 @@ pub(crate) enum Dialect {
     Chat,
     /// Anthropic's messages.
     Messages,
+    /// OpenAI's Responses.
+    Responses,
+    /// Gemini's `generateContent`.
+    Gemini,
 }
 
 impl Asked {
@@ -85,6 +89,7 @@ impl Asked {
             stream: Option<bool>,
             #[serde(default)]
             stream_options: Option<StreamOptions>,
+            #[serde(alias = "input", alias = "contents")]
             messages: Vec<Message>,
         }
         #[derive(Deserialize)]
@@ -94,16 +99,41 @@ impl Asked {
         }
         #[derive(Deserialize)]
         struct Message {
-            role: Role,
+            role: Option<Role>,
+            /// Items of Responses have types, and no role if they are calls or reasoning.
+            #[serde(rename = "type", default)]
+            kind: Option<Kind>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Kind {
+            FunctionCall,
+            Reasoning,
+            #[serde(other)]
+            Other,
         }
         #[derive(Deserialize)]
         #[serde(rename_all = "lowercase")]
         enum Role {
+            #[serde(alias = "model")]
             Assistant,
             #[serde(other)]
             Other,
         }
         let body: Body = serde_json::from_slice(body).ok()?;
+        let is_one = |message: &Message| match (&message.role, &message.kind) {
+            (Some(role), _) => Some(matches!(role, Role::Assistant)),
+            (None, Some(Kind::FunctionCall | Kind::Reasoning)) => Some(true),
+            (None, Some(Kind::Other)) => Some(false),
+            (None, None) => None,
+        };
+        let replies: Vec<bool> = body.messages.iter().map(is_one).collect::<Option<_>>()?;
+        let mut count = 0;
+        for (index, is_reply) in replies.iter().enumerate() {
+            // The items of one reply stand together.
+            let goes_on = dialect == Dialect::Responses && index > 0 && replies[index - 1];
+            count += usize::from(*is_reply && !goes_on);
+        }
         Some(Self {
             model: body.model,
             stream: body.stream.unwrap_or(false),
@@ -111,11 +141,7 @@ impl Asked {
             include_usage: body
                 .stream_options
                 .is_some_and(|options| options.include_usage),
-            assistant_messages: body
-                .messages
-                .iter()
-                .filter(|message| matches!(message.role, Role::Assistant))
-                .count(),
+            assistant_messages: count,
         })
     }
 }
@@ -395,6 +421,20 @@ mod tests {
             ),
             ("m", true, true, 2)
         );
+        for (dialect, body) in [
+            (
+                Dialect::Responses,
+                r#"{"input": [{"role": "user"}, {"type": "reasoning"}, {"type": "message", "role": "assistant"},
+                    {"type": "function_call"}, {"type": "function_call_output"}, {"type": "function_call"}]}"#,
+            ),
+            (
+                Dialect::Gemini,
+                r#"{"contents": [{"role": "user"}, {"role": "model"}, {"role": "user"}, {"role": "model"}]}"#,
+            ),
+        ] {
+            let asked = Asked::read(body.as_bytes(), dialect).unwrap();
+            assert_eq!(asked.assistant_messages, 2, "{dialect:?}");
+        }
         let asked = Asked::read(br#"{"messages": [], "stream": null}"#, Dialect::Chat).unwrap();
         assert!(!asked.stream && !asked.include_usage);
         for body in [

@@ -265,9 +265,12 @@ fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer
         "POST" if shared.any_route => Route::Any,
         "POST" if path.ends_with("/chat/completions") => Route::Reply(Dialect::Chat),
         "POST" if path.ends_with("/v1/messages") => Route::Reply(Dialect::Messages),
+        "POST" if path.ends_with("/responses") => Route::Reply(Dialect::Responses),
+        "POST" if gemini_method(path).is_some() => Route::Reply(Dialect::Gemini),
         "GET" if path.ends_with("/models") => Route::Models,
         _ => Route::Unknown,
     };
+    let of_path = gemini_method(path).map(|(model, stream)| (model.to_owned(), stream));
     let unknown = matches!(route, Route::Unknown).then(|| format!("{} {path}", head.method));
     record(head, body, connection, shared);
     let plain = |status, body| {
@@ -286,9 +289,13 @@ fn respond(head: Head, body: &[u8], connection: u64, shared: &Shared) -> (Answer
     };
     match route {
         Route::Reply(dialect) => {
-            let Some(asked) = Asked::read(body, dialect) else {
+            let Some(mut asked) = Asked::read(body, dialect) else {
                 return refuse(400, "the body is not a JSON object with `messages`");
             };
+            if let (Dialect::Gemini, Some((model, stream))) = (dialect, of_path) {
+                asked.model = model;
+                asked.stream = stream;
+            }
             take_turn(&asked, shared)
         }
         Route::Any => {
@@ -312,6 +319,16 @@ fn take_turn(asked: &Asked, shared: &Shared) -> (Answer, Pace) {
     match turn {
         Some(turn) => (answer(&turn, asked), Pace::of(&turn)),
         None => (exhausted(), Pace::default()),
+    }
+}
+
+/// The model of a path of Gemini's, and whether it asks for a stream.
+fn gemini_method(path: &str) -> Option<(&str, bool)> {
+    let (model, method) = path.rsplit('/').next()?.split_once(':')?;
+    match method {
+        "generateContent" => Some((model, false)),
+        "streamGenerateContent" => Some((model, true)),
+        _ => None,
     }
 }
 

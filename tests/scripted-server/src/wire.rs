@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::gemini;
 use crate::messages::{self, Said};
 use crate::request::{Asked, Dialect};
+use crate::responses;
 use crate::turn::{Turn, Usage};
 
 /// Always the same, so that two runs of a scenario yield the same bytes.
@@ -65,9 +67,9 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The same in Anthropic's words, where those were asked for.
+    /// What another dialect has to put in its words, where that was asked for.
     fn said(&self) -> Option<Said<'_>> {
-        (self.asked.dialect == Dialect::Messages).then(|| Said {
+        (self.asked.dialect != Dialect::Chat).then(|| Said {
             asked: self.asked,
             reasoning: self.turn.reasoning.as_deref(),
             text: self.text(),
@@ -80,7 +82,8 @@ impl<'a> Reply<'a> {
     /// The error object for a status.
     pub(crate) fn error(&self, status: u16) -> Value {
         match self.asked.dialect {
-            Dialect::Chat => error(self.turn, status),
+            Dialect::Chat | Dialect::Responses => error(self.turn, status),
+            Dialect::Gemini => gemini::error(&error(self.turn, status), status),
             Dialect::Messages => messages::error(self.turn, status),
         }
     }
@@ -89,6 +92,8 @@ impl<'a> Reply<'a> {
     pub(crate) fn foreign_event(&self, data: &Value) -> String {
         match self.asked.dialect {
             Dialect::Chat => event(data),
+            Dialect::Responses => responses::error_event(data),
+            Dialect::Gemini => gemini::event(data),
             Dialect::Messages => messages::event(data),
         }
     }
@@ -108,7 +113,11 @@ impl<'a> Reply<'a> {
     /// The whole reply as one JSON object.
     pub(crate) fn whole(&self) -> Value {
         if let Some(said) = self.said() {
-            return said.whole();
+            return match self.asked.dialect {
+                Dialect::Responses => responses::whole(&said),
+                Dialect::Gemini => gemini::whole(&said),
+                _ => said.whole(),
+            };
         }
         let mut message = json!({"role": "assistant", "content": self.text()});
         if let Some(reasoning) = &self.turn.reasoning {
@@ -125,7 +134,11 @@ impl<'a> Reply<'a> {
     /// A completion with other choices, or without any.
     pub(crate) fn completion(&self, choices: Option<Value>) -> Value {
         if let Some(said) = self.said() {
-            return said.with_content(choices);
+            return match self.asked.dialect {
+                Dialect::Responses => responses::with_output(&said, choices),
+                Dialect::Gemini => gemini::with_candidates(&said, choices),
+                _ => said.with_content(choices),
+            };
         }
         let mut out = json!({
             "id": self.id(),
@@ -145,7 +158,11 @@ impl<'a> Reply<'a> {
     /// The reply as the events of a stream, the last one being `[DONE]`.
     pub(crate) fn events(&self) -> Vec<String> {
         if let Some(said) = self.said() {
-            return said.events();
+            return match self.asked.dialect {
+                Dialect::Responses => responses::events(&said),
+                Dialect::Gemini => gemini::events(&said),
+                _ => said.events(),
+            };
         }
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
         for piece in pieces(self.turn.reasoning.as_deref().unwrap_or_default()) {
@@ -184,7 +201,11 @@ impl<'a> Reply<'a> {
     /// A stream of one event with other choices, or without any.
     pub(crate) fn lone_event(&self, choices: Option<Value>) -> Vec<String> {
         if let Some(said) = self.said() {
-            return said.lone_event(choices);
+            return match self.asked.dialect {
+                Dialect::Responses => responses::lone_event(&said, choices),
+                Dialect::Gemini => vec![gemini::event(&gemini::with_candidates(&said, choices))],
+                _ => said.lone_event(choices),
+            };
         }
         let mut events = vec![self.event(choices)];
         self.end(&mut events);
@@ -193,8 +214,11 @@ impl<'a> Reply<'a> {
 
     /// The event of an endless stream.
     pub(crate) fn delta_event(&self, text: &str) -> String {
-        if self.asked.dialect == Dialect::Messages {
-            return messages::delta_event(text);
+        match self.asked.dialect {
+            Dialect::Messages => return messages::delta_event(text),
+            Dialect::Responses => return responses::delta_event(text),
+            Dialect::Gemini => return gemini::delta_event(text),
+            Dialect::Chat => {}
         }
         self.event(Some(json!([
             {"index": 0, "delta": {"content": text}, "finish_reason": null}

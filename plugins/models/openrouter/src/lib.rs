@@ -67,8 +67,7 @@ impl Plugin for OpenRouter {
                 table.finish()?;
                 Ok(Self::Chat(Client::new(Chat {
                     server,
-                    // The price comes with the counts.
-                    stream_usage: false,
+                    stream_usage: true,
                     ask_cost: true,
                 })))
             }

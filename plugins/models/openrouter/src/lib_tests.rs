@@ -88,7 +88,7 @@ fn chat_requests_ask_for_the_price_and_pass_own_parameters() {
         expected
     );
     assert!(testing::take_log().is_empty());
-    // By default neither of the optional headers is sent, and a stream is not asked twice.
+    // By default neither of the optional headers is sent.
     let mut plain = self::adapter(json!({"model": "m"}));
     let request = ask(&mut plain, &history);
     assert!(
@@ -99,7 +99,8 @@ fn chat_requests_ask_for_the_price_and_pass_own_parameters() {
     );
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!(body["stream"], true);
-    assert!(body.get("stream_options").is_none());
+    assert_eq!(body["usage"], json!({"include": true}));
+    assert_eq!(body["stream_options"], json!({"include_usage": true}));
     let mut own =
         self::adapter(json!({"model": "m", "model_kwargs": {"usage": {"include": false}}}));
     assert_eq!(
