@@ -12,10 +12,25 @@ pub(super) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
+/// Longer texts are refused before they are made: filters multiply what they are given.
+pub(super) fn fits(bytes: usize) -> Result<(), Error> {
+    if bytes > super::MAX_OUTPUT {
+        return Err(invalid(format!(
+            "the text would exceed {} MiB",
+            super::MAX_OUTPUT >> 20
+        )));
+    }
+    Ok(())
+}
+
 /// Strict undefined: using a missing value is an error, whatever uses it.
 pub(super) fn defined(value: &Value) -> Result<&Value, Error> {
     if value.is_undefined() {
-        Err(Error::from(ErrorKind::UndefinedError))
+        // only the engine's own errors know where the value came from
+        Err(value
+            .get_item(&Value::from(0))
+            .err()
+            .unwrap_or_else(|| Error::from(ErrorKind::UndefinedError)))
     } else {
         Ok(value)
     }
@@ -115,7 +130,7 @@ pub(super) fn compare(left: &Value, right: &Value) -> Result<Ordering, Error> {
     {
         let (left, right) = (items(left)?, items(right)?);
         for (left, right) in left.iter().zip(&right) {
-            if left != right {
+            if defined(left)? != defined(right)? {
                 return compare(left, right);
             }
         }

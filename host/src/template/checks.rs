@@ -3,17 +3,17 @@
 use std::cmp::Ordering;
 
 use minijinja::value::{ObjectRepr, ValueKind};
-use minijinja::{Environment, Error, Value};
+use minijinja::{Environment, Error, State, Value};
 
 use super::args::{compare, defined, invalid, printed};
 
 /// Puts them in.
 pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_test("odd", |value: &Value| {
-        Ok::<_, Error>(remainder(value, 2)? != 0.0)
+        Ok::<_, Error>(remainder(value)? == 1.0)
     });
     environment.add_test("even", |value: &Value| {
-        Ok::<_, Error>(remainder(value, 2)? == 0.0)
+        Ok::<_, Error>(remainder(value)? == 0.0)
     });
     environment.add_test("divisibleby", divisible_by);
     environment.add_test("callable", callable);
@@ -29,6 +29,9 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     });
     environment.add_test("upper", |value: &Value| {
         Ok::<_, Error>(is_cased(&printed(value)?, true))
+    });
+    environment.add_test("in", |state: &State, left: &Value, right: &Value| {
+        minijinja::tests::is_in(state, defined(left)?, right)
     });
     for (names, wanted) in [
         (["gt", "greaterthan", ">"], [Ordering::Greater; 2]),
@@ -51,17 +54,14 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     }
 }
 
-fn remainder(value: &Value, by: i64) -> Result<f64, Error> {
+/// By 2.
+fn remainder(value: &Value) -> Result<f64, Error> {
     defined(value)?;
     match value.kind() {
         ValueKind::Bool => Ok(f64::from(u8::from(value.is_true()))),
         ValueKind::Number if value.is_integer() => {
             let number = i128::try_from(value.clone())?;
-            Ok(if number.rem_euclid(i128::from(by)) == 0 {
-                0.0
-            } else {
-                1.0
-            })
+            Ok(if number.rem_euclid(2) == 0 { 0.0 } else { 1.0 })
         }
         ValueKind::Number => Ok(f64::try_from(value.clone())?.rem_euclid(2.0)),
         kind => Err(invalid(format!("a {kind} is neither odd nor even"))),
@@ -96,7 +96,8 @@ fn callable(value: &Value) -> bool {
     let plain = value
         .as_object()
         .is_some_and(|object| object.repr() == ObjectRepr::Plain);
-    plain && !value.is_undefined()
+    // what is not there can be called too, and then fails
+    plain || value.is_undefined()
 }
 
 /// `str.islower` and `str.isupper`.

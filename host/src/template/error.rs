@@ -229,9 +229,6 @@ fn hint(error: &Error, vars: Option<&Vars<'_>>) -> Option<String> {
                 "make its loops shorter, or prepare the text before it is rendered".to_owned(),
             );
         }
-        ErrorKind::InvalidOperation if detail.contains('%') => {
-            return Some("`'%s' % x` is not supported; write `'%s'|format(x)`".to_owned());
-        }
         ErrorKind::UnknownMethod if detail.contains("append") || detail.contains("update") => {
             return Some(
                 "lists and maps can't be changed; build a new one with `{% set x = x + [y] %}`"

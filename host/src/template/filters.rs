@@ -4,7 +4,9 @@
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
-use super::args::{attribute, bind, defined, items, printed};
+use super::args::{
+    attribute, bind, defined, fits, int as whole_number, invalid, items, printed, text,
+};
 use super::python::{is_space, to_str};
 use super::tojson::tojson;
 
@@ -18,7 +20,7 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_filter("join", join);
     environment.add_filter("wordcount", wordcount);
     environment.add_filter("abs", abs);
-    environment.add_filter("round", super::sequences::round);
+    environment.add_filter("round", round);
     environment.add_filter(super::percent::FILTER, super::percent::percent);
     environment.add_filter("escape", escape);
     environment.add_filter("e", escape);
@@ -110,10 +112,18 @@ fn replace(
     };
     kwargs.assert_all_used()?;
     let (text, old, new) = (to_str(value), to_str(old), to_str(new));
-    Ok(match usize::try_from(count) {
-        Ok(count) => text.replacen(&old, &new, count),
-        Err(_) => text.replace(&old, &new),
-    })
+    replaced(&text, &old, &new, count)
+}
+
+/// `str.replace`; a count below zero means all.
+pub(super) fn replaced(text: &str, old: &str, new: &str, count: i64) -> Result<String, Error> {
+    let most = usize::try_from(count).unwrap_or(usize::MAX);
+    // the usual one can't be too long, and counting would cost as much again
+    if new.len() > old.len() {
+        let found = text.matches(old).take(most).count();
+        fits(text.len().saturating_add(found.saturating_mul(new.len())))?;
+    }
+    Ok(text.replacen(old, new, most))
 }
 
 /// `string`: as Python's `str()`.
@@ -142,6 +152,7 @@ fn join(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<String, Erro
             Some(path) if !path.is_none() => out.push_str(&printed(&attribute(item, path)?)?),
             _ => out.push_str(&printed(item)?),
         }
+        fits(out.len())?;
     }
     Ok(out)
 }
@@ -152,6 +163,71 @@ fn abs(value: Value) -> Result<Value, Error> {
         ValueKind::Bool => Ok(Value::from(i64::from(value.is_true()))),
         _ => minijinja::filters::abs(value),
     }
+}
+
+/// `round(precision=0, method='common')`
+fn round(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let [places, method] = bind(["precision", "method"], &args, &kwargs)?;
+    let places = whole_number(places, 0)?;
+    let method = text(method, "common")?;
+    defined(value)?;
+    let number = match value.kind() {
+        ValueKind::Bool => f64::from(u8::from(value.is_true())),
+        ValueKind::Number => f64::try_from(value.clone()).or_else(|_| {
+            to_str(value)
+                .parse()
+                .map_err(|_| invalid("number is too large"))
+        })?,
+        kind => return Err(invalid(format!("`round` takes a number, not a {kind}"))),
+    };
+    let whole = value.is_integer() || value.kind() == ValueKind::Bool;
+    let exponent = i32::try_from(places).unwrap_or(i32::MAX);
+    match method.as_str() {
+        // an integer stays one
+        "common" if whole && places >= 0 => Ok(match value.kind() {
+            ValueKind::Bool => Value::from(i64::from(value.is_true())),
+            _ => value.clone(),
+        }),
+        "common" if whole => {
+            let wide = i128::try_from(value.clone())?;
+            let unit = 10_i128
+                .checked_pow(exponent.unsigned_abs())
+                .ok_or_else(|| invalid("precision is too low"))?;
+            let below = wide.div_euclid(unit) * unit;
+            let (rest, half) = (wide - below, unit / 2);
+            let up = rest > half || (rest == half && below.div_euclid(unit) % 2 != 0);
+            Ok(Value::from(if up { below + unit } else { below }))
+        }
+        "common" => Ok(Value::from(round_half_even(number, exponent))),
+        "ceil" | "floor" => {
+            let factor = 10_f64.powi(exponent);
+            let scaled = number * factor;
+            let scaled = if method == "ceil" {
+                scaled.ceil()
+            } else {
+                scaled.floor()
+            };
+            Ok(Value::from(scaled / factor))
+        }
+        _ => Err(invalid(
+            "`method` of `round` is 'common', 'ceil' or 'floor'",
+        )),
+    }
+}
+
+/// To so many decimal places of the exact value, as Python's `round`.
+fn round_half_even(number: f64, places: i32) -> f64 {
+    if !number.is_finite() || places > 323 {
+        return number;
+    }
+    if let Ok(places) = usize::try_from(places) {
+        // formatting rounds the exact value, ties to even
+        return format!("{number:.places$}").parse().unwrap_or(number);
+    }
+    let unit = 10_f64.powi(-places);
+    let scaled = number / unit;
+    let rounded = scaled.round_ties_even();
+    rounded * unit
 }
 
 /// `escape`: the entities of MarkupSafe.

@@ -1,33 +1,27 @@
-//! Python's two ways to format: `'%s' % x` and `'{}'.format(x)`.
+//! Fields of a width, and numbers in all the ways in which Python formats them.
 
-use minijinja::value::{Kwargs, ValueKind};
+use minijinja::value::ValueKind;
 use minijinja::{Error, Value};
 
-use super::args::{defined, invalid, printed};
-use super::python::{ascii_repr, float_repr, repr};
+use super::args::invalid;
+use super::python::float_repr;
 
-/// Wider fields are refused: they multiply.
-const MAX_WIDTH: usize = 1 << 20;
-
-/// What stands right of `%`.
-pub(super) enum Arguments {
-    Tuple(Vec<Value>),
-    One(Value),
-}
+/// Wider fields are refused: they multiply, and Rust takes no precision of more than 16 bits.
+const MAX_WIDTH: usize = 1 << 15;
 
 /// How a field is to look.
-struct Spec {
-    fill: char,
+pub(super) struct Spec {
+    pub(super) fill: char,
     /// `<`, `>`, `^` or `=`; what it is by itself depends on the type.
-    align: Option<char>,
+    pub(super) align: Option<char>,
     /// `+`, `-` or a blank.
-    sign: char,
-    alternate: bool,
-    zero: bool,
-    width: usize,
-    group: Option<char>,
-    precision: Option<usize>,
-    kind: Option<char>,
+    pub(super) sign: char,
+    pub(super) alternate: bool,
+    pub(super) zero: bool,
+    pub(super) width: usize,
+    pub(super) group: Option<char>,
+    pub(super) precision: Option<usize>,
+    pub(super) kind: Option<char>,
 }
 
 impl Default for Spec {
@@ -47,14 +41,15 @@ impl Default for Spec {
 }
 
 /// A number without its sign, and what its sign is.
-struct Digits {
-    minus: bool,
+pub(super) struct Digits {
+    pub(super) minus: bool,
     /// `0x` and the like.
-    prefix: &'static str,
-    digits: String,
+    pub(super) prefix: &'static str,
+    pub(super) digits: String,
 }
 
-fn whole(value: &Value) -> Option<i128> {
+/// A whole number; a boolean is one too.
+pub(super) fn whole(value: &Value) -> Option<i128> {
     match value.kind() {
         ValueKind::Bool => Some(i128::from(value.is_true())),
         ValueKind::Number if value.is_integer() => i128::try_from(value.clone()).ok(),
@@ -62,7 +57,8 @@ fn whole(value: &Value) -> Option<i128> {
     }
 }
 
-fn real(value: &Value) -> Option<f64> {
+/// Any number.
+pub(super) fn real(value: &Value) -> Option<f64> {
     match value.kind() {
         ValueKind::Number if !value.is_integer() => f64::try_from(value.clone()).ok(),
         // as Python, to the nearest
@@ -71,12 +67,14 @@ fn real(value: &Value) -> Option<f64> {
     }
 }
 
-fn is_float(value: &Value) -> bool {
+/// Whether it is written with a dot.
+pub(super) fn is_float(value: &Value) -> bool {
     value.kind() == ValueKind::Number && !value.is_integer()
 }
 
 impl Spec {
-    fn int(&self, number: i128, kind: char) -> Digits {
+    /// In the base that `kind` asks for.
+    pub(super) fn int(&self, number: i128, kind: char) -> Digits {
         let size = number.unsigned_abs();
         let (digits, prefix) = match kind {
             'x' => (format!("{size:x}"), "0x"),
@@ -92,7 +90,8 @@ impl Spec {
         }
     }
 
-    fn float(&self, number: f64, kind: char) -> Digits {
+    /// In the form that `kind` asks for; `r` is that of `repr`.
+    pub(super) fn float(&self, number: f64, kind: char) -> Digits {
         let size = number.abs();
         let minus = number.is_sign_negative() && !number.is_nan();
         let precision = self.precision.unwrap_or(6);
@@ -120,7 +119,8 @@ impl Spec {
         }
     }
 
-    fn number(&self, number: Digits) -> String {
+    /// With sign, separators and padding.
+    pub(super) fn number(&self, number: Digits) -> String {
         let sign = match (number.minus, self.sign) {
             (true, _) => "-",
             (false, '+') => "+",
@@ -156,7 +156,8 @@ impl Spec {
         }
     }
 
-    fn padded(&self, text: &str, default: char) -> String {
+    /// With padding, aligned by `default` if nothing else is asked for.
+    pub(super) fn padded(&self, text: &str, default: char) -> String {
         let missing = self.width.saturating_sub(text.chars().count());
         let left = match self.align.unwrap_or(default) {
             '<' => 0,
@@ -228,7 +229,8 @@ fn grouped(digits: &str, separator: char, every: usize, least: usize) -> String 
     }
 }
 
-fn width(text: &str) -> Result<usize, Error> {
+/// A width or a precision.
+pub(super) fn width(text: &str) -> Result<usize, Error> {
     match text.parse() {
         Ok(width) if width <= MAX_WIDTH => Ok(width),
         _ => Err(invalid(format!(
@@ -237,416 +239,10 @@ fn width(text: &str) -> Result<usize, Error> {
     }
 }
 
-fn take_digits<'t>(rest: &mut &'t str) -> &'t str {
+/// Goes over digits.
+pub(super) fn take_digits<'t>(rest: &mut &'t str) -> &'t str {
     let end = rest.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, after) = rest.split_at(end);
     *rest = after;
     digits
-}
-
-/// `format % arguments`
-pub(super) fn format_percent(format: &str, arguments: &Arguments) -> Result<String, Error> {
-    let mut next = 0;
-    let mut named = false;
-    let mut take = || -> Result<Value, Error> {
-        let value = match arguments {
-            Arguments::Tuple(values) => values.get(next).cloned(),
-            Arguments::One(value) => (next == 0).then(|| value.clone()),
-        };
-        next += 1;
-        let value = value.ok_or_else(|| invalid("not enough arguments for the format"))?;
-        Ok(defined(&value)?.clone())
-    };
-    let mut out = String::with_capacity(format.len());
-    let mut rest = format;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        let mut value = None;
-        if let Some(after) = rest.strip_prefix('(') {
-            let (name, after) = after
-                .split_once(')')
-                .ok_or_else(|| invalid("the name of a field in the format never ends"))?;
-            let map = match arguments {
-                Arguments::One(map) if map.kind() == ValueKind::Map => map,
-                _ => return Err(invalid("the format has names, so it takes a map")),
-            };
-            let item = map.get_item(&Value::from(name))?;
-            if item.is_undefined() {
-                return Err(invalid(format!("there is no `{name}` for the format")));
-            }
-            value = Some(item);
-            named = true;
-            rest = after;
-        }
-        let mut spec = Spec::default();
-        let mut left = false;
-        loop {
-            match rest.bytes().next() {
-                Some(b'#') => spec.alternate = true,
-                Some(b'0') => spec.zero = true,
-                Some(b'-') => left = true,
-                Some(b' ') if spec.sign != '+' => spec.sign = ' ',
-                Some(b' ') => {}
-                Some(b'+') => spec.sign = '+',
-                _ => break,
-            }
-            rest = &rest[1..];
-        }
-        let star =
-            |value: Value| whole(&value).ok_or_else(|| invalid("`*` in a format takes an integer"));
-        if let Some(after) = rest.strip_prefix('*') {
-            let given = star(take()?)?;
-            left |= given < 0;
-            spec.width = width(&given.unsigned_abs().to_string())?;
-            rest = after;
-        } else {
-            let digits = take_digits(&mut rest);
-            if !digits.is_empty() {
-                spec.width = width(digits)?;
-            }
-        }
-        if let Some(after) = rest.strip_prefix('.') {
-            rest = after;
-            if let Some(after) = rest.strip_prefix('*') {
-                let given = star(take()?)?;
-                spec.precision = Some(width(&given.max(0).to_string())?);
-                rest = after;
-            } else {
-                let digits = take_digits(&mut rest);
-                spec.precision = Some(if digits.is_empty() { 0 } else { width(digits)? });
-            }
-        }
-        rest = rest.strip_prefix(['l', 'h', 'L']).unwrap_or(rest);
-        let mut chars = rest.chars();
-        let kind = chars
-            .next()
-            .ok_or_else(|| invalid("the format ends after `%`; a percent sign is `%%`"))?;
-        rest = chars.as_str();
-        if kind == '%' {
-            out.push('%');
-            continue;
-        }
-        let value = match value {
-            Some(value) => value,
-            None => take()?,
-        };
-        if left {
-            spec.align = Some('<');
-            spec.zero = false;
-        }
-        out.push_str(&percent_field(&spec, kind, &value)?);
-    }
-    out.push_str(rest);
-    let unused = match arguments {
-        Arguments::Tuple(values) => next < values.len(),
-        // a map or a list may have more than is asked for
-        Arguments::One(value) => {
-            next == 0 && !named && !matches!(value.kind(), ValueKind::Map | ValueKind::Seq)
-        }
-    };
-    if unused {
-        return Err(invalid("more arguments than the format takes"));
-    }
-    Ok(out)
-}
-
-fn percent_field(spec: &Spec, kind: char, value: &Value) -> Result<String, Error> {
-    let text = |text: String| {
-        let text = match spec.precision {
-            Some(most) => text.chars().take(most).collect(),
-            None => text,
-        };
-        spec.padded(&text, '>')
-    };
-    let wrong = || invalid(format!("`%{kind}` takes a number, not a {}", value.kind()));
-    Ok(match kind {
-        's' => text(printed(value)?),
-        'r' => text(repr(value)),
-        'a' => text(ascii_repr(value)),
-        'c' => {
-            let char = match value.as_str() {
-                Some(given) if given.chars().count() == 1 => given.to_owned(),
-                Some(_) => return Err(invalid("`%c` takes one character")),
-                None => whole(value)
-                    .and_then(|code| char::from_u32(u32::try_from(code).ok()?))
-                    .ok_or_else(|| invalid("`%c` takes a character or its code"))?
-                    .to_string(),
-            };
-            spec.padded(&char, '>')
-        }
-        'd' | 'i' | 'u' => {
-            let number = match real(value) {
-                Some(number) if is_float(value) => truncated(number)?,
-                _ => whole(value).ok_or_else(wrong)?,
-            };
-            spec.number(with_zeros(spec.int(number, 'd'), spec.precision))
-        }
-        'x' | 'X' | 'o' => {
-            let number = whole(value).ok_or_else(wrong)?;
-            spec.number(with_zeros(spec.int(number, kind), spec.precision))
-        }
-        'e' | 'E' | 'f' | 'F' | 'g' | 'G' => {
-            spec.number(spec.float(real(value).ok_or_else(wrong)?, kind))
-        }
-        _ => return Err(invalid(format!("there is no `%{kind}` in formats"))),
-    })
-}
-
-fn with_zeros(mut digits: Digits, least: Option<usize>) -> Digits {
-    let missing = least.unwrap_or(0).saturating_sub(digits.digits.len());
-    digits.digits.insert_str(0, &"0".repeat(missing));
-    digits
-}
-
-fn truncated(number: f64) -> Result<i128, Error> {
-    // beyond 2^127 the cast would saturate to a wrong number without a word
-    if number.is_nan() || number.abs() >= 1.7e38 {
-        return Err(invalid("number is too large, or none"));
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "truncation is the purpose")]
-    let whole = number as i128;
-    Ok(whole)
-}
-
-/// `format.format(*args, **kwargs)`
-pub(super) fn format_braces(
-    format: &str,
-    args: &[Value],
-    kwargs: &Kwargs,
-) -> Result<String, Error> {
-    let mut fields = Fields {
-        args,
-        kwargs,
-        next: Some(0),
-    };
-    fields.render(format, 0)
-}
-
-struct Fields<'a> {
-    args: &'a [Value],
-    kwargs: &'a Kwargs,
-    /// The next unnumbered field; `None` once one had a number.
-    next: Option<usize>,
-}
-
-impl Fields<'_> {
-    fn render(&mut self, format: &str, depth: usize) -> Result<String, Error> {
-        if depth > 1 {
-            return Err(invalid("fields in a format are nested too deeply"));
-        }
-        let mut out = String::with_capacity(format.len());
-        let mut rest = format;
-        while let Some(at) = rest.find(['{', '}']) {
-            out.push_str(&rest[..at]);
-            let brace = &rest[at..=at];
-            rest = &rest[at + 1..];
-            if let Some(after) = rest.strip_prefix(brace) {
-                out.push_str(brace);
-                rest = after;
-                continue;
-            }
-            if brace == "}" {
-                return Err(invalid("a single `}` in a format; write `}}`"));
-            }
-            let end =
-                field_end(rest).ok_or_else(|| invalid("a `{` in a format is never closed"))?;
-            out.push_str(&self.field(&rest[..end], depth)?);
-            rest = &rest[end + 1..];
-        }
-        out.push_str(rest);
-        Ok(out)
-    }
-
-    fn field(&mut self, field: &str, depth: usize) -> Result<String, Error> {
-        // brackets may hold anything
-        let mut in_brackets = false;
-        let name_end = field.find(|char| {
-            match char {
-                '[' => in_brackets = true,
-                ']' => in_brackets = false,
-                _ => {}
-            }
-            !in_brackets && matches!(char, '!' | ':')
-        });
-        let (name, mut rest) = field.split_at(name_end.unwrap_or(field.len()));
-        let mut value = self.value(name)?;
-        defined(&value)?;
-        if let Some(after) = rest.strip_prefix('!') {
-            let mut chars = after.chars();
-            value = Value::from(match chars.next() {
-                Some('r') => repr(&value),
-                Some('s') => printed(&value)?,
-                Some('a') => ascii_repr(&value),
-                _ => return Err(invalid("after `!` a format takes `r`, `s` or `a`")),
-            });
-            rest = chars.as_str();
-        }
-        let spec = match rest.strip_prefix(':') {
-            Some(spec) if spec.contains('{') => self.render(spec, depth + 1)?,
-            Some(spec) => spec.to_owned(),
-            None if rest.is_empty() => String::new(),
-            None => return Err(invalid("a format takes `:` after `!r`")),
-        };
-        format_value(&value, &spec)
-    }
-
-    fn value(&mut self, name: &str) -> Result<Value, Error> {
-        let end = name.find(['.', '[']).unwrap_or(name.len());
-        let (first, mut rest) = name.split_at(end);
-        let mixed = || invalid("a format numbers all of its fields, or none");
-        let mut value = if first.is_empty() {
-            let index = self.next.ok_or_else(mixed)?;
-            self.next = Some(index + 1);
-            self.args.get(index).cloned()
-        } else if let Ok(index) = first.parse::<usize>() {
-            if self.next.is_some_and(|next| next > 0) {
-                return Err(mixed());
-            }
-            self.next = None;
-            self.args.get(index).cloned()
-        } else {
-            self.kwargs.get::<Option<Value>>(first)?
-        }
-        .ok_or_else(|| invalid(format!("there is no argument `{first}` for the format")))?;
-        while !rest.is_empty() {
-            let Some((key, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
-            else {
-                return Err(invalid("formats reach into values with `[...]` only"));
-            };
-            let key = match key.parse::<usize>() {
-                Ok(index) => Value::from(index),
-                Err(_) => Value::from(key),
-            };
-            value = value.get_item(&key)?;
-            rest = after;
-        }
-        Ok(value)
-    }
-}
-
-fn field_end(text: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (index, char) in text.char_indices() {
-        match char {
-            '{' => depth += 1,
-            '}' if depth == 0 => return Some(index),
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    None
-}
-
-fn parse_spec(text: &str) -> Result<Spec, Error> {
-    let bad = || invalid(format!("`{text}` is no format of a field"));
-    let mut spec = Spec::default();
-    let mut chars = text.chars();
-    let is_align = |char: Option<char>| char.filter(|char| matches!(char, '<' | '>' | '^' | '='));
-    let (first, second) = (chars.clone().next(), chars.clone().nth(1));
-    if let Some(align) = is_align(second) {
-        spec.fill = first.unwrap_or(' ');
-        spec.align = Some(align);
-        chars.nth(1);
-    } else if let Some(align) = is_align(first) {
-        spec.align = Some(align);
-        chars.next();
-    }
-    let mut rest = chars.as_str();
-    if let Some(after) = rest.strip_prefix(['+', '-', ' ']) {
-        spec.sign = rest.chars().next().unwrap_or('-');
-        rest = after;
-    }
-    if let Some(after) = rest.strip_prefix('#') {
-        spec.alternate = true;
-        rest = after;
-    }
-    if let Some(after) = rest.strip_prefix('0') {
-        if spec.align.is_none() {
-            spec.zero = true;
-        } else if !is_align(second).is_some() {
-            spec.fill = '0';
-        }
-        rest = after;
-    }
-    let digits = take_digits(&mut rest);
-    if !digits.is_empty() {
-        spec.width = width(digits)?;
-    }
-    if let Some(after) = rest.strip_prefix([',', '_']) {
-        spec.group = rest.chars().next();
-        rest = after;
-    }
-    if let Some(after) = rest.strip_prefix('.') {
-        rest = after;
-        let digits = take_digits(&mut rest);
-        if digits.is_empty() {
-            return Err(bad());
-        }
-        spec.precision = Some(width(digits)?);
-    }
-    let mut kinds = rest.chars();
-    spec.kind = kinds.next();
-    if kinds.next().is_some() {
-        return Err(bad());
-    }
-    Ok(spec)
-}
-
-/// `format(value, spec)`
-fn format_value(value: &Value, text: &str) -> Result<String, Error> {
-    if text.is_empty() {
-        return printed(value);
-    }
-    let spec = parse_spec(text)?;
-    let bad = || invalid(format!("`{text}` is no format of a {}", value.kind()));
-    if let Some(source) = value.as_str() {
-        let numeric = spec.sign != '-' || spec.alternate || spec.group.is_some();
-        if numeric || spec.align == Some('=') || !matches!(spec.kind, None | Some('s')) {
-            return Err(bad());
-        }
-        let kept: String = match spec.precision {
-            Some(most) => source.chars().take(most).collect(),
-            None => source.to_owned(),
-        };
-        let zero = Spec {
-            fill: if spec.zero { '0' } else { spec.fill },
-            ..spec
-        };
-        return Ok(zero.padded(&kept, '<'));
-    }
-    if !is_float(value)
-        && let Some(number) = whole(value)
-    {
-        return match spec.kind {
-            Some(kind @ ('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%')) => {
-                let number = real(value).ok_or_else(bad)?;
-                Ok(spec.number(spec.float(number, kind)))
-            }
-            None | Some('d' | 'n' | 'b' | 'o' | 'x' | 'X') if spec.precision.is_none() => {
-                if spec.group == Some(',') && !matches!(spec.kind, None | Some('d')) {
-                    return Err(bad());
-                }
-                Ok(spec.number(spec.int(number, spec.kind.unwrap_or('d'))))
-            }
-            Some('c') if spec.precision.is_none() && spec.sign == '-' && spec.group.is_none() => {
-                let char = u32::try_from(number)
-                    .ok()
-                    .and_then(char::from_u32)
-                    .ok_or_else(bad)?;
-                Ok(spec.padded(&char.to_string(), '<'))
-            }
-            _ => Err(bad()),
-        };
-    }
-    if let Some(number) = real(value) {
-        let kind = match spec.kind {
-            None => 'r',
-            Some('n') => 'g',
-            Some(kind @ ('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%')) => kind,
-            Some(_) => return Err(bad()),
-        };
-        return Ok(spec.number(spec.float(number, kind)));
-    }
-    Err(bad())
 }

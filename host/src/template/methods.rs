@@ -1,11 +1,13 @@
 //! Methods of Python's `str` that minijinja's own compatibility layer lacks, or has with
 //! another idea of white space and line ends.
 
-use minijinja::value::{Kwargs, ValueKind, from_args};
+use minijinja::value::{DynObject, Kwargs, Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 
-use super::args::items;
-use super::format::format_braces;
+use super::args::{fits, items};
+use super::braces::format_braces;
+use super::filters::replaced;
+use super::objects::View;
 use super::python::{is_printable, is_space, splitlines};
 use super::text_filters::{capitalize, centered, titled};
 
@@ -113,11 +115,17 @@ fn str_method(text: &str, method: &str, args: &[Value]) -> Option<Result<Value, 
                 }
                 Ok(Value::from(found))
             }),
+        "replace" => from_args::<(&str, &str, Option<i64>)>(args).and_then(|(old, new, count)| {
+            replaced(text, old, new, count.unwrap_or(-1)).map(Value::from)
+        }),
         "join" => from_args::<(&Value,)>(args).and_then(|(parts,)| {
             let parts = items(parts)?;
             let parts: Option<Vec<&str>> = parts.iter().map(Value::as_str).collect();
             match parts {
-                Some(parts) => Ok(Value::from(parts.join(text))),
+                Some(parts) => {
+                    let all = parts.iter().map(|part| part.len() + text.len()).sum();
+                    fits(all).map(|()| Value::from(parts.join(text)))
+                }
                 None => Err(invalid(
                     "`join` takes texts; `|join` takes anything".to_owned(),
                 )),
@@ -140,11 +148,10 @@ fn str_method(text: &str, method: &str, args: &[Value]) -> Option<Result<Value, 
                 None => kwargs.get::<Option<i64>>("tabsize")?.unwrap_or(8),
             };
             kwargs.assert_all_used()?;
-            missing("", size)?;
-            Ok(Value::from(without_tabs(
-                text,
-                usize::try_from(size).unwrap_or(0),
-            )))
+            let tabs = text.matches('\t').count();
+            let size = usize::try_from(size).unwrap_or(0);
+            fits(text.len().saturating_add(tabs.saturating_mul(size)))?;
+            Ok(Value::from(without_tabs(text, size)))
         }),
         "isdecimal" => from_args::<()>(args).map(|()| {
             let decimal =
@@ -174,9 +181,7 @@ fn str_method(text: &str, method: &str, args: &[Value]) -> Option<Result<Value, 
                     .rsplit_once(separator)
                     .map_or(["", "", text], |(head, tail)| [head, separator, tail]),
             };
-            Ok(Value::from(minijinja::value::Tuple::from(
-                parts.map(Value::from),
-            )))
+            Ok(Value::from(Tuple::from(parts.map(Value::from))))
         }),
         "removeprefix" => from_args::<(&str,)>(args)
             .map(|(prefix,)| Value::from(text.strip_prefix(prefix).unwrap_or(text))),
@@ -412,6 +417,19 @@ fn collection_method(value: &Value, method: &str, args: &[Value]) -> Option<Resu
         (ValueKind::Seq, "copy") if !value.is_tuple() => {
             from_args::<()>(args).map(|()| value.clone())
         }
+        (ValueKind::Map, "items" | "keys" | "values") => from_args::<()>(args).map(|()| {
+            let pairs = value.as_object().and_then(DynObject::try_iter_pairs);
+            let pairs = pairs.into_iter().flatten();
+            let (name, items) = match method {
+                "items" => {
+                    let pair = |(key, value)| Value::from(Tuple::from([key, value]));
+                    ("dict_items", pairs.map(pair).collect())
+                }
+                "keys" => ("dict_keys", pairs.map(|(key, _)| key).collect()),
+                _ => ("dict_values", pairs.map(|(_, value)| value).collect()),
+            };
+            Value::from_object(View { name, items })
+        }),
         (ValueKind::Map, "copy") => from_args::<()>(args).map(|()| value.clone()),
         _ => return None,
     })

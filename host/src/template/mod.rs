@@ -7,13 +7,16 @@
 //! limited. Not here: where templates come from, and which variables there are.
 
 mod args;
+mod braces;
 mod checks;
 mod error;
 mod filters;
 mod format;
 mod group;
 mod methods;
+mod objects;
 mod percent;
+mod printf;
 pub(crate) mod python;
 mod scan;
 mod sequences;
@@ -121,6 +124,7 @@ impl Templates {
         text_filters::add_to(&mut environment);
         sequences::add_to(&mut environment);
         checks::add_to(&mut environment);
+        objects::add_to(&mut environment);
         Self {
             environment,
             cache: Mutex::default(),

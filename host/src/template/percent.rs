@@ -7,7 +7,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, Value};
 
 use super::args::{defined, invalid, items};
-use super::format::{Arguments, format_percent};
+use super::printf::{Arguments, format_percent};
 use super::scan;
 
 /// The filter's name.
@@ -167,7 +167,7 @@ fn tokens(source: &str, body: Range<usize>) -> Vec<Token<'_>> {
                 Kind::Text
             }
             byte if byte.is_ascii_digit() => {
-                while at < bytes.len() && (word(&bytes[at]) || is_dot(bytes, at)) {
+                while at < bytes.len() && (word(&bytes[at]) || is_inside(bytes, start, at)) {
                     at += 1;
                 }
                 Kind::Number
@@ -195,9 +195,17 @@ fn tokens(source: &str, body: Range<usize>) -> Vec<Token<'_>> {
     tokens
 }
 
-/// A dot inside of a number.
-fn is_dot(bytes: &[u8], at: usize) -> bool {
-    bytes[at] == b'.' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
+/// Whether a dot or a sign belongs to the number that begins at `start`: `1.5`, `1e-7`.
+fn is_inside(bytes: &[u8], start: usize, at: usize) -> bool {
+    let digit = bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+    match bytes[at] {
+        b'.' => digit,
+        b'-' | b'+' => {
+            let hex = bytes[start..].starts_with(b"0x") || bytes[start..].starts_with(b"0X");
+            digit && !hex && matches!(bytes[at - 1], b'e' | b'E')
+        }
+        _ => false,
+    }
 }
 
 fn find(source: &str, body: Range<usize>, changes: &mut Vec<(Range<usize>, String)>) {
@@ -394,6 +402,9 @@ mod tests {
                 "{% raw %}{{ a % b }}{% endraw %}{# {{ a % b }} #}%",
             ),
             ("{{ 'é' % é }}", "{{ 'é' |_percent( é) }}"),
+            ("{{ a%1e-7 -1 }}", "{{ a|_percent(1e-7) -1 }}"),
+            ("{{ a %0xe-1 }}", "{{ a |_percent(0xe)-1 }}"),
+            ("{{ a % b -}}", "{{ a |_percent( b) -}}"),
             ("{{ a % }}", "{{ a % }}"),
             ("{{ % b }}", "{{ % b }}"),
             ("{{ a % (b }}", "{{ a % (b }}"),

@@ -10,6 +10,9 @@ use std::io;
 use minijinja::Value;
 use minijinja::value::{DynObject, ValueKind};
 
+use super::group::Group;
+use super::objects::{Range, View};
+
 /// Values nested deeper than this are not printed: the printers recurse.
 const MAX_DEPTH: usize = 200;
 
@@ -85,13 +88,27 @@ fn write_repr(out: &mut dyn Write, value: &Value, depth: usize) -> fmt::Result {
     if depth > MAX_DEPTH {
         return out.write_str("...");
     }
+    if let Some(range) = value.downcast_object_ref::<Range>() {
+        let Range {
+            start, stop, step, ..
+        } = range;
+        return match step {
+            1 => write!(out, "range({start}, {stop})"),
+            _ => write!(out, "range({start}, {stop}, {step})"),
+        };
+    }
+    if let Some(view) = value.downcast_object_ref::<View>() {
+        write!(out, "{}(", view.name)?;
+        write_repr(out, &Value::from(view.items.clone()), depth + 1)?;
+        return out.write_char(')');
+    }
     match value.kind() {
         ValueKind::Number if !value.is_integer() => match f64::try_from(value.clone()) {
             Ok(number) => out.write_str(&float_repr(number)),
             Err(_) => write!(out, "{value}"),
         },
         ValueKind::Seq => {
-            let tuple = value.is_tuple();
+            let tuple = value.is_tuple() || value.downcast_object_ref::<Group>().is_some();
             out.write_char(if tuple { '(' } else { '[' })?;
             let mut count = 0;
             for item in value.try_iter().into_iter().flatten() {

@@ -6,7 +6,7 @@ use minijinja::value::{DynObject, Kwargs, Rest, Tuple, ValueKind};
 use minijinja::{Environment, Error, State, Value};
 
 use super::args::{
-    attribute, bind, compare, defined, flag, fold_case, int, invalid, items, length, sort_by_key,
+    attribute, bind, compare, defined, flag, fold_case, invalid, items, length, sort_by_key,
 };
 
 /// Puts them in.
@@ -352,69 +352,4 @@ fn by_attribute(
         }
     }
     Ok(Value::from(kept))
-}
-
-/// `round(precision=0, method='common')`; lives here because nothing else does numbers.
-pub(super) fn round(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
-    let [places, method] = bind(["precision", "method"], &args, &kwargs)?;
-    let places = int(places, 0)?;
-    let method = super::args::text(method, "common")?;
-    defined(value)?;
-    let number = match value.kind() {
-        ValueKind::Bool => f64::from(u8::from(value.is_true())),
-        ValueKind::Number => f64::try_from(value.clone()).or_else(|_| {
-            super::python::to_str(value)
-                .parse()
-                .map_err(|_| invalid("number is too large"))
-        })?,
-        kind => return Err(invalid(format!("`round` takes a number, not a {kind}"))),
-    };
-    let whole = value.is_integer() || value.kind() == ValueKind::Bool;
-    let exponent = i32::try_from(places).unwrap_or(i32::MAX);
-    match method.as_str() {
-        // an integer stays one
-        "common" if whole && places >= 0 => Ok(match value.kind() {
-            ValueKind::Bool => Value::from(i64::from(value.is_true())),
-            _ => value.clone(),
-        }),
-        "common" if whole => {
-            let wide = i128::try_from(value.clone())?;
-            let unit = 10_i128
-                .checked_pow(exponent.unsigned_abs())
-                .ok_or_else(|| invalid("precision is too low"))?;
-            let below = wide.div_euclid(unit) * unit;
-            let (rest, half) = (wide - below, unit / 2);
-            let up = rest > half || (rest == half && below.div_euclid(unit) % 2 != 0);
-            Ok(Value::from(if up { below + unit } else { below }))
-        }
-        "common" => Ok(Value::from(round_half_even(number, exponent))),
-        "ceil" | "floor" => {
-            let factor = 10_f64.powi(exponent);
-            let scaled = number * factor;
-            let scaled = if method == "ceil" {
-                scaled.ceil()
-            } else {
-                scaled.floor()
-            };
-            Ok(Value::from(scaled / factor))
-        }
-        _ => Err(invalid(
-            "`method` of `round` is 'common', 'ceil' or 'floor'",
-        )),
-    }
-}
-
-/// To so many decimal places of the exact value, as Python's `round`.
-fn round_half_even(number: f64, places: i32) -> f64 {
-    if !number.is_finite() || places > 323 {
-        return number;
-    }
-    if let Ok(places) = usize::try_from(places) {
-        // formatting rounds the exact value, ties to even
-        return format!("{number:.places$}").parse().unwrap_or(number);
-    }
-    let unit = 10_f64.powi(-places);
-    let scaled = number / unit;
-    let rounded = scaled.round_ties_even();
-    rounded * unit
 }

@@ -3,8 +3,8 @@
 use minijinja::value::{DynObject, Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, Value};
 
-use super::args::{bind, defined, flag, int, invalid, items, length, printed, text};
-use super::format::{Arguments, format_percent};
+use super::args::{bind, defined, fits, flag, int, invalid, items, length, printed, text};
+use super::printf::{Arguments, format_percent};
 use super::python::{is_space, repr, splitlines, to_str};
 
 /// Wider texts are refused: they multiply.
@@ -151,7 +151,11 @@ fn indent(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<String, Er
     // lines are joined by `\n`, and what follows the last line end is a line too
     let source = format!("{source}\n");
     let lines = splitlines(&source, false);
-    let mut out = String::with_capacity(source.len() + lines.len() * prefix.len());
+    let most = source
+        .len()
+        .saturating_add(lines.len().saturating_mul(prefix.len()));
+    fits(most)?;
+    let mut out = String::with_capacity(most);
     for (index, line) in lines.iter().enumerate() {
         if index > 0 {
             out.push('\n');
@@ -332,8 +336,13 @@ fn wordwrap(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<String, 
     };
     let lines: Vec<String> = splitlines(source, false)
         .into_iter()
-        .map(|line| super::wrap::wrap(line, width, long, hyphens).join(&joiner))
-        .collect();
+        .map(|line| {
+            let parts = super::wrap::wrap(line, width, long, hyphens);
+            fits(parts.len().saturating_mul(joiner.len()))?;
+            Ok(parts.join(&joiner))
+        })
+        .collect::<Result<_, Error>>()?;
+    fits(lines.iter().map(|line| line.len() + joiner.len()).sum())?;
     Ok(lines.join(&joiner))
 }
 
