@@ -137,7 +137,7 @@ impl Scanner {
     }
 
     fn fetch(&mut self) -> Result<(), Fault> {
-        self.to_next_token();
+        self.seek_token();
         self.drop_stale()?;
         self.unwind(self.column());
         let start = self.cursor.mark();
@@ -276,7 +276,7 @@ impl Scanner {
         }
     }
 
-    fn to_next_token(&mut self) {
+    fn seek_token(&mut self) {
         if self.cursor.mark().index == 0 && self.cursor.peek() == '\u{feff}' {
             self.cursor.forward(1);
         }
