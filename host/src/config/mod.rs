@@ -34,6 +34,7 @@ mod show;
 mod spec;
 mod suggest;
 mod toml_file;
+mod yaml;
 mod yaml_file;
 
 #[cfg(test)]

@@ -1,109 +1,32 @@
-//! YAML text to a tree with the line and column of everything in it, read as PyYAML reads
-//! it: the files of mini-swe-agent must mean the same here.
+//! A YAML file as a tree of values that config keys can take, with the line and column of
+//! everything in it.
+//!
+//! The reader in [`yaml`] gives what PyYAML gives; JSON, which requests and trajectories are
+//! made of, knows less. What it can't hold is turned into the nearest thing that it can, with
+//! a warning: mini-swe-agent fails only where such a value is used, so this must not either.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
-use serde_saphyr::options::DuplicateKeyPolicy;
-use serde_saphyr::{Location, Spanned};
 
 use super::error::{Kind, Problem, Snippet};
 use super::node::{Content, Entry, Node};
 use super::origin::Origin;
+use super::yaml::{self, Fault, Located, Mark, Yaml};
+use crate::template::python::float_repr;
 
 /// Reads a YAML document; the texts are warnings.
 pub(super) fn parse(path: &str, source: &str) -> Result<(Node, Vec<String>), Problem> {
-    let options = serde_saphyr::options! {
-        // As PyYAML: `010` is 8, and the last of two equal keys counts.
-        legacy_octal_numbers: true,
-        duplicate_keys: DuplicateKeyPolicy::LastWins,
-        // Errors are shown in this module's own way.
-        with_snippet: false,
-    };
-    let parsed: Result<Spanned<Yaml>, _> = serde_saphyr::from_str_with_options(source, options);
-    let document = parsed.map_err(|error| syntax_problem(path, source, &error))?;
     let mut reader = Reader {
         path,
         warnings: Vec::new(),
     };
-    let mut node = reader.node(document);
-    if node.content == Content::Scalar(Value::Null) {
-        node = Node::empty(node.origin);
-    }
-    if !source.ends_with('\n') {
-        undo_invented_newline(&mut node, source);
-    }
+    let read = yaml::load(source).and_then(|document| match document {
+        // an empty file has no settings
+        None => Ok(Node::empty(reader.origin(Mark::default()))),
+        Some(root) if root.value == Yaml::Null => Ok(Node::empty(reader.origin(root.mark))),
+        Some(root) => reader.node(root),
+    });
+    let node = read.map_err(|fault| problem(path, source, fault))?;
     Ok((node, reader.warnings))
-}
-
-/// What serde makes of a node.
-enum Yaml {
-    Scalar(Value),
-    List(Vec<Spanned<Yaml>>),
-    Map(Vec<(Spanned<String>, Spanned<Yaml>)>),
-}
-
-impl<'de> Deserialize<'de> for Yaml {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(YamlVisitor)
-    }
-}
-
-struct YamlVisitor;
-
-impl<'de> Visitor<'de> for YamlVisitor {
-    type Value = Yaml;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(Value::Null))
-    }
-
-    fn visit_none<E: Error>(self) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(Value::Null))
-    }
-
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(flag.into()))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(number.into()))
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(number.into()))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Yaml, E> {
-        let number = Number::from_f64(number);
-        let number = number.ok_or_else(|| E::custom("`.inf` and `.nan` are no values here"))?;
-        Ok(Yaml::Scalar(Value::Number(number)))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(text.into()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Yaml, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = access.next_element()? {
-            items.push(item);
-        }
-        Ok(Yaml::List(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Yaml, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = access.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Yaml::Map(entries))
-    }
 }
 
 struct Reader<'a> {
@@ -112,27 +35,45 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn node(&mut self, yaml: Spanned<Yaml>) -> Node {
-        let origin = self.origin(yaml.referenced);
-        let content = match yaml.value {
-            Yaml::Scalar(value) => Content::Scalar(value),
-            Yaml::List(items) => {
-                Content::List(items.into_iter().map(|item| self.node(item)).collect())
+    fn node(&mut self, Located { mark, value }: Located) -> Result<Node, Fault> {
+        let origin = self.origin(mark);
+        let content = match value {
+            Yaml::Null => Content::Scalar(Value::Null),
+            Yaml::Bool(flag) => Content::Scalar(flag.into()),
+            Yaml::Int(digits) => Content::Scalar(self.int(&digits, &origin)),
+            Yaml::Float(number) => Content::Scalar(self.float(number, mark, &origin)?),
+            Yaml::Text(text) => Content::Scalar(text.into()),
+            Yaml::Time(text) => {
+                self.warn(
+                    &origin,
+                    &text,
+                    "is a date in YAML and read as a text: quote it",
+                );
+                Content::Scalar(text.into())
             }
+            Yaml::List(items) => Content::List(
+                items
+                    .into_iter()
+                    .map(|item| self.node(item))
+                    .collect::<Result<_, _>>()?,
+            ),
             Yaml::Map(pairs) => {
                 let mut entries: Vec<Entry> = Vec::new();
-                for (key, value) in pairs {
+                for pair in pairs {
+                    let at = self.origin(pair.key.mark);
+                    let hides = pair.hides.map(|mark| self.origin(mark));
                     let entry = Entry {
-                        at: self.origin(key.referenced),
-                        key: key.value,
-                        node: self.node(value),
+                        key: self.key(pair.key.value, &at),
+                        node: self.node(pair.value)?,
+                        at,
                     };
+                    if let Some(before) = hides {
+                        self.twice(&entry, &before);
+                    }
+                    // `5` and `'5'` are two keys in Python and one in JSON
                     match entries.iter_mut().find(|known| known.key == entry.key) {
                         Some(known) => {
-                            self.warnings.push(format!(
-                                "`{}` is given twice, at {} and at {}: the last one counts",
-                                entry.key, known.at, entry.at
-                            ));
+                            self.twice(&entry, &known.at);
                             *known = entry;
                         }
                         None => entries.push(entry),
@@ -141,102 +82,84 @@ impl Reader<'_> {
                 Content::Map(entries)
             }
         };
-        Node { origin, content }
+        Ok(Node { origin, content })
     }
 
-    fn origin(&self, location: Location) -> Origin {
-        let (line, column) = position(location);
+    fn int(&mut self, digits: &str, origin: &Origin) -> Value {
+        if let Ok(number) = digits.parse::<i64>() {
+            return number.into();
+        }
+        if let Ok(number) = digits.parse::<u64>() {
+            return number.into();
+        }
+        self.warn(origin, digits, "has more than 64 bits and is rounded");
+        largest(digits.parse().unwrap_or(f64::INFINITY))
+    }
+
+    fn float(&mut self, number: f64, mark: Mark, origin: &Origin) -> Result<Value, Fault> {
+        if number.is_nan() {
+            return Err(Fault {
+                message: "`.nan` is no value here".to_owned(),
+                mark,
+                hint: Some("put it in quotes if it is a text"),
+            });
+        }
+        if number.is_infinite() {
+            let text = if number > 0.0 { ".inf" } else { "-.inf" };
+            self.warn(origin, text, "is read as the largest number that there is");
+        }
+        Ok(largest(number))
+    }
+
+    /// A key as Python's `json.dumps` has it.
+    fn key(&mut self, key: Yaml, at: &Origin) -> String {
+        let (text, what) = match key {
+            Yaml::Text(text) => return text,
+            Yaml::Int(digits) => return digits,
+            Yaml::Float(number) => (float_repr(number), "number"),
+            Yaml::Bool(flag) => (flag.to_string(), "boolean"),
+            Yaml::Time(text) => (text, "date"),
+            // the reader lets no other key pass
+            Yaml::Null | Yaml::List(_) | Yaml::Map(_) => ("null".to_owned(), "null"),
+        };
+        self.warnings.push(format!(
+            "the key at {at} is a {what} in YAML and read as `{text}`: quote it if it is a text"
+        ));
+        text
+    }
+
+    fn twice(&mut self, entry: &Entry, before: &Origin) {
+        self.warnings.push(format!(
+            "`{}` is given twice, at {before} and at {}: the last one counts",
+            entry.key, entry.at
+        ));
+    }
+
+    fn warn(&mut self, origin: &Origin, text: &str, what: &str) {
+        self.warnings.push(format!("`{text}` at {origin} {what}"));
+    }
+
+    fn origin(&self, mark: Mark) -> Origin {
         Origin::File {
             path: self.path.to_owned(),
-            line,
-            column,
+            line: mark.line + 1,
+            column: mark.column + 1,
         }
     }
 }
 
-fn position(location: Location) -> (usize, usize) {
-    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX).max(1);
-    (number(location.line()), number(location.column()))
+/// The number, or what is nearest to it in JSON.
+fn largest(number: f64) -> Value {
+    Number::from_f64(number.clamp(f64::MIN, f64::MAX)).map_or(Value::Null, Value::Number)
 }
 
-fn syntax_problem(path: &str, source: &str, error: &serde_saphyr::Error) -> Problem {
-    let (line, column) = error.location().map_or((1, 1), position);
-    let text = error.without_snippet().to_string();
-    // The place is shown below the message; said twice it only distracts.
-    let message = text.split(" at line ").next().unwrap_or_default();
-    let (message, hint) = in_plain_words(message);
-    let problem = Problem::new(Kind::Syntax, format!("invalid YAML: {message}"))
+fn problem(path: &str, source: &str, fault: Fault) -> Problem {
+    let (line, column) = (fault.mark.line + 1, fault.mark.column + 1);
+    let problem = Problem::new(Kind::Syntax, format!("invalid YAML: {}", fault.message))
         .snippet(Snippet::new(path, source, line, column, 1));
-    match hint {
+    match fault.hint {
         Some(hint) => problem.hint(hint),
         None => problem,
-    }
-}
-
-/// What the parser's words mean, and what to do.
-fn in_plain_words(message: &str) -> (&str, Option<&'static str>) {
-    const TABLE: &[(&str, Option<&str>, &str)] = &[
-        (
-            "budget breached",
-            Some("the document is too large, perhaps because aliases multiply it"),
-            "an alias (`*name`) stands for a copy of everything under its anchor (`&name`), also of \
-             the aliases there: write the values out",
-        ),
-        (
-            "recursive references",
-            Some("an anchor holds an alias of itself, which would never end"),
-            "write the value out in place of the alias",
-        ),
-        (
-            "recursion limit",
-            Some("lists and maps are nested too deeply"),
-            "no key takes as many levels",
-        ),
-        (
-            "multiple YAML documents",
-            None,
-            "keep one document per file: give each its own `-c`",
-        ),
-        ("tabs", None, "indent with spaces"),
-        (
-            "mapping values are not allowed",
-            None,
-            "text with `: ` in it needs quotes; keys of one map need one indent",
-        ),
-    ];
-    match TABLE.iter().find(|(words, ..)| message.contains(words)) {
-        Some((_, plain, hint)) => (plain.unwrap_or(message), Some(hint)),
-        None => (message, None),
-    }
-}
-
-/// A block text that ends the file without a line end has none in PyYAML; saphyr adds one.
-fn undo_invented_newline(node: &mut Node, source: &str) {
-    match &mut node.content {
-        Content::Scalar(Value::String(text)) => {
-            let written = source.lines().last().unwrap_or_default().trim();
-            let ends_so = text.trim_end().ends_with(written);
-            // A quoted text's line ends in its quote, so only a block text can match here.
-            if text.ends_with('\n') && !written.is_empty() && ends_so {
-                text.pop();
-            }
-        }
-        Content::Scalar(_) => {}
-        Content::List(items) => {
-            if let Some(item) = items.last_mut() {
-                undo_invented_newline(item, source);
-            }
-        }
-        Content::Map(entries) => {
-            // The last key in the text, which after a merge key need not be the last here.
-            let line = |entry: &Entry| match &entry.at {
-                Origin::File { line, column, .. } => (*line, *column),
-                _ => (0, 0),
-            };
-            if let Some(entry) = entries.iter_mut().max_by_key(|entry| line(entry)) {
-                undo_invented_newline(&mut entry.node, source);
-            }
-        }
     }
 }
 
@@ -315,6 +238,45 @@ mod tests {
     }
 
     #[test]
+    fn what_json_can_not_hold_is_a_warning() {
+        for (source, expected, warning) in [
+            (
+                "a: 2024-01-02\n",
+                json!({"a": "2024-01-02"}),
+                "`2024-01-02` at f.yaml:1 is a date in YAML and read as a text: quote it",
+            ),
+            (
+                "a: -.inf\n",
+                json!({"a": f64::MIN}),
+                "`-.inf` at f.yaml:1 is read as the largest number that there is",
+            ),
+            (
+                "a: 18446744073709551616\n",
+                json!({"a": 18446744073709551616.0}),
+                "`18446744073709551616` at f.yaml:1 has more than 64 bits and is rounded",
+            ),
+            (
+                "on: 1\n",
+                json!({"true": 1}),
+                "the key at f.yaml:1 is a boolean in YAML and read as `true`: quote it if it is \
+                 a text",
+            ),
+            (
+                "5: a\n'5': b\n",
+                json!({"5": "b"}),
+                "`5` is given twice, at f.yaml:1 and at f.yaml:2: the last one counts",
+            ),
+        ] {
+            let (node, warnings) = parse("f.yaml", source).unwrap();
+            assert_eq!(node.to_value(), expected, "{source}");
+            assert_eq!(warnings, [warning], "{source}");
+        }
+        // what is merged in is meant to be laid over
+        let source = "b: &x {p: 1}\nc:\n  <<: *x\n  p: 2\n";
+        assert_eq!(parse("f.yaml", source).unwrap().1, Vec::<String>::new());
+    }
+
+    #[test]
     fn aliases_that_multiply_are_an_error_in_plain_words() {
         let mut source = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..10 {
@@ -342,15 +304,27 @@ mod tests {
             (
                 "a: [1, 2\nb: 3\n",
                 "f:2:2",
-                "invalid YAML: illegal placement",
+                "invalid YAML: expected `,` or `]` in the list that begins on line 1, not `:`",
             ),
-            ("a:\n\tb: 1\n", "f:2:2", "hint: indent with spaces"),
+            ("a:\n\tb: 1\n", "f:2:1", "hint: indent with spaces"),
             ("a: 1\n  b: 2\n", "f:2:4", "hint: text with `: `"),
-            ("a: \"x\nb: 2\n", "f:2:1", "quoted scalar"),
-            ("a: 1\n---\nb: 2\n", "f:3:1", "hint: keep one document"),
+            ("a: \"x\nb: 2\n", "f:3:1", "begins on line 1 never ends"),
+            ("a: 1\n---\nb: 2\n", "f:2:1", "hint: keep one document"),
             ("a: *nope\n", "f:1:4", "unknown anchor"),
-            ("? [1, 2]\n: 3\n", "f:1:3", "expected string"),
-            ("a: .inf\n", "f:1:4", "non-finite"),
+            ("? [1, 2]\n: 3\n", "f:1:3", "can't be a key"),
+            ("a: .nan\n", "f:1:4", "`.nan` is no value here"),
+            ("a: {{ x }}\n", "f:1:5", "(`{{ a }}`) needs quotes"),
+            (
+                "a: 1\nb\n",
+                "f:3:1",
+                "expected a `:` after the key on line 2",
+            ),
+            ("a: `x`\n", "f:1:4", "hint: put the text in quotes"),
+            (
+                "a: |x\n",
+                "f:1:5",
+                "the text of a block begins on the next line",
+            ),
             ("a: 'x\u{0}'\n", "f:1:6", "unexpected character"),
             ("a: &a [*a]\n", "f:1:8", "holds an alias of itself"),
         ] {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use minijinja::{Error, ErrorKind};
 use serde_json::Value;
 
+use super::percent::Edits;
 use super::{MAX_FUEL, Vars};
 
 /// A line of source is shown up to this many characters.
@@ -83,9 +84,11 @@ impl TemplateError {
     }
 
     /// From the engine's error; `vars` are what the template could see.
-    pub(super) fn new(error: &Error, source: &str, vars: Option<&Vars<'_>>) -> Self {
-        let range = error.range().filter(|range| {
-            range.end <= source.len()
+    pub(super) fn new(error: &Error, source: &str, edits: &Edits, vars: Option<&Vars<'_>>) -> Self {
+        let range = error.range().map(|range| edits.original(range));
+        let range = range.filter(|range| {
+            range.start <= range.end
+                && range.end <= source.len()
                 && source.is_char_boundary(range.start)
                 && source.is_char_boundary(range.end)
         });
@@ -199,7 +202,13 @@ fn snippet(
     let gutter = " ".repeat(number.len());
     let mut out = format!(" {number} | {start_mark}{shown}{end_mark}");
     if let (Some(column), Some(range)) = (column, range) {
-        let marked = source[range].lines().next().unwrap_or_default();
+        // the engine gives a range backwards for `{% for in x %}`
+        let marked = source
+            .get(range)
+            .unwrap_or_default()
+            .lines()
+            .next()
+            .unwrap_or_default();
         let lead = column - 1 - from + start_mark.chars().count();
         let room = (MAX_SHOWN + 1).saturating_sub(lead).max(1);
         let carets = marked.chars().count().clamp(1, room);
@@ -219,9 +228,6 @@ fn hint(error: &Error, vars: Option<&Vars<'_>>) -> Option<String> {
             return Some(
                 "make its loops shorter, or prepare the text before it is rendered".to_owned(),
             );
-        }
-        ErrorKind::InvalidOperation if detail.contains('%') => {
-            return Some("`'%s' % x` is not supported; write `'%s'|format(x)`".to_owned());
         }
         ErrorKind::UnknownMethod if detail.contains("append") || detail.contains("update") => {
             return Some(

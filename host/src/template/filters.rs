@@ -1,9 +1,12 @@
 //! Filters of Jinja2 that minijinja lacks or does otherwise. Not here: `random` and `lipsum`,
 //! because a run must replay to the same text.
 
-use minijinja::value::{Kwargs, StringInput, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, Value};
+use minijinja::value::{Kwargs, Rest, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, Value};
 
+use super::args::{
+    attribute, bind, defined, fits, int as whole_number, invalid, items, printed, text,
+};
 use super::python::{is_space, to_str};
 use super::tojson::tojson;
 
@@ -16,18 +19,11 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_filter("string", string);
     environment.add_filter("join", join);
     environment.add_filter("wordcount", wordcount);
-    environment.add_filter("truncate", truncate);
-    environment.add_filter("striptags", minijinja_contrib::filters::striptags);
+    environment.add_filter("abs", abs);
+    environment.add_filter("round", round);
+    environment.add_filter(super::percent::FILTER, super::percent::percent);
     environment.add_filter("escape", escape);
     environment.add_filter("e", escape);
-}
-
-/// Strict undefined: using a missing value is an error, whatever the filter.
-fn defined(value: &Value) -> Result<(), Error> {
-    if value.is_undefined() {
-        return Err(Error::from(ErrorKind::UndefinedError));
-    }
-    Ok(())
 }
 
 /// `int(default=0, base=10)`: text that is no number gives the default.
@@ -116,10 +112,18 @@ fn replace(
     };
     kwargs.assert_all_used()?;
     let (text, old, new) = (to_str(value), to_str(old), to_str(new));
-    Ok(match usize::try_from(count) {
-        Ok(count) => text.replacen(&old, &new, count),
-        Err(_) => text.replace(&old, &new),
-    })
+    replaced(&text, &old, &new, count)
+}
+
+/// `str.replace`; a count below zero means all.
+pub(super) fn replaced(text: &str, old: &str, new: &str, count: i64) -> Result<String, Error> {
+    let most = usize::try_from(count).unwrap_or(usize::MAX);
+    // the usual one can't be too long, and counting would cost as much again
+    if new.len() > old.len() {
+        let found = text.matches(old).take(most).count();
+        fits(text.len().saturating_add(found.saturating_mul(new.len())))?;
+    }
+    Ok(text.replacen(old, new, most))
 }
 
 /// `string`: as Python's `str()`.
@@ -132,69 +136,98 @@ fn string(value: &Value) -> Result<Value, Error> {
 }
 
 /// `join(d='', attribute=none)`: items print as Python prints them.
-fn join(
-    state: &mut State,
-    value: &Value,
-    joiner: Option<StringInput<'_>>,
-    attribute: Option<&str>,
-    kwargs: Kwargs,
-) -> Result<Value, Error> {
-    defined(value)?;
-    if attribute.is_some() || kwargs.has("attribute") {
-        return minijinja::filters::join(state, value, joiner, attribute, kwargs);
+fn join(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<String, Error> {
+    let [joiner, path] = bind(["d", "attribute"], &args, &kwargs)?;
+    let joiner = joiner
+        .as_ref()
+        .map(printed)
+        .transpose()?
+        .unwrap_or_default();
+    let mut out = String::new();
+    for (index, item) in items(value)?.iter().enumerate() {
+        if index > 0 {
+            out.push_str(&joiner);
+        }
+        match &path {
+            Some(path) if !path.is_none() => out.push_str(&printed(&attribute(item, path)?)?),
+            _ => out.push_str(&printed(item)?),
+        }
+        fits(out.len())?;
     }
-    let mut items = Vec::new();
-    for item in value.try_iter()?.checked() {
-        items.push(string(&item?)?);
-    }
-    minijinja::filters::join(state, &Value::from(items), joiner, attribute, kwargs)
+    Ok(out)
 }
 
-/// `truncate(length=255, killwords=false, end='...', leeway=5)`; the last by name only, for
-/// that is as many arguments as the engine takes.
-fn truncate(
-    value: &Value,
-    length: Option<usize>,
-    kill_words: Option<bool>,
-    end: Option<String>,
-    kwargs: Kwargs,
-) -> Result<String, Error> {
+fn abs(value: Value) -> Result<Value, Error> {
+    defined(&value)?;
+    match value.kind() {
+        ValueKind::Bool => Ok(Value::from(i64::from(value.is_true()))),
+        _ => minijinja::filters::abs(value),
+    }
+}
+
+/// `round(precision=0, method='common')`
+fn round(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let [places, method] = bind(["precision", "method"], &args, &kwargs)?;
+    let places = whole_number(places, 0)?;
+    let method = text(method, "common")?;
     defined(value)?;
-    fn pick<'k, T: minijinja::value::ArgType<'k, Output = T>>(
-        positional: Option<T>,
-        kwargs: &'k Kwargs,
-        name: &'k str,
-        default: T,
-    ) -> Result<T, Error> {
-        if let Some(value) = positional {
-            return Ok(value);
-        }
-        if kwargs.has(name) {
-            kwargs.get(name)
-        } else {
-            Ok(default)
-        }
-    }
-    let length = pick(length, &kwargs, "length", 255)?;
-    let kill_words = pick(kill_words, &kwargs, "killwords", false)?;
-    let end = pick(end, &kwargs, "end", "...".to_owned())?;
-    let leeway = pick(None, &kwargs, "leeway", 5)?;
-    kwargs.assert_all_used()?;
-    let text = to_str(value);
-    if text.chars().count() <= length.saturating_add(leeway) {
-        return Ok(text);
-    }
-    let Some(room) = length.checked_sub(end.chars().count()) else {
-        return Err(Error::new(
-            ErrorKind::InvalidOperation,
-            "`length` of `truncate` is shorter than `end`",
-        ));
+    let number = match value.kind() {
+        ValueKind::Bool => f64::from(u8::from(value.is_true())),
+        ValueKind::Number => f64::try_from(value.clone()).or_else(|_| {
+            to_str(value)
+                .parse()
+                .map_err(|_| invalid("number is too large"))
+        })?,
+        kind => return Err(invalid(format!("`round` takes a number, not a {kind}"))),
     };
-    let mut kept: String = text.chars().take(room).collect();
-    if !kill_words && let Some(space) = kept.rfind(' ') {
-        kept.truncate(space);
+    let whole = value.is_integer() || value.kind() == ValueKind::Bool;
+    let exponent = i32::try_from(places).unwrap_or(i32::MAX);
+    match method.as_str() {
+        // an integer stays one
+        "common" if whole && places >= 0 => Ok(match value.kind() {
+            ValueKind::Bool => Value::from(i64::from(value.is_true())),
+            _ => value.clone(),
+        }),
+        "common" if whole => {
+            let wide = i128::try_from(value.clone())?;
+            let unit = 10_i128
+                .checked_pow(exponent.unsigned_abs())
+                .ok_or_else(|| invalid("precision is too low"))?;
+            let below = wide.div_euclid(unit) * unit;
+            let (rest, half) = (wide - below, unit / 2);
+            let up = rest > half || (rest == half && below.div_euclid(unit) % 2 != 0);
+            Ok(Value::from(if up { below + unit } else { below }))
+        }
+        "common" => Ok(Value::from(round_half_even(number, exponent))),
+        "ceil" | "floor" => {
+            let factor = 10_f64.powi(exponent);
+            let scaled = number * factor;
+            let scaled = if method == "ceil" {
+                scaled.ceil()
+            } else {
+                scaled.floor()
+            };
+            Ok(Value::from(scaled / factor))
+        }
+        _ => Err(invalid(
+            "`method` of `round` is 'common', 'ceil' or 'floor'",
+        )),
     }
-    Ok(kept + &end)
+}
+
+/// To so many decimal places of the exact value, as Python's `round`.
+fn round_half_even(number: f64, places: i32) -> f64 {
+    if !number.is_finite() || places > 323 {
+        return number;
+    }
+    if let Ok(places) = usize::try_from(places) {
+        // formatting rounds the exact value, ties to even
+        return format!("{number:.places$}").parse().unwrap_or(number);
+    }
+    let unit = 10_f64.powi(-places);
+    let scaled = number / unit;
+    let rounded = scaled.round_ties_even();
+    rounded * unit
 }
 
 /// `escape`: the entities of MarkupSafe.
@@ -203,8 +236,13 @@ fn escape(value: &Value) -> Result<Value, Error> {
     if value.is_safe() {
         return Ok(value.clone());
     }
-    let mut out = String::new();
-    for char in to_str(value).chars() {
+    Ok(Value::from_safe_string(escaped(&to_str(value))))
+}
+
+/// With entities for what HTML takes for its own.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
         match char {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -214,7 +252,7 @@ fn escape(value: &Value) -> Result<Value, Error> {
             _ => out.push(char),
         }
     }
-    Ok(Value::from_safe_string(out))
+    out
 }
 
 /// `wordcount`: runs of what a regex calls `\w`.

@@ -6,12 +6,23 @@
 //! the host: they reach nothing but their variables, and steps, nesting and output are
 //! limited. Not here: where templates come from, and which variables there are.
 
+mod args;
+mod braces;
+mod checks;
 mod error;
 mod filters;
+mod format;
+mod group;
 mod methods;
+mod objects;
+mod percent;
+mod printf;
 pub(crate) mod python;
 mod scan;
+mod sequences;
+mod text_filters;
 mod tojson;
+mod wrap;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -68,6 +79,8 @@ struct Compiled {
     /// and it makes the compiled form own its source.
     environment: Environment<'static>,
     source: String,
+    /// How what was compiled differs from the source.
+    edits: percent::Edits,
     /// Every word of the source: a superset of the variables that it can refer to, so that
     /// only those need be converted for the engine.
     words: HashSet<Box<str>>,
@@ -108,6 +121,10 @@ impl Templates {
         // would print the variables of a run into a prompt; Jinja2 has no such function
         environment.remove_global("debug");
         filters::add_to(&mut environment);
+        text_filters::add_to(&mut environment);
+        sequences::add_to(&mut environment);
+        checks::add_to(&mut environment);
+        objects::add_to(&mut environment);
         Self {
             environment,
             cache: Mutex::default(),
@@ -149,9 +166,9 @@ impl Templates {
         let run = || {
             let context = vars.context(&compiled.words);
             // the engine's error holds values, so it must not leave the big stack either
-            compiled
-                .render(context)
-                .map_err(|error| TemplateError::new(&error, &compiled.source, Some(&vars)))
+            compiled.render(context).map_err(|error| {
+                TemplateError::new(&error, &compiled.source, &compiled.edits, Some(&vars))
+            })
         };
         if compiled.needs_big_stack() {
             on_big_stack(run)
@@ -190,10 +207,11 @@ impl Templates {
     fn compile(&self, template: &str) -> Result<Compiled, TemplateError> {
         // Jinja2 reads every kind of line end as `\n`
         let source = template.replace("\r\n", "\n").replace('\r', "\n");
+        let (rewritten, edits) = percent::rewrite(&source);
         let mut environment = self.environment.clone();
         environment
-            .add_template_owned(NAME, source.clone())
-            .map_err(|error| TemplateError::new(&error, &source, None))?;
+            .add_template_owned(NAME, rewritten)
+            .map_err(|error| TemplateError::new(&error, &source, &edits, None))?;
         check_names(&environment, &source)?;
         let words = source
             .split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
@@ -203,6 +221,7 @@ impl Templates {
         Ok(Compiled {
             environment,
             source,
+            edits,
             words,
         })
     }
@@ -334,3 +353,6 @@ impl io::Write for Bounded {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod corpus_tests;

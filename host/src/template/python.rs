@@ -10,6 +10,9 @@ use std::io;
 use minijinja::Value;
 use minijinja::value::{DynObject, ValueKind};
 
+use super::group::Group;
+use super::objects::{Range, View};
+
 /// Values nested deeper than this are not printed: the printers recurse.
 const MAX_DEPTH: usize = 200;
 
@@ -51,9 +54,53 @@ pub(super) fn to_str(value: &Value) -> String {
     out
 }
 
+/// `repr()` into a new string.
+pub(super) fn repr(value: &Value) -> String {
+    let mut out = String::new();
+    // writing to a `String` cannot fail
+    let _ = write_repr(&mut out, value, 0);
+    out
+}
+
+/// `ascii()`: `repr()` with escapes for what is not ASCII.
+pub(super) fn ascii_repr(value: &Value) -> String {
+    let mut out = String::new();
+    for char in repr(value).chars() {
+        if char.is_ascii() {
+            out.push(char);
+        } else {
+            // writing to a `String` cannot fail
+            let _ = write_escape(&mut out, char);
+        }
+    }
+    out
+}
+
+fn write_escape(out: &mut dyn Write, char: char) -> fmt::Result {
+    match char {
+        '\0'..='\u{ff}' => write!(out, "\\x{:02x}", u32::from(char)),
+        '\u{100}'..='\u{ffff}' => write!(out, "\\u{:04x}", u32::from(char)),
+        _ => write!(out, "\\U{:08x}", u32::from(char)),
+    }
+}
+
 fn write_repr(out: &mut dyn Write, value: &Value, depth: usize) -> fmt::Result {
     if depth > MAX_DEPTH {
         return out.write_str("...");
+    }
+    if let Some(range) = value.downcast_object_ref::<Range>() {
+        let Range {
+            start, stop, step, ..
+        } = range;
+        return match step {
+            1 => write!(out, "range({start}, {stop})"),
+            _ => write!(out, "range({start}, {stop}, {step})"),
+        };
+    }
+    if let Some(view) = value.downcast_object_ref::<View>() {
+        write!(out, "{}(", view.name)?;
+        write_repr(out, &Value::from(view.items.clone()), depth + 1)?;
+        return out.write_char(')');
     }
     match value.kind() {
         ValueKind::Number if !value.is_integer() => match f64::try_from(value.clone()) {
@@ -61,7 +108,7 @@ fn write_repr(out: &mut dyn Write, value: &Value, depth: usize) -> fmt::Result {
             Err(_) => write!(out, "{value}"),
         },
         ValueKind::Seq => {
-            let tuple = value.is_tuple();
+            let tuple = value.is_tuple() || value.downcast_object_ref::<Group>().is_some();
             out.write_char(if tuple { '(' } else { '[' })?;
             let mut count = 0;
             for item in value.try_iter().into_iter().flatten() {
@@ -112,9 +159,7 @@ fn write_quoted(out: &mut dyn Write, text: &str) -> fmt::Result {
             '\\' => out.write_str("\\\\")?,
             _ if char == quote => write!(out, "\\{char}")?,
             _ if is_printable(char) => out.write_char(char)?,
-            '\0'..='\u{ff}' => write!(out, "\\x{:02x}", u32::from(char))?,
-            '\u{100}'..='\u{ffff}' => write!(out, "\\u{:04x}", u32::from(char))?,
-            _ => write!(out, "\\U{:08x}", u32::from(char))?,
+            _ => write_escape(out, char)?,
         }
     }
     out.write_char(quote)
@@ -122,7 +167,7 @@ fn write_quoted(out: &mut dyn Write, text: &str) -> fmt::Result {
 
 /// `str.isprintable` of one character, but for those that Unicode has not assigned: a table
 /// of those would have to follow Python's Unicode version.
-fn is_printable(char: char) -> bool {
+pub(super) fn is_printable(char: char) -> bool {
     !(char.is_control()
         || (char.is_whitespace() && char != ' ')
         || matches!(char,

@@ -1,5 +1,5 @@
-//! Finds the filters and tests that a template names, because the engine looks them up only
-//! when it gets there, and a slip should show before a run starts.
+//! Finds the expressions of a template, and the filters and tests that they name, because the
+//! engine looks those up only when it gets there, and a slip should show before a run starts.
 
 use std::ops::Range;
 
@@ -15,25 +15,40 @@ pub(super) enum Use {
 /// The names in the expressions of a template that compiles, in order.
 pub(super) fn uses(source: &str) -> Vec<(Use, Range<usize>)> {
     let mut found = Vec::new();
+    walk(source, &mut found);
+    found
+}
+
+/// What stands between the braces of each tag, in order.
+pub(super) fn expressions(source: &str) -> Vec<Range<usize>> {
+    walk(source, &mut Vec::new())
+}
+
+fn walk(source: &str, found: &mut Vec<(Use, Range<usize>)>) -> Vec<Range<usize>> {
+    let mut bodies = Vec::new();
     let mut at = 0;
     while let Some(open) = find(source, at, "{") {
         let rest = &source[open..];
         at = if rest.starts_with("{#") {
             after(source, open + 2, "#}")
         } else if rest.starts_with("{{") {
-            expressions(source, open + 2, "}}", &mut found)
+            let end = tag(source, open + 2, "}}", found);
+            bodies.push(open + 2..end.saturating_sub(2).max(open + 2));
+            end
         } else if let Some(body) = rest.strip_prefix("{%") {
             let body = body.trim_start_matches(['-', '+']).trim_start();
             if is_raw(body) {
                 end_of_raw(source, open + 2)
             } else {
-                expressions(source, open + 2, "%}", &mut found)
+                let end = tag(source, open + 2, "%}", found);
+                bodies.push(open + 2..end.saturating_sub(2).max(open + 2));
+                end
             }
         } else {
             open + 1
         };
     }
-    found
+    bodies
 }
 
 fn find(source: &str, from: usize, what: &str) -> Option<usize> {
@@ -64,12 +79,7 @@ fn end_of_raw(source: &str, from: usize) -> usize {
 }
 
 /// Scans one tag up to `close` and returns where it ends.
-fn expressions(
-    source: &str,
-    from: usize,
-    close: &str,
-    found: &mut Vec<(Use, Range<usize>)>,
-) -> usize {
+fn tag(source: &str, from: usize, close: &str, found: &mut Vec<(Use, Range<usize>)>) -> usize {
     let bytes = source.as_bytes();
     let mut at = from;
     // what the next word would be

@@ -80,10 +80,21 @@ fn errors_say_where_and_what_to_do() {
              expected end of block\n 1 | {% if task %}\n   |              ^",
         ),
         (
-            "{{ '%s' % task }}",
-            "`agent.system`, line 1, column 4: tried to use % operator on unsupported types \
-             string and string\n 1 | {{ '%s' % task }}\n   |    ^^^^^^^^^^^\n\
-             hint: `'%s' % x` is not supported; write `'%s'|format(x)`",
+            "{{ '%d' % task }}: {{ zzz }}",
+            "`agent.system`, line 1, column 9: `%d` takes a number, not a string\n \
+             1 | {{ '%d' % task }}: {{ zzz }}\n   |         ^^^^^^",
+        ),
+        (
+            "{{ '%s' % task }}: {{ zzz }}",
+            "`agent.system`, line 1, column 23: `zzz` is undefined\n \
+             1 | {{ '%s' % task }}: {{ zzz }}\n   |                       ^^^\n\
+             hint: the variables here are `task`, `working_dir` and `output`",
+        ),
+        (
+            "{{ zzz % 3 }} {{ zzz|upper }}",
+            "`agent.system`, line 1, column 8: `zzz` is undefined\n \
+             1 | {{ zzz % 3 }} {{ zzz|upper }}\n   |        ^^^\n\
+             hint: the variables here are `task`, `working_dir` and `output`",
         ),
         (
             "{{ task|nosuch }}",
@@ -194,6 +205,29 @@ fn hostile_templates_end() {
             "exceeds 64 MiB",
         ),
         ("{{ 'x'.ljust(99999999999) }}", "too much"),
+        ("{{ big|replace('x', big) }}", "would exceed 64 MiB"),
+        ("{{ big.replace('x', big) }}", "would exceed 64 MiB"),
+        ("{{ big.join(big) }}", "would exceed 64 MiB"),
+        ("{{ big|join(big) }}", "would exceed 64 MiB"),
+        ("{{ big|wordwrap(1, true, big) }}", "would exceed 64 MiB"),
+        ("{{ (big|wordwrap(1))|indent(big) }}", "would exceed 64 MiB"),
+        (
+            "{{ big.replace('x', '\t').expandtabs(9999) }}",
+            "would exceed 64 MiB",
+        ),
+        ("{{ '%99999999999d' % 1 }}", "too much"),
+        ("{{ '%.99999f' % 1 }}", "too much"),
+        ("{{ '{:99999999999}'.format(1) }}", "too much"),
+        (
+            "{{ ('{:30000}' * 9000).format(*range(9000)) }}",
+            "would exceed 64 MiB",
+        ),
+        ("{{ 1|round(-999999999) }}", "too low"),
+        ("{{ 'x'|center(99999999999) }}", "too much"),
+        ("{{ 1 is divisibleby 0 }}", "by 0"),
+        ("{{ range(999999999999) }}", "too large"),
+        ("{{ [1]|batch(9999999999)|list }}", "too many parts"),
+        ("{% for in x %}{% endfor %}", "undefined"),
         ("{{ [1]|tojson(indent=9999999) }}", "too wide"),
         (
             "{% set ns = namespace(a=[]) %}{% for i in range(99999) %}{% set ns.a = [ns.a] %}{% endfor %}{{ ns.a|tojson }}",

@@ -1,0 +1,196 @@
+//! What filters, tests and methods share: arguments by position or name, and Python's order.
+
+use std::cmp::Ordering;
+
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Error, ErrorKind, Value};
+
+use super::python::to_str;
+
+/// An operation that Python has not.
+pub(super) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.into())
+}
+
+/// Longer texts are refused before they are made: filters multiply what they are given.
+pub(super) fn fits(bytes: usize) -> Result<(), Error> {
+    if bytes > super::MAX_OUTPUT {
+        return Err(invalid(format!(
+            "the text would exceed {} MiB",
+            super::MAX_OUTPUT >> 20
+        )));
+    }
+    Ok(())
+}
+
+/// Strict undefined: using a missing value is an error, whatever uses it.
+pub(super) fn defined(value: &Value) -> Result<&Value, Error> {
+    if value.is_undefined() {
+        // only the engine's own errors know where the value came from
+        Err(value
+            .get_item(&Value::from(0))
+            .err()
+            .unwrap_or_else(|| Error::from(ErrorKind::UndefinedError)))
+    } else {
+        Ok(value)
+    }
+}
+
+/// Arguments by their names in Python's signature.
+pub(super) fn bind<const N: usize>(
+    names: [&str; N],
+    args: &[Value],
+    kwargs: &Kwargs,
+) -> Result<[Option<Value>; N], Error> {
+    if args.len() > N {
+        return Err(Error::from(ErrorKind::TooManyArguments));
+    }
+    let mut bound = [const { None }; N];
+    for (index, name) in names.into_iter().enumerate() {
+        bound[index] = match args.get(index) {
+            Some(value) => Some(value.clone()),
+            None if kwargs.has(name) => Some(kwargs.get::<Value>(name)?),
+            None => None,
+        };
+    }
+    kwargs.assert_all_used()?;
+    Ok(bound)
+}
+
+/// A whole number; a boolean is one too.
+pub(super) fn int(value: Option<Value>, default: i64) -> Result<i64, Error> {
+    match value {
+        None => Ok(default),
+        Some(value) => {
+            defined(&value)?;
+            match value.kind() {
+                ValueKind::Bool => Ok(i64::from(value.is_true())),
+                ValueKind::Number if value.is_integer() => i64::try_from(value),
+                kind => Err(invalid(format!("expected an integer, not a {kind}"))),
+            }
+        }
+    }
+}
+
+/// A length; less than nothing is nothing.
+pub(super) fn length(value: Option<Value>, default: usize) -> Result<usize, Error> {
+    let default = i64::try_from(default).unwrap_or(i64::MAX);
+    Ok(usize::try_from(int(value, default)?).unwrap_or(0))
+}
+
+/// What counts as true.
+pub(super) fn flag(value: Option<Value>, default: bool) -> Result<bool, Error> {
+    match value {
+        None => Ok(default),
+        Some(value) => Ok(defined(&value)?.is_true()),
+    }
+}
+
+/// A text.
+pub(super) fn text(value: Option<Value>, default: &str) -> Result<String, Error> {
+    match value {
+        None => Ok(default.to_owned()),
+        Some(value) => match defined(&value)?.as_str() {
+            Some(text) => Ok(text.to_owned()),
+            None => Err(invalid(format!("expected a text, not a {}", value.kind()))),
+        },
+    }
+}
+
+/// The items of what can be iterated, which `none` can't.
+pub(super) fn items(value: &Value) -> Result<Vec<Value>, Error> {
+    if defined(value)?.is_none() {
+        return Err(invalid("none is not iterable"));
+    }
+    value.try_iter()?.checked().collect()
+}
+
+fn number(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::Number | ValueKind::Bool)
+}
+
+/// Python's order, which numbers, texts and lists have among themselves only.
+pub(super) fn compare(left: &Value, right: &Value) -> Result<Ordering, Error> {
+    defined(left)?;
+    defined(right)?;
+    if let (Some(left), Some(right)) = (left.as_str(), right.as_str()) {
+        return Ok(left.cmp(right));
+    }
+    if number(left) && number(right) {
+        let whole = |value: &Value| match value.kind() {
+            ValueKind::Bool => Value::from(i64::from(value.is_true())),
+            _ => value.clone(),
+        };
+        return Ok(whole(left).cmp(&whole(right)));
+    }
+    let (left_kind, right_kind) = (left.kind(), right.kind());
+    if left_kind == ValueKind::Seq
+        && right_kind == ValueKind::Seq
+        && left.is_tuple() == right.is_tuple()
+    {
+        let (left, right) = (items(left)?, items(right)?);
+        for (left, right) in left.iter().zip(&right) {
+            if defined(left)? != defined(right)? {
+                return compare(left, right);
+            }
+        }
+        return Ok(left.len().cmp(&right.len()));
+    }
+    Err(invalid(format!(
+        "a {left_kind} and a {right_kind} have no order"
+    )))
+}
+
+/// Sorts by keys, stable, or fails as soon as two have no order.
+pub(super) fn sort_by_key(
+    items: Vec<Value>,
+    reverse: bool,
+    key: impl Fn(&Value) -> Result<Value, Error>,
+) -> Result<Vec<Value>, Error> {
+    let mut keyed: Vec<(Value, Value)> = items
+        .into_iter()
+        .map(|item| Ok((key(&item)?, item)))
+        .collect::<Result<_, Error>>()?;
+    let mut fault = None;
+    keyed.sort_by(|(left, _), (right, _)| {
+        // equal keys keep their places, also backwards
+        let order = compare(left, right).unwrap_or_else(|error| {
+            fault.get_or_insert(error);
+            Ordering::Equal
+        });
+        if reverse { order.reverse() } else { order }
+    });
+    match fault {
+        Some(error) => Err(error),
+        None => Ok(keyed.into_iter().map(|(_, item)| item).collect()),
+    }
+}
+
+/// The value at `a.b.0`.
+pub(super) fn attribute(item: &Value, path: &Value) -> Result<Value, Error> {
+    let Some(path) = path.as_str() else {
+        return defined(item)?.get_item(path);
+    };
+    let mut value = item.clone();
+    for part in path.split('.') {
+        let key = match part.parse::<i64>() {
+            Ok(index) if part.bytes().all(|byte| byte.is_ascii_digit()) => Value::from(index),
+            _ => Value::from(part),
+        };
+        value = defined(&value)?.get_item(&key)?;
+    }
+    Ok(value)
+}
+
+/// Texts in lower case, for what ignores case; the rest as it is.
+pub(super) fn fold_case(value: Value, case_sensitive: bool) -> Value {
+    match value.as_str() {
+        Some(text) if !case_sensitive => Value::from(text.to_lowercase()),
+        _ => value,
+    }
+}
+
+/// `str()` of a value that must be there.
+pub(super) fn printed(value: &Value) -> Result<String, Error> {
+    Ok(to_str(defined(value)?))
+}
