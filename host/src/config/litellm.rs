@@ -35,6 +35,9 @@ const OWN: &[&str] = &[
     "timeout",
 ];
 
+/// Those that the built-in adapters know.
+const DROPPING: [&str; 2] = ["additional_drop_params", "drop_params"];
+
 /// Takes from `model_kwargs` what has a key of its own; what is set there already wins.
 pub(super) fn translate(model: &mut ModelConfig) {
     let kwargs = &model.model_kwargs;
@@ -56,9 +59,10 @@ pub struct WireKwargs {
 }
 
 impl WireKwargs {
-    /// Sorts the parameters of `config` out.
+    /// Sorts the parameters of `config` out. An adapter that is `native` gets the switches that
+    /// say what it may leave out of a request, too.
     #[must_use]
-    pub fn of(config: &Config) -> Self {
+    pub fn of(config: &Config, native: bool) -> Self {
         let given = &config.model.model_kwargs;
         let object = |name: &str| {
             given
@@ -72,7 +76,10 @@ impl WireKwargs {
             _ => Vec::new(),
         };
         // litellm keeps it for its own logs.
-        let is_own = |name: &str| OWN.contains(&name) || config.mini && name == "metadata";
+        let is_own = |name: &str| {
+            OWN.contains(&name) && !(native && DROPPING.contains(&name))
+                || config.mini && name == "metadata"
+        };
         let parameters = given
             .iter()
             .filter(|(name, _)| !is_own(name) && !dropped.contains(&name.as_str()))
@@ -143,18 +150,24 @@ mod tests {
         assert_eq!(Value::Object(config.model.model_kwargs.clone()), kwargs);
         assert_eq!(config.model.base_url.as_deref(), Some("http://h/v1"));
         assert_eq!(config.model.api_key_env.as_deref(), Some("K"));
-        let wire = WireKwargs::of(&config);
+        let wire = WireKwargs::of(&config, false);
         assert_eq!(
             Value::Object(wire.parameters),
             json!({"top_p": 1, "top_k": 5, "metadata": {}, "nested": {"a": 1}})
         );
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(wire.headers, [header("X-A", "1"), header("X-B", "b")]);
+        let native = WireKwargs::of(&config, true).parameters;
+        assert_eq!(native["drop_params"], true);
         let mini = Config {
             mini: true,
             ..config
         };
-        assert!(!WireKwargs::of(&mini).parameters.contains_key("metadata"));
+        assert!(
+            !WireKwargs::of(&mini, true)
+                .parameters
+                .contains_key("metadata")
+        );
         let explicit = env
             .resolve(&[
                 "model.model_kwargs.api_base=http://h/v1",

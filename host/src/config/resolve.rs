@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(config.agent.salvage_command, None);
         assert_eq!(config.model.price, None);
         assert_eq!(
-            Value::Object(WireKwargs::of(&config).parameters),
+            Value::Object(WireKwargs::of(&config, false).parameters),
             json!({"temperature": 0.5})
         );
         assert_eq!(config.pipeline.parser, "text_regex");

@@ -355,7 +355,8 @@ impl Roles<'_> {
         secrets: Arc<Secrets>,
     ) -> Result<(Box<dyn Model>, Grants), SetupError> {
         let config = self.job.config;
-        let kwargs = WireKwargs::of(config);
+        let built_in = matches!(actor.plugin.source, Source::BuiltIn(_));
+        let kwargs = WireKwargs::of(config, built_in);
         let mut headers = choice.headers.clone();
         headers.extend(kwargs.headers);
         let mut offer = json!({
@@ -369,7 +370,6 @@ impl Roles<'_> {
             "secret_headers": pairs(&choice.secret_headers),
             "api": choice.api,
         });
-        let built_in = matches!(actor.plugin.source, Source::BuiltIn(_));
         if built_in && &*actor.plugin.name == "replay" {
             offer = replay(&choice.model)?;
         }

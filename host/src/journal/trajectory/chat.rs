@@ -80,11 +80,11 @@ fn content(message: &Message) -> Value {
         });
         return shown.collect();
     }
-    let text = message.text();
-    if text.is_empty() && !message.tool_calls.is_empty() {
+    let has_text = parts.iter().any(|part| matches!(part, Part::Text { .. }));
+    if !has_text && !message.tool_calls.is_empty() {
         return Value::Null;
     }
-    text.into()
+    message.text().into()
 }
 
 fn call(call: &ToolCall) -> Value {

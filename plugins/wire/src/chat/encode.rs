@@ -47,15 +47,17 @@ fn encode_tool(tool: &Tool) -> Value {
 fn encode_message(message: &Message) -> Value {
     let mut out = Map::new();
     out.insert("role".to_owned(), Value::String(message.role.clone()));
-    let content = encode_content(&message.content);
-    let is_empty = content.as_str().is_some_and(str::is_empty);
-    let mut content = if is_empty && !message.tool_calls.is_empty() {
+    let only_calls = !message.tool_calls.is_empty() && !has_content(message);
+    let mut content = if only_calls {
         Value::Null
     } else {
-        content
+        encode_content(&message.content)
     };
     let mark = mark(message).and_then(|mark| place_mark(message, &mut content, mark));
-    out.insert("content".to_owned(), content);
+    // As litellm has it: a message that only calls tools has no content, not a null one.
+    if !only_calls {
+        out.insert("content".to_owned(), content);
+    }
     if !message.tool_calls.is_empty() {
         out.insert("tool_calls".to_owned(), encode_calls(message));
     }
@@ -76,6 +78,12 @@ fn encode_message(message: &Message) -> Value {
         }
     }
     Value::Object(out)
+}
+
+/// Whether there is text, be it empty, or an image.
+fn has_content(message: &Message) -> bool {
+    let mut parts = message.content.iter();
+    parts.any(|part| matches!(part, ContentPart::Text(_) | ContentPart::Image(_)))
 }
 
 fn encode_content(parts: &[ContentPart]) -> Value {

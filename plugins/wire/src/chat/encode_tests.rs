@@ -70,7 +70,7 @@ fn messages_are_encoded_in_the_shape_of_chat_completions() {
         ),
         (
             assistant(vec![text("")], vec![signed]),
-            json!({"role": "assistant", "content": null, "tool_calls": [{
+            json!({"role": "assistant", "content": "", "tool_calls": [{
                 "id": "c1", "type": "function",
                 "function": {"name": "bash", "arguments": "{\"command\":\"ls\"}"},
                 "extra_content": {"google": 1},
@@ -136,7 +136,7 @@ fn marks_for_the_cache_stand_where_mini_swe_agent_puts_them() {
         ),
         (
             assistant(vec![], vec![call("c", "bash", "{}")]),
-            json!({"role": "assistant", "content": null, "tool_calls": [{
+            json!({"role": "assistant", "tool_calls": [{
                 "id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"},
             }], "cache_control": hour}),
         ),

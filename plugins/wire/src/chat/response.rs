@@ -15,9 +15,15 @@ pub fn reply(completion: &Value, response: String, history_len: usize) -> Option
     let choice = completion.get("choices")?.get(0)?;
     let message = choice.get("message")?.as_object()?;
     let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let message = self::message(message, history_len);
+    let mut finish_reason = word(choice.get("finish_reason"));
+    // Some servers say only that they stopped.
+    if finish_reason == "stop" && !message.tool_calls.is_empty() {
+        finish_reason = "tool_calls".to_owned();
+    }
     Some(Reply {
-        message: self::message(message, history_len),
-        finish_reason: word(choice.get("finish_reason")),
+        message,
+        finish_reason,
         usage: completion.get("usage").and_then(usage),
         model: word(completion.get("model")),
         response: Some(response),
@@ -54,7 +60,8 @@ fn message(message: &Map<String, Value>, history_len: usize) -> Message {
             extra: None,
         }));
     }
-    if !text.is_empty() {
+    // An empty text is told from none: it goes back as it came.
+    if !text.is_empty() || raw_content.is_string() {
         content.push(ContentPart::Text(text));
     }
     for part in raw_content.as_array().into_iter().flatten() {
