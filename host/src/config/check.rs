@@ -291,9 +291,11 @@ fn value_hint(kind: Type, dotted: &str, node: &Node) -> Option<String> {
     let set = matches!(node.origin, Origin::Set { .. });
     match (kind, value) {
         (Type::OneOf(words), Value::String(text)) => {
-            if dotted == "environment.environment_class" {
+            if dotted == "environment.environment_class" && text.contains('.') {
                 return Some(
-                    "commands run on this machine: other environments come later".to_owned(),
+                    "environments written in Python are not run here: an executor of the host \
+                     takes their place; write `local`"
+                        .to_owned(),
                 );
             }
             if dotted == "agent.agent_class" && text.contains('.') {
@@ -440,8 +442,8 @@ mod tests {
                 "`environment.interpreter.1` must be text, not `1` / put it in quotes: \"1\"",
             ),
             (
-                json!({"environment": {"environment_class": "docker"}}),
-                "`environment.environment_class` must be `local`, not the text `\"docker\"` / commands run on this machine: other environments come later",
+                json!({"environment": {"environment_class": "my.own.Class"}}),
+                "`environment.environment_class` must be one of `local`, `docker`, `singularity`, `bubblewrap`, `contree`, `swerex_docker`, `swerex_modal`, not the text `\"my.own.Class\"` / environments written in Python are not run here: an executor of the host takes their place; write `local`",
             ),
             (
                 json!({"plugins": {"p": {"memory_mb": 0}}}),
