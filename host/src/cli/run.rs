@@ -32,9 +32,7 @@ struct Ways<'a> {
 /// Runs a task.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let layers = configs::layers(args)?;
-    let config = layers
-        .resolve()
-        .map_err(|error| Failure::usage(error.to_string()))?;
+    let config = configs::resolve(&layers)?;
     let typed = args.task.clone().or_else(|| config.run.task.clone());
     let task = read_task(typed.as_deref(), std::io::stdin())
         .map_err(|error| Failure::usage(error.to_string()))?;
