@@ -293,9 +293,7 @@ fn value_hint(kind: Type, dotted: &str, node: &Node) -> Option<String> {
         (Type::OneOf(words), Value::String(text)) => {
             if dotted == "environment.environment_class" && text.contains('.') {
                 return Some(
-                    "environments written in Python are not run here: an executor of the host \
-                     takes their place; write `local`"
-                        .to_owned(),
+                    "environments written in Python are not run here: write `local`".to_owned(),
                 );
             }
             if dotted == "agent.agent_class" && text.contains('.') {
@@ -442,8 +440,8 @@ mod tests {
                 "`environment.interpreter.1` must be text, not `1` / put it in quotes: \"1\"",
             ),
             (
-                json!({"environment": {"environment_class": "my.own.Class"}}),
-                "`environment.environment_class` must be one of `local`, `docker`, `singularity`, `bubblewrap`, `contree`, `swerex_docker`, `swerex_modal`, not the text `\"my.own.Class\"` / environments written in Python are not run here: an executor of the host takes their place; write `local`",
+                json!({"environment": {"environment_class": "my.Class"}}),
+                "`environment.environment_class` must be one of `local`, `docker`, `singularity`, `swerex_docker`, `swerex_modal`, `bubblewrap`, `contree`, not the text `\"my.Class\"` / environments written in Python are not run here: write `local`",
             ),
             (
                 json!({"plugins": {"p": {"memory_mb": 0}}}),
