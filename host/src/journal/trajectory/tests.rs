@@ -203,7 +203,7 @@ fn neutral_messages_survive() {
     };
     let foreign = Part::Opaque {
         format: "anthropic-messages".into(),
-        data: json!({"type": "thinking", "signature": "s"}),
+        data: json!({"type": "server_tool_use", "id": "s"}),
     };
     let with = |role: &str, content: Vec<Part>| Message {
         role: role.into(),
@@ -289,12 +289,12 @@ fn foreign_messages_are_read() {
             "message 0: a part of type `audio`",
         ),
         (
-            json!([{"object": "response", "output": []}]),
-            "message 0: it has the shape of the Responses API",
+            json!([{"type": "reasoning", "summary": []}]),
+            "message 0: a message of type `reasoning` can't be read",
         ),
         (
-            json!([{"type": "function_call_output", "output": ""}]),
-            "message 0: it has the shape",
+            json!([{"type": "function_call_output", "output": 5}]),
+            "message 0: `content` is neither",
         ),
     ] {
         let error = messages_from_trajectory(&value).unwrap_err();
