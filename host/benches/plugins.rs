@@ -20,6 +20,7 @@ use mswea_host::roles::{
     ToolCall, Usage,
 };
 use serde_json::{Value, json};
+use shared::story::messages;
 use shared::{Samples, Table, agent};
 
 const ROUNDS: usize = 200;
@@ -41,6 +42,8 @@ async fn measure() -> ExitCode {
         "history/last_n_observations",
         "policies/blocklist",
         "models/openai",
+        "models/anthropic",
+        "models/openai_responses",
     ] {
         let plugin = loader.load(name).await.unwrap_or_else(|e| panic!("{e}"));
         cold.push((name, plugin));
@@ -204,53 +207,6 @@ async fn apply(table: &mut Table, name: &str, back: usize, recipe: Recipe) {
         &samples,
         10.0,
     );
-}
-
-/// A history as the loop makes it: task, then calls and observations.
-fn messages(count: usize) -> Vec<Message> {
-    let mut messages = vec![
-        Message::new("system", "You are a careful software engineer."),
-        Message::new("user", "Fix the failing test."),
-    ];
-    for step in 1.. {
-        if messages.len() >= count {
-            break;
-        }
-        let id = format!("call_{step}");
-        let mut call = Message::new("assistant", "THOUGHT: let us look at the next file.");
-        call.tool_calls.push(ToolCall {
-            id: id.clone(),
-            name: "bash".into(),
-            arguments: json!({"command": format!("sed -n '{step},40p' src/lib.rs")}).to_string(),
-            extra: Object::new(),
-        });
-        call.extra = object(json!({
-            "actions": [{"command": format!("sed -n '{step},40p' src/lib.rs"), "tool_call_id": id}],
-            "response": {"id": "x", "choices": []},
-            "cost": 0.001,
-            "timestamp": 1_700_000_000.5,
-        }));
-        messages.push(call);
-        let output = format!("line {step} of the file\n").repeat(8);
-        let mut result = Message::new(
-            "tool",
-            format!("{{\"returncode\":0,\"output\":{output:?}}}"),
-        );
-        result.tool_call_id = Some(format!("call_{step}"));
-        result.extra = object(json!({
-            "raw_output": output,
-            "returncode": 0,
-            "timestamp": 1_700_000_000.5,
-            "exception_info": "",
-        }));
-        messages.push(result);
-    }
-    messages.truncate(count);
-    messages
-}
-
-fn object(value: Value) -> Object {
-    value.as_object().cloned().unwrap_or_default()
 }
 
 fn prose(bytes: usize) -> String {

@@ -68,7 +68,7 @@ fn servers_that_fail() {
         (
             "500",
             Turn::status(500),
-            "ServiceUnavailableError",
+            "InternalServerError",
             2,
             &["(500)", "try again later"],
         ),

@@ -387,3 +387,40 @@ fn odd_bytes_do_no_harm() {
     let sent = body["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
     assert!(sent.len() < 30_000, "{}", sent.len());
 }
+
+#[test]
+fn a_command_of_the_user_follows_the_run() {
+    let hook = "echo \"$MSWEA_EXIT_STATUS $MSWEA_EXIT_CODE $MINE_KEY\" >told; test -s \"$MSWEA_TRAJECTORY\" \
+                && grep -q run_ended \"$MSWEA_JOURNAL\" || echo missing >>told; (setsid sleep 100 &); echo said";
+    for (limit, code, told) in [
+        ("0", 0, "Submitted 0 sk-mine\n"),
+        ("1", 3, "LimitsExceeded 3 sk-mine\n"),
+    ] {
+        let server = turns([Turn::commands(&["true"])]);
+        let run = Host::new()
+            .server(&server)
+            .env("MINE_KEY", "sk-mine")
+            .args(["--step-limit", limit, "--on-end", hook])
+            .task("x")
+            .run()
+            .expect(code)
+            .says(&["said"])
+            .nothing_left();
+        assert_eq!(std::fs::read_to_string(run.dir.join("told")).unwrap(), told);
+        assert!(!run.stdout.contains("said"), "{run}");
+    }
+    for (hook, says) in [
+        ("exit 7", "`run.on_end` failed: exit code 7"),
+        ("sleep 60", "timed out"),
+    ] {
+        let server = turns([]);
+        Host::new()
+            .server(&server)
+            .args(["--on-end", hook, "-c", "run.on_end_timeout=0.5"])
+            .task("x")
+            .run()
+            .expect(0)
+            .says(&[says])
+            .nothing_left();
+    }
+}

@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod ship;
+pub mod story;
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -182,6 +182,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "PRICES", help_heading = LIMITS, allow_hyphen_values = true)]
     pub price: Option<Price>,
 
+    /// Run this shell command when the run has ended, whatever the ending
+    #[arg(long, value_name = "CMD", allow_hyphen_values = true)]
+    pub on_end: Option<String>,
+
     /// What is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
@@ -373,6 +377,7 @@ impl RunArgs {
             "--environment-class",
             class,
         );
+        overrides.add("run.on_end", "--on-end", self.on_end.as_ref());
         overrides.add("environment.cwd", "--cwd", self.cwd.as_ref());
         overrides.0
     }

@@ -3,7 +3,7 @@
 use super::args::RunArgs;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
-use crate::config::{self, Layers, ProcessEnvironment, Sources};
+use crate::config::{self, Config, Layers, ProcessEnvironment, Sources};
 
 /// The layers that the flags ask for.
 pub fn layers(args: &RunArgs) -> Result<Layers, Failure> {
@@ -19,12 +19,20 @@ pub fn layers(args: &RunArgs) -> Result<Layers, Failure> {
     Layers::load(&sources, &ProcessEnvironment).map_err(|error| Failure::usage(error.to_string()))
 }
 
+/// What the layers come to. What they are warned of may be the cause of what is wrong.
+pub fn resolve(layers: &Layers) -> Result<Config, Failure> {
+    layers.resolve().map_err(|error| {
+        for warning in layers.warnings() {
+            output::note(&format!("warning: {warning}"));
+        }
+        Failure::usage(error.to_string())
+    })
+}
+
 /// Prints the configuration that a run with these flags would have.
 pub fn show(args: &RunArgs, origin: bool) -> Result<ExitCode, Failure> {
     let layers = layers(args)?;
-    layers
-        .resolve()
-        .map_err(|error| Failure::usage(error.to_string()))?;
+    resolve(&layers)?;
     if origin {
         output::note(&format!("layers: {}", layers.names().join(" < ")));
     }

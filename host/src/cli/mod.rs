@@ -9,6 +9,7 @@ mod demo;
 pub mod exit;
 pub mod front;
 mod listing;
+mod on_end;
 mod output;
 mod panics;
 mod paths;

@@ -12,7 +12,7 @@ use super::exit::ExitCode;
 use super::front::{self, CliFront};
 use super::output::{self, Failure};
 use super::paths::RunFiles;
-use super::{configs, demo, panics, signals};
+use super::{configs, demo, on_end, panics, signals};
 use crate::config::{Config, Layers, ProcessEnvironment, Sources};
 use crate::journal::{self, Event, JournalFile, trajectory};
 use crate::plugin::Cache;
@@ -32,9 +32,7 @@ struct Ways<'a> {
 /// Runs a task.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let layers = configs::layers(args)?;
-    let config = layers
-        .resolve()
-        .map_err(|error| Failure::usage(error.to_string()))?;
+    let config = configs::resolve(&layers)?;
     let typed = args.task.clone().or_else(|| config.run.task.clone());
     let task = read_task(typed.as_deref(), std::io::stdin())
         .map_err(|error| Failure::usage(error.to_string()))?;
@@ -54,6 +52,15 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     };
     let done = execute(&config, &layers, &task, &ways, &front)?;
     done.tell(args.display);
+    on_end::run(
+        &config.run,
+        &on_end::Told {
+            exit_status: &done.exit_status,
+            code: done.code,
+            trajectory: &done.files.trajectory,
+            journal: &done.files.journal,
+        },
+    );
     Ok(done.code)
 }
 
@@ -134,6 +141,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
 /// A run that has ended, its files written.
 struct Done {
     code: ExitCode,
+    exit_status: String,
     error: Option<String>,
     files: RunFiles,
 }
@@ -251,6 +259,7 @@ fn execute(
     }
     Ok(Done {
         code,
+        exit_status: ended.interrupt.exit_status().to_owned(),
         error: cause(&ended),
         files,
     })

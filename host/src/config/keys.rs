@@ -180,6 +180,8 @@ pub const KEYS: &[Key] = &[
     key("environment.capture_bytes", BYTES, "1048576", "How much output of a command is kept: its head and its tail, in bytes."),
 
     optional("run.task", Type::Text, "The task."),
+    optional("run.on_end", Type::Text, "Shell command at the end of a run, whatever the ending; variables `MSWEA_EXIT_STATUS`, `MSWEA_EXIT_CODE`, `MSWEA_TRAJECTORY` and `MSWEA_JOURNAL` tell it of the run."),
+    key("run.on_end_timeout", Type::Seconds, "60.0", "Time limit of that command, in seconds."),
 
     optional("pipeline.adapter", Type::Text, "Model adapter: name or `.wasm` file; unset: chosen by the model's prefix.").names(Names::Plugin),
     key("pipeline.parser", Type::Text, "\"toolcall\"", "Action parser: name or `.wasm` file.").names(Names::Plugin),

@@ -197,7 +197,7 @@ fn files_of_mini_load_unchanged() {
     assert_eq!(config.model.format_error_template, "{{error}}");
     assert_eq!(
         Value::Object(config.model.model_kwargs),
-        json!({"parallel_tool_calls": true, "temperature": 0.0})
+        json!({"drop_params": true, "parallel_tool_calls": true, "temperature": 0.0})
     );
     assert_eq!(config.agent.salvage_command, None, "nothing of the preset");
     assert_eq!(config.pipeline.parser, "toolcall");

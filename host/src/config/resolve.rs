@@ -13,6 +13,17 @@ use super::sections::Config;
 /// How mini-swe-agent finds the command in a text.
 const TEXT_REGEX: &str = r"```mswea_bash_command\s*\n(.*?)\n```";
 
+/// Parts of names of models whose provider wants to be told what it may cache.
+const CLAUDE: [&str; 4] = ["anthropic", "sonnet", "opus", "claude"];
+
+/// Whether the end of the history is marked for the cache if nobody says anything about it, as
+/// mini-swe-agent does.
+fn is_claude(config: &Config) -> bool {
+    let name = config.model.model_name.as_deref().unwrap_or_default();
+    let name = name.to_lowercase();
+    !name.starts_with("replay/") && CLAUDE.iter().any(|word| name.contains(word))
+}
+
 impl Layers {
     /// Fills the defaults in and checks what only the whole can show.
     ///
@@ -46,6 +57,9 @@ impl Layers {
                 let regex = &mut config.model.action_regex;
                 regex.get_or_insert_with(|| TEXT_REGEX.to_owned());
             }
+        }
+        if self.merged.get(&["model", "set_cache_control"]).is_none() && is_claude(&config) {
+            config.model.set_cache_control = Some("default_end".to_owned());
         }
         litellm::translate(&mut config.model);
         config.mini = self.mini;

@@ -108,6 +108,8 @@ pub struct EnvironmentConfig {
 #[allow(missing_docs, reason = "documented in the table of keys")]
 pub struct RunSection {
     pub task: Option<String>,
+    pub on_end: Option<String>,
+    pub on_end_timeout: f64,
 }
 
 /// `[pipeline]`.

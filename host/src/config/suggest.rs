@@ -161,7 +161,7 @@ mod tests {
                 "model.temperature",
                 "parameters of the request belong under `model.model_kwargs`: `model.model_kwargs.temperature`",
             ),
-            ("run.nonsense", "`run` has `task`"),
+            ("run.zzz", "`run` has `task`, `on_end`, `on_end_timeout`"),
             (
                 "nonsense",
                 "the sections are `agent`, `model`, `environment`, `run`, `pipeline`, `plugins`, `providers`",

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 pub use error::SetupError;
 pub use wiring::prices;
+pub use wiring::seconds;
 
 use crate::config::{Config, Layers};
 use crate::executor::{self, LocalSettings, secrecy};
@@ -183,12 +184,12 @@ fn settings(config: &Config) -> Settings {
             wall_time_seconds: agent.wall_time_limit_seconds,
             consecutive_format_errors: agent.max_consecutive_format_errors,
         },
-        action_timeout: wiring::seconds(config.environment.timeout),
+        action_timeout: seconds(config.environment.timeout),
         salvage_command: agent
             .salvage_command
             .clone()
             .filter(|command| !command.trim().is_empty()),
-        salvage_timeout: wiring::seconds(agent.salvage_timeout),
+        salvage_timeout: seconds(agent.salvage_timeout),
         warn_unknown_cost: agent.cost_limit > 0.0 && config.model.cost_tracking != "ignore_errors",
         bare_submission: agent.agent_class.as_deref() == Some("default"),
     }
@@ -220,7 +221,7 @@ fn local_settings(job: &Job<'_>, secret_names: Vec<String>) -> LocalSettings {
     LocalSettings {
         cwd: Some(PathBuf::from(&environment.cwd)).filter(|cwd| !cwd.as_os_str().is_empty()),
         env: environment.env.clone(),
-        timeout: wiring::seconds(environment.timeout),
+        timeout: seconds(environment.timeout),
         interpreter: shell::interpreter(environment),
         env_allow,
         secret_names,

@@ -64,10 +64,8 @@ struct Cast {
     policies: Vec<Actor>,
 }
 
-/// The history processor that marks what may be cached, and parts of names of models whose
-/// provider wants such marks.
+/// The history processor that marks what may be cached.
 const CACHE_CONTROL: &str = "cache_control";
-const CLAUDE: [&str; 4] = ["anthropic", "sonnet", "opus", "claude"];
 
 /// Lets guests render templates with the run's variables.
 struct RunRenderer(Arc<Variables>);
@@ -140,7 +138,14 @@ impl Roles<'_> {
 
         let mut processors: Vec<Box<dyn Processor>> = Vec::new();
         for plugin in &cast.processors {
-            let recipe = self.recipe(plugin, Kind::HistoryProcessor, &Value::Null)?;
+            let offer = match plugin.plugin.source {
+                // Under its own name for where the marks go, which others may give a meaning too.
+                Source::BuiltIn(_) if &*plugin.plugin.name == CACHE_CONTROL => {
+                    json!({ "mode": config.model.set_cache_control })
+                }
+                _ => Value::Null,
+            };
+            let recipe = self.recipe(plugin, Kind::HistoryProcessor, &offer)?;
             let made = WasmProcessor::start(recipe).await;
             processors.push(Box::new(made.map_err(|error| self.located(error))?));
             report.push(describe(plugin, Kind::HistoryProcessor, None));
@@ -172,7 +177,11 @@ impl Roles<'_> {
         for warning in &warnings {
             self.context.front.show(&Progress::Warning(warning));
         }
-        wiring::check_price(config, choice, &prices)?;
+        // A limit that nobody has asked for does not keep anybody from a server of their own.
+        let asked = self.job.origin("agent.cost_limit").as_deref() != Some("preset default");
+        if asked || config.model.base_url.is_none() {
+            wiring::check_price(config, choice, &prices)?;
+        }
         Ok(prices)
     }
 
@@ -214,16 +223,12 @@ impl Roles<'_> {
         Ok(cast)
     }
 
-    /// Whether the ends of the history are marked without anybody having asked for the processor
-    /// that does so: for Claude models, as mini-swe-agent does. Last, so that it sees what is sent.
+    /// Whether the end of the history is to be marked and nobody has listed the processor that
+    /// does so. Last, so that it sees what is sent.
     fn marks_the_cache(&self) -> bool {
         let config = self.job.config;
-        let name = config.model.model_name.as_deref().unwrap_or_default();
-        let name = name.to_lowercase();
-        let is_claude = CLAUDE.iter().any(|word| name.contains(word));
-        let is_replay = name.split('/').next() == Some("replay");
         let listed = |spec: &String| spec == CACHE_CONTROL;
-        (config.model.set_cache_control.is_some() || is_claude && !is_replay)
+        config.model.set_cache_control.is_some()
             && !config.pipeline.processors.iter().any(listed)
             && !self.job.plugins.iter().any(listed)
     }

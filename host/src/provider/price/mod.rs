@@ -184,7 +184,15 @@ impl Sources {
         let updated = self.table.iter().filter_map(|path| {
             let bytes = match std::fs::read(path) {
                 Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+                // Nor is there one where there is no such folder: a home may be anything.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    return None;
+                }
                 Err(source) => {
                     let path = path.clone();
                     return Some(Err(PriceError::Unreadable { path, source }));

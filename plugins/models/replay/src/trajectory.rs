@@ -159,10 +159,14 @@ fn chat_message(message: &Value) -> Message {
             extra: None,
         })
     });
-    let said = message.get("content").map(texts).unwrap_or_default();
+    let said = match message.get("content") {
+        // An empty text is not none.
+        Some(Value::String(said)) => Some(ContentPart::Text(said.clone())),
+        said => text(said.map(texts).unwrap_or_default()),
+    };
     let content = [
         reasoning(thought.unwrap_or_default().to_owned()),
-        text(said),
+        said,
         opaque,
     ];
     assistant(

@@ -4,6 +4,7 @@ use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
 use serde_json::{Map, Value, json};
 
+use super::skim::skim;
 use crate::json::show;
 
 /// Keys of a delta that hold readable reasoning, by preference: servers that send two of them
@@ -63,7 +64,7 @@ impl crate::Assembly for Assembly {
         }
         // Whatever is no object is a server's way to say that it is alive, or the torn end of
         // a broken stream, which shows in what is missing then.
-        let Ok(Value::Object(chunk)) = serde_json::from_str(data) else {
+        let Ok(chunk) = skim(data, &self.top) else {
             if event.name == "error" && !data.is_empty() {
                 self.error = Some(Value::String(data.to_owned()));
             }

@@ -4,6 +4,7 @@ mod assemble;
 mod encode;
 mod params;
 mod response;
+mod skim;
 
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use serde_json::{Value, json};

@@ -1,0 +1,159 @@
+//! What it costs to make a request of a long history, and to render the prompts.
+//!
+//! `cargo bench --bench requests`
+//!
+//! An adapter keeps what it has encoded. So a step costs the encoding of its own two messages
+//! and one copy of the whole body, which the wire needs anyway; what a query takes beyond that
+//! copy is the adapter's own work, with the crossing into the guest and back.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
+
+mod shared;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use mswea_host::plugin::{Cache, Limits, Loader, Recipe, WasmAdapter};
+use mswea_host::roles::{Adapter as _, AdapterNext, Change, Object, Tool};
+use mswea_host::template::Templates;
+use serde_json::{Value, json};
+use shared::story::messages;
+use shared::{Samples, Table, agent};
+
+const ROUNDS: usize = 100;
+const STEPS: usize = 10;
+const HISTORY: usize = 400;
+
+fn main() -> ExitCode {
+    agent::tokio_runtime().block_on(measure())
+}
+
+async fn measure() -> ExitCode {
+    let mut table = Table::new("requests: a history of 400 messages");
+    let folder = tempfile::tempdir().unwrap();
+    let loader = Loader::new(Some(Cache::at(folder.path().join("cache"))));
+    for (name, limited) in [
+        ("models/openai", true),
+        ("models/anthropic", true),
+        ("models/openai_responses", true),
+        ("models/openrouter", false),
+        ("models/gemini", false),
+    ] {
+        let plugin = loader.load(name).await.unwrap_or_else(|e| panic!("{e}"));
+        let config = json!({"model": "m"});
+        let config = plugin
+            .check_config(&plugin.name, &config)
+            .unwrap_or_else(|e| panic!("{e}"));
+        let recipe = Recipe {
+            name: plugin.name.clone(),
+            plugin,
+            config: config.to_string(),
+            limits: Limits::STANDARD,
+            seed: 1,
+            renderer: None,
+            fresh: false,
+        };
+        encode(&mut table, name, limited, &recipe).await;
+    }
+    render(&mut table);
+    table.finish()
+}
+
+async fn encode(table: &mut Table, name: &str, limited: bool, recipe: &Recipe) {
+    let story: Vec<_> = messages(HISTORY + 2 * STEPS)
+        .iter()
+        .map(mswea_host::roles::Message::light)
+        .collect();
+    let tools = [Tool {
+        name: "bash".into(),
+        description: "Runs a command".into(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"command": {"type": "string"}},
+            "required": ["command"],
+        }),
+        extra: Object::new(),
+    }];
+    let (mut own, mut whole, mut copies) =
+        (Samples::default(), Samples::default(), Samples::default());
+    let mut bytes = 0;
+    for _ in 0..ROUNDS {
+        let mut adapter = WasmAdapter::start(recipe.clone())
+            .await
+            .unwrap_or_else(|e| panic!("{e}"));
+        adapter
+            .query(&Change::all(story[..HISTORY].to_vec()), &tools)
+            .await
+            .unwrap();
+        for step in 0..STEPS {
+            let start = HISTORY + 2 * step;
+            let change = Change {
+                start,
+                messages: story[start..start + 2].to_vec(),
+            };
+            let begun = Instant::now();
+            let next = adapter.query(&change, &tools).await.unwrap();
+            let queried = begun.elapsed();
+            let AdapterNext::Send(request) = next else {
+                panic!("{name} sends nothing");
+            };
+            bytes = request.body.len();
+            let begun = Instant::now();
+            black_box(request.body.to_vec());
+            let copied = begun.elapsed();
+            whole.add_micros(queried, 1);
+            copies.add_micros(copied, 1);
+            own.add_micros(queried.saturating_sub(copied), 1);
+        }
+    }
+    let figure = format!("{name}: a step's request, beyond one copy of its bytes");
+    if limited {
+        table.limited(&figure, "µs", &own, 50.0);
+    } else {
+        table.noted(&figure, "µs", &own);
+    }
+    table.note(format!(
+        "{name}: whole query {:.1} µs, copy of {} KB {:.1} µs",
+        whole.p50(),
+        bytes / 1000,
+        copies.p50()
+    ));
+}
+
+fn render(table: &mut Table) {
+    let config = agent::config("http://127.0.0.1:1/v1", std::path::Path::new("."), 1, false);
+    let templates = Templates::new();
+    let vars = json!({
+        "task": "Fix the failing test.", "cwd": "/work", "shell": "bash", "timeout": 30,
+        "system": "Linux", "release": "6.1", "version": "1", "machine": "x86_64",
+    });
+    let output = json!({"output": {
+        "output": "a line of an observation with \"quotes\" and ümläuts\n".repeat(20_000 / 52),
+        "returncode": 0, "exception_info": "", "extra": {},
+    }});
+    let (vars, output) = (object(vars), object(output));
+    let observation = config.model.observation_template.as_deref().unwrap();
+    let mut samples = Samples::default();
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        for template in [
+            &config.agent.system_template,
+            &config.agent.instance_template,
+        ] {
+            black_box(templates.render(template, &vars).unwrap());
+        }
+        black_box(templates.render(observation, &output).unwrap());
+        samples.add_micros(begun.elapsed(), 1);
+    }
+    table.limited(
+        "rendering the default prompts and an observation of 20 KB",
+        "µs",
+        &samples,
+        300.0,
+    );
+}
+
+fn object(value: Value) -> Object {
+    value.as_object().cloned().unwrap_or_default()
+}

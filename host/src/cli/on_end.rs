@@ -1,0 +1,96 @@
+//! The user's own command at the end of a run: to upload the trajectory, to tell somebody.
+//!
+//! It runs like a command of the agent (a session of its own, a time limit, nothing left behind),
+//! but with the whole environment of the host: it is the user's. What it prints goes to stderr,
+//! and its failure changes no exit code, because the run is over.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::exit::ExitCode;
+use super::{output, signals};
+use crate::config::RunSection;
+use crate::executor::{self, LocalSettings, secrecy};
+use crate::roles::{Command, StopSource};
+use crate::session;
+
+/// What the command is told of the run, in variables.
+pub struct Told<'a> {
+    /// `MSWEA_EXIT_STATUS`.
+    pub exit_status: &'a str,
+    /// `MSWEA_EXIT_CODE`.
+    pub code: ExitCode,
+    /// `MSWEA_TRAJECTORY`.
+    pub trajectory: &'a Path,
+    /// `MSWEA_JOURNAL`.
+    pub journal: &'a Path,
+}
+
+impl Told<'_> {
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        let absolute = |path: &Path| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            path.to_string_lossy().into_owned()
+        };
+        vec![
+            ("MSWEA_EXIT_STATUS", self.exit_status.to_owned()),
+            ("MSWEA_EXIT_CODE", (self.code as u8).to_string()),
+            ("MSWEA_TRAJECTORY", absolute(self.trajectory)),
+            ("MSWEA_JOURNAL", absolute(self.journal)),
+        ]
+    }
+}
+
+/// Runs `run.on_end`, if there is one.
+pub fn run(section: &RunSection, told: &Told<'_>) {
+    let Some(command) = section.on_end.as_deref() else {
+        return;
+    };
+    if command.trim().is_empty() {
+        return;
+    }
+    if let Err(error) = execute(command, section, told) {
+        output::note(&format!("warning: `run.on_end` failed: {error:#}"));
+    }
+}
+
+fn execute(command: &str, section: &RunSection, told: &Told<'_>) -> anyhow::Result<()> {
+    let mut env: BTreeMap<String, String> = secrecy::vars()
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    env.extend(
+        told.variables()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
+    let settings = LocalSettings {
+        env,
+        timeout: session::seconds(section.on_end_timeout),
+        run_id: session::new_run_id(),
+        guard_program: std::env::current_exe().ok(),
+        ..LocalSettings::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start the runtime")?;
+    let output = runtime.block_on(async {
+        let (source, stop) = StopSource::new();
+        signals::watch(source).context("can't watch for signals")?;
+        let mut executor = executor::local(settings);
+        let output = executor.execute(&Command::new(command), &stop).await;
+        executor.cleanup().await;
+        anyhow::Ok(output)
+    })?;
+    if !output.output.trim().is_empty() {
+        output::note(output.output.trim_end());
+    }
+    match (output.exception_info.as_str(), output.returncode) {
+        ("", 0) => Ok(()),
+        ("", code) => anyhow::bail!("exit code {code}"),
+        (problem, _) => anyhow::bail!("{problem}"),
+    }
+}
