@@ -18,6 +18,9 @@ const BLOCKS: &str = "anthropic-messages";
 /// That key.
 const THINKING: &str = "thinking_blocks";
 
+/// The key of a message's `extra` that says: the content is a list, though it is text only.
+const LIST: &str = "content_list";
+
 /// Where parts of other formats are kept.
 const OPAQUE: &str = "opaque";
 
@@ -28,7 +31,8 @@ const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"
 pub(super) fn encode(message: &Message) -> Value {
     let mut out = Map::new();
     let mut extra = message.extra.clone();
-    let content = content(message);
+    let is_list = extra.shift_remove(LIST) == Some(Value::Bool(true));
+    let content = content(message, is_list);
     if message.role == "tool" {
         keep_foreign(message, &mut extra, |_, _| false);
         out.insert("content".into(), content);
@@ -80,10 +84,11 @@ pub(super) fn encode(message: &Message) -> Value {
     out.into()
 }
 
-/// A string, or a list as soon as there is an image.
-fn content(message: &Message) -> Value {
+/// A string, or a list as soon as there is an image or the message says so.
+fn content(message: &Message, is_list: bool) -> Value {
     let parts = &message.content;
-    if parts.iter().any(|part| matches!(part, Part::Image { .. })) {
+    let is_image = |part: &Part| matches!(part, Part::Image { .. });
+    if is_list || parts.iter().any(is_image) {
         let shown = parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(json!({"type": "text", "text": text})),
             Part::Image { url, extra } => {
@@ -215,6 +220,9 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
             }
         }
     }
+    if is_list_of_texts(map.get("content")) {
+        message.extra.insert(LIST.into(), true.into());
+    }
     let thought = decode_thinking(&message, &mut vendor);
     message.content.splice(0..0, thought);
     if !vendor.is_empty() {
@@ -225,6 +233,12 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
     }
     take_foreign(&mut message);
     Ok(message)
+}
+
+fn is_list_of_texts(content: Option<&Value>) -> bool {
+    let is_text = |part: &Value| part["type"] == "text";
+    let parts = content.and_then(Value::as_array);
+    parts.is_some_and(|parts| parts.iter().all(is_text))
 }
 
 /// The reasoning among a message's vendor keys, as parts.

@@ -217,6 +217,10 @@ fn neutral_messages_survive() {
     tool.tool_call_id = Some("c".into());
     let mut tagged = with("user", vec![Part::text("x")]);
     tagged.extra.insert("tags".into(), json!(["keep"]));
+    let mut list = with("system", vec![Part::text("a"), Part::text("b")]);
+    list.extra.insert("content_list".into(), true.into());
+    let mut nothing = with("user", vec![]);
+    nothing.extra = object(json!({"content_list": true, "returncode": 0}));
     let mut calls = with("assistant", vec![]);
     calls.tool_calls = vec![ToolCall {
         id: "1".into(),
@@ -235,6 +239,8 @@ fn neutral_messages_survive() {
         tool,
         tagged,
         calls,
+        list,
+        nothing,
     ] {
         let encoded = chat::encode(&message);
         assert_eq!(chat::decode(&encoded).unwrap(), message, "{encoded}");
