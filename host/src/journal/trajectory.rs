@@ -5,6 +5,7 @@
 //! `info.mswea`.
 
 mod chat;
+mod responses;
 mod write;
 
 use std::path::Path;
@@ -45,9 +46,19 @@ pub fn from_journal(records: &[Record]) -> Value {
     });
     json!({
         "info": info,
-        "messages": messages.iter().map(chat::encode).collect::<Vec<Value>>(),
+        "messages": encode(&messages),
         "trajectory_format": FORMAT,
     })
+}
+
+/// The messages in the shape of the API that answered: it is known from the answers themselves.
+fn encode(messages: &[Message]) -> Vec<Value> {
+    let encode = if messages.iter().any(responses::is_from_api) {
+        responses::encode
+    } else {
+        chat::encode
+    };
+    messages.iter().map(encode).collect()
 }
 
 /// Notes where the journal is that a trajectory was made from.
@@ -58,7 +69,7 @@ pub fn set_journal(trajectory: &mut Value, path: &Path) {
 }
 
 /// The messages of a trajectory: ours, mini-swe-agent's (chat shape, with tool calls or
-/// without), or a bare list of messages.
+/// without, or that of the Responses API), or a bare list of messages.
 ///
 /// # Errors
 /// When there are none, or one is in a shape that has no neutral form; says which and why.
@@ -74,7 +85,8 @@ pub fn messages_from_trajectory(trajectory: &Value) -> Result<Vec<Message>, Stri
         .iter()
         .enumerate()
         .map(|(index, message)| {
-            chat::decode(message).map_err(|reason| format!("message {index}: {reason}"))
+            let decoded = responses::decode(message).unwrap_or_else(|| chat::decode(message));
+            decoded.map_err(|reason| format!("message {index}: {reason}"))
         })
         .collect()
 }
@@ -169,5 +181,7 @@ fn own(state: &State, end: &End) -> Value {
     own.into()
 }
 
+#[cfg(test)]
+mod shapes_tests;
 #[cfg(test)]
 mod tests;

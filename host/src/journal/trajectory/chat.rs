@@ -11,6 +11,16 @@ use crate::roles::{Message, Object, Part, ToolCall};
 /// call's `extra` that holds its own.
 const FORMAT: &str = "openai-chat";
 
+/// The format of opaque parts that hold a block of Anthropic's, whose thinking has a key of its
+/// own in this shape.
+const BLOCKS: &str = "anthropic-messages";
+
+/// That key.
+const THINKING: &str = "thinking_blocks";
+
+/// The key of a message's `extra` that says: the content is a list, though it is text only.
+const LIST: &str = "content_list";
+
 /// Where parts of other formats are kept.
 const OPAQUE: &str = "opaque";
 
@@ -21,9 +31,10 @@ const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"
 pub(super) fn encode(message: &Message) -> Value {
     let mut out = Map::new();
     let mut extra = message.extra.clone();
-    let content = content(message);
+    let is_list = extra.shift_remove(LIST) == Some(Value::Bool(true));
+    let content = content(message, is_list);
     if message.role == "tool" {
-        keep_foreign(message, &mut extra);
+        keep_foreign(message, &mut extra, |_, _| false);
         out.insert("content".into(), content);
         out.insert("extra".into(), extra.into());
         out.insert("tool_call_id".into(), json!(message.tool_call_id));
@@ -55,7 +66,16 @@ pub(super) fn encode(message: &Message) -> Value {
     if !reasoning.is_empty() && !REASONING.iter().any(|key| out.contains_key(*key)) {
         out.insert(REASONING[0].into(), reasoning.into());
     }
-    keep_foreign(message, &mut extra);
+    let thinking: Vec<Value> = thinking(message).cloned().collect();
+    if !thinking.is_empty() {
+        out.entry(THINKING).or_insert(thinking.into());
+    }
+    let shown = out.get(THINKING).and_then(Value::as_array);
+    keep_foreign(message, &mut extra, |format, data| match format {
+        FORMAT => data.is_object(),
+        BLOCKS => is_thinking(data) && shown.is_some_and(|shown| shown.contains(data)),
+        _ => false,
+    });
     if !extra.is_empty() {
         // after the vendor's keys, one of which may have this name
         out.shift_remove("extra");
@@ -64,10 +84,11 @@ pub(super) fn encode(message: &Message) -> Value {
     out.into()
 }
 
-/// A string, or a list as soon as there is an image.
-fn content(message: &Message) -> Value {
+/// A string, or a list as soon as there is an image or the message says so.
+fn content(message: &Message, is_list: bool) -> Value {
     let parts = &message.content;
-    if parts.iter().any(|part| matches!(part, Part::Image { .. })) {
+    let is_image = |part: &Part| matches!(part, Part::Image { .. });
+    if is_list || parts.iter().any(is_image) {
         let shown = parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(json!({"type": "text", "text": text})),
             Part::Image { url, extra } => {
@@ -115,9 +136,30 @@ fn reasoning(message: &Message) -> String {
     texts.collect()
 }
 
-fn keep_foreign(message: &Message, extra: &mut Object) {
-    let is_native =
-        |format: &str, data: &Value| format == FORMAT && data.is_object() && message.role != "tool";
+/// The thinking of an assistant's message, as the provider signed it.
+fn thinking(message: &Message) -> impl Iterator<Item = &Value> {
+    let parts = message.content.iter();
+    parts.filter_map(|part| match part {
+        Part::Opaque { format, data }
+            if format == BLOCKS && message.role == "assistant" && is_thinking(data) =>
+        {
+            Some(data)
+        }
+        _ => None,
+    })
+}
+
+fn is_thinking(block: &Value) -> bool {
+    let kind = block.get("type").and_then(Value::as_str);
+    matches!(kind, Some("thinking" | "redacted_thinking"))
+}
+
+/// Puts what the shape has no place for into `extra`.
+pub(super) fn keep_foreign(
+    message: &Message,
+    extra: &mut Object,
+    is_native: impl Fn(&str, &Value) -> bool,
+) {
     let foreign: Vec<Value> = message
         .content
         .iter()
@@ -133,19 +175,23 @@ fn keep_foreign(message: &Message, extra: &mut Object) {
     }
 }
 
+/// Takes it out again.
+pub(super) fn take_foreign(message: &mut Message) {
+    if let Some(Value::Array(foreign)) = message.extra.shift_remove(OPAQUE) {
+        for part in foreign {
+            message.content.push(Part::Opaque {
+                format: part["format"].as_str().unwrap_or_default().to_owned(),
+                data: part["data"].clone(),
+            });
+        }
+    }
+}
+
 /// A message of a trajectory in the neutral form.
 pub(super) fn decode(value: &Value) -> Result<Message, String> {
     let Value::Object(map) = value else {
         return Err("it is no object".to_owned());
     };
-    let kind = map.get("type").and_then(Value::as_str);
-    if map.get("object").is_some_and(|object| object == "response")
-        || kind.is_some_and(|kind| kind != "message")
-    {
-        return Err(
-            "it has the shape of the Responses API; only chat messages can be read".to_owned(),
-        );
-    }
     let Some(role) = map.get("role").and_then(Value::as_str) else {
         return Err("it has no `role`".to_owned());
     };
@@ -174,32 +220,61 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
             }
         }
     }
-    let reasoning = REASONING.iter().find_map(|key| vendor.get(*key)?.as_str());
-    if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
-        let part = Part::Reasoning {
-            text: text.to_owned(),
-            extra: Object::new(),
-        };
-        message.content.insert(0, part);
+    if is_list_of_texts(map.get("content")) {
+        message.extra.insert(LIST.into(), true.into());
     }
+    let thought = decode_thinking(&message, &mut vendor);
+    message.content.splice(0..0, thought);
     if !vendor.is_empty() {
         message.content.push(Part::Opaque {
             format: FORMAT.to_owned(),
             data: vendor.into(),
         });
     }
-    if let Some(Value::Array(foreign)) = message.extra.shift_remove(OPAQUE) {
-        for part in foreign {
-            message.content.push(Part::Opaque {
-                format: part["format"].as_str().unwrap_or_default().to_owned(),
-                data: part["data"].clone(),
-            });
-        }
-    }
+    take_foreign(&mut message);
     Ok(message)
 }
 
-fn decode_content(value: &Value) -> Result<Vec<Part>, String> {
+fn is_list_of_texts(content: Option<&Value>) -> bool {
+    let is_text = |part: &Value| part["type"] == "text";
+    let parts = content.and_then(Value::as_array);
+    parts.is_some_and(|parts| parts.iter().all(is_text))
+}
+
+/// The reasoning among a message's vendor keys, as parts.
+fn decode_thinking(message: &Message, vendor: &mut Object) -> Vec<Part> {
+    let reasoning = |text: &str| Part::Reasoning {
+        text: text.to_owned(),
+        extra: Object::new(),
+    };
+    let mut parts = Vec::new();
+    let mut has_text = false;
+    let blocks = vendor.get(THINKING).and_then(Value::as_array);
+    for block in blocks.into_iter().flatten().filter(|b| is_thinking(b)) {
+        if let Some(text) = block["thinking"].as_str().filter(|text| !text.is_empty()) {
+            parts.push(reasoning(text));
+            has_text = true;
+        }
+        parts.push(Part::Opaque {
+            format: BLOCKS.to_owned(),
+            data: block.clone(),
+        });
+    }
+    let text = REASONING.iter().find_map(|key| vendor.get(*key)?.as_str());
+    if let Some(text) = text.filter(|text| !text.is_empty() && !has_text) {
+        parts.insert(0, reasoning(text));
+    }
+    // In the record of a run over Anthropic's API these keys say no more than the parts. Else
+    // a server of chat completions may have given them, and wants them back as they are.
+    let response = message.extra.get("response");
+    if response.is_some_and(|response| response["type"] == "message") {
+        vendor.shift_remove(THINKING);
+        vendor.shift_remove(REASONING[0]);
+    }
+    parts
+}
+
+pub(super) fn decode_content(value: &Value) -> Result<Vec<Part>, String> {
     match value {
         Value::Null => Ok(Vec::new()),
         Value::String(text) => Ok(vec![Part::text(text)]),
@@ -220,6 +295,13 @@ fn decode_part(part: &Value) -> Result<Part, String> {
                 _ => image.as_str().map(str::to_owned),
             };
             if let Some(url) = url {
+                return Ok(Part::Image { url, extra });
+            }
+        }
+        ("input_image", _) => {
+            let mut extra = part.as_object().cloned().unwrap_or_default();
+            extra.shift_remove("type");
+            if let Some(Value::String(url)) = extra.shift_remove("image_url") {
                 return Ok(Part::Image { url, extra });
             }
         }

@@ -203,7 +203,7 @@ fn neutral_messages_survive() {
     };
     let foreign = Part::Opaque {
         format: "anthropic-messages".into(),
-        data: json!({"type": "thinking", "signature": "s"}),
+        data: json!({"type": "server_tool_use", "id": "s"}),
     };
     let with = |role: &str, content: Vec<Part>| Message {
         role: role.into(),
@@ -217,6 +217,10 @@ fn neutral_messages_survive() {
     tool.tool_call_id = Some("c".into());
     let mut tagged = with("user", vec![Part::text("x")]);
     tagged.extra.insert("tags".into(), json!(["keep"]));
+    let mut list = with("system", vec![Part::text("a"), Part::text("b")]);
+    list.extra.insert("content_list".into(), true.into());
+    let mut nothing = with("user", vec![]);
+    nothing.extra = object(json!({"content_list": true, "returncode": 0}));
     let mut calls = with("assistant", vec![]);
     calls.tool_calls = vec![ToolCall {
         id: "1".into(),
@@ -235,6 +239,8 @@ fn neutral_messages_survive() {
         tool,
         tagged,
         calls,
+        list,
+        nothing,
     ] {
         let encoded = chat::encode(&message);
         assert_eq!(chat::decode(&encoded).unwrap(), message, "{encoded}");
@@ -289,12 +295,12 @@ fn foreign_messages_are_read() {
             "message 0: a part of type `audio`",
         ),
         (
-            json!([{"object": "response", "output": []}]),
-            "message 0: it has the shape of the Responses API",
+            json!([{"type": "reasoning", "summary": []}]),
+            "message 0: a message of type `reasoning` can't be read",
         ),
         (
-            json!([{"type": "function_call_output", "output": ""}]),
-            "message 0: it has the shape",
+            json!([{"type": "function_call_output", "output": 5}]),
+            "message 0: `content` is neither",
         ),
     ] {
         let error = messages_from_trajectory(&value).unwrap_err();

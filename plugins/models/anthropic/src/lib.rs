@@ -3,6 +3,7 @@
 //! The adapter builds requests and reads responses; the host sends them. See `README.md` for
 //! the config.
 
+mod arguments;
 mod assemble;
 mod blocks;
 mod config;

@@ -3,7 +3,7 @@
 use mswea_sdk::types::{ContentPart, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
 use serde_json::{Value, json};
 
-use crate::FORMAT;
+use crate::{FORMAT, arguments};
 
 /// Reads the reply out of a message object; none if it is none.
 ///
@@ -76,7 +76,7 @@ fn tool_call(block: &Value, history_len: usize, index: usize) -> ToolCall {
             None | Some(Value::Null) => String::new(),
             // An input that broke off in a stream: the parser shall see what there is of it.
             Some(Value::String(text)) => text.clone(),
-            Some(input) => input.to_string(),
+            Some(input) => arguments::text(input),
         },
         extra: None,
     }
