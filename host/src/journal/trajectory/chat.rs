@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::roles::{Message, Object, Part, ToolCall};
+use crate::roles::{CONTENT_LIST, Message, Object, Part, ToolCall};
 
 /// The format of opaque parts that hold a chat message's vendor keys, and the key of a tool
 /// call's `extra` that holds its own.
@@ -21,6 +21,7 @@ const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"
 pub(super) fn encode(message: &Message) -> Value {
     let mut out = Map::new();
     let mut extra = message.extra.clone();
+    extra.shift_remove(CONTENT_LIST);
     let content = content(message);
     if message.role == "tool" {
         keep_foreign(message, &mut extra);
@@ -64,10 +65,15 @@ pub(super) fn encode(message: &Message) -> Value {
     out.into()
 }
 
-/// A string, or a list as soon as there is an image.
+fn has_image(parts: &[Part]) -> bool {
+    parts.iter().any(|part| matches!(part, Part::Image { .. }))
+}
+
+/// A string; a list as soon as there is an image, or where the message says so.
 fn content(message: &Message) -> Value {
     let parts = &message.content;
-    if parts.iter().any(|part| matches!(part, Part::Image { .. })) {
+    let is_list = message.extra.get(CONTENT_LIST) == Some(&Value::Bool(true));
+    if is_list || has_image(parts) {
         let shown = parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(json!({"type": "text", "text": text})),
             Part::Image { url, extra } => {
@@ -154,10 +160,14 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
         ..Message::default()
     };
     let mut vendor = Object::new();
+    let mut is_list = false;
     for (key, value) in map {
         match (key.as_str(), value) {
             ("role" | "type", _) => {}
-            ("content", value) => message.content.extend(decode_content(value)?),
+            ("content", value) => {
+                message.content.extend(decode_content(value)?);
+                is_list = value.is_array() && !has_image(&message.content);
+            }
             ("tool_calls", Value::Null) => {}
             ("tool_calls", Value::Array(calls)) => {
                 for call in calls {
@@ -173,6 +183,9 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
                 vendor.insert(key.clone(), value.clone());
             }
         }
+    }
+    if is_list {
+        message.extra.insert(CONTENT_LIST.into(), true.into());
     }
     let reasoning = REASONING.iter().find_map(|key| vendor.get(*key)?.as_str());
     if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
