@@ -304,6 +304,7 @@ async fn run_beside(
             format_error: "{{error}}".into(),
             variables,
         },
+        multimodal: None,
     };
     let settings = Settings {
         limits,
