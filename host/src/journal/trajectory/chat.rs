@@ -207,7 +207,11 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
             ("role" | "type", _) => {}
             ("content", value) => {
                 message.content.extend(decode_content(value)?);
-                is_list = value.is_array() && !has_image(&message.content);
+                // Parts of other types say by themselves that there is a list.
+                let is_text = |part: &Value| part["type"] == "text";
+                is_list = value
+                    .as_array()
+                    .is_some_and(|parts| parts.iter().all(is_text));
             }
             ("tool_calls", Value::Null) => {}
             ("tool_calls", Value::Array(calls)) => {
