@@ -166,7 +166,7 @@ pub const KEYS: &[Key] = &[
     key("model.format_error_template", Type::Text, "\"{{ error }}\"", "Jinja template of what the model is told about an unusable reply."),
     optional("model.action_regex", Type::Text, "How a text parser finds the command; unset: the parser's own."),
     optional("model.set_cache_control", Type::OneOf(&["default_end"]), "Where the history processor `cache_control` marks the end of what may be cached; unset: `default_end` for Claude models, else nowhere."),
-    key("model.multimodal_regex", Type::Text, "\"\"", "Regular expression whose matches in prompts and observations become images; empty: nothing does."),
+    key("model.multimodal_regex", Type::Text, "\"\"", "Regular expression (as of Python) whose matches in prompts and observations become images: its first group is the type, `image_url`, its second the URL; empty: nothing does."),
     key("model.cost_tracking", Type::OneOf(&["default", "ignore_errors"]), "\"default\"", "`ignore_errors`: go on when the price of a model is not known.").variable("MSWEA_COST_TRACKING"),
     optional("model.provider", Type::Text, "Portkey's provider, where no virtual key says it: `@openai`."),
     optional("model.litellm_model_registry", Type::Text, "File of prices in litellm's JSON format.").variable("LITELLM_MODEL_REGISTRY_PATH"),

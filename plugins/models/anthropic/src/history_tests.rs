@@ -3,7 +3,7 @@
 use super::*;
 use crate::FORMAT;
 use crate::samples::{assistant, call, message, opaque, text, tool_message};
-use mswea_sdk::types::Message;
+use mswea_sdk::types::{ContentPart, Image, Message};
 use serde_json::{Value, json};
 use std::time::Instant;
 
