@@ -62,6 +62,56 @@ fn every_scenario_is_recorded() {
     }
 }
 
+/// The last cells of the tables' rows under a heading, without the tables' heads.
+fn reasons<'a>(page: &'a str, heading: &str) -> BTreeSet<&'a str> {
+    let section = page.split_once(heading).map_or("", |(_, rest)| rest);
+    let section = section.split("\n## ").next().unwrap_or_default();
+    section
+        .lines()
+        .filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'))
+        .filter(|row| !row.starts_with("---"))
+        .map(|row| row.rsplit(" | ").next().unwrap_or_default().trim())
+        .filter(|reason| *reason != "why")
+        .collect()
+}
+
+/// Users are told of every difference that is let pass, in the words of the files that let it
+/// pass, and of no other.
+#[test]
+fn differences_are_documented() {
+    let page = fs::read_to_string(folder().join("../../DIFFERENCES.md")).unwrap();
+    let list = read(&folder().join("differences.json"));
+    let listed: BTreeSet<&str> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["why"].as_str().unwrap())
+        .collect();
+    assert_eq!(reasons(&page, "\n## Seen side by side\n"), listed);
+
+    let waiting = page.split_once("\n## Not played yet\n");
+    assert_eq!(waiting.is_some(), !NOT_YET.is_empty());
+    for pattern in NOT_YET {
+        let (_, section) = waiting.unwrap();
+        assert!(section.contains(&format!("| `{pattern}` |")), "{pattern}");
+    }
+
+    let excluded = fs::read_to_string(folder().join("../corpora/jinja-excluded.txt")).unwrap();
+    // A bar would end the cell.
+    let excluded = excluded.replace('|', "\\|");
+    let templates = page.split_once("\n## Templates\n").unwrap().1;
+    let told: BTreeSet<&str> = templates
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .filter(|cell| *cell != "what")
+        .collect();
+    let excluded: BTreeSet<&str> = excluded
+        .lines()
+        .filter_map(|line| line.strip_prefix("= "))
+        .collect();
+    assert_eq!(told, excluded);
+}
+
 #[test]
 fn what_mini_does_is_done() {
     let allowed = Allowed::read(&folder().join("differences.json"));

@@ -291,9 +291,9 @@ fn value_hint(kind: Type, dotted: &str, node: &Node) -> Option<String> {
     let set = matches!(node.origin, Origin::Set { .. });
     match (kind, value) {
         (Type::OneOf(words), Value::String(text)) => {
-            if dotted == "environment.environment_class" {
+            if dotted == "environment.environment_class" && text.contains('.') {
                 return Some(
-                    "commands run on this machine: other environments come later".to_owned(),
+                    "environments written in Python are not run here: write `local`".to_owned(),
                 );
             }
             if dotted == "agent.agent_class" && text.contains('.') {
@@ -440,8 +440,8 @@ mod tests {
                 "`environment.interpreter.1` must be text, not `1` / put it in quotes: \"1\"",
             ),
             (
-                json!({"environment": {"environment_class": "docker"}}),
-                "`environment.environment_class` must be `local`, not the text `\"docker\"` / commands run on this machine: other environments come later",
+                json!({"environment": {"environment_class": "my.Class"}}),
+                "`environment.environment_class` must be one of `local`, `docker`, `singularity`, `swerex_docker`, `swerex_modal`, `bubblewrap`, `contree`, not the text `\"my.Class\"` / environments written in Python are not run here: write `local`",
             ),
             (
                 json!({"plugins": {"p": {"memory_mb": 0}}}),

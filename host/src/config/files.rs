@@ -39,9 +39,28 @@ pub(super) enum Named {
     Preset(String),
 }
 
+/// Names of files in mini-swe-agent's package, which `-c` finds there without a folder, and
+/// the presets that do here what they do there. The words of those presets are our own.
+const OF_MINI: &[(&str, Option<&str>)] = &[
+    ("mini", Some(presets::DEFAULT)),
+    ("mini_textbased", Some(presets::TEXT)),
+    ("default", None),
+    ("swebench", None),
+    ("swebench_backticks", None),
+    ("swebench_modal", None),
+    ("swebench_xml", None),
+    ("programbench", None),
+];
+
 /// Finds and reads what `name` names: a file as given, with its suffix replaced, in
-/// `$MSWEA_CONFIG_DIR`, then a preset.
-pub(super) fn load(name: &str, env: &dyn Environment, files: &mut Files) -> Result<Named, Problem> {
+/// `$MSWEA_CONFIG_DIR`, then a preset, by its own name or by that of mini-swe-agent's file.
+/// `asked` is how the user put it, for messages.
+pub(super) fn load(
+    name: &str,
+    asked: &str,
+    env: &dyn Environment,
+    files: &mut Files,
+) -> Result<Named, Problem> {
     let mut tried = Vec::new();
     for path in candidates(name, env) {
         let shown = path.display().to_string();
@@ -70,8 +89,12 @@ pub(super) fn load(name: &str, env: &dyn Environment, files: &mut Files) -> Resu
     if presets::NAMES.contains(&name) {
         return Ok(Named::Preset(name.to_owned()));
     }
+    let of_mini = of_mini(name);
+    if let Some(Some(preset)) = of_mini {
+        return Ok(Named::Preset(preset.to_owned()));
+    }
     let message = format!(
-        "`-c {name}` names neither a file nor a preset; tried {}",
+        "`{asked}` names neither a file nor a preset; tried {}",
         tried.join(", ")
     );
     let presets: Vec<_> = presets::NAMES
@@ -79,6 +102,9 @@ pub(super) fn load(name: &str, env: &dyn Environment, files: &mut Files) -> Resu
         .map(|name| format!("`{name}`"))
         .collect();
     let hint = match suggest::nearest(name, presets::NAMES.iter().copied()) {
+        _ if of_mini.is_some() => "mini-swe-agent has it in its package: copy the file, and name \
+                                   the copy by its path"
+            .to_owned(),
         Some(preset) => format!("did you mean the preset `{preset}`?"),
         None => format!(
             "presets are {}; a single value is given as `-c dotted.key=value`",
@@ -86,6 +112,14 @@ pub(super) fn load(name: &str, env: &dyn Environment, files: &mut Files) -> Resu
         ),
     };
     Err(Problem::new(Kind::NotFound, message).hint(hint))
+}
+
+/// What a name is in mini-swe-agent's package: none if there is no such file there.
+fn of_mini(name: &str) -> Option<Option<&'static str>> {
+    let stem = name.strip_suffix(".yaml").unwrap_or(name);
+    let stem = stem.strip_prefix("benchmarks/").unwrap_or(stem);
+    let known = OF_MINI.iter().find(|(known, _)| *known == stem)?;
+    Some(known.1)
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -215,7 +249,7 @@ mod tests {
     use super::*;
 
     fn name(spec: &str, env: &Memory) -> Result<String, String> {
-        match load(spec, env, &mut Files::default()) {
+        match load(spec, &format!("-c {spec}"), env, &mut Files::default()) {
             Ok(Named::File { path, .. }) => Ok(path),
             Ok(Named::Preset(name)) => Ok(format!("preset {name}")),
             Err(problem) => Err(problem.to_string()),
@@ -251,11 +285,16 @@ mod tests {
             ("c", "/conf/c.toml"),
             ("text", "preset text"),
             ("default", "preset default"),
+            ("mini.yaml", "preset default"),
+            ("mini", "preset default"),
+            ("mini_textbased.yaml", "preset text"),
+            ("mini_textbased", "preset text"),
         ] {
             assert_eq!(name(spec, &env), Ok(expected.to_owned()), "{spec}");
         }
-        let shadowed = env.file("/work/text.toml", "");
+        let shadowed = env.file("/work/text.toml", "").file("/conf/mini.yaml", "");
         assert_eq!(name("text", &shadowed), Ok("text.toml".to_owned()));
+        assert_eq!(name("mini", &shadowed), Ok("/conf/mini.yaml".to_owned()));
     }
 
     #[test]
@@ -276,6 +315,12 @@ mod tests {
                 ][..],
             ),
             ("defualt", &["did you mean the preset `default`?"]),
+            (
+                "swebench.yaml",
+                &["`-c swebench.yaml` names neither", "has it in its package"],
+            ),
+            ("benchmarks/swebench_xml", &["has it in its package"]),
+            ("default.yaml", &["has it in its package"]),
             (
                 "plain",
                 &["`plain` (exists, but is neither .toml nor .yaml)"],
@@ -310,7 +355,8 @@ mod tests {
         let env = env
             .file("/work/conf/p.wasm", "")
             .file("/work/conf/q.wasm", "");
-        let Named::File { node, .. } = load("conf/x.toml", &env, &mut Files::default()).unwrap()
+        let Named::File { node, .. } =
+            load("conf/x.toml", "-c conf/x.toml", &env, &mut Files::default()).unwrap()
         else {
             panic!("no file");
         };

@@ -124,6 +124,19 @@ const BYTES: Type = Type::Int(1, i64::MAX);
 
 /// What an interactive front will know; today only accepted.
 const MODES: &[&str] = &["human", "confirm", "yolo"];
+/// mini-swe-agent's environments. Those that are not here are refused when all layers are laid:
+/// its files for benchmarks name `docker`, and a later layer may say otherwise.
+const ENVIRONMENT_CLASSES: &[&str] = &[
+    LOCAL_CLASS,
+    "docker",
+    "singularity",
+    "swerex_docker",
+    "swerex_modal",
+    "bubblewrap",
+    "contree",
+];
+/// The one that is here.
+pub const LOCAL_CLASS: &str = "local";
 const AGENT_CLASSES: &[&str] = &["interactive", "default"];
 
 /// Every key, in the order that people see them.
@@ -171,7 +184,7 @@ pub const KEYS: &[Key] = &[
     key("model.max_response_bytes", BYTES, "67108864", "Longest answer that is accepted, in bytes."),
     optional("model.secrets_file", Type::Text, "File of `NAME=value` lines with secrets, readable by its owner only.").names(Names::File),
 
-    key("environment.environment_class", Type::OneOf(&["local"]), "\"local\"", "Where commands run."),
+    key("environment.environment_class", Type::OneOf(ENVIRONMENT_CLASSES), "\"local\"", "Where commands run; this version has `local` only."),
     key("environment.cwd", Type::Text, "\"\"", "Working directory of commands; empty: that of the host."),
     key("environment.env", Type::TextMap, "{}", "Variables that commands see; null takes one away again."),
     key("environment.timeout", Type::Seconds, "30.0", "Time limit of a command, in seconds."),

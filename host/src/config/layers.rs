@@ -40,7 +40,8 @@ pub struct Layers {
 impl Layers {
     /// Reads every source and checks every layer against the table of keys.
     ///
-    /// The order is: preset `default`, environment variables, the `-c` in their order, flags.
+    /// The order is: preset `default`, environment variables, the file that
+    /// `MSWEA_MINI_CONFIG_PATH` names if no `-c` names one, the `-c` in their order, flags.
     /// So a variable never overrides what was asked for explicitly. The preset is left out
     /// when asked for, and when a `-c` names a YAML file: such files come from
     /// mini-swe-agent, where `-c` replaces the default.
@@ -52,10 +53,20 @@ impl Layers {
         let mut files = Files::default();
         let mut given = Vec::new();
         let mut displaced_by = None;
-        for config in &sources.configs {
-            let item = match spec::parse(config)? {
+        let specs = sources
+            .configs
+            .iter()
+            .map(|config| Ok((spec::parse(config)?, format!("-c {config}"))))
+            .collect::<Result<Vec<_>, Problem>>()?;
+        let names_one = specs.iter().any(|(spec, _)| matches!(spec, Spec::Name(_)));
+        let standard = (!sources.no_default_config && !names_one)
+            .then(|| env.var(DEFAULT_FILE).filter(|path| !path.is_empty()))
+            .flatten()
+            .map(|path| (Spec::Name(path.clone()), format!("{DEFAULT_FILE}={path}")));
+        for (spec, asked) in standard.into_iter().chain(specs) {
+            let item = match spec {
                 Spec::Set(node) => Given::Set(node),
-                Spec::Name(name) => Given::Named(files::load(&name, env, &mut files)?),
+                Spec::Name(name) => Given::Named(files::load(&name, &asked, env, &mut files)?),
             };
             if let Given::Named(Named::File {
                 path,
@@ -246,28 +257,13 @@ impl Builder {
             self.names
                 .push(format!("environment ({})", used.join(", ")));
         }
-        for (name, instead) in LATER_VARIABLES {
-            let zero = |text: &String| text.trim().parse::<f64>().is_ok_and(|limit| limit == 0.0);
-            if env
-                .var(name)
-                .is_some_and(|text| !text.is_empty() && !zero(&text))
-            {
-                self.warnings.push(format!(
-                    "`{name}` has no effect yet; `{instead}` limits a run"
-                ));
-            }
-        }
         Ok(())
     }
 }
 
+/// In mini-swe-agent, the file that a run without `-c` has.
+const DEFAULT_FILE: &str = "MSWEA_MINI_CONFIG_PATH";
 const ATTEMPTS: &str = "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT";
-
-/// Limits over all runs of a process: silently ignoring what protects a purse would be bad.
-const LATER_VARIABLES: &[(&str, &str)] = &[
-    ("MSWEA_GLOBAL_COST_LIMIT", "agent.cost_limit"),
-    ("MSWEA_GLOBAL_CALL_LIMIT", "agent.step_limit"),
-];
 
 /// The variable counts attempts, the keys count what comes after the first.
 fn retries(text: &str) -> Result<u32, Problem> {

@@ -281,14 +281,47 @@ fn variables_that_make_no_sense_are_named() {
             "{text}"
         );
     }
-    for (value, warned) in [("5", true), ("0", false), ("", false), ("0.0", false)] {
-        let env = Memory::new().var("MSWEA_GLOBAL_COST_LIMIT", value);
-        assert_eq!(
-            !env.load(&[]).unwrap().warnings().is_empty(),
-            warned,
-            "{value}"
-        );
+    // read where runs are counted
+    let env = Memory::new().var("MSWEA_GLOBAL_COST_LIMIT", "5");
+    assert_eq!(env.load(&[]).unwrap().warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn a_variable_names_the_file_of_runs_without_one() {
+    let env = Memory::new()
+        .file("/conf/m.yaml", "agent: {step_limit: 7}\n")
+        .file("/work/x.toml", "")
+        .var("MSWEA_CONFIG_DIR", "/conf")
+        .var("MSWEA_MINI_CONFIG_PATH", "m");
+    for (configs, expected) in [
+        (&[][..], &["preset mini-swe-agent", "/conf/m.yaml"][..]),
+        (
+            &["agent.cost_limit=1"],
+            &[
+                "preset mini-swe-agent",
+                "/conf/m.yaml",
+                "-c agent.cost_limit=1",
+            ],
+        ),
+        (&["x.toml"], &["preset default", "x.toml"]),
+        (&["mini.yaml"], &["preset default"]),
+    ] {
+        assert_eq!(names(&env, configs), expected, "{configs:?}");
     }
+    let bare = Sources {
+        no_default_config: true,
+        ..Sources::default()
+    };
+    assert_eq!(
+        Layers::load(&bare, &env).unwrap().names(),
+        Vec::<String>::new()
+    );
+    let gone = env.var("MSWEA_MINI_CONFIG_PATH", "gone.yaml");
+    let text = gone.load(&[]).unwrap_err().to_string();
+    assert!(
+        text.contains("`MSWEA_MINI_CONFIG_PATH=gone.yaml` names neither a file nor a preset"),
+        "{text}"
+    );
 }
 
 #[test]

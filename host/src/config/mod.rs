@@ -45,6 +45,7 @@ pub use host_env::{Environment, ProcessEnvironment};
 pub use layers::{Layers, Sources};
 pub use litellm::WireKwargs;
 pub use model_choice::{ModelChoice, resolve_model, resolve_model_in};
+pub use model_class::{ModelClass, find as model_class};
 pub use origin::Origin;
 pub use presets::NAMES as PRESETS;
 pub use providers::{PROVIDERS, Provider, of_bare_name};

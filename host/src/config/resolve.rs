@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::error::{ConfigError, Kind, Problem};
-use super::keys::{KEYS, Key, Type};
+use super::keys::{KEYS, Key, LOCAL_CLASS, Type};
 use super::layers::Layers;
 use super::litellm;
 use super::model_class;
@@ -32,6 +32,7 @@ impl Layers {
     pub fn resolve(&self) -> Result<Config, ConfigError> {
         let mut problems = self.missing();
         problems.extend(self.bad_price());
+        problems.extend(self.absent_environment());
         problems.extend(litellm::bare_key(self));
         problems.extend(self.bad_digests());
         problems.extend(self.bad_variables());
@@ -179,6 +180,24 @@ impl Layers {
         })
     }
 
+    fn absent_environment(&self) -> Option<Problem> {
+        let path = ["environment", "environment_class"];
+        let node = self.merged.get(&path)?;
+        let class = node.to_value();
+        let class = class.as_str().filter(|class| *class != LOCAL_CLASS)?;
+        let key = path.join(".");
+        let message = format!("`{key}` is `{class}`, which this version does not have");
+        let problem = Problem::new(Kind::WrongValue, message).key(&key).at(
+            &node.origin,
+            class.len(),
+            &self.files,
+        );
+        Some(problem.hint(format!(
+            "run mswea-host where the commands should run, for example in the container, \
+                 with `-c {key}={LOCAL_CLASS}`"
+        )))
+    }
+
     fn bad_digests(&self) -> Vec<Problem> {
         let names = self.names_under(&["plugins"]);
         let digests = names.iter().filter_map(|name| {
@@ -266,6 +285,26 @@ mod tests {
     use super::super::litellm::WireKwargs;
     use super::super::testing::{Memory, sources};
     use super::*;
+
+    #[test]
+    fn an_environment_that_is_not_here_may_be_covered_by_a_later_layer() {
+        let env = Memory::new().file(
+            "/work/b.yaml",
+            "agent: {system_template: s, instance_template: i}\n\
+             environment:\n  image: x\n  environment_class: docker\n",
+        );
+        let text = env.resolve(&["b.yaml"]).unwrap_err().to_string();
+        for part in [
+            "`environment.environment_class` is `docker`, which this version does not have",
+            "b.yaml:4:22",
+            "-c environment.environment_class=local",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        let local = "environment.environment_class=local";
+        let config = env.resolve(&["b.yaml", local]).unwrap();
+        assert_eq!(config.environment.environment_class, "local");
+    }
 
     #[test]
     fn the_table_of_keys_and_the_sections_have_the_same_fields() {

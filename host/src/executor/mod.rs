@@ -57,8 +57,8 @@ pub fn check_class(class: &str) -> Result<(), ExecutorError> {
     let known = CLASSES.join("`, `");
     Err(ExecutorError {
         message: format!(
-            "unknown environment class `{class}`; this version has `{known}`: set `class` in the \
-             config's environment section to one of them"
+            "the environment class `{class}` is not in this version, which has `{known}`: set \
+             `environment.environment_class`, or pass `--environment-class {known}`"
         ),
     })
 }

@@ -16,8 +16,8 @@ use async_trait::async_trait;
 pub use error::{ErrorClass, ExecutorError, ModelError, PluginFault};
 pub use stop::{Stop, StopSource};
 pub use values::{
-    Action, AdapterNext, Change, Delta, HeaderValue, HttpRequest, Message, Object, Outcome, Output,
-    Part, Problem, Reply, Tool, ToolCall, Usage, Verdict, is_bulky,
+    Action, AdapterNext, CONTENT_LIST, Change, Delta, HeaderValue, HttpRequest, Message, Object,
+    Outcome, Output, Part, Problem, Reply, Tool, ToolCall, Usage, Verdict, is_bulky,
 };
 
 use crate::journal::Event;

@@ -105,6 +105,9 @@ impl Message {
     }
 }
 
+/// The key of a message's `extra` that says: the content is a list, though it is text only.
+pub const CONTENT_LIST: &str = "content_list";
+
 /// Whether a key of a message's `extra` stays with the host: it can be large, and no plugin needs
 /// it.
 pub fn is_bulky(key: &str) -> bool {

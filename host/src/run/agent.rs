@@ -14,7 +14,7 @@ use super::asking::{LoopAsker, failure};
 use super::calls::{add_raw, answers, invented_call, unused_calls};
 use super::global::GlobalAccount;
 use super::submission::{self, submission};
-use super::{Interrupt, Prompts, plain};
+use super::{Interrupt, Multimodal, Prompts, plain};
 use crate::history::Chain;
 use crate::journal::{Event, accepted_message};
 use crate::roles::{
@@ -42,6 +42,8 @@ pub struct Parts {
     pub global: Arc<GlobalAccount>,
     /// Makes the first messages and the feedback.
     pub prompts: Prompts,
+    /// Finds images in what templates make.
+    pub multimodal: Option<Multimodal>,
 }
 
 /// What the loop is told.
@@ -118,7 +120,8 @@ impl Agent {
         let variables = &self.parts.prompts.variables;
         variables.add(self.parts.executor.template_vars());
         variables.update(&self.account);
-        for message in self.parts.prompts.opening()? {
+        for mut message in self.parts.prompts.opening()? {
+            self.find_images(&mut message);
             self.append(message)?;
         }
         Ok(())
@@ -499,6 +502,8 @@ impl Agent {
                 plain::format(&actions, &outputs)
             }
         };
+        let multimodal = self.parts.multimodal.as_ref();
+        let images_wanted = multimodal.is_some_and(Multimodal::takes_observations);
         let one_each = messages.len() == outputs.len();
         for (position, mut message) in messages.into_iter().enumerate() {
             // By place where there is one message each: servers repeat ids.
@@ -513,6 +518,9 @@ impl Agent {
             };
             if let Some(index) = belongs {
                 add_raw(&mut message.extra, &outputs[index], times[index]);
+            }
+            if images_wanted {
+                self.find_images(&mut message);
             }
             self.append(message)?;
         }
@@ -529,7 +537,12 @@ impl Agent {
         {
             interrupt = failed;
         }
-        if let Err(failed) = self.append(interrupt.exit_message()) {
+        let mut exit = interrupt.exit_message();
+        if matches!(interrupt, Interrupt::Failed { .. }) {
+            // As mini-swe-agent does with this one of the endings.
+            self.find_images(&mut exit);
+        }
+        if let Err(failed) = self.append(exit) {
             interrupt = failed;
         }
         let mut extra = Object::new();
@@ -580,6 +593,16 @@ impl Agent {
             biased;
             () = stop.stopped_twice() => None,
             output = self.parts.executor.execute(&command, &never) => Some(output),
+        }
+    }
+
+    /// A message that was made from a template. Feedback on malformed replies stays text, as in
+    /// mini-swe-agent: it cites what the model wrote.
+    fn find_images(&self, message: &mut Message) {
+        if let Some(multimodal) = &self.parts.multimodal
+            && let Err(error) = multimodal.expand(message)
+        {
+            self.show(&Progress::Warning(&error.to_string()));
         }
     }
 

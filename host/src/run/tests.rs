@@ -1,6 +1,7 @@
 //! The loop over plain Rust fakes: what ends a run, what is charged, what the history holds.
 
 mod asking;
+mod images;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -278,18 +279,26 @@ async fn run_beside(
     formatter: Box<dyn Formatter>,
     global: Arc<GlobalAccount>,
 ) -> Ran {
+    run_changed(replies, limits, |parts| {
+        parts.formatter = formatter;
+        parts.global = global;
+    })
+    .await
+}
+
+async fn run_changed(replies: &[&str], limits: Limits, change: impl FnOnce(&mut Parts)) -> Ran {
     let (source, stop) = StopSource::new();
     let journal = Arc::new(MemoryJournal::default());
     let ran = Arc::new(Mutex::new(Vec::new()));
     let views = Arc::new(Mutex::new(Vec::new()));
     let variables = Arc::new(Variables::new(Arc::new(Templates::new()), Object::new()));
-    let parts = Parts {
+    let mut parts = Parts {
         model: Box::new(Script {
             replies: replies.iter().map(|&reply| reply.to_owned()).collect(),
             views: views.clone(),
         }),
         parser: Box::new(Calls),
-        formatter,
+        formatter: Box::new(Plain),
         history: Chain::default(),
         policies: vec![Box::new(Guard)],
         executor: Box::new(Echo {
@@ -297,14 +306,16 @@ async fn run_beside(
             stop: Some(source),
         }),
         pricing: Arc::new(OneDollar),
-        global,
+        global: Arc::default(),
         prompts: Prompts {
             system: "system".into(),
             instance: "task".into(),
             format_error: "{{error}}".into(),
             variables,
         },
+        multimodal: None,
     };
+    change(&mut parts);
     let settings = Settings {
         limits,
         action_timeout: Duration::from_secs(5),

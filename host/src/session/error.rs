@@ -25,6 +25,14 @@ pub enum SetupError {
         /// Where it was set.
         origin: Option<String>,
     },
+    /// An expression for images that can't be used.
+    #[error("{error}{}", origin.as_ref().map_or_else(String::new, |at| format!("\n  set by {at}")))]
+    Multimodal {
+        /// What is wrong with it.
+        error: crate::run::BadRegex,
+        /// Where it was set.
+        origin: Option<String>,
+    },
     /// A host pattern that is none.
     #[error("{0}")]
     Grant(String),
@@ -55,6 +63,7 @@ impl SetupError {
         match self {
             Self::Config(_)
             | Self::Template { .. }
+            | Self::Multimodal { .. }
             | Self::Grant(_)
             | Self::Replay(_)
             | Self::Price(_)

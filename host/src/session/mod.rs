@@ -26,8 +26,8 @@ use crate::plugin::{Cache, Loader};
 use crate::provider::{self, Http, Secrets};
 use crate::roles::{Context, Object};
 use crate::run::{
-    Agent, GlobalAccount, GlobalLimits, LimitError, Limits, MARK, Parts, Prompts, Settings,
-    Variables,
+    Agent, GlobalAccount, GlobalLimits, LimitError, Limits, MARK, Multimodal, Parts, Prompts,
+    Settings, Variables,
 };
 use crate::template::Templates;
 
@@ -93,6 +93,7 @@ impl Runtime {
         executor::check_class(&config.environment.environment_class)
             .map_err(|error| SetupError::Environment(error.message))?;
         self.check_templates(&job)?;
+        let multimodal = multimodal(&job)?;
         let global = self.global.clone()?;
         let secrets = Arc::new(Secrets::new(
             provider::process_environment(),
@@ -139,6 +140,7 @@ impl Runtime {
                 format_error: config.model.format_error_template.clone(),
                 variables,
             },
+            multimodal,
         };
         Ok(Agent::new(parts, settings(config), context))
     }
@@ -173,6 +175,20 @@ impl Runtime {
         }
         Ok(())
     }
+}
+
+/// What finds images in messages.
+fn multimodal(job: &Job<'_>) -> Result<Option<Multimodal>, SetupError> {
+    let config = job.config;
+    // What mini-swe-agent asks of a Responses model shows images in the prompts only. Nobody
+    // who brings such a config along shall pay for more than there.
+    let observations = !(config.mini && wiring::speaks_responses(config));
+    Multimodal::new(&config.model.multimodal_regex, observations).map_err(|error| {
+        SetupError::Multimodal {
+            error,
+            origin: job.origin("model.multimodal_regex"),
+        }
+    })
 }
 
 fn settings(config: &Config) -> Settings {

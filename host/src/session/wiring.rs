@@ -75,6 +75,14 @@ pub fn check_price(
     })
 }
 
+/// Whether the config is for a class of mini-swe-agent that speaks Responses.
+pub fn speaks_responses(config: &Config) -> bool {
+    let class = config.model.model_class.as_deref();
+    class
+        .and_then(config::model_class)
+        .is_some_and(|class| class.responses)
+}
+
 /// The variables of this process, which templates see as they do in mini-swe-agent, but for those
 /// that hold secrets: those of `secrets`, and by their names or their look.
 pub fn process_variables(secrets: &[String]) -> Object {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use mswea_sdk::Adapter;
 use mswea_sdk::adapter::{Delta, HttpRequest, ModelError, Next, Request};
-use mswea_sdk::types::{Change, ContentPart, Message, Opaque, Reply, Tool, ToolCall};
+use mswea_sdk::types::{Change, ContentPart, Image, Message, Opaque, Reply, Tool, ToolCall};
 use serde_json::{Value, json};
 
 use crate::{Defaults, Format, History};
@@ -23,6 +23,14 @@ pub const CHAT: Defaults = Defaults {
 /// A text part.
 pub fn text(text: &str) -> ContentPart {
     ContentPart::text(text)
+}
+
+/// An image.
+pub fn image(url: &str) -> ContentPart {
+    ContentPart::Image(Image {
+        url: url.to_owned(),
+        extra: None,
+    })
 }
 
 /// An opaque part.
@@ -215,7 +223,15 @@ pub fn check_prefix<F: Format>(format: &F, opaque_format: &str, data: &str) {
             };
             let messages = (0..dice.roll(4)).map(|i| {
                 let words = format!("{seed} {step} {i} \"ü\n");
-                match dice.roll(6) {
+                match dice.roll(8) {
+                    7 => Message {
+                        content: vec![text(&words), image(&words), image("https://x/y")],
+                        ..tool_message(&words, "")
+                    },
+                    6 => Message {
+                        extra: Some(r#"{"content_list":true}"#.to_owned()),
+                        ..message("user", vec![text(&words), text("x")])
+                    },
                     5 => Message {
                         extra: Some(r#"{"cache_control":{"type":"ephemeral"}}"#.to_owned()),
                         ..tool_message(&words, &words)

@@ -4,6 +4,7 @@
 //! asks anybody anything: a front that talks back comes with the interactive modes.
 
 mod countdown;
+mod data_urls;
 mod ending;
 mod human;
 mod json;

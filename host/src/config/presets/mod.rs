@@ -17,7 +17,7 @@ pub const NAMES: &[&str] = &[DEFAULT, TEXT];
 pub(super) const DEFAULT: &str = "default";
 
 /// The preset for models without tool calls; only what differs from `default`.
-const TEXT: &str = "text";
+pub(super) const TEXT: &str = "text";
 
 /// What lies below files of mini-swe-agent instead of `default`; not to be named with `-c`.
 pub(super) const MINI: &str = "mini-swe-agent";

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::roles::{Message, Object, Part, ToolCall};
+use crate::roles::{CONTENT_LIST, Message, Object, Part, ToolCall};
 
 /// The format of opaque parts that hold a chat message's vendor keys, and the key of a tool
 /// call's `extra` that holds its own.
@@ -18,9 +18,6 @@ const BLOCKS: &str = "anthropic-messages";
 /// That key.
 const THINKING: &str = "thinking_blocks";
 
-/// The key of a message's `extra` that says: the content is a list, though it is text only.
-const LIST: &str = "content_list";
-
 /// Where parts of other formats are kept.
 const OPAQUE: &str = "opaque";
 
@@ -31,8 +28,8 @@ const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"
 pub(super) fn encode(message: &Message) -> Value {
     let mut out = Map::new();
     let mut extra = message.extra.clone();
-    let is_list = extra.shift_remove(LIST) == Some(Value::Bool(true));
-    let content = content(message, is_list);
+    extra.shift_remove(CONTENT_LIST);
+    let content = content(message);
     if message.role == "tool" {
         keep_foreign(message, &mut extra, |_, _| false);
         out.insert("content".into(), content);
@@ -84,11 +81,15 @@ pub(super) fn encode(message: &Message) -> Value {
     out.into()
 }
 
-/// A string, or a list as soon as there is an image or the message says so.
-fn content(message: &Message, is_list: bool) -> Value {
+fn has_image(parts: &[Part]) -> bool {
+    parts.iter().any(|part| matches!(part, Part::Image { .. }))
+}
+
+/// A string; a list as soon as there is an image, or where the message says so.
+fn content(message: &Message) -> Value {
     let parts = &message.content;
-    let is_image = |part: &Part| matches!(part, Part::Image { .. });
-    if is_list || parts.iter().any(is_image) {
+    let is_list = message.extra.get(CONTENT_LIST) == Some(&Value::Bool(true));
+    if is_list || has_image(parts) {
         let shown = parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(json!({"type": "text", "text": text})),
             Part::Image { url, extra } => {
@@ -200,10 +201,14 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
         ..Message::default()
     };
     let mut vendor = Object::new();
+    let mut is_list = false;
     for (key, value) in map {
         match (key.as_str(), value) {
             ("role" | "type", _) => {}
-            ("content", value) => message.content.extend(decode_content(value)?),
+            ("content", value) => {
+                message.content.extend(decode_content(value)?);
+                is_list = value.is_array() && !has_image(&message.content);
+            }
             ("tool_calls", Value::Null) => {}
             ("tool_calls", Value::Array(calls)) => {
                 for call in calls {
@@ -220,8 +225,8 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
             }
         }
     }
-    if is_list_of_texts(map.get("content")) {
-        message.extra.insert(LIST.into(), true.into());
+    if is_list {
+        message.extra.insert(CONTENT_LIST.into(), true.into());
     }
     let thought = decode_thinking(&message, &mut vendor);
     message.content.splice(0..0, thought);
@@ -233,12 +238,6 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
     }
     take_foreign(&mut message);
     Ok(message)
-}
-
-fn is_list_of_texts(content: Option<&Value>) -> bool {
-    let is_text = |part: &Value| part["type"] == "text";
-    let parts = content.and_then(Value::as_array);
-    parts.is_some_and(|parts| parts.iter().all(is_text))
 }
 
 /// The reasoning among a message's vendor keys, as parts.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::journal::{Event, JournalFile, MemoryJournal, read};
-use crate::roles::{Action, Journal, Object, Output, Part, Reply, ToolCall, Usage};
+use crate::roles::{Action, CONTENT_LIST, Journal, Object, Output, Part, Reply, ToolCall, Usage};
 
 fn object(value: Value) -> Object {
     match value {
@@ -215,10 +215,14 @@ fn neutral_messages_survive() {
         vec![Part::text("a"), image.clone(), foreign.clone()],
     );
     tool.tool_call_id = Some("c".into());
+    let list = |role: &str, content: Vec<Part>| {
+        let mut message = with(role, content);
+        message.extra.insert(CONTENT_LIST.into(), json!(true));
+        message
+    };
     let mut tagged = with("user", vec![Part::text("x")]);
     tagged.extra.insert("tags".into(), json!(["keep"]));
-    let mut list = with("system", vec![Part::text("a"), Part::text("b")]);
-    list.extra.insert("content_list".into(), true.into());
+    let two = list("system", vec![Part::text("a"), Part::text("b")]);
     let mut nothing = with("user", vec![]);
     nothing.extra = object(json!({"content_list": true, "returncode": 0}));
     let mut calls = with("assistant", vec![]);
@@ -235,11 +239,14 @@ fn neutral_messages_survive() {
             vec![Part::text("a"), image.clone(), Part::text("b")],
         ),
         with("user", vec![image]),
+        list("system", vec![Part::text("")]),
+        list("user", vec![Part::text("a"), Part::text("b")]),
+        list("user", vec![]),
         with("assistant", vec![Part::text("a"), foreign]),
         tool,
         tagged,
         calls,
-        list,
+        two,
         nothing,
     ] {
         let encoded = chat::encode(&message);

@@ -131,6 +131,7 @@ async fn run(model: Curious, limits: Limits) -> Outcome {
             format_error: "{{error}}".into(),
             variables: Arc::new(Variables::new(Arc::new(Templates::new()), Object::new())),
         },
+        multimodal: None,
     };
     let settings = Settings {
         limits,

@@ -45,7 +45,7 @@ pub fn write(out: &mut Vec<u8>, message: &Message) -> Kind {
         "exit" => Kind::Nothing,
         "tool" => {
             let id = word(message.tool_call_id.as_deref().unwrap_or_default());
-            let content = write_result(out, &id, &message.content, mark.as_ref());
+            let content = write_result(out, &id, message, mark.as_ref());
             Kind::Result(id, content.start - start..content.end - start)
         }
         "assistant" => {
@@ -81,17 +81,28 @@ pub fn write(out: &mut Vec<u8>, message: &Message) -> Kind {
 
 /// The message's mark for the cache.
 fn mark(message: &Message) -> Option<Value> {
-    #[derive(Deserialize)]
-    struct Extra {
-        cache_control: Option<Map<String, Value>>,
-    }
+    marked(message, "\"cache_control\"", |extra| extra.cache_control).map(Value::Object)
+}
+
+/// Whether the message says that its content is a list, whatever is in it.
+fn is_list(message: &Message) -> bool {
+    marked(message, "\"content_list\"", |extra| extra.content_list) == Some(Value::Bool(true))
+}
+
+/// What adapters look for in a message's `extra`.
+#[derive(Deserialize)]
+struct Extra {
+    cache_control: Option<Map<String, Value>>,
+    content_list: Option<Value>,
+}
+
+fn marked<T>(message: &Message, key: &str, take: fn(Extra) -> Option<T>) -> Option<T> {
     let extra = message.extra.as_deref()?;
-    // Most messages have none, and their `extra` need not be read.
-    if !extra.contains("\"cache_control\"") {
+    // Most messages have none of them, and their `extra` need not be read.
+    if !extra.contains(key) {
         return None;
     }
-    let extra: Extra = serde_json::from_str(extra).ok()?;
-    extra.cache_control.map(Value::Object)
+    take(serde_json::from_str(extra).ok()?)
 }
 
 /// An id or a name in the letters that the API takes: other providers' have more.
@@ -250,9 +261,10 @@ fn write_input(out: &mut Vec<u8>, arguments: &str) {
 fn write_result(
     out: &mut Vec<u8>,
     id: &str,
-    parts: &[ContentPart],
+    message: &Message,
     mark: Option<&Value>,
 ) -> Range<usize> {
+    let parts = &message.content;
     out.extend_from_slice(br#"{"type":"tool_result","tool_use_id":"#);
     append(out, id);
     out.extend_from_slice(br#","content":"#);
@@ -261,11 +273,12 @@ fn write_result(
         .iter()
         .any(|part| matches!(part, ContentPart::Image(_)));
     let text: String = parts.iter().filter_map(ContentPart::as_text).collect();
+    let is_list = has_image || is_list(message);
     // With a mark the content is a list, as mini-swe-agent makes it.
-    if has_image || (mark.is_some() && !is_blank(&text)) {
+    if has_image || ((is_list || mark.is_some()) && !is_blank(&text)) {
         out.push(b'[');
         let mut blocks = Blocks::new(out);
-        if has_image {
+        if is_list {
             for part in parts {
                 blocks.part(part);
             }

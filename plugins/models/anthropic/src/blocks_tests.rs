@@ -20,6 +20,11 @@ fn reasoning(text: &str) -> ContentPart {
     })
 }
 
+fn listed(mut message: Message) -> Message {
+    message.extra = Some(r#"{"returncode":0,"content_list":true}"#.to_owned());
+    message
+}
+
 fn blocks(message: &Message) -> (Value, Kind) {
     let mut out = b"before".to_vec();
     let kind = write(&mut out, message);
@@ -144,6 +149,28 @@ fn messages_become_blocks() {
             json!([{"type": "tool_result", "tool_use_id": "c", "content": [
                 {"type": "text", "text": "see"},
                 {"type": "image", "source": {"type": "url", "url": "https://x"}}]}]),
+        ),
+        // Where images are looked for, every content is a list.
+        (
+            listed(tool_message("c", "out")),
+            json!([{"type": "tool_result", "tool_use_id": "c",
+                    "content": [{"type": "text", "text": "out"}]}]),
+        ),
+        (
+            Message {
+                content: vec![text("a"), text("\n"), text("b")],
+                ..listed(tool_message("c", ""))
+            },
+            json!([{"type": "tool_result", "tool_use_id": "c", "content": [
+                {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]),
+        ),
+        (
+            listed(tool_message("c", "")),
+            json!([{"type": "tool_result", "tool_use_id": "c", "content": ""}]),
+        ),
+        (
+            listed(message("user", vec![text("a")])),
+            json!([{"type": "text", "text": "a"}]),
         ),
     ];
     for (message, expected) in vectors {

@@ -218,7 +218,15 @@ fn the_kept_turns_equal_encoding_from_scratch() {
                 .map(|i| {
                     let words = format!("{seed} {step} {i} \"ü\n");
                     let id = format!("c{}", dice.roll(4));
-                    match dice.roll(10) {
+                    match dice.roll(11) {
+                        10 => {
+                            let mut output = tool_message(&id, &words);
+                            output.content.push(ContentPart::Image(Image {
+                                url: "data:image/png;base64,AAAA".to_owned(),
+                                extra: None,
+                            }));
+                            output
+                        }
                         0 => user(&words),
                         1 => marked(user(&words)),
                         2 => calls(&[&id, "c9"]),

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{Format, Server, Table};
 
 pub use assemble::Assembly;
+pub(crate) use encode::is_list;
 
 /// The format of this wire's opaque parts.
 pub const FORMAT: &str = "openai-chat";
@@ -52,7 +53,7 @@ impl Chat {
 
 impl Format for Chat {
     type Assembly = Assembly;
-    type State = ();
+    type State = encode::State;
 
     const API: &str = "chat completions";
     const HOLDER: &str = "choices";
@@ -61,12 +62,12 @@ impl Format for Chat {
         &self.server
     }
 
-    fn encode(&self, out: &mut Vec<u8>, (): &mut (), message: &Message) {
-        encode::append_message(out, message);
+    fn encode(&self, out: &mut Vec<u8>, state: &mut encode::State, message: &Message) {
+        encode::append_message(out, state, message);
     }
 
-    fn body(&self, history: &[u8], (): &(), tools: &[Tool]) -> Vec<u8> {
-        encode::body(self, history, tools)
+    fn body(&self, history: &[u8], state: &encode::State, tools: &[Tool]) -> Vec<u8> {
+        encode::body(self, history, state, tools)
     }
 
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {

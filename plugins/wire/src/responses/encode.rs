@@ -8,6 +8,7 @@ use mswea_sdk::types::{ContentPart, Image, Message, Tool, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::{FORMAT, Responses};
+use crate::chat::is_list;
 use crate::json::{Body, append, object, parse_or_string};
 
 /// Keys of a reasoning item that must not be sent as `null`, though they may come so.
@@ -58,7 +59,7 @@ pub fn append_message(responses: &Responses, out: &mut Vec<u8>, message: &Messag
         ("tool", None) => push(plain("user", encode_content(&message.content, true), true)),
         (role, _) => {
             let is_typed = is_typed(responses, message);
-            let content = encode_content(&message.content, is_typed);
+            let content = encode_content(&message.content, is_typed || is_list(message));
             push(plain(role, content, is_typed));
         }
     }

@@ -68,6 +68,17 @@ fn messages_become_items() {
             typed("user", "u"),
         ),
         (
+            with_extra(user(), &json!({"content_list": true})),
+            json!([{"role": "user", "content": [{"type": "input_text", "text": "u"}]}]),
+            typed("user", "u"),
+        ),
+        // What a call has put out need not be one.
+        (
+            with_extra(tool_message("c", "o"), &json!({"content_list": true})),
+            json!([{"type": "function_call_output", "call_id": "c", "output": "o"}]),
+            json!([{"type": "function_call_output", "call_id": "c", "output": "o"}]),
+        ),
+        (
             with_extra(user(), &json!({"interrupt_type": "UserInterruption"})),
             json!([{"role": "user", "content": "u"}]),
             json!([{"role": "user", "content": "u"}]),

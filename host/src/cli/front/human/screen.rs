@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cli::front::countdown::{self, whole_seconds};
+use crate::cli::front::data_urls::brief;
 use crate::cli::front::ending::{submission_text, verdict};
 use crate::cli::front::look::Colour;
 use crate::cli::front::safe::{harmless, harmless_piece, one_line};
@@ -238,7 +239,7 @@ impl Screen {
         }
         if !std::mem::take(&mut self.streamed_text) {
             let text = reply.message.text();
-            for line in harmless(&text).trim().lines() {
+            for line in harmless(&brief(&text)).trim().lines() {
                 self.line(line);
             }
         }
@@ -264,14 +265,14 @@ impl Screen {
             None => Colour::Dim,
         };
         self.line(&self.look.paint(colour, &title));
-        let text = harmless(&message.text());
+        let text = harmless(&brief(&with_images(message)));
         for line in shorten(text.trim_end(), self.output_size()) {
             self.line(&format!("  {line}"));
         }
     }
 
     fn command(&mut self, prompt: &str, action: &Action) {
-        let text = harmless(&action.command);
+        let text = harmless(&brief(&action.command));
         let lines = shorten(text.trim_end(), self.command_size());
         let indent = " ".repeat(prompt.len());
         for (index, line) in lines.iter().enumerate() {
@@ -285,7 +286,7 @@ impl Screen {
     }
 
     fn output(&mut self, output: &Output) {
-        let text = harmless(&output.output);
+        let text = harmless(&brief(&output.output));
         let lines = shorten(text.trim_end_matches('\n'), self.output_size());
         for line in &lines {
             self.line(format!("  {line}").trim_end());
@@ -374,6 +375,19 @@ impl Screen {
             _ => Size::ALL,
         }
     }
+}
+
+/// The text of a message, with its images named where they stand.
+fn with_images(message: &Message) -> String {
+    let mut out = String::new();
+    for part in &message.content {
+        match part {
+            Part::Text { text } => out.push_str(text),
+            Part::Image { url, .. } => out.push_str(&format!("[image: {url}]")),
+            Part::Reasoning { .. } | Part::Opaque { .. } => {}
+        }
+    }
+    out
 }
 
 impl countdown::Target for Screen {

@@ -386,3 +386,31 @@ async fn nobody_is_asked() {
     let shown = with(LIVE);
     assert_eq!(shown.front.confirm(&action("ls"), "why").await, None);
 }
+
+#[test]
+fn images_are_named_and_their_data_is_not_shown() {
+    let url = format!("data:image/png;base64,{}", "iVBO".repeat(10_000));
+    let shown = with(verbose(2));
+    let mut message = Message::new("tool", "see ");
+    message.content.push(Part::Image {
+        url: url.clone(),
+        extra: serde_json::Map::new(),
+    });
+    message.content.push(Part::text(" there"));
+    shown.front.show(&Progress::Message(&message));
+    shown.front.show(&Progress::ActionStarted {
+        action: &action(&format!("echo {url}")),
+        index: 0,
+        of: 1,
+    });
+    shown.front.show(&Progress::ActionEnded {
+        output: &output(&format!("<{url}>\n"), 0),
+        index: 0,
+    });
+    shown.replied(&url);
+    let brief = "data:image/png;base64,... (40000 characters)";
+    let expected = format!(
+        "message (tool):\n  see [image: {brief}] there\n$ echo {brief}\n  <{brief}>\n{brief}\n"
+    );
+    assert_eq!(shown.err.text(), expected);
+}
