@@ -46,19 +46,22 @@ pub fn from_journal(records: &[Record]) -> Value {
     });
     json!({
         "info": info,
-        "messages": encode(&messages),
+        "messages": encode(&messages, adapter(&state.plugins) == Some(ROUTER)),
         "trajectory_format": FORMAT,
     })
 }
 
+/// The adapter whose runs over the Responses API mini-swe-agent writes in a shape of its own.
+const ROUTER: &str = "openrouter";
+
 /// The messages in the shape of the API that answered: it is known from the answers themselves.
-fn encode(messages: &[Message]) -> Vec<Value> {
-    let encode = if messages.iter().any(responses::is_from_api) {
-        responses::encode
-    } else {
-        chat::encode
-    };
-    messages.iter().map(encode).collect()
+fn encode(messages: &[Message], is_router: bool) -> Vec<Value> {
+    let is_responses = messages.iter().any(responses::is_from_api);
+    let messages = messages.iter().map(|message| match is_responses {
+        true => responses::encode(message, is_router),
+        false => chat::encode(message),
+    });
+    messages.collect()
 }
 
 /// Notes where the journal is that a trajectory was made from.
@@ -117,6 +120,14 @@ fn section(config: &Value, name: &str) -> Value {
 
 /// In the way of the format's dotted class paths.
 fn model_type(plugins: &Value) -> String {
+    match adapter(plugins) {
+        Some(name) => format!("mswea_host.plugins.{}", name.replace('/', ".")),
+        None => "mswea_host.provider.Model".to_owned(),
+    }
+}
+
+/// The name of the model adapter.
+fn adapter(plugins: &Value) -> Option<&str> {
     let is_adapter = |plugin: &&Value| {
         let kind = plugin.get("kind").or_else(|| plugin.get("kinds"));
         kind.is_some_and(|kind| match kind {
@@ -124,15 +135,8 @@ fn model_type(plugins: &Value) -> String {
             kind => kind == "model-adapter",
         })
     };
-    let name = plugins
-        .as_array()
-        .and_then(|plugins| plugins.iter().find(is_adapter))
-        .and_then(|plugin| plugin.get("name"))
-        .and_then(Value::as_str);
-    match name {
-        Some(name) => format!("mswea_host.plugins.{}", name.replace('/', ".")),
-        None => "mswea_host.provider.Model".to_owned(),
-    }
+    let plugin = plugins.as_array()?.iter().find(is_adapter)?;
+    plugin.get("name")?.as_str()
 }
 
 fn environment_type(config: &Value) -> String {

@@ -2,7 +2,7 @@
 //! an observation the item that answers a call.
 //!
 //! mini-swe-agent writes a run over that API so. What people and the loop say keeps the shape
-//! of chat messages there, too.
+//! of chat messages there, too; over a router the prompts are items as well.
 
 use serde_json::{Map, Value, json};
 
@@ -27,37 +27,51 @@ pub(super) fn is_from_api(message: &Message) -> bool {
 }
 
 /// A message of a run over the API, as the trajectory has it.
-pub(super) fn encode(message: &Message) -> Value {
+pub(super) fn encode(message: &Message, is_router: bool) -> Value {
     let says = |key: &str| message.extra.contains_key(key);
-    let is_feedback = message.extra.get("interrupt_type") == Some(&json!("FormatError"));
-    match (message.role.as_str(), &message.tool_call_id) {
-        ("assistant", _) if is_from_api(message) => encode_reply(message),
+    let interrupt = message.extra.get("interrupt_type");
+    let is_item = match (message.role.as_str(), &message.tool_call_id) {
+        ("assistant", _) if is_from_api(message) => return encode_reply(message),
         ("tool", Some(id)) => {
             let mut extra = message.extra.clone();
             chat::keep_foreign(message, &mut extra, |_, _| false);
-            json!({
+            return json!({
                 "extra": extra,
                 "type": "function_call_output",
                 "call_id": id,
                 "output": content(message, false),
-            })
+            });
         }
         // the output of a person's command has no call that it would answer
-        ("tool", None) => encode_item(message),
-        ("user", None) if is_feedback || says("returncode") => encode_item(message),
-        _ => chat::encode(message),
+        ("tool", None) => true,
+        ("user", None) if says("returncode") => true,
+        ("user", None) if interrupt.is_some() => interrupt == Some(&json!("FormatError")),
+        ("system" | "user", None) => is_router && !says("actions"),
+        ("exit", None) => is_router && says("exception_str"),
+        _ => false,
+    };
+    if is_item {
+        encode_item(message)
+    } else {
+        chat::encode(message)
     }
 }
 
 fn encode_item(message: &Message) -> Value {
     let mut extra = message.extra.clone();
     chat::keep_foreign(message, &mut extra, |_, _| false);
-    json!({
-        "type": "message",
-        "role": "user",
-        "content": content(message, true),
-        "extra": extra,
-    })
+    let role = match message.role.as_str() {
+        "tool" => "user",
+        role => role,
+    };
+    let mut out = Map::new();
+    out.insert("type".into(), "message".into());
+    out.insert("role".into(), role.into());
+    out.insert("content".into(), content(message, true));
+    if !extra.is_empty() {
+        out.insert("extra".into(), extra.into());
+    }
+    out.into()
 }
 
 fn encode_reply(message: &Message) -> Value {

@@ -42,7 +42,9 @@ fn recorded_messages_come_back_to_the_letter() {
                 message.as_object_mut().unwrap().shift_remove("tool_calls");
             }
         }
-        for (index, (message, expected)) in encode(&neutral).iter().zip(&expected).enumerate() {
+        for (index, (message, expected)) in
+            encode(&neutral, false).iter().zip(&expected).enumerate()
+        {
             assert_eq!(message, expected, "{name}, message {index}");
         }
     }
@@ -88,7 +90,7 @@ fn message(role: &str, content: Vec<Part>, extra: Value) -> Message {
 }
 
 fn comes_back(messages: &[Message], expected: &[Value]) {
-    let encoded = encode(messages);
+    let encoded = encode(messages, false);
     assert_eq!(encoded, expected);
     let text = super::to_string(&encoded.into());
     let read: Value = serde_json::from_str(&text).unwrap();
@@ -202,7 +204,42 @@ fn responses_shape() {
     let mut items = with_ids;
     items[3]["call_id"] = "".into();
     reply.extra.insert("response".into(), response(&items));
-    assert_eq!(encode(&[reply])[0], whole);
+    assert_eq!(encode(&[reply], false)[0], whole);
+}
+
+/// As mini-swe-agent's class `openrouter_response` writes it.
+#[test]
+fn prompts_are_items_over_a_router() {
+    let response = json!({"object": "response", "output": []});
+    let item = |role: &str, text: &str| {
+        json!({"type": "message", "role": role,
+               "content": [{"type": "input_text", "text": text}]})
+    };
+    let says = |role: &str, text: &str, extra: Value| message(role, vec![Part::text(text)], extra);
+    let failed = json!({"exit_status": "RuntimeError", "exception_str": "boom"});
+    let messages = [
+        Message::new("system", "s"),
+        Message::new("user", "u"),
+        says("user", "by hand", json!({"actions": [{"command": "ls"}]})),
+        says(
+            "user",
+            "stop",
+            json!({"interrupt_type": "UserInterruption"}),
+        ),
+        message("assistant", vec![], json!({"response": response})),
+        says("exit", "done", json!({"exit_status": "Submitted"})),
+        says("exit", "boom", failed.clone()),
+    ];
+    let encoded = encode(&messages, true);
+    assert_eq!(encoded[0], item("system", "s"));
+    assert_eq!(encoded[1], item("user", "u"));
+    assert_eq!(encoded[2]["content"], "by hand");
+    assert_eq!(encoded[3]["content"], "stop");
+    assert_eq!(encoded[5]["content"], "done");
+    let mut exit = item("exit", "boom");
+    exit["extra"] = failed;
+    assert_eq!(encoded[6], exit);
+    assert_eq!(messages_from_trajectory(&encoded.into()).unwrap(), messages);
 }
 
 /// A run over Anthropic's API: chat messages, with the thinking under a key of its own.
@@ -264,5 +301,5 @@ fn thinking_of_chat_stays_with_chat() {
             ),
         ]
     );
-    assert_eq!(encode(&messages), [value]);
+    assert_eq!(encode(&messages, false), [value]);
 }

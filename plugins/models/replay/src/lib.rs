@@ -149,8 +149,8 @@ fn fill_ids(replies: &mut [Reply]) {
     }
 }
 
-/// Reads token counts in the contract's words, in chat's or in those of Responses; none if
-/// there is neither a count nor a cost.
+/// Reads token counts in the contract's words, in chat's, in those of Responses or of
+/// Anthropic; none if there is neither a count nor a cost.
 fn usage(value: Option<&Value>, cost: Option<f64>) -> Option<Usage> {
     let object = value.and_then(Value::as_object);
     if object.is_none() && cost.is_none() {
@@ -163,10 +163,18 @@ fn usage(value: Option<&Value>, cost: Option<f64>) -> Option<Usage> {
             .find_map(|path| value.pointer(path).and_then(Value::as_u64))
     };
     let count = |paths: &[&str]| read(paths).unwrap_or(0);
+    // Anthropic counts cached tokens beside the input, under these keys; litellm's record of
+    // chat has the keys, too, and counts them in.
+    let cached = match read(&["/prompt_tokens"]) {
+        None => count(&["/cache_read_input_tokens"])
+            .saturating_add(count(&["/cache_creation_input_tokens"])),
+        Some(_) => 0,
+    };
     Some(Usage {
-        input_tokens: count(&["/input_tokens", "/prompt_tokens"]),
+        input_tokens: count(&["/input_tokens", "/prompt_tokens"]).saturating_add(cached),
         cache_read_tokens: count(&[
             "/cache_read_tokens",
+            "/cache_read_input_tokens",
             "/prompt_tokens_details/cached_tokens",
             "/input_tokens_details/cached_tokens",
         ]),

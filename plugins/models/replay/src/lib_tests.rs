@@ -207,6 +207,45 @@ fn a_recorded_responses_run_is_replied() {
 }
 
 #[test]
+fn a_recorded_run_over_anthropics_api_is_replied() {
+    let response = |reason: &str, content: Value| {
+        json!({"type": "message", "role": "assistant", "model": "claude", "stop_reason": reason,
+               "content": content, "usage": {"input_tokens": 5, "output_tokens": 3,
+               "cache_read_input_tokens": 20, "cache_creation_input_tokens": 100}})
+    };
+    let trajectory = json!({"messages": [
+        {"role": "assistant", "content": "t", "reasoning_content": "hm",
+         "thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "s"}],
+         "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}],
+         "extra": {"response": response("tool_use", json!([]))}},
+        {"role": "tool", "tool_call_id": "c", "content": "o", "extra": {}},
+        {"role": "user", "content": "e", "extra": {"interrupt_type": "FormatError", "response":
+            response("max_tokens", json!([{"type": "thinking", "thinking": "hm"},
+                                          {"type": "text", "text": "cut"}, {"type": "text", "text": " off"}]))}},
+        {"role": "user", "content": "e", "extra": {"interrupt_type": "FormatError", "response":
+            response("end_turn", json!([{"type": "tool_use", "id": "d", "name": "x", "input": {"a": 1}}]))}},
+    ]});
+    let replies = run(&json!({"trajectory": trajectory}), |reply| {
+        reply.message.tool_calls.iter().all(|call| call.id != "c")
+    });
+    assert_eq!(texts(&replies), ["t", "cut off", ""]);
+    let reasons: Vec<&str> = replies.iter().map(|reply| &*reply.finish_reason).collect();
+    assert_eq!(reasons, ["tool_calls", "length", "stop"]);
+    assert!(matches!(&replies[1].message.content[0], ContentPart::Reasoning(r) if r.text == "hm"));
+    let call = &replies[2].message.tool_calls[0];
+    assert_eq!((&*call.name, &*call.arguments), ("x", r#"{"a":1}"#));
+    let usage = replies[0].usage.as_ref().unwrap();
+    assert_eq!(
+        (
+            usage.input_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens
+        ),
+        (125, 20, 100)
+    );
+}
+
+#[test]
 fn bad_configs_say_where_and_what_to_write() {
     let vectors = [
         (json!({}), None, "set `replies`"),

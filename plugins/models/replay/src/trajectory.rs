@@ -63,10 +63,11 @@ fn reply(message: &Value, model: &str) -> Option<Reply> {
         "tool_calls"
     };
     let is_cut = word("/incomplete_details/reason") == Some("max_output_tokens");
-    let finish_reason = match word("/choices/0/finish_reason") {
-        Some(reason) => reason,
-        None if is_cut => "length",
-        None => word("/status").unwrap_or(usual),
+    let finish_reason = match (word("/choices/0/finish_reason"), word("/stop_reason")) {
+        (Some(reason), _) => reason,
+        (None, Some(reason)) => in_our_words(reason),
+        (None, None) if is_cut => "length",
+        (None, None) => word("/status").unwrap_or(usual),
     };
     Some(Reply {
         finish_reason: finish_reason.to_owned(),
@@ -86,6 +87,17 @@ fn reply(message: &Value, model: &str) -> Option<Reply> {
     })
 }
 
+/// Anthropic's reason in the contract's words.
+fn in_our_words(reason: &str) -> &str {
+    match reason {
+        "end_turn" | "stop_sequence" => "stop",
+        "max_tokens" | "model_context_window_exceeded" => "length",
+        "tool_use" => "tool_calls",
+        "refusal" => "content_filter",
+        other => other,
+    }
+}
+
 fn is_responses_object(value: &Value) -> bool {
     value
         .get("object")
@@ -101,6 +113,11 @@ fn rejected_message(extra: &Value, body: &Value) -> Message {
     }
     if let Some(message) = body.pointer("/choices/0/message") {
         return chat_message(message);
+    }
+    if let Some(blocks) = body.get("content").and_then(Value::as_array)
+        && body.get("type").is_some_and(|kind| kind == "message")
+    {
+        return blocks_message(blocks);
     }
     let text = extra.get("model_response").and_then(Value::as_str);
     assistant(
@@ -191,6 +208,26 @@ fn responses_message(response: &Value) -> Message {
                     item.get("arguments"),
                 ));
             }
+            _ => {}
+        }
+    }
+    let content = [reasoning(thought), text(said)];
+    assistant(content.into_iter().flatten().collect(), calls)
+}
+
+/// The blocks of Anthropic's message as one message.
+fn blocks_message(blocks: &[Value]) -> Message {
+    let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
+    for block in blocks {
+        let word = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+        match word("type") {
+            "text" => said += word("text"),
+            "thinking" => thought += word("thinking"),
+            "tool_use" => calls.push(tool_call(
+                block.get("id"),
+                block.get("name"),
+                block.get("input"),
+            )),
             _ => {}
         }
     }
