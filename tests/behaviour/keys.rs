@@ -144,3 +144,25 @@ fn a_key_goes_to_no_other_host() {
     assert!(Path::new(&run.dir).join("traj.json").is_file());
     keyless(&run);
 }
+
+#[test]
+fn what_minis_wizard_has_written_counts() {
+    let server = turns([Turn::commands(&[LOOK])]);
+    let host = Host::new();
+    let folder = host.home().join(".config/mini-swe-agent");
+    fs::create_dir_all(&folder).unwrap();
+    let text = format!(
+        "OPENAI_API_KEY='{KEY}'\nMSWEA_MODEL_NAME='openai/gpt-test'\nnonsense\nMSWEA_COST_TRACKING='ignore_errors'\n"
+    );
+    fs::write(folder.join(".env"), text).unwrap();
+    let run = host
+        .args(["--base-url", &server.url()])
+        .env("MSWEA_COST_TRACKING", "default")
+        .task("x")
+        .run()
+        .expect(0)
+        .says(&["warning: ", ".env:3: no `NAME=value`"]);
+    let bearer = Some(format!("Bearer {KEY}"));
+    assert_eq!(sent(&server), [bearer.clone(), bearer]);
+    keyless(&run);
+}

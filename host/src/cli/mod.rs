@@ -6,6 +6,7 @@
 pub mod args;
 mod configs;
 mod demo;
+mod dotenv;
 pub mod exit;
 pub mod front;
 mod listing;
@@ -48,6 +49,7 @@ pub fn main() -> ExitCode {
         _ => cli.run.display,
     };
     output::start_log(display);
+    dotenv::load();
     let done = match cli.command {
         None => run::run(&cli.run),
         Some(Command::Demo(args)) => run::demo(&args),

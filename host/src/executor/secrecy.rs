@@ -55,6 +55,14 @@ pub fn var(name: &str) -> Option<String> {
         .ok()
 }
 
+/// Gives a variable that is not set a value, which only [`var`] tells: nothing that is started
+/// sees it.
+pub fn supply(name: &str, value: &str) {
+    if std::env::var_os(name).is_none() {
+        hidden().entry(name.into()).or_insert_with(|| value.into());
+    }
+}
+
 /// All variables, the hidden ones too.
 #[must_use]
 pub fn vars() -> Vec<(OsString, OsString)> {

@@ -1,0 +1,120 @@
+//! The variables that mini-swe-agent keeps in a file of its own: `.env` in its config folder.
+//!
+//! Its users have their keys and their default model there. As with it, the environment of the
+//! process wins. Commands get nothing of it.
+
+use std::path::PathBuf;
+
+use super::output;
+use crate::executor::secrecy;
+
+/// Reads the file, if there is one.
+pub fn load() {
+    let Some(path) = path() else { return };
+    // One that can't be read is not worth a word to those who have never heard of it.
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        return;
+    };
+    for (index, line) in text.lines().enumerate() {
+        match parse(line) {
+            Ok(Some((name, value))) => secrecy::supply(name, &value),
+            Ok(None) => {}
+            Err(problem) => output::note(&format!(
+                "warning: {}:{}: {problem}; the line is left out",
+                path.display(),
+                index + 1
+            )),
+        }
+    }
+}
+
+fn path() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).filter(|folder| !folder.is_empty());
+    let folder = match folder("MSWEA_GLOBAL_CONFIG_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => match folder("XDG_CONFIG_HOME") {
+            Some(folder) => PathBuf::from(folder),
+            None => PathBuf::from(folder("HOME")?).join(".config"),
+        }
+        .join("mini-swe-agent"),
+    };
+    Some(folder.join(".env"))
+}
+
+/// A line of such a file, as python-dotenv writes and people edit them: `NAME='value'`.
+fn parse(line: &str) -> Result<Option<(&str, String)>, &'static str> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let Some((name, value)) = line.split_once('=') else {
+        return Err("no `NAME=value`");
+    };
+    let name = name.trim();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || !name.chars().all(is_word) {
+        return Err("no name of a variable stands before the `=`");
+    }
+    let value = value.trim();
+    let value = match value.chars().next() {
+        Some(quote @ ('\'' | '"')) => unquote(&value[1..], quote)?,
+        // A comment needs a blank before it: keys and addresses may hold a `#`.
+        _ => match value.find(" #") {
+            Some(end) => value[..end].trim_end().to_owned(),
+            None => value.to_owned(),
+        },
+    };
+    if value.contains('\0') {
+        return Err("a null byte");
+    }
+    Ok(Some((name, value)))
+}
+
+fn unquote(rest: &str, quote: char) -> Result<String, &'static str> {
+    let mut value = String::new();
+    let mut chars = rest.chars();
+    while let Some(next) = chars.next() {
+        match next {
+            '\\' => match chars.next() {
+                Some(escaped) if escaped == quote || escaped == '\\' => value.push(escaped),
+                Some('n') if quote == '"' => value.push('\n'),
+                Some(other) => value.extend(['\\', other]),
+                None => return Err("a quote that does not end"),
+            },
+            end if end == quote => return Ok(value),
+            other => value.push(other),
+        }
+    }
+    Err("a quote that does not end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_dotenv_reads_them() {
+        for (line, expected) in [
+            ("", Some(None)),
+            ("  # A='b'", Some(None)),
+            ("A='b'", Some(Some(("A", "b")))),
+            ("export A_1 = b c ", Some(Some(("A_1", "b c")))),
+            ("A=", Some(Some(("A", "")))),
+            ("A=b#c # d", Some(Some(("A", "b#c")))),
+            ("A=\"b\\n\\\"c\\\"\" # d", Some(Some(("A", "b\n\"c\"")))),
+            ("A='b\\'c\\n'", Some(Some(("A", "b'c\\n")))),
+            ("A='http://x/?a=b'", Some(Some(("A", "http://x/?a=b")))),
+            ("A='b", None),
+            ("just text", None),
+            ("=b", None),
+            ("A B=c", None),
+        ] {
+            let found = parse(line).ok();
+            let found = found
+                .as_ref()
+                .map(|pair| pair.as_ref().map(|(name, value)| (*name, value.as_str())));
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+}
