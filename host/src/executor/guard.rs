@@ -6,7 +6,7 @@
 //! One guardian serves all the runs of a host.
 //!
 //! Processes with an emptied environment carry no run's mark: so the guardian also finds, in a
-//! [`Table`], each session that an action began, and those of orphans that the host came across.
+//! table, each session that an action began, and those of orphans that the host came across.
 
 mod table;
 
