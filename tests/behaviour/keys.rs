@@ -166,3 +166,21 @@ fn what_minis_wizard_has_written_counts() {
     assert_eq!(sent(&server), [bearer.clone(), bearer]);
     keyless(&run);
 }
+
+#[test]
+fn a_server_of_ones_own_needs_no_price() {
+    let server = turns([]);
+    let entry = format!("providers.mine={{\"base_url\": \"{}\"}}", server.url());
+    let own = |arguments: &[&str]| Host::new().args(arguments).task("x");
+    own(&["-m", "mine/x", "-c", &entry]).run().expect(0);
+    own(&["-m", "openai/qwen"])
+        .env("OPENAI_BASE_URL", server.url())
+        .env("OPENAI_API_KEY", KEY)
+        .run()
+        .expect(0);
+    // A limit that somebody has set can't be kept.
+    own(&["-m", "mine/x", "-c", &entry, "-l", "1"])
+        .run()
+        .expect(2)
+        .says(&["the price of the model `mine/x` is unknown"]);
+}

@@ -35,8 +35,16 @@ const OWN: &[&str] = &[
     "timeout",
 ];
 
-/// Those that the built-in adapters know.
-const DROPPING: [&str; 2] = ["additional_drop_params", "drop_params"];
+/// Those of them that have been taken for something else; the built-in adapters know the rest,
+/// and say what becomes of it.
+const TAKEN: [&str; 6] = [
+    "api_base",
+    "api_key",
+    "base_url",
+    "extra_body",
+    "extra_headers",
+    "headers",
+];
 
 /// Takes from `model_kwargs` what has a key of its own; what is set there already wins.
 pub(super) fn translate(model: &mut ModelConfig) {
@@ -77,7 +85,7 @@ impl WireKwargs {
         };
         // litellm keeps it for its own logs.
         let is_own = |name: &str| {
-            OWN.contains(&name) && !(native && DROPPING.contains(&name))
+            OWN.contains(&name) && (!native || TAKEN.contains(&name))
                 || config.mini && name == "metadata"
         };
         let parameters = given

@@ -35,6 +35,8 @@ pub struct ModelChoice {
     pub reports_cost: bool,
     /// The user's own machines answer (or nobody does): no call is paid for.
     pub self_hosted: bool,
+    /// The address is not the provider's own but the user's: whose prices count is not known.
+    pub own_address: bool,
 }
 
 const OPENAI: &str = "openai";
@@ -163,6 +165,7 @@ impl Chooser<'_> {
             .clone()
             .or_else(|| own.and_then(|own| own.base_url.clone()))
             .or_else(|| self.first(row.map_or(&[], |row| row.base_url_vars)));
+        let own_address = configured.is_some();
         let base_url = configured.or_else(|| row?.base_url.map(str::to_owned));
         if base_url.is_none() && adapter.starts_with(OPENAI) {
             let message = format!(
@@ -218,6 +221,7 @@ impl Chooser<'_> {
                 .map(|row| row.prefix.to_owned()),
             reports_cost: row.is_some_and(|row| row.reports_cost),
             self_hosted: row.is_some_and(|row| row.self_hosted),
+            own_address,
             model,
         })
     }

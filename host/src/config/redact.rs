@@ -107,7 +107,22 @@ fn is_secret_variable(name: &str) -> bool {
 
 /// Whether a variable of the process holds a secret, by its name or its look.
 pub fn is_secret_entry(name: &str, value: &str) -> bool {
-    is_secret_variable(name) || secret_look::redacted(value) != value
+    const PARTS: [&str; 8] = [
+        "APIKEY",
+        "AUTH",
+        "COOKIE",
+        "CREDENTIAL",
+        "DSN",
+        "PRIVATE",
+        "PWD",
+        "WEBHOOK",
+    ];
+    let upper = name.to_ascii_uppercase();
+    let is_folder = matches!(name, "PWD" | "OLDPWD");
+    is_secret_variable(name)
+        || is_secret(name)
+        || !is_folder && PARTS.iter().any(|part| upper.contains(part))
+        || secret_look::redacted(value) != value
 }
 
 /// Whether values under this key are secrets.
@@ -176,6 +191,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn variables_of_the_process_that_hold_secrets() {
+        for (name, value, expected) in [
+            ("HOME", "/root", false),
+            ("PWD", "/work", false),
+            ("SESSION_COOKIE", "a", true),
+            ("MY_PWD", "a", true),
+            ("SLACK_WEBHOOK", "https://hooks.slack.com/x", true),
+            ("OPENAI_APIKEY", "", true),
+            ("DB_CREDENTIALS", "", true),
+            ("NOTE", "ghp_0123456789abcdefghijklmnopqrstuvwxyz", true),
+        ] {
+            assert_eq!(is_secret_entry(name, value), expected, "{name}");
+        }
+    }
 
     #[test]
     fn secrets_are_known_by_their_key() {

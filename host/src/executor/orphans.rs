@@ -96,14 +96,19 @@ pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
 /// The numbers of the host's children. Opened once: finding the file costs more than reading it,
 /// and it is read in every step.
 fn children(buffer: &mut Vec<u8>) -> Option<&str> {
-    static FILE: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    let file = FILE.get_or_init(|| {
-        let me = std::process::id();
-        // The kernel hands orphans to the first thread.
-        let path = format!("/proc/{me}/task/{me}/children");
-        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
-    });
-    let file = file.as_ref()?;
+    static FILE: OnceLock<OwnedFd> = OnceLock::new();
+    let file = match FILE.get() {
+        Some(file) => file,
+        None => {
+            let me = std::process::id();
+            // The kernel hands orphans to the first thread.
+            let path = format!("/proc/{me}/task/{me}/children");
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            // For want of descriptors it may fail now and not later.
+            let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+            FILE.get_or_init(|| file)
+        }
+    };
     loop {
         buffer.reserve(4096);
         let offset = buffer.len() as u64;

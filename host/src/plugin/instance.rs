@@ -14,7 +14,7 @@ use super::bindings::{adapter, base, formatter, parser, policy, processor};
 use super::error::{Failure, LoadError};
 use super::kind::Kind;
 use super::limits::Limits;
-use super::load::Plugin;
+use super::load::{Plugin, Source};
 use super::store::{self, Guest, Renderer};
 use crate::roles::PluginFault;
 
@@ -203,7 +203,10 @@ impl<K: Bindings> Instance<K> {
             },
             call,
         );
-        fault.template = (error.code == "template").then(|| bound(&error.message));
+        // Others' word for it is not taken: it ends the run.
+        let is_ours = matches!(self.recipe.plugin.source, Source::BuiltIn(_));
+        let is_template = is_ours && error.code == "template";
+        fault.template = is_template.then(|| bound(&error.message));
         fault
     }
 }

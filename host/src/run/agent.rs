@@ -243,6 +243,7 @@ impl Agent {
 
     fn query_failed(&mut self, error: &ModelError) -> Interrupt {
         let failed = failure(error, &mut self.account, &*self.parts.pricing);
+        self.parts.global.add(&failed);
         match self.record(&failed) {
             Ok(()) => Interrupt::from_model(error),
             Err(interrupt) => interrupt,
@@ -263,6 +264,7 @@ impl Agent {
             )
         };
         let failed = failure(&error, &mut self.account, &*self.parts.pricing);
+        self.parts.global.add(&failed);
         match self.record(&failed) {
             Ok(()) => Interrupt::TimeExceeded,
             Err(interrupt) => interrupt,

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::Interrupt;
+use crate::journal::Event;
 
 /// The limits; zero or less means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -99,6 +100,16 @@ impl GlobalAccount {
             return Err(self.end(used));
         }
         Ok(())
+    }
+
+    /// Adds what a query has cost that brought no reply.
+    pub fn add(&self, failed: &Event) {
+        if let Event::QueryFailed {
+            cost: Some(cost), ..
+        } = failed
+        {
+            self.used.lock().unwrap_or_else(PoisonError::into_inner).0 += cost;
+        }
     }
 
     /// Adds a reply. As in mini-swe-agent, the reply that goes over a limit ends the run

@@ -102,7 +102,11 @@ impl Runtime {
         let known_secrets = secret_names(config, &secrets, Vec::new());
         let base = wiring::base_variables(config, job.task);
         let variables = Variables::new(self.templates.clone(), base);
-        let variables = Arc::new(variables.over(wiring::process_variables(&known_secrets)));
+        let variables = Arc::new(if config.mini {
+            variables.over(wiring::process_variables(&known_secrets))
+        } else {
+            variables
+        });
         let roles = plugins::Roles {
             runtime: self,
             job: &job,

@@ -68,13 +68,20 @@ struct Cast {
 const CACHE_CONTROL: &str = "cache_control";
 
 /// Lets guests render templates with the run's variables.
-struct RunRenderer(Arc<Variables>);
+struct RunRenderer {
+    variables: Arc<Variables>,
+    /// Whether it is one of ours that asks.
+    built_in: bool,
+}
 
 impl Renderer for RunRenderer {
     fn render(&self, template: &str, vars: Object) -> Result<String, String> {
-        self.0
-            .render(template, &vars)
-            .map_err(|error| error.to_string())
+        let rendered = if self.built_in {
+            self.variables.render(template, &vars)
+        } else {
+            self.variables.render_for_guest(template, &vars)
+        };
+        rendered.map_err(|error| error.to_string())
     }
 }
 
@@ -179,7 +186,7 @@ impl Roles<'_> {
         }
         // A limit that nobody has asked for does not keep anybody from a server of their own.
         let asked = self.job.origin("agent.cost_limit").as_deref() != Some("preset default");
-        if asked || config.model.base_url.is_none() {
+        if asked || !choice.own_address {
             wiring::check_price(config, choice, &prices)?;
         }
         Ok(prices)
@@ -199,10 +206,6 @@ impl Roles<'_> {
             let plugin = self.load(spec, Some("pipeline.processors")).await?;
             cast.processors.push(plugin);
         }
-        if self.marks_the_cache() {
-            let plugin = self.load(CACHE_CONTROL, None).await?;
-            cast.processors.push(plugin);
-        }
         for spec in &pipeline.policies {
             let plugin = self.load(spec, Some("pipeline.policies")).await?;
             cast.policies.push(plugin);
@@ -220,17 +223,13 @@ impl Roles<'_> {
                 }
             }
         }
+        // Last, so that it sees what is sent.
+        let marks = |actor: &Actor| &*actor.plugin.name == CACHE_CONTROL;
+        if self.job.config.model.set_cache_control.is_some() && !cast.processors.iter().any(marks) {
+            let plugin = self.load(CACHE_CONTROL, None).await?;
+            cast.processors.push(plugin);
+        }
         Ok(cast)
-    }
-
-    /// Whether the end of the history is to be marked and nobody has listed the processor that
-    /// does so. Last, so that it sees what is sent.
-    fn marks_the_cache(&self) -> bool {
-        let config = self.job.config;
-        let listed = |spec: &String| spec == CACHE_CONTROL;
-        config.model.set_cache_control.is_some()
-            && !config.pipeline.processors.iter().any(listed)
-            && !self.job.plugins.iter().any(listed)
     }
 
     async fn load(&self, spec: &str, key: Option<&str>) -> Result<Actor, SetupError> {
@@ -348,7 +347,10 @@ impl Roles<'_> {
             config: config.to_string(),
             limits: entry.map_or(Limits::STANDARD, limits),
             seed: seed(self.job.run_id),
-            renderer: Some(Arc::new(RunRenderer(self.variables.clone()))),
+            renderer: Some(Arc::new(RunRenderer {
+                variables: self.variables.clone(),
+                built_in: matches!(plugin.source, Source::BuiltIn(_)),
+            })),
             fresh: self.job.fresh_instances,
         })
     }

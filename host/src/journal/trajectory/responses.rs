@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::chat;
-use crate::roles::{Message, Object, Part, ToolCall};
+use crate::roles::{CONTENT_LIST, Message, Object, Part, ToolCall};
 
 /// The format of opaque parts that hold an item of a reply, with `null` where the message
 /// itself has the text, the name or the arguments.
@@ -34,6 +34,7 @@ pub(super) fn encode(message: &Message, is_router: bool) -> Value {
         ("assistant", _) if is_from_api(message) => return encode_reply(message),
         ("tool", Some(id)) => {
             let mut extra = message.extra.clone();
+            extra.shift_remove(CONTENT_LIST);
             chat::keep_foreign(message, &mut extra, |_, _| false);
             return json!({
                 "extra": extra,
@@ -59,6 +60,7 @@ pub(super) fn encode(message: &Message, is_router: bool) -> Value {
 
 fn encode_item(message: &Message) -> Value {
     let mut extra = message.extra.clone();
+    extra.shift_remove(CONTENT_LIST);
     chat::keep_foreign(message, &mut extra, |_, _| false);
     let role = match message.role.as_str() {
         "tool" => "user",
@@ -76,6 +78,7 @@ fn encode_item(message: &Message) -> Value {
 
 fn encode_reply(message: &Message) -> Value {
     let mut extra = message.extra.clone();
+    extra.shift_remove(CONTENT_LIST);
     let Some(Value::Object(mut out)) = extra.shift_remove("response") else {
         return chat::encode(message);
     };

@@ -47,7 +47,8 @@ impl<'de> Visitor<'de> for Skim<'_> {
                         chunk.insert(key.into_owned(), object);
                     }
                 }
-                known if self.0.contains_key(known) => {
+                // Groq tells its usage in a later one.
+                known if known != "x_groq" && self.0.contains_key(known) => {
                     map.next_value::<IgnoredAny>()?;
                 }
                 _ => {
@@ -67,7 +68,10 @@ mod tests {
 
     #[test]
     fn what_is_known_is_left_out() {
-        let known = json!({"id": 1, "model": "m"}).as_object().cloned().unwrap();
+        let known = json!({"id": 1, "model": "m", "x_groq": {}})
+            .as_object()
+            .cloned()
+            .unwrap();
         for (data, expected) in [
             (
                 r#"{"id": [{"a": 1}], "x": null, "choices": [1]}"#,
@@ -79,6 +83,10 @@ mod tests {
                 Some(json!({"object": "error"})),
             ),
             (r#"{"object": null}"#, Some(json!({}))),
+            (
+                r#"{"x_groq": {"usage": 1}}"#,
+                Some(json!({"x_groq": {"usage": 1}})),
+            ),
             (r#"{"model": "a"} {}"#, None),
             (r#"{"model": "a""#, None),
             (r#"{"model": tru}"#, None),
