@@ -173,8 +173,9 @@ fn a_server_of_ones_own_needs_no_price() {
     let entry = format!("providers.mine={{\"base_url\": \"{}\"}}", server.url());
     let own = |arguments: &[&str]| Host::new().args(arguments).task("x");
     own(&["-m", "mine/x", "-c", &entry]).run().expect(0);
+    let other = turns([]);
     own(&["-m", "openai/qwen"])
-        .env("OPENAI_BASE_URL", server.url())
+        .env("OPENAI_BASE_URL", other.url())
         .env("OPENAI_API_KEY", KEY)
         .run()
         .expect(0);
