@@ -48,6 +48,7 @@ pub fn main() -> ExitCode {
         Some(Command::Demo(demo)) => demo.display,
         _ => cli.run.display,
     };
+    signals::mind_interrupts();
     output::start_log(display);
     dotenv::load();
     let done = match cli.command {

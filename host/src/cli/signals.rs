@@ -29,6 +29,15 @@ pub fn watch(source: StopSource) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Lets SIGINT end the program until there is a run to end. What a script starts with `&` begins
+/// with the signal ignored, and would miss one that comes early.
+pub fn mind_interrupts() {
+    if is_ignored(SignalKind::interrupt()).unwrap_or(false) {
+        // SAFETY: gives a signal its default action; no memory of ours is involved.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    }
+}
+
 fn unless_ignored(kind: SignalKind) -> std::io::Result<Option<Signal>> {
     if is_ignored(kind)? {
         return Ok(None);
@@ -60,6 +69,7 @@ fn is_ignored(kind: SignalKind) -> std::io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
     use std::time::Duration;
 
@@ -73,6 +83,12 @@ mod tests {
         let Ok(number) = std::env::var("MSWEA_TEST_SIGNAL") else {
             return;
         };
+        if number == "early" {
+            mind_interrupts();
+            let me = rustix::process::getpid();
+            rustix::process::kill_process(me, rustix::process::Signal::INT).unwrap();
+            std::process::exit(42);
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -94,6 +110,29 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupt_that_comes_before_the_run_is_not_lost() {
+        for trap in ["", "trap '' INT QUIT;"] {
+            let status = alone(trap, "early");
+            assert_eq!(status.signal(), Some(libc::SIGINT), "{trap} {status}");
+        }
+    }
+
+    /// Runs the test above in a process of its own, with the signals that `trap` ignores.
+    fn alone(trap: &str, number: &str) -> std::process::ExitStatus {
+        Command::new("/bin/sh")
+            .args(["-c", &format!("{trap} exec \"$0\" \"$@\"")])
+            .arg(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "--nocapture",
+                "cli::signals::tests::in_a_process_of_its_own",
+            ])
+            .env("MSWEA_TEST_SIGNAL", number)
+            .status()
+            .unwrap()
+    }
+
+    #[test]
     fn nohup_works_and_all_else_ends_the_run() {
         for (trap, number, expected) in [
             ("", libc::SIGINT, 40),
@@ -106,17 +145,7 @@ mod tests {
             ("trap '' INT QUIT;", libc::SIGINT, 40),
             ("trap '' INT QUIT;", libc::SIGTERM, 40),
         ] {
-            let status = Command::new("/bin/sh")
-                .args(["-c", &format!("{trap} exec \"$0\" \"$@\"")])
-                .arg(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    "--nocapture",
-                    "cli::signals::tests::in_a_process_of_its_own",
-                ])
-                .env("MSWEA_TEST_SIGNAL", number.to_string())
-                .status()
-                .unwrap();
+            let status = alone(trap, &number.to_string());
             assert_eq!(status.code(), Some(expected), "{trap} {number}");
         }
     }
