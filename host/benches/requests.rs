@@ -133,7 +133,8 @@ fn render(table: &mut Table) {
         "returncode": 0, "exception_info": "", "extra": {},
     }});
     let (vars, output) = (object(vars), object(output));
-    let observation = config.model.observation_template.as_deref().unwrap();
+    let own = include_str!("../../plugins/formatters/jinja/templates/json.jinja");
+    let observation = config.model.observation_template.as_deref().unwrap_or(own);
     let mut samples = Samples::default();
     for _ in 0..ROUNDS {
         let begun = Instant::now();
