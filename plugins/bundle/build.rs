@@ -267,8 +267,8 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
         let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let file = format!("{}.wasm", plugin.name);
         // What is embedded and what lies beside it are the same bytes.
-        let packed = lz4_flex::compress_prepend_size(&bytes);
-        let packed_file = format!("{}.lz4", plugin.name);
+        let packed = miniz_oxide::deflate::compress_to_vec(&bytes, 9);
+        let packed_file = format!("{}.deflate", plugin.name);
         write_if_changed(
             &target.join("plugins").join(plugin.folder).join(&file),
             &bytes,

@@ -21,6 +21,9 @@ pub use mswea_plugins::Builtin;
 
 const MARK: &[u8; 16] = b"\0mswea-host-aot1";
 
+/// Bytes that the code of one plugin may have.
+const MOST_CODE: usize = 64 << 20;
+
 /// The built-in plugin of this name: `text_regex`, or `parsers/text_regex`, with or without
 /// `.wasm`.
 pub fn find(name: &str) -> Option<&'static Builtin> {
@@ -133,7 +136,8 @@ fn unpack(payload: &Payload, entry: &Entry) -> anyhow::Result<Vec<u8>> {
         super::digest(&packed) == entry.code_sha256,
         "its checksum differs"
     );
-    Ok(lz4_flex::decompress_size_prepended(&packed)?)
+    let unpacked = miniz_oxide::inflate::decompress_to_vec_with_limit(&packed, MOST_CODE);
+    unpacked.map_err(|error| anyhow::anyhow!("{error}"))
 }
 
 /// Whether this binary carries ahead-of-time code.
@@ -165,8 +169,8 @@ pub fn ship(output: &Path) -> anyhow::Result<u64> {
             .precompile_component(&builtin.wasm())
             .map_err(anyhow::Error::from)
             .with_context(|| format!("can't compile plugin `{}`", builtin.name))?;
-        // Machine code packs to less than half, and unpacks at more than a gigabyte a second.
-        let code = lz4_flex::compress_prepend_size(&code);
+        // Machine code packs to a third, and a run waits milliseconds for that of its plugins.
+        let code = miniz_oxide::deflate::compress_to_vec(&code, 9);
         entries.push(Entry {
             sha256: builtin.sha256.to_owned(),
             code_sha256: super::digest(&code),

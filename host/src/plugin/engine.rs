@@ -32,6 +32,10 @@ fn config() -> Config {
         .wasm_component_model(true)
         .epoch_interruption(true)
         .concurrency_support(false)
+        // A fifth of the compiled code. Backtraces of guests are shown to nobody: what counts of
+        // a panic is its text.
+        .generate_address_map(false)
+        .native_unwind_info(false)
         .max_wasm_stack(WASM_STACK)
         .async_stack_size(FIBER_STACK);
     config

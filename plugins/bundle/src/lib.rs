@@ -17,10 +17,10 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// The component. It is kept packed (LZ4): most runs use its compiled code only, and the
+    /// The component. It is kept packed (deflate): most runs use its compiled code only, and the
     /// binary is copied into containers.
     pub fn wasm(&self) -> Vec<u8> {
-        lz4_flex::decompress_size_prepended(self.packed)
+        miniz_oxide::inflate::decompress_to_vec(self.packed)
             .expect("invariant: the build script packed it")
     }
 }
