@@ -1,7 +1,6 @@
 //! Runs actions on this machine: each in a fresh process, with nothing left behind.
 
 mod attend;
-mod failure;
 mod settings;
 
 use std::ffi::{CString, OsStr};
@@ -23,10 +22,10 @@ use super::guard::Lease;
 use super::orphans::{self, Presence};
 use super::processes::{self, ACTION_VARIABLE, RUN_VARIABLE, Session, Target};
 use super::spawn::{Spec, spawn};
+use super::failure::Failure;
 use super::{capture::Capture, files};
-use crate::roles::{Command, Executor, ExecutorError, Object, Output, Stop};
+use crate::roles::{Command, Context, Executor, ExecutorError, Object, Output, Stop};
 use attend::{End, Running};
-use failure::Failure;
 pub use settings::LocalSettings;
 use settings::{base_environment, fresh_id, nested};
 
@@ -258,7 +257,7 @@ impl LocalExecutor {
 
 #[async_trait]
 impl Executor for LocalExecutor {
-    async fn start(&mut self) -> Result<(), ExecutorError> {
+    async fn start(&mut self, _: &Context) -> Result<(), ExecutorError> {
         let fail = |message: String| Err(ExecutorError { message });
         if let Err(why) = &self.env {
             return fail(why.clone());

@@ -5,11 +5,14 @@
 //! (so that nothing is left behind), and `secrecy` (the host's own environment).
 
 mod capture;
+mod container;
 mod environment;
+mod failure;
 mod files;
 pub mod guard;
 mod local;
 mod orphans;
+mod owner;
 mod processes;
 pub mod secrecy;
 mod spawn;
@@ -20,6 +23,7 @@ use crate::roles::{Executor, ExecutorError};
 
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use local::{LocalExecutor, LocalSettings};
+pub use owner::{Life, Owner};
 pub use orphans::adopt as adopt_orphans;
 pub use processes::{ACTION_VARIABLE, RUN_VARIABLE};
 

@@ -11,8 +11,39 @@ mod whole;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
 use super::{LocalExecutor, LocalSettings};
-use crate::roles::{Command, Executor, Output, Stop};
+use crate::journal::Event;
+use crate::roles::{Action, Command, Context, Executor, Front, Journal, Output, Progress, Stop};
+
+/// Shows and records nothing.
+struct Silent;
+
+#[async_trait]
+impl Front for Silent {
+    fn show(&self, _: &Progress<'_>) {}
+    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
+        None
+    }
+}
+
+impl Journal for Silent {
+    fn record(&self, _: &Event) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where nobody watches and nothing is stopped.
+pub(super) fn context() -> Context {
+    Context {
+        front: Arc::new(Silent),
+        journal: Arc::new(Silent),
+        stop: Stop::never(),
+    }
+}
 
 fn settings() -> LocalSettings {
     LocalSettings {

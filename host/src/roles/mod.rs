@@ -177,11 +177,12 @@ impl<'a> Command<'a> {
 /// Where actions run.
 #[async_trait]
 pub trait Executor: Send {
-    /// Makes the environment ready.
+    /// Makes the environment ready; tells the front what takes long, and gives up when the run
+    /// has to stop.
     ///
     /// # Errors
     /// When it can't be used.
-    async fn start(&mut self) -> Result<(), ExecutorError>;
+    async fn start(&mut self, context: &Context) -> Result<(), ExecutorError>;
     /// Runs one command in a fresh process and waits for it. When `stop` fires, the process
     /// tree is killed and the partial output returned.
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output;
@@ -223,6 +224,8 @@ pub trait Front: Send + Sync {
 #[derive(Debug)]
 #[allow(missing_docs)] // the fields are named after what they hold
 pub enum Progress<'a> {
+    /// The environment is being made ready, and this takes a while: what it is doing.
+    Preparing(&'a str),
     /// A step begins: number from 1, dollars so far (`None` if unknown).
     StepStarted { step: u32, cost: Option<f64> },
     /// A piece of the answer, as it arrives.

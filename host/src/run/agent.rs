@@ -114,7 +114,7 @@ impl Agent {
     async fn begin(&mut self) -> Result<(), Interrupt> {
         self.parts
             .executor
-            .start()
+            .start(&self.context)
             .await
             .map_err(|error| Interrupt::failed("EnvironmentError", error.to_string()))?;
         let variables = &self.parts.prompts.variables;

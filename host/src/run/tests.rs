@@ -167,7 +167,7 @@ struct Echo {
 
 #[async_trait]
 impl Executor for Echo {
-    async fn start(&mut self) -> Result<(), ExecutorError> {
+    async fn start(&mut self, _: &Context) -> Result<(), ExecutorError> {
         Ok(())
     }
     async fn execute(&mut self, command: &Command<'_>, _: &Stop) -> Output {

@@ -49,6 +49,7 @@ impl CliFront for JsonFront {
 
 fn event(progress: &Progress<'_>) -> Value {
     match progress {
+        Progress::Preparing(text) => json!({"type": "preparing", "message": text}),
         Progress::StepStarted { step, cost } => {
             json!({"type": "step_started", "step": step, "cost": cost})
         }
@@ -171,6 +172,10 @@ mod tests {
             (
                 Progress::Delta(&delta),
                 json!({"type": "delta", "kind": "text", "text": "Hi\n"}),
+            ),
+            (
+                Progress::Preparing("pulling `a`"),
+                json!({"type": "preparing", "message": "pulling `a`"}),
             ),
             (Progress::DeltaReset, json!({"type": "delta_reset"})),
             (

@@ -181,7 +181,7 @@ async fn the_guardian_goes_with_the_last_run() {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path());
     let (mut one, mut other) = (guarded(&program), guarded(&program));
-    one.start().await.unwrap();
+    one.start(&context()).await.unwrap();
     assert!(
         !folder.path().join("guards").exists(),
         "not before there is something to guard"
@@ -224,7 +224,7 @@ async fn the_guardian_goes_with_the_last_run() {
 #[tokio::test]
 async fn a_missing_guard_program_is_told_and_does_not_stop_actions() {
     let mut executor = guarded(Path::new("/no/guard"));
-    let error = executor.start().await.unwrap_err().to_string();
+    let error = executor.start(&context()).await.unwrap_err().to_string();
     assert!(error.contains("`/no/guard`"), "{error}");
     assert_eq!(run(&mut executor, "echo on").await.output, "on\n");
     executor.cleanup().await;

@@ -153,11 +153,11 @@ async fn failures_to_start() {
             ),
             (kind, text)
         );
-        let refusal = executor.start().await.unwrap_err().to_string();
+        let refusal = executor.start(&context()).await.unwrap_err().to_string();
         assert!(refusal.contains('`'), "{refusal}");
     }
     let mut executor = LocalExecutor::new(settings());
-    executor.start().await.unwrap();
+    executor.start(&context()).await.unwrap();
     let output = run(&mut executor, "echo \0").await;
     assert_eq!(
         (

@@ -69,6 +69,10 @@ impl Screen {
 
     pub fn show(&mut self, progress: &Progress<'_>) {
         match progress {
+            Progress::Preparing(text) => {
+                let text = self.look.paint(Colour::Dim, &one_line(text));
+                self.line(&text);
+            }
             Progress::StepStarted { step, cost } => self.step(*step, *cost),
             Progress::Delta(delta) => self.delta(delta),
             Progress::DeltaReset => self.delta_reset(),

@@ -1,0 +1,3 @@
+//! Runs actions in a container: docker, podman, and what is called like them.
+
+mod engine;

@@ -1,0 +1,132 @@
+//! Whose something is that outlives a killed host: containers, temporary folders.
+//!
+//! An owner is one process of one boot of one machine, seen from one PID namespace. What it
+//! left behind may be removed when it is certain that it is gone, and only then.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::processes;
+
+/// A host process. Written as `HOSTNAME/BOOT/NAMESPACE/PID/START`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The machine's name.
+    pub host: String,
+    /// The kernel's id of the boot.
+    boot: String,
+    /// The number of the PID namespace.
+    namespace: String,
+    /// The process, as that namespace sees it.
+    pub pid: i32,
+    /// When it started, in ticks since boot.
+    start: u64,
+}
+
+/// What is known of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It runs.
+    Alive,
+    /// It is gone.
+    Gone,
+    /// It is, or was, where this process can't look: another machine or PID namespace.
+    Unknown,
+}
+
+impl Owner {
+    /// This process.
+    pub fn current() -> Self {
+        let pid = std::process::id() as i32;
+        let read = |path: &str| {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.trim().replace('/', "_")
+        };
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        let namespace = namespace.to_string_lossy();
+        Self {
+            host: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .replace('/', "_"),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+            namespace: namespace.chars().filter(char::is_ascii_digit).collect(),
+            pid,
+            start: processes::stat(pid, &mut Vec::new()).map_or(0, |process| process.start),
+        }
+    }
+
+    /// Whether it still runs, as far as this process can tell.
+    pub fn life(&self) -> Life {
+        let me = Self::current();
+        if self.host != me.host {
+            return Life::Unknown;
+        }
+        if self.boot != me.boot {
+            return Life::Gone;
+        }
+        if self.namespace != me.namespace {
+            return Life::Unknown;
+        }
+        match processes::stat(self.pid, &mut Vec::new()) {
+            Some(process) if process.start == self.start && !process.is_gone() => Life::Alive,
+            _ => Life::Gone,
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            host,
+            boot,
+            namespace,
+            pid,
+            start,
+        } = self;
+        write!(f, "{host}/{boot}/{namespace}/{pid}/{start}")
+    }
+}
+
+impl FromStr for Owner {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let &[host, boot, namespace, pid, start] = parts.as_slice() else {
+            return Err(());
+        };
+        Ok(Self {
+            host: host.to_owned(),
+            boot: boot.to_owned(),
+            namespace: namespace.to_owned(),
+            pid: pid.parse().map_err(drop)?,
+            start: start.parse().map_err(drop)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_gone_only_when_that_is_certain() {
+        let me = Owner::current();
+        assert_eq!(me.to_string().parse(), Ok(me.clone()));
+        assert_eq!(me.life(), Life::Alive);
+        let with = |change: &dyn Fn(&mut Owner)| {
+            let mut other = me.clone();
+            change(&mut other);
+            other.life()
+        };
+        assert_eq!(with(&|owner| owner.start += 1), Life::Gone);
+        assert_eq!(with(&|owner| owner.pid = i32::MAX), Life::Gone);
+        assert_eq!(with(&|owner| owner.boot.push('x')), Life::Gone);
+        assert_eq!(with(&|owner| owner.namespace.push('1')), Life::Unknown);
+        assert_eq!(with(&|owner| owner.host.push('x')), Life::Unknown);
+        for bad in ["", "a/b/c/1", "a/b/c/x/1", "a/b/c/1/2/3"] {
+            assert_eq!(bad.parse::<Owner>(), Err(()), "{bad}");
+        }
+    }
+}
