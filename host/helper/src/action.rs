@@ -1,0 +1,191 @@
+//! An action while it runs, and what is left of it: reads its output, knows when it is over.
+
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use crate::hunt::{self, ACTION, Children, Target};
+use crate::spawn::Started;
+use crate::{KILLING, sys};
+
+/// What a piece that nobody wants has at most.
+const PIECE: usize = 64 * 1024;
+/// The pause after each such piece: a background process that floods its output is slowed down
+/// instead of keeping the helper busy.
+const FLOOD_PAUSE: Duration = Duration::from_millis(10);
+
+/// A started action.
+pub struct Action {
+    pid: i32,
+    /// Before it started, and after.
+    since: u64,
+    until: u64,
+    /// What all its processes carry in [`ACTION`].
+    mark: Option<Vec<u8>>,
+    /// None once it has ended.
+    output: Option<OwnedFd>,
+    grace: Duration,
+    end: Option<End>,
+    killed: bool,
+    left: usize,
+}
+
+/// The end of its process.
+struct End {
+    status: i32,
+    /// How much of the output is surely the command's own, and is read in any case.
+    pending: usize,
+    /// When those who hold its output open count as background processes.
+    settled: Instant,
+}
+
+impl Action {
+    /// `since` is a time before it started; `mark` its value of [`ACTION`].
+    pub fn new(started: Started, since: u64, mark: Option<&[u8]>, grace: Duration) -> Self {
+        // The innermost of nested ones.
+        let mark = mark
+            .and_then(|value| value.rsplit(|byte| *byte == b':').next())
+            .filter(|id| !id.is_empty());
+        Self {
+            pid: started.pid,
+            since,
+            until: sys::ticks(),
+            mark: mark.map(<[u8]>::to_vec),
+            output: Some(started.output),
+            grace,
+            end: None,
+            killed: false,
+            left: 0,
+        }
+    }
+
+    /// Buries all who have died, and notes if it is among them.
+    pub fn bury(&mut self) {
+        while let Some((pid, status)) = sys::bury() {
+            self.buried(pid, status);
+        }
+    }
+
+    fn buried(&mut self, pid: i32, status: i32) {
+        if self.pid == pid && self.end.is_none() {
+            self.ended(status);
+        }
+    }
+
+    fn ended(&mut self, status: i32) {
+        let pending = self
+            .output
+            .as_ref()
+            .map_or(0, |fd| sys::pending(fd.as_fd()));
+        self.end = Some(End {
+            status,
+            pending,
+            settled: Instant::now() + self.grace,
+        });
+    }
+
+    /// What to read from next, if there is something to be read yet.
+    pub fn output(&self) -> Option<RawFd> {
+        self.output.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Reads once, when there is something to read.
+    pub fn read(&mut self, buffer: &mut Vec<u8>, limit: usize) {
+        let Some(fd) = self.output() else {
+            return;
+        };
+        match sys::read(fd, buffer, limit) {
+            Ok(None) => {}
+            Ok(Some(0)) | Err(_) => self.output = None,
+            Ok(Some(count)) => {
+                if let Some(end) = &mut self.end {
+                    end.pending = end.pending.saturating_sub(count);
+                }
+            }
+        }
+    }
+
+    /// The exit code, once it has ended and its output is read.
+    pub fn over(&self) -> Option<i32> {
+        let end = self.end.as_ref()?;
+        let over = self.output.is_none() || end.pending == 0 && Instant::now() >= end.settled;
+        over.then_some(end.status)
+    }
+
+    /// When it is over at the latest, if it has ended.
+    pub fn settled(&self) -> Option<Instant> {
+        self.end.as_ref().map(|end| end.settled)
+    }
+
+    /// Kills it and all that it started, if it has not ended by itself; then it is over without
+    /// any more grace.
+    pub fn kill(&mut self) {
+        self.bury();
+        if let Some(end) = &mut self.end {
+            end.settled = Instant::now();
+            return;
+        }
+        self.killed = true;
+        let target = Target {
+            since: self.since,
+            session: Some((self.pid, self.until)),
+            names: &[ACTION],
+            id: self.mark.as_deref(),
+            children: Children::Unmarked,
+        };
+        self.left = hunt::kill_until_gone(&target, KILLING);
+        // The last resort where there is no `/proc`: it has not been buried, so it has its pid.
+        sys::signal_group(self.pid, libc::SIGKILL);
+        let killed = Instant::now();
+        while self.end.is_none() && killed.elapsed() < KILLING / 10 {
+            self.bury();
+            if self.end.is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        if self.end.is_none() {
+            self.left = self.left.max(1);
+            self.ended(128 + libc::SIGKILL);
+        }
+    }
+
+    /// Whether it was killed, and how many processes could not be.
+    pub fn killed(&self) -> (bool, usize) {
+        (self.killed, self.left)
+    }
+
+    /// What others hold open after its end.
+    pub fn left_open(self) -> Option<Leftover> {
+        let output = self.output.filter(|_| !self.killed)?;
+        Some(Leftover {
+            output,
+            next: Instant::now(),
+        })
+    }
+}
+
+/// The output of background processes, whose writes would fail if nobody read on.
+pub struct Leftover {
+    output: OwnedFd,
+    next: Instant,
+}
+
+impl Leftover {
+    /// What to read from, or when.
+    pub fn due(&self, now: Instant) -> Result<RawFd, Instant> {
+        if now >= self.next {
+            Ok(self.output.as_raw_fd())
+        } else {
+            Err(self.next)
+        }
+    }
+
+    /// Reads a piece and forgets it; returns whether there may be more.
+    pub fn skip(&mut self, scratch: &mut Vec<u8>) -> bool {
+        scratch.clear();
+        self.next = Instant::now() + FLOOD_PAUSE;
+        !matches!(
+            sys::read(self.output.as_raw_fd(), scratch, PIECE),
+            Ok(Some(0)) | Err(_)
+        )
+    }
+}

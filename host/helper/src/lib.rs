@@ -1,0 +1,5 @@
+//! What the host and its helper in a container have in common: the protocol between them.
+//!
+//! The program itself is this package's binary; `mswea-helper-bundle` has it as bytes.
+
+pub mod protocol;

@@ -1,0 +1,60 @@
+//! Runs actions inside a container for a host outside of it: static, small, and all there is.
+//!
+//! - `session` serves many actions, each as a fresh process, over stdin and stdout;
+//! - `run` serves one, where a session can't be kept;
+//! - `kill` ends all that an action or a run has left.
+#![allow(clippy::print_stderr)] // stderr is all it has for people
+#![cfg(target_os = "linux")]
+
+mod action;
+mod hunt;
+mod once;
+mod session;
+mod spawn;
+mod sys;
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Exit codes as those of `env`, `nohup` and `docker run`.
+const OWN_FAILURE: u8 = 125;
+
+/// How long killing may take: only a process inside the kernel takes long.
+const KILLING: Duration = Duration::from_secs(3);
+
+const USAGE: &str =
+    "usage: mswea-helper session | run [--grace-ms N] -- PROGRAM [ARGUMENT...] | kill ID";
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    let known: Vec<&[u8]> = arguments.iter().map(|text| text.as_bytes()).collect();
+    let (grace, program) = match known.as_slice() {
+        [b"session"] => return ended(session::serve()),
+        [b"kill", id] if !id.is_empty() => {
+            let gone = hunt::kill_marked(id, KILLING).map(|gone| u8::from(!gone));
+            return ended(gone);
+        }
+        [b"run", b"--", ..] => (Some(0), 2),
+        [b"run", b"--grace-ms", grace, b"--", ..] => {
+            let text = std::str::from_utf8(grace).unwrap_or_default();
+            (text.parse().ok(), 4)
+        }
+        _ => (None, 0),
+    };
+    let (Some(grace), Some(argv)) = (grace, arguments.get(program..)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(OWN_FAILURE);
+    };
+    let argv = argv.iter().cloned().map(OsString::into_vec).collect();
+    ended(once::run(argv, Duration::from_millis(grace)))
+}
+
+fn ended(result: std::io::Result<u8>) -> ExitCode {
+    ExitCode::from(result.unwrap_or_else(|error| {
+        eprintln!("mswea-helper: {error}");
+        OWN_FAILURE
+    }))
+}

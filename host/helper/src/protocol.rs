@@ -1,0 +1,481 @@
+//! The protocol between the host and `mswea-helper session`, written once for both.
+//!
+//! The helper opens with [`hello`]: fixed bytes that no other program prints, and the version.
+//! After that either side sends frames: four bytes of length, one that says what it is, four of
+//! the action's number, and what the kind has beyond that. Numbers are little-endian; a text or
+//! a list is preceded by its length. The end of the host's stream ends the helper.
+//!
+//! Both sides come from the same build, so a change needs no compatibility, only another
+//! [`VERSION`]: it tells a helper that an older host left in an image.
+
+/// Changes with every change of this module that the other side would notice.
+pub const VERSION: u32 = 1;
+
+/// How much output one frame carries at most.
+pub const PIECE: usize = 64 * 1024;
+
+/// How long a request may be. A kernel takes far less as arguments and environment.
+pub const LONGEST_REQUEST: usize = 16 * 1024 * 1024;
+
+/// How long a reply may be.
+pub const LONGEST_REPLY: usize = 2 * PIECE;
+
+/// What precedes the payload of an output frame.
+pub const HEAD: usize = LENGTH + 1 + 4;
+
+/// How many bytes [`hello`] has.
+pub const HELLO: usize = MAGIC.len() + 4;
+
+const MAGIC: &[u8; 12] = b"mswea-helper";
+const LENGTH: usize = 4;
+
+const RUN: u8 = b'r';
+const KILL: u8 = b'k';
+const OUTPUT: u8 = b'o';
+const EXITED: u8 = b'e';
+const FAILED: u8 = b'f';
+
+/// What the helper sends first.
+pub fn hello() -> [u8; HELLO] {
+    let mut bytes = [0; HELLO];
+    bytes[..MAGIC.len()].copy_from_slice(MAGIC);
+    bytes[MAGIC.len()..].copy_from_slice(&VERSION.to_le_bytes());
+    bytes
+}
+
+/// The version in a hello; none if it is something else.
+pub fn version(bytes: &[u8]) -> Option<u32> {
+    let version = bytes.strip_prefix(MAGIC)?.first_chunk()?;
+    Some(u32::from_le_bytes(*version))
+}
+
+/// Whether `bytes` may become a hello yet.
+pub fn may_be_hello(bytes: &[u8]) -> bool {
+    let length = bytes.len().min(MAGIC.len());
+    bytes[..length] == MAGIC[..length]
+}
+
+/// What the host sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Starts an action. There is one at a time.
+    Run {
+        /// Chosen by the host, another one for every action.
+        id: u32,
+        /// The program, by its path or by its name in `PATH`, and its arguments.
+        argv: Vec<Vec<u8>>,
+        /// `NAME=value`, laid over the helper's own environment.
+        env: Vec<Vec<u8>>,
+        /// Where it starts; empty: where the helper is.
+        cwd: Vec<u8>,
+        /// How long after its end others may hold its output open before they count as
+        /// background processes.
+        grace_ms: u32,
+    },
+    /// Kills the action and all that it started. It ends like any other, with [`Reply::Exited`].
+    Kill {
+        /// The action; one that has ended is left alone.
+        id: u32,
+    },
+}
+
+/// What the helper sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// The next piece of what the action prints.
+    Output {
+        /// The action.
+        id: u32,
+        /// At most [`PIECE`] bytes.
+        bytes: &'a [u8],
+    },
+    /// The action has ended, and all its output has been sent.
+    Exited {
+        /// The action.
+        id: u32,
+        /// Its exit code; 128 and the number of the signal if one ended it.
+        status: i32,
+        /// Whether it was killed because the host asked for it. If not, it had ended by itself
+        /// before the host's [`Request::Kill`] arrived.
+        killed: bool,
+        /// How many processes could not be killed.
+        left: u32,
+    },
+    /// The action could not be started.
+    Failed {
+        /// The action.
+        id: u32,
+        /// The system's number for the reason.
+        errno: i32,
+        /// What could not be done, and why.
+        text: &'a str,
+    },
+}
+
+/// The other side does not speak this protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Takes the next whole frame from the beginning of `bytes`: its content, and how many bytes it
+/// has in all. None if it is not there as a whole yet.
+///
+/// # Errors
+/// When its length is impossible; it may be `longest`.
+pub fn frame(bytes: &[u8], longest: usize) -> Result<Option<(&[u8], usize)>, Malformed> {
+    let Some(length) = bytes.first_chunk::<LENGTH>() else {
+        return Ok(None);
+    };
+    let length = u32::from_le_bytes(*length) as usize;
+    if !(5..=longest).contains(&length) {
+        return Err(Malformed);
+    }
+    let end = LENGTH + length;
+    Ok(bytes.get(LENGTH..end).map(|content| (content, end)))
+}
+
+/// The begun payload of an output frame of action `id` that was cut off.
+pub fn cut_off(bytes: &[u8], id: u32) -> &[u8] {
+    match bytes.get(LENGTH..HEAD) {
+        Some([OUTPUT, number @ ..]) if *number == id.to_le_bytes() => &bytes[HEAD..],
+        _ => &[],
+    }
+}
+
+/// What stands before `length` bytes of output.
+pub fn output_head(id: u32, length: usize) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    let whole = (HEAD - LENGTH + length) as u32;
+    head[..LENGTH].copy_from_slice(&whole.to_le_bytes());
+    head[LENGTH] = OUTPUT;
+    head[LENGTH + 1..].copy_from_slice(&id.to_le_bytes());
+    head
+}
+
+impl Request {
+    /// The frame for it; none if it would be longer than [`LONGEST_REQUEST`].
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let frame = match self {
+            Self::Run {
+                id,
+                argv,
+                env,
+                cwd,
+                grace_ms,
+            } => {
+                let mut frame = Frame::new(RUN, *id);
+                frame.list(argv);
+                frame.list(env);
+                frame.text(cwd);
+                frame.number(*grace_ms);
+                frame
+            }
+            Self::Kill { id } => Frame::new(KILL, *id),
+        };
+        (frame.0.len() <= LENGTH + LONGEST_REQUEST).then(|| frame.finish())
+    }
+
+    /// Reads the content of a frame.
+    ///
+    /// # Errors
+    /// When it is none of these.
+    pub fn decode(content: &[u8]) -> Result<Self, Malformed> {
+        let (kind, id, mut rest) = Content::of(content)?;
+        let request = match kind {
+            RUN => Self::Run {
+                id,
+                argv: rest.list()?,
+                env: rest.list()?,
+                cwd: rest.text()?.to_vec(),
+                grace_ms: rest.number()?,
+            },
+            KILL => Self::Kill { id },
+            _ => return Err(Malformed),
+        };
+        rest.end().map(|()| request)
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// The frame for it.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Output { id, bytes } => {
+                let mut frame = output_head(*id, bytes.len()).to_vec();
+                frame.extend_from_slice(bytes);
+                frame
+            }
+            Self::Exited {
+                id,
+                status,
+                killed,
+                left,
+            } => {
+                let mut frame = Frame::new(EXITED, *id);
+                frame.number(status.cast_unsigned());
+                frame.number(u32::from(*killed));
+                frame.number(*left);
+                frame.finish()
+            }
+            Self::Failed { id, errno, text } => {
+                let mut frame = Frame::new(FAILED, *id);
+                frame.number(errno.cast_unsigned());
+                frame.text(text.as_bytes());
+                frame.finish()
+            }
+        }
+    }
+
+    /// Reads the content of a frame.
+    ///
+    /// # Errors
+    /// When it is none of these.
+    pub fn decode(content: &'a [u8]) -> Result<Self, Malformed> {
+        let (kind, id, mut rest) = Content::of(content)?;
+        let reply = match kind {
+            OUTPUT => {
+                let bytes = rest.take(rest.0.len())?;
+                Self::Output { id, bytes }
+            }
+            EXITED => Self::Exited {
+                id,
+                status: rest.number()?.cast_signed(),
+                killed: rest.number()? != 0,
+                left: rest.number()?,
+            },
+            FAILED => Self::Failed {
+                id,
+                errno: rest.number()?.cast_signed(),
+                text: std::str::from_utf8(rest.text()?).map_err(|_| Malformed)?,
+            },
+            _ => return Err(Malformed),
+        };
+        rest.end().map(|()| reply)
+    }
+
+    /// The action that it is about.
+    pub fn id(&self) -> u32 {
+        match self {
+            Self::Output { id, .. } | Self::Exited { id, .. } | Self::Failed { id, .. } => *id,
+        }
+    }
+}
+
+/// A frame as it is written; the length comes last.
+struct Frame(Vec<u8>);
+
+impl Frame {
+    fn new(kind: u8, id: u32) -> Self {
+        let mut frame = Self(vec![0; LENGTH]);
+        frame.0.push(kind);
+        frame.number(id);
+        frame
+    }
+
+    fn number(&mut self, number: u32) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.number(text.len() as u32);
+        self.0.extend_from_slice(text);
+    }
+
+    fn list(&mut self, list: &[Vec<u8>]) {
+        self.number(list.len() as u32);
+        for text in list {
+            self.text(text);
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let length = (self.0.len() - LENGTH) as u32;
+        self.0[..LENGTH].copy_from_slice(&length.to_le_bytes());
+        self.0
+    }
+}
+
+/// What is left of a frame as it is read.
+struct Content<'a>(&'a [u8]);
+
+impl<'a> Content<'a> {
+    fn of(content: &'a [u8]) -> Result<(u8, u32, Self), Malformed> {
+        let (kind, rest) = content.split_first().ok_or(Malformed)?;
+        let mut rest = Self(rest);
+        Ok((*kind, rest.number()?, rest))
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<u32, Malformed> {
+        let (number, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(u32::from_le_bytes(*number))
+    }
+
+    fn text(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.number()? as usize;
+        self.take(length)
+    }
+
+    fn list(&mut self) -> Result<Vec<Vec<u8>>, Malformed> {
+        // Not by the number that it claims to have: the memory for that is its to prove.
+        let count = self.number()?;
+        let mut list = Vec::new();
+        for _ in 0..count {
+            list.push(self.text()?.to_vec());
+        }
+        Ok(list)
+    }
+
+    fn end(self) -> Result<(), Malformed> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> Request {
+        Request::Run {
+            id: 7,
+            argv: vec![b"bash".to_vec(), b"".to_vec(), b"\xff\0".to_vec()],
+            env: vec![b"A=b".to_vec()],
+            cwd: b"/x".to_vec(),
+            grace_ms: 200,
+        }
+    }
+
+    fn replies() -> [Reply<'static>; 4] {
+        [
+            Reply::Output {
+                id: 1,
+                bytes: b"\xffabc",
+            },
+            Reply::Output { id: 1, bytes: b"" },
+            Reply::Exited {
+                id: u32::MAX,
+                status: -1,
+                killed: true,
+                left: 3,
+            },
+            Reply::Failed {
+                id: 0,
+                errno: 2,
+                text: "é",
+            },
+        ]
+    }
+
+    fn content(bytes: &[u8]) -> &[u8] {
+        let (content, length) = frame(bytes, LONGEST_REQUEST).unwrap().unwrap();
+        assert_eq!(length, bytes.len());
+        content
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for request in [run(), Request::Kill { id: 9 }] {
+            let bytes = request.encode().unwrap();
+            assert_eq!(Request::decode(content(&bytes)), Ok(request));
+        }
+        for reply in replies() {
+            assert_eq!(Reply::decode(content(&reply.encode())), Ok(reply));
+        }
+        assert_eq!(version(&hello()), Some(VERSION));
+    }
+
+    #[test]
+    fn what_is_cut_or_altered_is_refused_and_never_panics() {
+        let frames = [
+            run().encode().unwrap(),
+            Request::Kill { id: 9 }.encode().unwrap(),
+        ]
+        .into_iter()
+        .chain(replies().map(|reply| reply.encode()));
+        for bytes in frames {
+            for end in 0..bytes.len() {
+                assert_eq!(frame(&bytes[..end], LONGEST_REQUEST), Ok(None));
+                let cut = &bytes[LENGTH..end.max(LENGTH)];
+                assert_eq!(Request::decode(cut), Err(Malformed));
+                if bytes[LENGTH] != OUTPUT || end < HEAD {
+                    assert_eq!(Reply::decode(cut), Err(Malformed));
+                }
+            }
+            let longer = [content(&bytes), b"x"].concat();
+            assert_eq!(Request::decode(&longer), Err(Malformed));
+            for at in LENGTH..bytes.len() {
+                for value in [0, 1, 0x7f, 0xff] {
+                    let mut altered = bytes.clone();
+                    altered[at] = value;
+                    let _ = Request::decode(content(&altered));
+                    let _ = Reply::decode(content(&altered));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_have_limits() {
+        for (length, wanted) in [
+            (0, Err(Malformed)),
+            (4, Err(Malformed)),
+            (5, Ok(None)),
+            (100, Ok(None)),
+            (101, Err(Malformed)),
+            (u32::MAX, Err(Malformed)),
+        ] {
+            assert_eq!(frame(&u32::to_le_bytes(length), 100), wanted, "{length}");
+        }
+        let long = Request::Run {
+            id: 1,
+            argv: vec![vec![b'x'; LONGEST_REQUEST]],
+            env: Vec::new(),
+            cwd: Vec::new(),
+            grace_ms: 0,
+        };
+        assert_eq!(long.encode(), None);
+    }
+
+    #[test]
+    fn only_a_hello_is_one() {
+        for (bytes, may, wanted) in [
+            (&b""[..], true, None),
+            (b"mswea", true, None),
+            (b"mswea-helper\x02\0\0", true, None),
+            (b"mswea-helper\x02\0\0\0", true, Some(2)),
+            (b"OCI runtime exec failed", false, None),
+            (b"mswea-host: \x02\0\0\0", false, None),
+        ] {
+            assert_eq!((may_be_hello(bytes), version(bytes)), (may, wanted));
+        }
+    }
+
+    #[test]
+    fn output_that_was_cut_off_is_found() {
+        let bytes = Reply::Output {
+            id: 5,
+            bytes: b"abc",
+        }
+        .encode();
+        assert_eq!(cut_off(&bytes[..bytes.len() - 1], 5), b"ab");
+        assert_eq!(cut_off(&bytes[..HEAD], 5), b"");
+        assert_eq!(cut_off(&bytes[..HEAD - 1], 5), b"");
+        assert_eq!(cut_off(&bytes, 6), b"");
+        let other = Reply::Exited {
+            id: 5,
+            status: 0,
+            killed: false,
+            left: 0,
+        };
+        assert_eq!(cut_off(&other.encode(), 5), b"");
+    }
+}

@@ -1,0 +1,265 @@
+//! Serves a host: one action after another, each as a fresh process.
+//!
+//! One thread, which waits for all at once. What is printed is read only when all before it has
+//! been sent: so a host that does not read blocks the command and nothing else, and the memory
+//! does not grow.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+
+use mswea_helper::protocol::{self, HEAD, LONGEST_REQUEST, Malformed, PIECE, Reply, Request};
+
+use crate::KILLING;
+use crate::action::{Action, Leftover};
+use crate::hunt::{self, ACTION, Children, Target};
+use crate::spawn::{NotStarted, Starter};
+use crate::sys::{self, BROKEN, POLLIN, POLLOUT, STDIN, STDOUT, watch};
+
+/// How much of a request is read at once.
+const READ: usize = 64 * 1024;
+
+struct Session {
+    starter: Starter,
+    signals: OwnedFd,
+    /// What has been received and is no whole request yet.
+    inbox: Vec<u8>,
+    /// What is to be sent; `sent` of it has been.
+    outbox: Vec<u8>,
+    sent: usize,
+    action: Option<(u32, Action)>,
+    leftovers: Vec<Leftover>,
+    scratch: Vec<u8>,
+}
+
+/// Serves the host on stdin and stdout until it goes, and then ends all that was started.
+pub fn serve() -> io::Result<u8> {
+    // Before all signals are held back, which the commands must not inherit.
+    let starter = Starter::new()?;
+    sys::prepare();
+    let signals = sys::hold_signals(&sys::signals([libc::SIGCHLD]))?;
+    let _nonblocking = sys::Nonblocking::new(STDOUT)?;
+    let mut session = Session {
+        starter,
+        signals,
+        inbox: Vec::new(),
+        outbox: protocol::hello().to_vec(),
+        sent: 0,
+        action: None,
+        leftovers: Vec::new(),
+        scratch: Vec::new(),
+    };
+    let result = session.run();
+    session.end_all();
+    result
+}
+
+impl Session {
+    fn run(&mut self) -> io::Result<u8> {
+        let mut watches = Vec::new();
+        loop {
+            self.send()?;
+            if self.finish() {
+                continue;
+            }
+            let limit = self.wait_for(&mut watches);
+            sys::poll(&mut watches, limit)?;
+            let [signals, host, sink, rest @ ..] = watches.as_slice() else {
+                continue;
+            };
+            if sink.revents & BROKEN != 0 {
+                return Ok(0);
+            }
+            if signals.revents != 0 {
+                self.bury();
+            }
+            if host.revents != 0 && !self.receive()? {
+                return Ok(0);
+            }
+            for watch in rest.iter().filter(|watch| watch.revents != 0) {
+                self.read(watch.fd);
+            }
+        }
+    }
+
+    /// What to wait for, and for how long at most.
+    fn wait_for(&self, watches: &mut Vec<sys::Watch>) -> Option<Duration> {
+        let now = Instant::now();
+        let mut next = self
+            .action
+            .as_ref()
+            .and_then(|(_, action)| action.settled());
+        let full = !self.outbox.is_empty();
+        watches.clear();
+        watches.push(watch(self.signals.as_raw_fd(), POLLIN));
+        watches.push(watch(STDIN, POLLIN));
+        watches.push(watch(STDOUT, if full { POLLOUT } else { 0 }));
+        if let Some((_, action)) = &self.action
+            && let Some(fd) = action.output().filter(|_| !full)
+        {
+            watches.push(watch(fd, POLLIN));
+        }
+        for leftover in &self.leftovers {
+            match leftover.due(now) {
+                Ok(fd) => watches.push(watch(fd, POLLIN)),
+                Err(then) => next = Some(next.map_or(then, |next| next.min(then))),
+            }
+        }
+        // A moment that has passed waits for room to send into, not for the clock.
+        let next = next.filter(|next| !full || *next > now);
+        next.map(|next| next.saturating_duration_since(now))
+    }
+
+    /// Buries the dead: the action, and what has lost its parent.
+    fn bury(&mut self) {
+        while sys::next_signal(self.signals.as_fd()).is_some() {}
+        match &mut self.action {
+            Some((_, action)) => action.bury(),
+            None => while sys::bury().is_some() {},
+        }
+    }
+
+    /// Reads what the host has sent and does it; returns whether the host is still there.
+    fn receive(&mut self) -> io::Result<bool> {
+        match sys::read(STDIN, &mut self.inbox, READ) {
+            Ok(Some(0)) | Err(_) => return Ok(false),
+            Ok(_) => {}
+        }
+        let mut done = 0;
+        loop {
+            let request = match protocol::frame(&self.inbox[done..], LONGEST_REQUEST) {
+                Ok(None) => break,
+                Ok(Some((content, length))) => {
+                    done += length;
+                    Request::decode(content)
+                }
+                Err(Malformed) => Err(Malformed),
+            };
+            let Ok(request) = request else {
+                let why = "what came on stdin is no request: is it mswea-host that sent it?";
+                return Err(io::Error::other(why));
+            };
+            self.serve(request);
+        }
+        self.inbox.drain(..done);
+        self.inbox.shrink_to(READ);
+        Ok(true)
+    }
+
+    fn serve(&mut self, request: Request) {
+        match request {
+            Request::Kill { id } => {
+                if let Some((running, action)) = &mut self.action
+                    && *running == id
+                {
+                    action.kill();
+                }
+            }
+            Request::Run {
+                id,
+                argv,
+                env,
+                cwd,
+                grace_ms,
+            } => {
+                let since = sys::ticks();
+                let cwd = (!cwd.is_empty()).then_some(cwd.as_slice());
+                let started = match self.action {
+                    None => self.starter.start(argv, &env, cwd),
+                    Some(_) => Err(NotStarted::number("another action runs", libc::EBUSY)),
+                };
+                match started {
+                    Ok(started) => {
+                        let mark = env
+                            .iter()
+                            .rev()
+                            .find_map(|entry| entry.strip_prefix(ACTION)?.strip_prefix(b"="));
+                        let grace = Duration::from_millis(grace_ms.into());
+                        let mark = mark.or_else(|| self.starter.var(ACTION));
+                        self.action = Some((id, Action::new(started, since, mark, grace)));
+                    }
+                    Err(NotStarted { errno, text }) => {
+                        let text = &text;
+                        self.post(&Reply::Failed { id, errno, text });
+                    }
+                }
+            }
+        }
+    }
+
+    fn post(&mut self, reply: &Reply<'_>) {
+        self.outbox.extend_from_slice(&reply.encode());
+    }
+
+    /// Reads from the action or from one of those before it.
+    fn read(&mut self, fd: i32) {
+        if let Some((id, action)) = &mut self.action
+            && action.output() == Some(fd)
+        {
+            // Something may have been posted since.
+            let at = self.outbox.len();
+            self.outbox.resize(at + HEAD, 0);
+            action.read(&mut self.outbox, PIECE);
+            let length = self.outbox.len() - at - HEAD;
+            if length == 0 {
+                self.outbox.truncate(at);
+            } else {
+                let head = protocol::output_head(*id, length);
+                self.outbox[at..at + HEAD].copy_from_slice(&head);
+            }
+            return;
+        }
+        let scratch = &mut self.scratch;
+        self.leftovers.retain_mut(|leftover| {
+            leftover.due(Instant::now()) != Ok(fd) || leftover.skip(scratch)
+        });
+    }
+
+    /// Reports the action if it is over; returns whether it was.
+    fn finish(&mut self) -> bool {
+        let Some((id, status)) = self
+            .action
+            .as_ref()
+            .and_then(|(id, action)| Some((*id, action.over()?)))
+        else {
+            return false;
+        };
+        let Some((_, action)) = self.action.take() else {
+            return false;
+        };
+        let (killed, left) = action.killed();
+        self.leftovers.extend(action.left_open());
+        self.post(&Reply::Exited {
+            id,
+            status,
+            killed,
+            left: left as u32,
+        });
+        true
+    }
+
+    /// Sends as much as there is room for.
+    fn send(&mut self) -> io::Result<()> {
+        while self.sent < self.outbox.len() {
+            match sys::write(STDOUT, &self.outbox[self.sent..])? {
+                Some(count) => self.sent += count,
+                None => return Ok(()),
+            }
+        }
+        self.sent = 0;
+        self.outbox.clear();
+        Ok(())
+    }
+
+    /// Ends all that was started: whatever lost its parent has become a child of this process.
+    fn end_all(&mut self) {
+        if let Some((_, action)) = &mut self.action {
+            action.kill();
+        }
+        let target = Target {
+            children: Children::All,
+            ..Target::default()
+        };
+        hunt::kill_until_gone(&target, KILLING);
+    }
+}

@@ -1,0 +1,323 @@
+//! Starts an action: a fresh process in a session of its own, with one pipe for all it prints.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use crate::sys;
+
+/// Where programs are looked for if there is no `PATH`: what container engines set.
+const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// How many characters of a name a message shows.
+const SHOWN: usize = 300;
+
+/// What every action starts with.
+pub struct Starter {
+    /// The helper's own environment, by name.
+    env: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// An empty input.
+    null: OwnedFd,
+    ignored: libc::sigset_t,
+}
+
+/// Why an action was not started.
+#[derive(Debug)]
+pub struct NotStarted {
+    pub errno: i32,
+    pub text: String,
+}
+
+/// A process that was started, and what it prints.
+pub struct Started {
+    pub pid: i32,
+    pub output: OwnedFd,
+}
+
+impl NotStarted {
+    fn new(what: &str, error: &io::Error) -> Self {
+        Self {
+            errno: error.raw_os_error().unwrap_or(libc::EIO),
+            text: format!("{what}: {}", plain(error)),
+        }
+    }
+
+    pub fn number(what: &str, errno: i32) -> Self {
+        Self::new(what, &io::Error::from_raw_os_error(errno))
+    }
+}
+
+/// The system's words without the number that Rust appends.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+/// For a message: what there is to it, but not thousands of characters.
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into_owned(),
+    }
+}
+
+impl Starter {
+    pub fn new() -> io::Result<Self> {
+        // An image need not have a `/dev`: then a pipe that nobody writes to is as empty.
+        let null = match fs::File::open("/dev/null") {
+            Ok(file) => file.into(),
+            Err(_) => sys::pipe()?.0,
+        };
+        Ok(Self {
+            env: env::vars_os()
+                .map(|(name, value)| (name.into_vec(), value.into_vec()))
+                .collect(),
+            null,
+            ignored: sys::ignored_signals(),
+        })
+    }
+
+    /// An input that is empty at once.
+    pub fn null(&self) -> BorrowedFd<'_> {
+        self.null.as_fd()
+    }
+
+    /// A variable of the helper's own environment.
+    pub fn var(&self, name: &[u8]) -> Option<&[u8]> {
+        self.env.get(name).map(Vec::as_slice)
+    }
+
+    /// Starts `argv` with the variables `over` laid over the helper's own.
+    pub fn start(
+        &self,
+        argv: Vec<Vec<u8>>,
+        over: &[Vec<u8>],
+        cwd: Option<&[u8]>,
+    ) -> Result<Started, NotStarted> {
+        let mut env = self.env.clone();
+        for entry in over {
+            let at = entry
+                .iter()
+                .position(|byte| *byte == b'=')
+                .filter(|at| *at > 0);
+            let Some(at) = at else {
+                let what = format!("variable `{}` is not `NAME=value`", shown(entry));
+                return Err(NotStarted::number(&what, libc::EINVAL));
+            };
+            env.insert(entry[..at].to_vec(), entry[at + 1..].to_vec());
+        }
+        let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
+            return Err(NotStarted::number(
+                "the command names no program",
+                libc::EINVAL,
+            ));
+        };
+        let path = env.get(&b"PATH"[..]).map_or(PATH, Vec::as_slice);
+        let shown_name = shown(name);
+        let program = find(name, path, cwd)
+            .ok_or_else(|| NotStarted::number(&format!("program `{shown_name}`"), libc::ENOENT))?;
+        let entries = env.into_iter().map(|(mut name, value)| {
+            name.push(b'=');
+            name.extend_from_slice(&value);
+            name
+        });
+        let argv = strings("an argument", argv)?;
+        let env = strings("a variable", entries)?;
+        let directory = cwd.map(|cwd| strings("the working directory", [cwd.to_vec()]));
+        let directory = directory.transpose()?.and_then(|mut only| only.pop());
+        let no_pipe = |error: io::Error| NotStarted::new("no pipe for its output", &error);
+        let (output, input) = sys::pipe().map_err(no_pipe)?;
+        let program = strings("the program", [program.into_os_string().into_vec()])?;
+        let spec = Spec {
+            program: &program[0],
+            argv: &argv,
+            env: &env,
+            cwd: directory.as_deref(),
+            stdin: self.null(),
+            output: input.as_fd(),
+            restored: &self.ignored,
+        };
+        match spec.spawn() {
+            Ok(pid) => Ok(Started { pid, output }),
+            Err(error) => Err(blame(&error, &shown_name, cwd)),
+        }
+    }
+}
+
+/// Whether the directory or the program was to blame, which the kernel's answer leaves open.
+fn blame(error: &io::Error, program: &str, cwd: Option<&[u8]>) -> NotStarted {
+    if let Some(cwd) = cwd {
+        let what = format!("working directory `{}`", shown(cwd));
+        match fs::metadata(OsStr::from_bytes(cwd)) {
+            Err(error) => return NotStarted::new(&what, &error),
+            Ok(found) if !found.is_dir() => return NotStarted::number(&what, libc::ENOTDIR),
+            Ok(_) => {}
+        }
+    }
+    NotStarted::new(&format!("program `{program}`"), error)
+}
+
+fn strings(
+    what: &str,
+    texts: impl IntoIterator<Item = Vec<u8>>,
+) -> Result<Vec<CString>, NotStarted> {
+    let strings: Result<_, _> = texts.into_iter().map(CString::new).collect();
+    strings.map_err(|_| NotStarted::number(&format!("{what} contains a NUL"), libc::EINVAL))
+}
+
+/// The program that a shell would start from `cwd`; a name with a slash is taken as it is.
+fn find(name: &[u8], path: &[u8], cwd: Option<&[u8]>) -> Option<PathBuf> {
+    if name.contains(&b'/') {
+        return Some(OsString::from_vec(name.to_vec()).into());
+    }
+    let from = Path::new(OsStr::from_bytes(cwd.unwrap_or_default()));
+    let candidates = || {
+        path.split(|byte| *byte == b':')
+            .map(|folder| Path::new(OsStr::from_bytes(folder)).join(OsStr::from_bytes(name)))
+    };
+    let mode = |path: &PathBuf| {
+        let found = fs::metadata(from.join(path)).ok()?;
+        found.is_file().then(|| found.permissions().mode())
+    };
+    candidates()
+        .find(|path| mode(path).is_some_and(|mode| mode & 0o111 != 0))
+        // It is refused with a better reason than that it is not there.
+        .or_else(|| candidates().find(|path| mode(path).is_some()))
+}
+
+/// What `posix_spawn` needs: it shares the memory until the exec instead of copying page tables.
+struct Spec<'a> {
+    program: &'a CStr,
+    argv: &'a [CString],
+    env: &'a [CString],
+    cwd: Option<&'a CStr>,
+    stdin: BorrowedFd<'a>,
+    output: BorrowedFd<'a>,
+    restored: &'a libc::sigset_t,
+}
+
+impl Spec<'_> {
+    fn spawn(&self) -> io::Result<i32> {
+        let argv = pointers(self.argv);
+        let env = pointers(self.env);
+        let mut actions = MaybeUninit::uninit();
+        let actions = Actions::new(&mut actions)?;
+        for (fd, to) in [(self.stdin, 0), (self.output, 1), (self.output, 2)] {
+            actions.dup(fd, to)?;
+        }
+        if let Some(cwd) = self.cwd {
+            actions.chdir(cwd)?;
+        }
+        let mut attributes = MaybeUninit::uninit();
+        let attributes = Attributes::new(&mut attributes, self.restored)?;
+        let mut pid = 0;
+        // SAFETY: the program is a C string, `argv` and `env` are null-terminated arrays of C
+        // strings, all of which live until the call returns; actions and attributes are
+        // initialised.
+        check(unsafe {
+            libc::posix_spawn(
+                &mut pid,
+                self.program.as_ptr(),
+                actions.0,
+                attributes.0,
+                argv.as_ptr(),
+                env.as_ptr(),
+            )
+        })?;
+        Ok(pid)
+    }
+}
+
+/// A null-terminated array for C, which does not write to it although its type says so.
+fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
+    strings
+        .iter()
+        .map(|text| text.as_ptr().cast_mut())
+        .chain([ptr::null_mut()])
+        .collect()
+}
+
+fn check(code: libc::c_int) -> io::Result<()> {
+    match code {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// What the child does before the exec; borrowed, because C may not have it moved.
+struct Actions<'a>(&'a mut libc::posix_spawn_file_actions_t);
+
+impl<'a> Actions<'a> {
+    fn new(place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>) -> io::Result<Self> {
+        // SAFETY: the place is ours to write.
+        check(unsafe { libc::posix_spawn_file_actions_init(place.as_mut_ptr()) })?;
+        // SAFETY: initialised by the successful call above.
+        Ok(Self(unsafe { place.assume_init_mut() }))
+    }
+
+    fn dup(&self, from: BorrowedFd<'_>, to: i32) -> io::Result<()> {
+        let this = ptr::from_ref(&*self.0).cast_mut();
+        // SAFETY: `this` is initialised and nothing else uses it during the call.
+        check(unsafe { libc::posix_spawn_file_actions_adddup2(this, from.as_raw_fd(), to) })
+    }
+
+    fn chdir(&self, path: &CStr) -> io::Result<()> {
+        let this = ptr::from_ref(&*self.0).cast_mut();
+        // SAFETY: as above; the path is a C string, which the call copies.
+        check(unsafe { libc::posix_spawn_file_actions_addchdir_np(this, path.as_ptr()) })
+    }
+}
+
+impl Drop for Actions<'_> {
+    fn drop(&mut self) {
+        // SAFETY: initialised, and not used after this.
+        let _ = unsafe { libc::posix_spawn_file_actions_destroy(self.0) };
+    }
+}
+
+/// Session and signals of the child.
+struct Attributes<'a>(&'a mut libc::posix_spawnattr_t);
+
+impl<'a> Attributes<'a> {
+    fn new(
+        place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
+        restored: &libc::sigset_t,
+    ) -> io::Result<Self> {
+        // SAFETY: the place is ours to write.
+        check(unsafe { libc::posix_spawnattr_init(place.as_mut_ptr()) })?;
+        // SAFETY: initialised by the successful call above.
+        let this = Self(unsafe { place.assume_init_mut() });
+        let flags = libc::POSIX_SPAWN_SETSID as i32
+            | libc::POSIX_SPAWN_SETSIGMASK
+            | libc::POSIX_SPAWN_SETSIGDEF;
+        // SAFETY: `this.0` and both sets are initialised.
+        unsafe {
+            check(libc::posix_spawnattr_setflags(
+                this.0,
+                flags as libc::c_short,
+            ))?;
+            check(libc::posix_spawnattr_setsigmask(this.0, &sys::signals([])))?;
+            check(libc::posix_spawnattr_setsigdefault(this.0, restored))?;
+        }
+        Ok(this)
+    }
+}
+
+impl Drop for Attributes<'_> {
+    fn drop(&mut self) {
+        // SAFETY: initialised, and not used after this.
+        let _ = unsafe { libc::posix_spawnattr_destroy(self.0) };
+    }
+}

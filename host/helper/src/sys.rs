@@ -1,0 +1,279 @@
+//! The system calls that std lacks, each behind a safe function.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+pub const POLLIN: i16 = libc::POLLIN;
+pub const POLLOUT: i16 = libc::POLLOUT;
+/// Nobody reads what is written to it any more.
+pub const BROKEN: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+
+pub const STDIN: RawFd = 0;
+pub const STDOUT: RawFd = 1;
+
+/// What to wait for, and what has come.
+pub type Watch = libc::pollfd;
+
+/// Waits for `events` of a descriptor.
+pub fn watch(fd: RawFd, events: i16) -> Watch {
+    Watch {
+        fd,
+        events,
+        revents: 0,
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Waits until something has come, or for `limit`; rounds up, so that a limit has passed then.
+pub fn poll(watches: &mut [Watch], limit: Option<Duration>) -> io::Result<()> {
+    let limit = limit.map_or(-1, |limit| {
+        i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+    });
+    // SAFETY: the pointer and the number are those of one slice.
+    let result = check(unsafe { libc::poll(watches.as_mut_ptr(), watches.len() as _, limit) });
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            watches.iter_mut().for_each(|watch| watch.revents = 0);
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads once, at most `limit` bytes, to the end of `buffer`. None: nothing there now.
+pub fn read(fd: RawFd, buffer: &mut Vec<u8>, limit: usize) -> io::Result<Option<usize>> {
+    buffer.reserve(limit);
+    let spare = &mut buffer.spare_capacity_mut()[..limit];
+    // SAFETY: `spare` is writable for `limit` bytes.
+    let count = unsafe { libc::read(fd, spare.as_mut_ptr().cast(), limit) };
+    let Ok(count) = usize::try_from(count) else {
+        return later(io::Error::last_os_error());
+    };
+    // SAFETY: the call has written `count` bytes, which were within the spare capacity.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    Ok(Some(count))
+}
+
+/// Writes once. None: there is no room now.
+pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+    // SAFETY: `bytes` is readable for its length.
+    let count = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+    match usize::try_from(count) {
+        Ok(count) => Ok(Some(count)),
+        Err(_) => later(io::Error::last_os_error()),
+    }
+}
+
+fn later(error: io::Error) -> io::Result<Option<usize>> {
+    match error.kind() {
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Ok(None),
+        _ => Err(error),
+    }
+}
+
+/// A pipe that is not handed on: the end to read from, the end to write to.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [-1; 2];
+    // SAFETY: room for two descriptors.
+    check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: the call has just opened them, so nothing else owns them.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// How many bytes wait to be read.
+pub fn pending(fd: BorrowedFd<'_>) -> usize {
+    let mut count: libc::c_int = 0;
+    // SAFETY: this request writes one int.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD as _, &mut count) };
+    if result < 0 { 0 } else { count as usize }
+}
+
+/// Makes writes to a descriptor return instead of waiting, while this lives: others may have
+/// the same open file.
+pub struct Nonblocking(RawFd, libc::c_int);
+
+impl Nonblocking {
+    pub fn new(fd: RawFd) -> io::Result<Self> {
+        // SAFETY: takes nothing by pointer.
+        let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+        // SAFETY: as above.
+        check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
+        Ok(Self(fd, flags))
+    }
+}
+
+impl Drop for Nonblocking {
+    fn drop(&mut self) {
+        // SAFETY: takes nothing by pointer.
+        let _ = unsafe { libc::fcntl(self.0, libc::F_SETFL, self.1) };
+    }
+}
+
+fn empty_set() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: initialises the set.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+/// A set of signals; numbers that there are not are left out.
+pub fn signals(numbers: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t {
+    let mut set = empty_set();
+    for number in numbers {
+        // SAFETY: the set is initialised; an impossible number changes nothing.
+        unsafe { libc::sigaddset(&mut set, number) };
+    }
+    set
+}
+
+/// The signals that a command must not inherit: those which are ignored here.
+pub fn ignored_signals() -> libc::sigset_t {
+    signals((1..=64).filter(|number| {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: only asks; zeroes are a valid `sigaction` where the call fails.
+        unsafe {
+            libc::sigaction(*number, std::ptr::null(), action.as_mut_ptr()) == 0
+                && action.assume_init().sa_sigaction == libc::SIG_IGN
+        }
+    }))
+}
+
+/// Holds back every signal that can be held back, and gives those of `wanted` as a descriptor
+/// to read from. So nothing but a kill ends the program, and no call is interrupted.
+pub fn hold_signals(wanted: &libc::sigset_t) -> io::Result<OwnedFd> {
+    let all = signals(1..=64);
+    // SAFETY: both sets are initialised. Whoever ignores the death of children is not told of
+    // it, and that may have been inherited.
+    let fd = unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        check(libc::sigprocmask(
+            libc::SIG_BLOCK,
+            &all,
+            std::ptr::null_mut(),
+        ))?;
+        check(libc::signalfd(
+            -1,
+            wanted,
+            libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+        ))?
+    };
+    // SAFETY: the call has just opened it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The next signal that has come.
+pub fn next_signal(fd: BorrowedFd<'_>) -> Option<libc::c_int> {
+    let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+    let size = size_of::<libc::signalfd_siginfo>();
+    // SAFETY: room for one record, which is plain numbers.
+    unsafe {
+        let count = libc::read(fd.as_raw_fd(), info.as_mut_ptr().cast(), size);
+        (count == size as isize).then(|| info.assume_init().ssi_signo as libc::c_int)
+    }
+}
+
+/// Buries the next child that has died: its pid, and its exit code or 128 and its signal.
+pub fn bury() -> Option<(i32, i32)> {
+    let mut status = 0;
+    // SAFETY: room for one status.
+    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+    let code = if libc::WIFSIGNALED(status) {
+        128 + libc::WTERMSIG(status)
+    } else {
+        libc::WEXITSTATUS(status)
+    };
+    (pid > 0).then_some((pid, code))
+}
+
+/// Makes this process the parent of descendants that lose theirs, and keeps descriptors that it
+/// inherited to itself. Where the kernel can't, less is found or more handed on.
+pub fn prepare() {
+    // SAFETY: neither takes anything by pointer.
+    unsafe {
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        let done = libc::syscall(
+            libc::SYS_close_range,
+            3,
+            libc::c_uint::MAX,
+            1 << 2, // CLOSE_RANGE_CLOEXEC
+        );
+        if done != 0 {
+            for fd in 3..256 {
+                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
+        }
+    }
+}
+
+/// Sends a signal to a process group.
+pub fn signal_group(leader: i32, number: libc::c_int) {
+    if leader > 1 {
+        // SAFETY: takes nothing by pointer.
+        unsafe { libc::kill(-leader, number) };
+    }
+}
+
+/// Sends a signal to a process that `is_it` says yes to while its pid can mean no other.
+pub fn signal_process(pid: i32, number: libc::c_int, is_it: impl Fn() -> bool) -> bool {
+    if pid <= 1 {
+        return false;
+    }
+    // SAFETY: takes nothing by pointer.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        // No such call here: the window is microseconds wide.
+        // SAFETY: takes nothing by pointer.
+        return is_it() && unsafe { libc::kill(pid, number) } == 0;
+    }
+    // SAFETY: the call has just opened it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    if !is_it() {
+        return false;
+    }
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: without a record the call makes its own.
+    let sent =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), number, none, 0) };
+    sent == 0
+}
+
+/// The time since boot in the unit of start times in `/proc`.
+pub fn ticks() -> u64 {
+    let mut now = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: room for one time; zeroes are a time too.
+    let now = unsafe {
+        libc::clock_gettime(libc::CLOCK_BOOTTIME, now.as_mut_ptr());
+        now.assume_init()
+    };
+    // Of USER_HZ, which is 100 on every Linux.
+    now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
+}
+
+/// Goes on in a child, in a session of its own and without the standard streams. Whether this is
+/// the child.
+pub fn leave(null: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: there is one thread, so the child has everything in a consistent state.
+    if check(unsafe { libc::fork() })? != 0 {
+        return Ok(false);
+    }
+    // SAFETY: neither takes anything by pointer; 0 to 2 belong to nothing in particular.
+    unsafe {
+        libc::setsid();
+        for fd in 0..3 {
+            libc::dup2(null.as_raw_fd(), fd);
+        }
+    }
+    Ok(true)
+}

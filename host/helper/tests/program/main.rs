@@ -1,0 +1,8 @@
+//! The helper as a program: what it does for a host at the other end of its pipes.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod client;
+mod kill;
+mod once;
+mod session;
