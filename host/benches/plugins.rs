@@ -58,14 +58,14 @@ async fn measure() -> ExitCode {
     let history = recipe(plugin("history/last_n_observations"), json!({"n": 5}));
     parse(&mut table, "text_regex", text.clone(), text_reply()).await;
     parse(&mut table, "toolcall", toolcall.clone(), tool_reply()).await;
-    // As a rule only the new messages come back; when an old observation is shortened, all
-    // from there on does: with `polling` 1 (the default) that is in every step.
+    // As a rule only the new messages come back; when an old observation is shortened, that one
+    // does, too: with `polling` 1 (the default) in every step.
     let polled = recipe(
         plugin("history/last_n_observations"),
         json!({"n": 5, "polling": 100}),
     );
     apply(&mut table, "2 messages come back", 2, polled).await;
-    apply(&mut table, "11 come back", 11, history.clone()).await;
+    apply(&mut table, "3 come back", 3, history.clone()).await;
 
     let jinja = recipe(plugin("formatters/jinja"), json!({}));
     let blocklist = recipe(plugin("policies/blocklist"), json!({}));

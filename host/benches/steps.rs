@@ -25,7 +25,7 @@ use bytes::Bytes;
 use mswea_host::config::Config;
 use mswea_host::executor::{self, LocalSettings};
 use mswea_host::plugin::Cache;
-use mswea_host::roles::Stop;
+use mswea_host::roles::{Executor as _, Stop};
 use mswea_host::session::Runtime;
 use scripted_server::{Scenario, Server, Turn};
 use shared::agent::{self, Clocked, Step};
@@ -44,7 +44,7 @@ async fn measure() -> ExitCode {
     let runtime = Runtime::new(Some(Cache::at(folder.path().join("cache"))));
     let guard = PathBuf::from(PLAIN);
     // The guardian starts with a process's first command, once. This one keeps it alive.
-    let mut keeper = executor::local(LocalSettings {
+    let mut keeper = executor::LocalExecutor::new(LocalSettings {
         guard_program: Some(guard.clone()),
         ..LocalSettings::default()
     });

@@ -345,3 +345,23 @@ fn what_shows_only_once_the_run_has_begun() {
         assert!(error.as_str().unwrap().contains(parts[0]), "{error}");
     }
 }
+
+#[test]
+fn an_observation_template_that_fails_is_named_by_its_key() {
+    for (spec, key) in [
+        (
+            "model.observation_template=a\n {{ outptu.output }}",
+            "`model.observation_template`, line 2, column 5",
+        ),
+        (
+            "plugins.jinja.config.observation_template=a\n {{ outptu.output }}",
+            "`plugins.jinja.config.observation_template`, line 2, column 5",
+        ),
+    ] {
+        let server = commands(&["echo a"]);
+        let host = Host::new().server(&server).task("x");
+        let run = host.args(["-c", spec]).run().expect(2);
+        let run = run.says(&[key, "did you mean `output`"]).nothing_left();
+        assert_eq!(run.exit_status(), "TemplateError");
+    }
+}

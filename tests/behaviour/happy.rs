@@ -389,6 +389,36 @@ fn odd_bytes_do_no_harm() {
 }
 
 #[test]
+fn a_command_of_the_user_follows_what_went_wrong_too() {
+    let hook = "echo \"$MSWEA_EXIT_STATUS $MSWEA_EXIT_CODE\" >told; \
+                test -z \"$MSWEA_TRAJECTORY\" && echo none >>told; \
+                test -n \"$MSWEA_JOURNAL\" && grep -q run_ended \"$MSWEA_JOURNAL\" && echo journal >>told";
+    // The place of the trajectory is taken while the run goes on.
+    let taken = "mkdir -p out/traj.json/x";
+    for (arguments, code, told) in [
+        (
+            ["-c", "agent.step_limit=0"],
+            1,
+            "Submitted 1\nnone\njournal\n",
+        ),
+        (
+            ["-c", "pipeline.parser=nothing"],
+            7,
+            "PluginError 7\nnone\n",
+        ),
+    ] {
+        let server = turns([Turn::commands(&[taken])]);
+        let run = Host::new()
+            .server(&server)
+            .args(["-t", "x", "-o", "out/traj.json", "--on-end", hook])
+            .args(arguments)
+            .run()
+            .expect(code);
+        assert_eq!(std::fs::read_to_string(run.dir.join("told")).unwrap(), told);
+    }
+}
+
+#[test]
 fn a_command_of_the_user_follows_the_run() {
     let hook = "echo \"$MSWEA_EXIT_STATUS $MSWEA_EXIT_CODE $MINE_KEY\" >told; test -s \"$MSWEA_TRAJECTORY\" \
                 && grep -q run_ended \"$MSWEA_JOURNAL\" || echo missing >>told; (setsid sleep 100 &); echo said";

@@ -53,6 +53,8 @@ fn every_scenario_is_recorded() {
     let recorded = names(&folder().join("recorded"));
     assert_eq!(names(&folder().join("scenarios")), recorded);
     assert!(recorded.len() >= 36);
+    let inspected = names(&folder().join("inspected"));
+    assert!(inspected.is_subset(&recorded) && inspected.len() >= 20);
     for pattern in NOT_YET {
         let is_meant = |name: &String| compare::is_named(pattern, name);
         assert!(
@@ -160,10 +162,11 @@ fn differing(name: &str, allowed: &Allowed) -> Option<String> {
     let (got, printed) = play(&recording["given"]);
     let mut found = differences(&recording["result"], &got);
     found.retain(|difference| !allowed.lists(name, difference));
-    if found.is_empty() {
+    let unlike = unlike_inspected(name, &got["trajectory"]);
+    if found.is_empty() && unlike.is_none() {
         return None;
     }
-    let mut report = format!("\n== {name}\n");
+    let mut report = format!("\n== {name}\n{}", unlike.unwrap_or_default());
     for Difference { path, mini, ours } in found.iter().take(12) {
         let (mini, ours) = (shown(mini.as_ref()), shown(ours.as_ref()));
         let path = compare::pointer(path);
@@ -174,6 +177,45 @@ fn differing(name: &str, allowed: &Allowed) -> Option<String> {
     }
     writeln!(report, "   last printed: {printed}").unwrap();
     Some(report)
+}
+
+/// What mini-swe-agent's inspector looks at in a message.
+const READ: [&str; 6] = [
+    "role",
+    "type",
+    "content",
+    "tool_calls",
+    "output",
+    "reasoning_content",
+];
+
+/// Where a trajectory is not, to the inspector, the one that `inspect_ours.py` has opened with it.
+fn unlike_inspected(name: &str, trajectory: &Value) -> Option<String> {
+    let path = folder().join("inspected").join(format!("{name}.json"));
+    if !path.exists() {
+        return None;
+    }
+    let messages = trajectory["messages"].as_array().into_iter().flatten();
+    let reads = messages.map(|message| {
+        let mut out = Map::new();
+        for key in READ {
+            if let Some(value) = message.get(key) {
+                out.insert(key.to_owned(), value.clone());
+            }
+        }
+        let actions = message.pointer("/extra/actions").and_then(Value::as_array);
+        let acts = actions.is_some_and(|actions| !actions.is_empty());
+        out.insert("acts".to_owned(), acts.into());
+        Value::Object(out)
+    });
+    let (inspected, reads) = (read(&path), reads.collect::<Value>());
+    let found = differences(&inspected["reads"], &reads);
+    let differs = found.into_iter().next()?;
+    let (was, is) = (shown(differs.mini.as_ref()), shown(differs.ours.as_ref()));
+    let pointer = compare::pointer(&differs.path);
+    Some(format!(
+        "   not as inspected: {pointer}\n      then: {was}\n      now: {is}\n"
+    ))
 }
 
 fn shown(value: Option<&Value>) -> String {

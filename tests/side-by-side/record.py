@@ -91,8 +91,8 @@ def one(name, program, options):
     return name, wanted, got
 
 
-def run(program, setting):
-    """What came of a run: exit code, last line of standard error, requests and trajectory."""
+def run(program, setting, look=None):
+    """What came of a run: exit code, last line of standard error, requests and trajectory; and what `look` sees in the latter's file."""
     server = Server(setting["replies"])
     root = Path(tempfile.mkdtemp(prefix="side-by-side-")).resolve()
     home, work = root / "home", root / "work"
@@ -123,6 +123,8 @@ def run(program, setting):
             "requests": server.requests,
             "trajectory": json.loads(saved.read_text("utf-8")) if saved.exists() else None,
         }
+        if look:
+            result["seen"] = look(saved)
         places = [(server.url, given.URL), (server.address, given.URL), (str(work), given.WORK), (str(home), given.HOME)]
         return normal(result, places)
     finally:

@@ -35,26 +35,56 @@ impl Environment for Nowhere {
     }
 }
 
-/// The default config for a run of so many queries against `url`, in `cwd`. No salvage
-/// command: that is a cost of the ending, not of a step.
-pub fn config(url: &str, cwd: &Path, queries: usize, stream: bool) -> Config {
+/// The settings of a run of so many queries against `url`, in `cwd`, over the built-in defaults.
+/// No salvage command: that is a cost of the ending, not of a step.
+pub fn settings(url: &str, cwd: &Path, queries: usize, stream: bool) -> Vec<(&'static str, Value)> {
+    vec![
+        ("model.model_name", json!("local/test")),
+        ("model.base_url", json!(url)),
+        ("model.stream", json!(stream)),
+        ("agent.step_limit", json!(queries)),
+        ("agent.cost_limit", json!(0.0)),
+        ("agent.salvage_command", json!("")),
+        ("environment.interpreter", json!(SHELL)),
+        ("environment.cwd", json!(cwd.to_string_lossy())),
+    ]
+}
+
+/// The built-in defaults with these settings over them.
+pub fn config_of(settings: &[(&str, Value)]) -> Config {
     let by = "bench".to_owned();
-    let flag = |key: &str, value: Value| (key.to_owned(), value, by.clone());
+    let flags = settings.iter();
     let sources = Sources {
-        flags: vec![
-            flag("model.model_name", json!("local/test")),
-            flag("model.base_url", json!(url)),
-            flag("model.stream", json!(stream)),
-            flag("agent.step_limit", json!(queries)),
-            flag("agent.cost_limit", json!(0.0)),
-            flag("agent.salvage_command", json!("")),
-            flag("environment.interpreter", json!(SHELL)),
-            flag("environment.cwd", json!(cwd.to_string_lossy())),
-        ],
+        flags: flags
+            .map(|(key, value)| ((*key).to_owned(), value.clone(), by.clone()))
+            .collect(),
         ..Sources::default()
     };
     let layers = Layers::load(&sources, &Nowhere).unwrap_or_else(|error| panic!("{error}"));
     layers.resolve().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The config of [`settings`].
+pub fn config(url: &str, cwd: &Path, queries: usize, stream: bool) -> Config {
+    config_of(&settings(url, cwd, queries, stream))
+}
+
+/// A journal that keeps nothing.
+struct Nothing;
+
+impl Journal for Nothing {
+    fn record(&self, _: &Event) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where nobody watches and nothing is stopped.
+pub fn context() -> Context {
+    Context {
+        front: Arc::new(Silent),
+        journal: Arc::new(Nothing),
+        stop: Stop::never(),
+    }
 }
 
 /// Shows nothing.

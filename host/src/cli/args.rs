@@ -5,6 +5,7 @@
 //! can name the flag. What a value means is checked where the config is resolved; in here
 //! only the spelling is.
 
+mod machine;
 mod price;
 mod task;
 mod values;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub use machine::{DoctorArgs, GcArgs};
 pub use price::{Price, PriceError};
 pub use task::{TaskError, read_task};
 
@@ -85,6 +87,14 @@ pub enum Command {
     /// Look at the prices of models, and bring them up to date
     #[command(subcommand)]
     Prices(PricesCommand),
+    /// Tell what works on this machine, and how to get the rest
+    Doctor(DoctorArgs),
+    /// Remove what killed runs have left behind: processes, folders, containers
+    #[command(
+        after_help = "Only what is certainly left behind is removed: never anything of a \
+        run that goes on. What is left is named with the reason."
+    )]
+    Gc(GcArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  mswea-host completions bash \
         > ~/.local/share/bash-completion/completions/mswea-host")]
@@ -133,6 +143,10 @@ pub struct RunArgs {
     /// The environment class, as `mini` names it: where commands run
     #[arg(long, value_name = "CLASS", help_heading = RARE)]
     pub environment_class: Option<String>,
+
+    /// Run commands in a container of this image
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
 
     /// A config file, a preset's name or `dotted.key=value`; repeatable, later ones win
     #[arg(short, long = "config", value_name = "SPEC", value_hint = ValueHint::FilePath)]
@@ -377,6 +391,7 @@ impl RunArgs {
             "--environment-class",
             class,
         );
+        overrides.add("environment.image", "--image", self.image.as_ref());
         overrides.add("run.on_end", "--on-end", self.on_end.as_ref());
         overrides.add("environment.cwd", "--cwd", self.cwd.as_ref());
         overrides.0

@@ -6,9 +6,11 @@
 pub mod args;
 mod configs;
 mod demo;
+mod doctor;
 mod dotenv;
 pub mod exit;
 pub mod front;
+mod gc;
 mod listing;
 mod on_end;
 mod output;
@@ -41,7 +43,7 @@ pub fn main() -> ExitCode {
     };
     if let Some(Command::Guard { run_id }) = &cli.command {
         // Before anything else: the guardian stays small, and says nothing.
-        crate::executor::guard::run(run_id);
+        crate::executor::guard::run(run_id, gc::after_host);
         return ExitCode::SUCCESS;
     }
     let display = match &cli.command {
@@ -72,6 +74,8 @@ pub fn main() -> ExitCode {
             output,
         })) => prices::update(&file, source.as_deref(), output),
         Some(Command::Prices(PricesCommand::Reset)) => prices::reset(),
+        Some(Command::Doctor(args)) => doctor::run(args),
+        Some(Command::Gc(args)) => gc::run(&args),
         Some(Command::Completions { shell }) => output::data(|out| {
             args::write_completions(shell, out);
             Ok(())

@@ -13,7 +13,7 @@ use super::exit::ExitCode;
 use super::{output, signals};
 use crate::config::RunSection;
 use crate::executor::{self, LocalSettings, secrecy};
-use crate::roles::{Command, StopSource};
+use crate::roles::{Command, Executor as _, StopSource};
 use crate::session;
 
 /// What the command is told of the run, in variables.
@@ -22,15 +22,19 @@ pub struct Told<'a> {
     pub exit_status: &'a str,
     /// `MSWEA_EXIT_CODE`.
     pub code: ExitCode,
-    /// `MSWEA_TRAJECTORY`.
-    pub trajectory: &'a Path,
-    /// `MSWEA_JOURNAL`.
-    pub journal: &'a Path,
+    /// `MSWEA_TRAJECTORY`, empty if this run has written none: what else lies at that place is
+    /// of another run.
+    pub trajectory: Option<&'a Path>,
+    /// `MSWEA_JOURNAL`, likewise.
+    pub journal: Option<&'a Path>,
 }
 
 impl Told<'_> {
     fn variables(&self) -> Vec<(&'static str, String)> {
-        let absolute = |path: &Path| {
+        let absolute = |path: Option<&Path>| {
+            let Some(path) = path else {
+                return String::new();
+            };
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
             path.to_string_lossy().into_owned()
         };
@@ -80,7 +84,7 @@ fn execute(command: &str, section: &RunSection, told: &Told<'_>) -> anyhow::Resu
     let output = runtime.block_on(async {
         let (source, stop) = StopSource::new();
         signals::watch(source).context("can't watch for signals")?;
-        let mut executor = executor::local(settings);
+        let mut executor = executor::LocalExecutor::new(settings);
         let output = executor.execute(&Command::new(command), &stop).await;
         executor.cleanup().await;
         anyhow::Ok(output)
@@ -92,5 +96,28 @@ fn execute(command: &str, section: &RunSection, told: &Told<'_>) -> anyhow::Resu
         ("", 0) => Ok(()),
         ("", code) => anyhow::bail!("exit code {code}"),
         (problem, _) => anyhow::bail!("{problem}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_written_is_not_named() {
+        let told = |trajectory, journal| {
+            let told = Told {
+                exit_status: "SetupError",
+                code: ExitCode::Usage,
+                trajectory,
+                journal,
+            };
+            told.variables().into_iter().map(|(_, value)| value)
+        };
+        let path = Path::new("/a/t.json");
+        let values: Vec<String> = told(None, Some(path)).collect();
+        assert_eq!(values, ["SetupError", "2", "", "/a/t.json"]);
+        let values: Vec<String> = told(Some(path), None).collect();
+        assert_eq!(values, ["SetupError", "2", "/a/t.json", ""]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use tokio::runtime::Runtime;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::args::DisplayArgs;
@@ -74,6 +75,21 @@ pub fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Exit
         )),
         _ => Ok(ExitCode::Submitted),
     }
+}
+
+/// What commands wait with that are no runs.
+pub fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Failure::new(
+                ExitCode::Failed,
+                format!(
+                    "can't wait for anything: {error}; raise the limit of open files (`ulimit -n`)"
+                ),
+            )
+        })
 }
 
 /// Logs go to stderr: warnings, with `-vv` everything.

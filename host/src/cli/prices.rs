@@ -171,11 +171,11 @@ pub fn update(
         let more = refused - NAMED;
         output::note(&format!("warning: {more} more were left out"));
     }
-    let models = updated.models;
-    output::note(&format!(
-        "{models} models have a price in `{}`",
-        table.display()
-    ));
+    let models = match updated.models {
+        1 => "1 model has a price".to_owned(),
+        models => format!("{models} models have a price"),
+    };
+    output::note(&format!("{models} in `{}`", table.display()));
     Ok(ExitCode::Submitted)
 }
 

@@ -12,7 +12,7 @@ use super::exit::ExitCode;
 use super::front::{self, CliFront};
 use super::output::{self, Failure};
 use super::paths::RunFiles;
-use super::{configs, demo, on_end, panics, signals};
+use super::{configs, demo, gc, on_end, panics, signals};
 use crate::config::{Config, Layers, ProcessEnvironment, Sources};
 use crate::journal::{self, Event, JournalFile, trajectory};
 use crate::plugin::Cache;
@@ -57,8 +57,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         &on_end::Told {
             exit_status: &done.exit_status,
             code: done.code,
-            trajectory: &done.files.trajectory,
-            journal: &done.files.journal,
+            trajectory: done.is_written.then_some(&*done.files.trajectory),
+            journal: Some(&*done.files.journal).filter(|journal| journal.exists()),
         },
     );
     Ok(done.code)
@@ -120,7 +120,9 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     if done.code != ExitCode::Submitted {
         if done.code != ExitCode::Interrupted {
             // What went wrong can be looked at.
-            let _ = folder.keep();
+            if done.is_written {
+                let _ = folder.keep();
+            }
             done.tell(args.display);
         }
         return Ok(done.code);
@@ -138,12 +140,14 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     Ok(done.code)
 }
 
-/// A run that has ended, its files written.
+/// A run that is over, in whatever way: from the moment that its journal is made, there is one.
 struct Done {
     code: ExitCode,
     exit_status: String,
     error: Option<String>,
     files: RunFiles,
+    /// Whether the trajectory is.
+    is_written: bool,
 }
 
 impl Done {
@@ -152,7 +156,7 @@ impl Done {
         if let Some(error) = &self.error {
             output::error(error);
         }
-        if !display.quiet && !display.json {
+        if self.is_written && !display.quiet && !display.json {
             output::note(&format!("trajectory: {}", self.files.trajectory.display()));
         }
     }
@@ -223,7 +227,10 @@ fn execute(
                 // Only from here on is there anything to end in an orderly way; before, a
                 // signal just ends the program.
                 signals::watch(source).context("can't watch for signals")?;
-                Ok(agent.run().await)
+                let sweeping = gc::beside();
+                let ended = agent.run().await;
+                sweeping.wait();
+                Ok(ended)
             }
             Err(error) => Err(setup_failure(&error)),
         }
@@ -232,37 +239,57 @@ fn execute(
         Ok(ended) => ended,
         Err(failure) => {
             keeper.forget_if_empty();
-            return Err(failure);
+            return Ok(Done {
+                code: failure.code,
+                exit_status: setup_status(failure.code).to_owned(),
+                error: Some(failure.message),
+                files,
+                is_written: false,
+            });
         }
     };
-    keeper.write_trajectory().map_err(|error| {
-        // Why the run failed is not lost over this: a full disk may be the cause of both.
-        if let Some(cause) = cause(&ended) {
-            output::error(&cause);
-        }
-        Failure::new(
-            ExitCode::Failed,
-            format!(
-                "{error}; everything is in the journal `{}`",
-                files.journal.display()
-            ),
-        )
-    })?;
     let mut code = ExitCode::from_exit_status(ended.interrupt.exit_status());
+    let mut error = cause(&ended);
+    let written = keeper.write_trajectory();
+    if let Err(unwritten) = &written {
+        // Why the run failed is not lost over this: a full disk may be the cause of both.
+        if let Some(cause) = &error {
+            output::error(cause);
+        }
+        error = Some(format!(
+            "{unwritten}; everything is in the journal `{}`",
+            files.journal.display()
+        ));
+        code = ExitCode::Failed;
+    }
     if let Some(error) = front.take_output_error() {
         // Whoever reads stdout must not take half a patch for a whole one.
+        let place = match &written {
+            Ok(()) => &files.trajectory,
+            Err(_) => &files.journal,
+        };
         output::error(&format!(
             "can't write to stdout: {error}; the submission is in `{}`",
-            files.trajectory.display()
+            place.display()
         ));
         code = ExitCode::Failed;
     }
     Ok(Done {
         code,
         exit_status: ended.interrupt.exit_status().to_owned(),
-        error: cause(&ended),
+        error,
         files,
+        is_written: written.is_ok(),
     })
+}
+
+/// The exit status of a run that could not be set up.
+fn setup_status(code: ExitCode) -> &'static str {
+    match code {
+        ExitCode::Plugin => "PluginError",
+        ExitCode::Environment => "EnvironmentError",
+        _ => "SetupError",
+    }
 }
 
 fn cause(ended: &Ended) -> Option<String> {

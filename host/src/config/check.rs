@@ -293,7 +293,9 @@ fn value_hint(kind: Type, dotted: &str, node: &Node) -> Option<String> {
         (Type::OneOf(words), Value::String(text)) => {
             if dotted == "environment.environment_class" && text.contains('.') {
                 return Some(
-                    "environments written in Python are not run here: write `local`".to_owned(),
+                    "environments written in Python are not run here: write one of these, for example \
+                     `docker`"
+                        .to_owned(),
                 );
             }
             if dotted == "agent.agent_class" && text.contains('.') {
@@ -441,7 +443,7 @@ mod tests {
             ),
             (
                 json!({"environment": {"environment_class": "my.Class"}}),
-                "`environment.environment_class` must be one of `local`, `docker`, `singularity`, `swerex_docker`, `swerex_modal`, `bubblewrap`, `contree`, not the text `\"my.Class\"` / environments written in Python are not run here: write `local`",
+                "`environment.environment_class` must be one of `local`, `docker`, `podman`, `singularity`, `apptainer`, `bubblewrap`, `swerex_docker`, `swerex_modal`, `contree`, not the text `\"my.Class\"` / environments written in Python are not run here: write one of these, for example `docker`",
             ),
             (
                 json!({"plugins": {"p": {"memory_mb": 0}}}),
@@ -452,8 +454,8 @@ mod tests {
                 "unknown key `plugins.p.pth` / did you mean `plugins.p.path`?",
             ),
             (
-                json!({"environment": {"image": "x"}}),
-                "unknown key `environment.image` / mini-swe-agent has this key, this version does not: leave it out",
+                json!({"environment": {"image_tag": "x"}}),
+                "unknown key `environment.image_tag` / mini-swe-agent has this key, this version does not: leave it out",
             ),
             (
                 json!([1]),
@@ -473,17 +475,18 @@ mod tests {
 
     #[test]
     fn what_mini_has_is_a_warning_in_its_files() {
-        let value = json!({"environment": {"image": "x", "timeout": 5}, "run": {"env_startup_command": "y"}});
+        let value =
+            json!({"environment": {"image_tag": "x", "timeout": 5}, "model": {"outputs": "y"}});
         let (problems, warnings, after) = check(value, true);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(
             warnings,
             [
-                "`environment.image` has no effect yet (set at flag -f)",
-                "`run.env_startup_command` has no effect yet (set at flag -f)",
+                "`environment.image_tag` has no effect yet (set at flag -f)",
+                "`model.outputs` has no effect yet (set at flag -f)",
             ]
         );
-        assert_eq!(after, json!({"environment": {"timeout": 5}, "run": {}}));
+        assert_eq!(after, json!({"environment": {"timeout": 5}, "model": {}}));
         let (problems, warnings, after) = check(
             json!({"environment": {"timeouts": "x", "timeout": "5"}, "anchors": [1]}),
             true,

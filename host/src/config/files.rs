@@ -39,18 +39,55 @@ pub(super) enum Named {
     Preset(String),
 }
 
-/// Names of files in mini-swe-agent's package, which `-c` finds there without a folder, and
-/// the presets that do here what they do there. The words of those presets are our own.
-const OF_MINI: &[(&str, Option<&str>)] = &[
-    ("mini", Some(presets::DEFAULT)),
-    ("mini_textbased", Some(presets::TEXT)),
-    ("default", None),
-    ("swebench", None),
-    ("swebench_backticks", None),
-    ("swebench_modal", None),
-    ("swebench_xml", None),
-    ("programbench", None),
+/// A file of mini-swe-agent's package, which `-c` finds there without a folder.
+struct OfMini {
+    name: &'static str,
+    /// Where it is below the package's folder of configs.
+    folder: &'static str,
+    /// The preset that does here what it does there. The words of those are our own.
+    preset: Option<&'static str>,
+}
+
+const fn of_mini(name: &'static str, folder: &'static str, preset: Option<&'static str>) -> OfMini {
+    OfMini {
+        name,
+        folder,
+        preset,
+    }
+}
+
+const OF_MINI: &[OfMini] = &[
+    of_mini("mini", "", Some(presets::DEFAULT)),
+    of_mini("mini_textbased", "", Some(presets::TEXT)),
+    of_mini("default", "", None),
+    of_mini("swebench", "benchmarks/", None),
+    of_mini("swebench_backticks", "benchmarks/", None),
+    of_mini("swebench_modal", "benchmarks/", None),
+    of_mini("swebench_xml", "benchmarks/", None),
+    of_mini("programbench", "benchmarks/", None),
 ];
+
+impl OfMini {
+    /// What a name is there; none if there is no such file.
+    fn find(name: &str) -> Option<&'static Self> {
+        let stem = name.strip_suffix(".yaml").unwrap_or(name);
+        let stem = ["benchmarks/", "extra/"]
+            .iter()
+            .find_map(|folder| stem.strip_prefix(folder))
+            .unwrap_or(stem);
+        OF_MINI.iter().find(|known| known.name == stem)
+    }
+
+    /// How to have it here.
+    fn copying(&self) -> String {
+        let Self { name, folder, .. } = self;
+        format!(
+            "copy it from there, `cp \"$(python3 -c 'from importlib.util import find_spec as f; \
+             print(f(\"minisweagent\").submodule_search_locations[0])')/config/{folder}{name}.yaml\" \
+             .`, and name the copy, `-c ./{name}.yaml`"
+        )
+    }
+}
 
 /// Finds and reads what `name` names: a file as given, with its suffix replaced, in
 /// `$MSWEA_CONFIG_DIR`, then a preset, by its own name or by that of mini-swe-agent's file.
@@ -89,37 +126,35 @@ pub(super) fn load(
     if presets::NAMES.contains(&name) {
         return Ok(Named::Preset(name.to_owned()));
     }
-    let of_mini = of_mini(name);
-    if let Some(Some(preset)) = of_mini {
-        return Ok(Named::Preset(preset.to_owned()));
+    let tried = tried.join(", ");
+    if let Some(of_mini) = OfMini::find(name) {
+        if let Some(preset) = of_mini.preset {
+            return Ok(Named::Preset(preset.to_owned()));
+        }
+        let message = format!(
+            "`{asked}` is a config in mini-swe-agent's package, which this program does not have; \
+             tried {tried}"
+        );
+        return Err(Problem::new(Kind::NotFound, message).hint(of_mini.copying()));
     }
-    let message = format!(
-        "`{asked}` names neither a file nor a preset; tried {}",
-        tried.join(", ")
-    );
+    let message = format!("`{asked}` names neither a file nor a preset; tried {tried}");
     let presets: Vec<_> = presets::NAMES
         .iter()
         .map(|name| format!("`{name}`"))
         .collect();
-    let hint = match suggest::nearest(name, presets::NAMES.iter().copied()) {
-        _ if of_mini.is_some() => "mini-swe-agent has it in its package: copy the file, and name \
-                                   the copy by its path"
-            .to_owned(),
-        Some(preset) => format!("did you mean the preset `{preset}`?"),
+    let known = presets::NAMES.iter().copied();
+    let known = known.chain(OF_MINI.iter().map(|of_mini| of_mini.name));
+    let hint = match suggest::nearest(name, known) {
+        Some(near) if presets::NAMES.contains(&near) => {
+            format!("did you mean the preset `{near}`?")
+        }
+        Some(near) => format!("did you mean mini-swe-agent's `{near}`?"),
         None => format!(
             "presets are {}; a single value is given as `-c dotted.key=value`",
             presets.join(" and ")
         ),
     };
     Err(Problem::new(Kind::NotFound, message).hint(hint))
-}
-
-/// What a name is in mini-swe-agent's package: none if there is no such file there.
-fn of_mini(name: &str) -> Option<Option<&'static str>> {
-    let stem = name.strip_suffix(".yaml").unwrap_or(name);
-    let stem = stem.strip_prefix("benchmarks/").unwrap_or(stem);
-    let known = OF_MINI.iter().find(|(known, _)| *known == stem)?;
-    Some(known.1)
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -315,12 +350,34 @@ mod tests {
                 ][..],
             ),
             ("defualt", &["did you mean the preset `default`?"]),
+            ("swebnch", &["did you mean mini-swe-agent's `swebench`?"]),
             (
-                "swebench.yaml",
-                &["`-c swebench.yaml` names neither", "has it in its package"],
+                "swebench",
+                &[
+                    "`-c swebench` is a config in mini-swe-agent's package",
+                    "tried `swebench`, `swebench.toml`",
+                    "/config/benchmarks/swebench.yaml\" .`",
+                    "`-c ./swebench.yaml`",
+                ],
             ),
-            ("benchmarks/swebench_xml", &["has it in its package"]),
-            ("default.yaml", &["has it in its package"]),
+            ("swebench.yaml", &["/config/benchmarks/swebench.yaml"]),
+            (
+                "swebench_backticks",
+                &["/config/benchmarks/swebench_backticks.yaml"],
+            ),
+            (
+                "swebench_modal",
+                &["/config/benchmarks/swebench_modal.yaml"],
+            ),
+            (
+                "benchmarks/swebench_xml",
+                &["/config/benchmarks/swebench_xml.yaml"],
+            ),
+            ("programbench", &["/config/benchmarks/programbench.yaml"]),
+            (
+                "default.yaml",
+                &["/config/default.yaml", "`-c ./default.yaml`"],
+            ),
             (
                 "plain",
                 &["`plain` (exists, but is neither .toml nor .yaml)"],

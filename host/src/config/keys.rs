@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::environment_class;
 use super::model_class;
 
 /// What a key's value must be. An integer is no text and a text no integer: a quoted number
@@ -124,19 +125,9 @@ const BYTES: Type = Type::Int(1, i64::MAX);
 
 /// What an interactive front will know; today only accepted.
 const MODES: &[&str] = &["human", "confirm", "yolo"];
-/// mini-swe-agent's environments. Those that are not here are refused when all layers are laid:
-/// its files for benchmarks name `docker`, and a later layer may say otherwise.
-const ENVIRONMENT_CLASSES: &[&str] = &[
-    LOCAL_CLASS,
-    "docker",
-    "singularity",
-    "swerex_docker",
-    "swerex_modal",
-    "bubblewrap",
-    "contree",
-];
-/// The one that is here.
-pub const LOCAL_CLASS: &str = "local";
+/// Ways to a container engine.
+const TRANSPORTS: &[&str] = &["auto", "api", "cli"];
+const SANDBOXES: &[&str] = &["none", "landlock"];
 const AGENT_CLASSES: &[&str] = &["interactive", "default"];
 
 /// Every key, in the order that people see them.
@@ -151,10 +142,10 @@ pub const KEYS: &[Key] = &[
     optional("agent.salvage_command", Type::Text, "Run at every ending, while the environment still lives, to keep what was done (the diff); unset: nothing."),
     key("agent.salvage_timeout", Type::Seconds, "30.0", "Time limit of the salvage command, in seconds."),
     optional("agent.output_path", Type::Text, "Where the trajectory goes; unset: a fresh folder per run."),
-    optional("agent.mode", Type::OneOf(MODES), "Interactive mode of mini-swe-agent; no effect yet."),
+    optional("agent.mode", Type::OneOf(MODES), "Interactive mode of mini-swe-agent; no effect: this host never asks."),
     optional("agent.agent_class", Type::OneOf(AGENT_CLASSES), "mini-swe-agent's agent class: under `default` a submission is not answered; unset: as `interactive`."),
-    key("agent.whitelist_actions", Type::TextList, "[]", "Commands that need no confirmation, as regular expressions; no effect yet."),
-    key("agent.confirm_exit", Type::Bool, "true", "Ask before ending an interactive run; no effect yet."),
+    key("agent.whitelist_actions", Type::TextList, "[]", "Commands that need no confirmation, as regular expressions; no effect: this host never asks."),
+    key("agent.confirm_exit", Type::Bool, "true", "Ask before ending an interactive run; no effect: this host never asks."),
 
     optional("model.model_name", Type::Text, "The model as `prefix/name`, for example `openai/gpt-5`.").variable("MSWEA_MODEL_NAME"),
     optional("model.model_class", Type::OneOf(model_class::NAMES), "mini-swe-agent's model class: chooses the provider, its API and the parser."),
@@ -184,16 +175,48 @@ pub const KEYS: &[Key] = &[
     key("model.max_response_bytes", BYTES, "67108864", "Longest answer that is accepted, in bytes."),
     optional("model.secrets_file", Type::Text, "File of `NAME=value` lines with secrets, readable by its owner only.").names(Names::File),
 
-    key("environment.environment_class", Type::OneOf(ENVIRONMENT_CLASSES), "\"local\"", "Where commands run; this version has `local` only."),
-    key("environment.cwd", Type::Text, "\"\"", "Working directory of commands; empty: that of the host."),
+    key("environment.environment_class", Type::OneOf(environment_class::NAMES), "\"local\"", "Where commands run; unset: `docker` where an image is given, else `local`."),
+    key("environment.cwd", Type::Text, "\"\"", "Working directory of commands; empty: that of the host, `/` in an image, a fresh folder under `bubblewrap`."),
     key("environment.env", Type::TextMap, "{}", "Variables that commands see; null takes one away again."),
     key("environment.timeout", Type::Seconds, "30.0", "Time limit of a command, in seconds."),
-    key("environment.interpreter", Type::TextList, "[\"/bin/sh\", \"-c\"]", "Program and arguments that the command is appended to; empty: `bash -c`, or `sh -c` where there is no bash."),
+    key("environment.interpreter", Type::TextList, "[\"/bin/sh\", \"-c\"]", "Program and arguments that the command is appended to; empty: `bash -c`, or `sh -c` where there is no bash; unset or empty in a container: `bash -lc`."),
     key("environment.env_allow", Type::TextList, "[]", "Variables of the host that commands see too, besides the harmless ones."),
     key("environment.capture_bytes", BYTES, "1048576", "How much output of a command is kept: its head and its tail, in bytes."),
+    key("environment.sandbox", Type::OneOf(SANDBOXES), "\"none\"", "Keeps local commands in: `landlock` lets them write only below the working directory, `writable` and temporary folders."),
+    key("environment.sandbox_network", Type::Bool, "true", "Whether commands in the sandbox may use the network."),
+    key("environment.writable", Type::TextList, "[]", "Further folders in which commands in the sandbox may write."),
+    optional("environment.image", Type::Text, "The image of the container, as its engine names it."),
+    key("environment.forward_env", Type::TextList, "[]", "Variables of the host that commands in the container see, if they are set; `env` wins."),
+    optional("environment.executable", Type::Text, "Program of the container engine or the sandbox; unset: by the class, or `MSWEA_DOCKER_EXECUTABLE`, `MSWEA_SINGULARITY_EXECUTABLE`, `MSWEA_BUBBLEWRAP_EXECUTABLE`."),
+    key("environment.run_args", Type::TextList, "[\"--rm\"]", "Further arguments of `docker run`."),
+    key("environment.container_timeout", Type::Text, "\"2h\"", "How long the container lives at most, as `sleep` takes it."),
+    key("environment.pull_timeout", Type::Seconds, "120.0", "Time limit of pulling the image, in seconds."),
+    key("environment.start_timeout", Type::Seconds, "60.0", "Time limit of making and starting the container, in seconds."),
+    key("environment.transport", Type::OneOf(TRANSPORTS), "\"auto\"", "How the container engine is spoken to: its `api`, its command line (`cli`), or what works (`auto`)."),
+    key("environment.fast_path", Type::Bool, "true", "Run commands through a helper in the container, where that works."),
+    key("environment.keep_container", Type::Bool, "false", "Leave the container running at the end."),
+    optional("environment.user", Type::Text, "User of the container, as `--user` takes it."),
+    optional("environment.network", Type::Text, "Network of the container, as `--network` takes it: `none`."),
+    key("environment.mounts", Type::TextList, "[]", "What is mounted into the container, as `--volume` takes it: `/data:/data:ro`."),
+    optional("environment.memory", Type::Text, "Memory limit of the container, as `--memory` takes it: `2g`."),
+    optional("environment.cpus", Type::Number(0.0), "How many processors the container may use."),
+    optional("environment.platform", Type::Text, "Platform of the image, as `--platform` takes it: `linux/arm64`."),
+    key("environment.sandbox_build_retries", COUNT, "3", "How often the sandbox of an image is tried to be built."),
+    key("environment.build_timeout", Type::Seconds, "3600.0", "Time limit of one such try, in seconds."),
+    key("environment.global_args", Type::TextList, "[\"--quiet\"]", "Arguments of singularity before `exec`."),
+    key("environment.exec_args", Type::TextList, "[\"--contain\", \"--cleanenv\", \"--fakeroot\"]", "Arguments of `singularity exec`."),
+    optional("environment.wrapper_args", Type::TextList, "Arguments of bubblewrap; unset: the system read-only, `/tmp` empty, the network open."),
+
+    optional("workspace.repo", Type::Text, "Repository to work on, made ready in the environment: a URL is cloned, a folder of this machine (from the current one) copied."),
+    optional("workspace.path", Type::Text, "Where it goes in the environment, and commands start; unset: below the working directory."),
+    optional("workspace.base_commit", Type::Text, "Commit, branch or tag to check out."),
+    key("workspace.reset", Type::Bool, "false", "Throw away what is changed in the repository that is there."),
+    key("workspace.startup_commands", Type::TextList, "[]", "Commands to run once everything is there, in order; Jinja templates."),
+    key("workspace.startup_timeout", Type::Seconds, "300.0", "Time limit of each step of making the workspace ready, in seconds."),
 
     optional("run.task", Type::Text, "The task."),
-    optional("run.on_end", Type::Text, "Shell command at the end of a run, whatever the ending; variables `MSWEA_EXIT_STATUS`, `MSWEA_EXIT_CODE`, `MSWEA_TRAJECTORY` and `MSWEA_JOURNAL` tell it of the run."),
+    optional("run.env_startup_command", Type::Text, "As one more of `workspace.startup_commands`."),
+    optional("run.on_end", Type::Text, "Shell command at the end of a run, whatever the ending, and when it could not be set up; variables `MSWEA_EXIT_STATUS`, `MSWEA_EXIT_CODE`, `MSWEA_TRAJECTORY` and `MSWEA_JOURNAL` tell it of the run."),
     key("run.on_end_timeout", Type::Seconds, "60.0", "Time limit of that command, in seconds."),
 
     optional("pipeline.adapter", Type::Text, "Model adapter: name or `.wasm` file; unset: chosen by the model's prefix.").names(Names::Plugin),
@@ -224,17 +247,7 @@ const NULLABLE_GROUPS: &[&str] = &["model.price"];
 pub const KNOWN_LATER: &[&str] = &[
     "model.outputs",
     "model.cost_per_call",
-    "environment.image",
     "environment.image_tag",
-    "environment.forward_env",
-    "environment.executable",
-    "environment.run_args",
-    "environment.container_timeout",
-    "environment.pull_timeout",
-    "environment.sandbox_build_retries",
-    "environment.global_args",
-    "environment.exec_args",
-    "environment.wrapper_args",
     "environment.cwd_auto_create",
     "environment.import_username",
     "environment.import_password",
@@ -244,7 +257,6 @@ pub const KNOWN_LATER: &[&str] = &[
     "environment.deployment_timeout",
     "environment.install_pipx",
     "environment.modal_sandbox_kwargs",
-    "run.env_startup_command",
 ];
 
 /// What a path leads to.

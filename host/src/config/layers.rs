@@ -141,20 +141,24 @@ impl Layers {
         let mode = builder.merged.get(&["agent", "mode"]).map(Node::to_value);
         if let Some(mode @ ("human" | "confirm")) = mode.as_ref().and_then(Value::as_str) {
             builder.warnings.push(format!(
-                "`agent.mode` = `{mode}` has no effect yet: commands run without asking"
+                "`agent.mode` = `{mode}` has no effect: this host never asks, and runs every \
+                 command at once"
             ));
         }
         if has_default {
             displaced_by = None;
         }
-        Ok(Self {
+        let mut layers = Self {
             names: builder.names,
             merged: builder.merged,
             files: builder.files,
             displaced_by,
             warnings: builder.warnings,
             mini: builder.mini,
-        })
+        };
+        layers.settle_environment(env);
+        layers.warnings.extend(layers.idle_keys());
+        Ok(layers)
     }
 
     /// The layers that were laid, lowest first, in words: for the line that tells the user.

@@ -185,7 +185,9 @@ fn files_of_mini_load_unchanged() {
     let layers = env.load(&["mini.yaml"]).unwrap();
     assert_eq!(
         layers.warnings(),
-        ["`agent.mode` = `confirm` has no effect yet: commands run without asking"]
+        [
+            "`agent.mode` = `confirm` has no effect: this host never asks, and runs every command at once"
+        ]
     );
     let config = layers.resolve().unwrap();
     assert_eq!(config.agent.system_template, "You can run commands.\n");
@@ -204,21 +206,31 @@ fn files_of_mini_load_unchanged() {
 
     let later = MINI.replace(
         "  timeout: 60\n",
-        "  timeout: 60\n  image: x\n  run_args: [\"--rm\"]\n",
+        "  timeout: 60\n  image_tag: x\n  run_args: [\"--rm\"]\n",
     );
     let env = env.file("/work/mini.yaml", &later);
     let layers = env.load(&["mini.yaml", "model.cost_per_call=1"]).unwrap();
     assert_eq!(
         layers.warnings()[..3],
         [
-            "`environment.image` has no effect yet (set at mini.yaml:17)",
-            "`environment.run_args` has no effect yet (set at mini.yaml:18)",
+            "`environment.image_tag` has no effect yet (set at mini.yaml:17)",
             "`model.cost_per_call` has no effect yet (set at -c model.cost_per_call=1)",
+            "`agent.mode` = `confirm` has no effect: this host never asks, and runs every command at once",
         ]
     );
-    let env = env.file("/work/n.toml", "[environment]\nimage = \"x\"\n");
+    assert_eq!(
+        layers.warnings()[3..],
+        [
+            "`environment.run_args` has no effect in the class `local`: it is for `docker`, `podman` \
+             (set at mini.yaml:18)"
+        ]
+    );
+    let env = env.file("/work/n.toml", "[environment]\nimage_tag = \"x\"\n");
     let text = env.load(&["mini.yaml", "n.toml"]).unwrap_err().to_string();
-    assert!(text.contains("unknown key `environment.image`"), "{text}");
+    assert!(
+        text.contains("unknown key `environment.image_tag`"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 use super::error::{Kind, Problem};
 use super::layers::Layers;
+use super::node::Node;
+use super::providers;
 use super::sections::{Config, ModelConfig};
 
 /// How litellm says that a key stands in an environment variable.
@@ -30,6 +32,7 @@ const OWN: &[&str] = &[
     "mock_response",
     "model_info",
     "num_retries",
+    "organization",
     "output_cost_per_token",
     "request_timeout",
     "timeout",
@@ -37,13 +40,14 @@ const OWN: &[&str] = &[
 
 /// Those of them that have been taken for something else; the built-in adapters know the rest,
 /// and say what becomes of it.
-const TAKEN: [&str; 6] = [
+const TAKEN: [&str; 7] = [
     "api_base",
     "api_key",
     "base_url",
     "extra_body",
     "extra_headers",
     "headers",
+    "organization",
 ];
 
 /// Takes from `model_kwargs` what has a key of its own; what is set there already wins.
@@ -64,6 +68,8 @@ pub struct WireKwargs {
     pub parameters: Map<String, Value>,
     /// Headers of the request.
     pub headers: Vec<(String, String)>,
+    /// The account at OpenAI that pays, which its client sends as a header.
+    pub organization: Option<String>,
 }
 
 impl WireKwargs {
@@ -96,45 +102,86 @@ impl WireKwargs {
             .collect();
         let headers = object("headers")
             .chain(object("extra_headers"))
-            .map(|(name, value)| {
-                let value = match value {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                (name.clone(), value)
-            })
+            .map(|(name, value)| (name.clone(), words(value)))
             .collect();
+        let organization = given.get("organization").filter(|name| !name.is_null());
         Self {
             parameters,
             headers,
+            organization: organization.map(words),
         }
     }
 }
 
-/// A key in `model_kwargs` would travel through a plugin and in the request's body.
-pub(super) fn bare_key(layers: &Layers) -> Option<Problem> {
-    let path = ["model", "model_kwargs", "api_key"];
-    let value = layers.merged.get(&path)?.to_value();
-    let text = value.as_str()?;
-    if text.starts_with(VARIABLE) {
-        return None;
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
-    let dotted = path.join(".");
-    let problem = Problem::new(
-        Kind::WrongValue,
-        format!("`{dotted}` holds a key, not the name of one"),
-    )
-    .key(dotted)
-    .hint(
-        "put the key into an environment variable or `model.secrets_file`, and its name \
-             into `model.api_key_env`",
-    );
-    // Only the place: the line itself would show the key.
-    Some(match layers.merged.origin_of(&path) {
-        Some(origin) => problem.place(origin),
-        None => problem,
-    })
 }
+
+/// What in `model_kwargs` logs somebody in: it would travel through a plugin and in the request's
+/// body, and what it is for is not done here.
+pub(super) fn credentials(layers: &Layers) -> Vec<Problem> {
+    let path = ["model", "model_kwargs"];
+    let Some(Value::Object(kwargs)) = layers.merged.get(&path).map(Node::to_value) else {
+        return Vec::new();
+    };
+    let problems = kwargs.iter().filter_map(|(name, value)| {
+        let dotted = format!("model.model_kwargs.{name}");
+        let (message, hint) = if name == "api_key" {
+            if value.as_str()?.starts_with(VARIABLE) {
+                return None;
+            }
+            let hint = "put the key into an environment variable or `model.secrets_file`, and its \
+                        name into `model.api_key_env`";
+            (
+                format!("`{dotted}` holds a key, not the name of one"),
+                hint.to_owned(),
+            )
+        } else {
+            let hint = login(name).filter(|_| !value.is_null())?;
+            (
+                format!("`{dotted}` is for a login of litellm's, which is not done here"),
+                hint.to_owned(),
+            )
+        };
+        let problem = Problem::new(Kind::WrongValue, message)
+            .key(dotted)
+            .hint(hint);
+        // Only the place: the line itself would show the key.
+        Some(
+            match layers.merged.origin_of(&[path[0], path[1], name.as_str()]) {
+                Some(origin) => problem.place(origin),
+                None => problem,
+            },
+        )
+    });
+    problems.collect()
+}
+
+/// What to do in place of a login; none for a parameter that is none.
+fn login(name: &str) -> Option<&'static str> {
+    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    match name {
+        _ if begins(&["aws_"]) => providers::without_adapter("bedrock"),
+        _ if begins(&["vertex_"]) => providers::without_adapter("vertex_ai"),
+        _ if begins(&["watsonx_", "wx_"]) => providers::without_adapter("watsonx"),
+        "azure_ad_token" => Some(
+            "put the token into an environment variable or `model.secrets_file`, its name into \
+             `model.api_key_env`, and have it sent as a bearer token: `-c \
+             plugins.openai.config.auth_header=authorization`",
+        ),
+        "tenant_id" | "client_id" | "client_secret" => Some(AZURE),
+        _ if begins(&["azure_"]) => Some(AZURE),
+        _ => None,
+    }
+}
+
+const AZURE: &str = "get a token outside (`az account get-access-token`), put it into an \
+                     environment variable, its name into `model.api_key_env`, and have it sent as \
+                     a bearer token: `-c plugins.openai.config.auth_header=authorization`; or use \
+                     the resource's own key";
 
 #[cfg(test)]
 mod tests {
@@ -150,7 +197,7 @@ mod tests {
             "api_base": "http://h/v1", "api_key": "os.environ/K", "drop_params": true,
             "custom_llm_provider": "openai", "top_p": 1, "timeout": 5, "top_k": 3,
             "extra_body": {"top_k": 5, "nested": {"a": 1}}, "extra_headers": {"X-A": 1, "X-B": "b"},
-            "additional_drop_params": ["seed"], "seed": 1, "metadata": {},
+            "additional_drop_params": ["seed"], "seed": 1, "metadata": {}, "organization": "org-1",
         });
         let config = env
             .resolve(&[&format!("model.model_kwargs={kwargs}")])
@@ -165,8 +212,14 @@ mod tests {
         );
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(wire.headers, [header("X-A", "1"), header("X-B", "b")]);
+        assert_eq!(wire.organization.as_deref(), Some("org-1"));
         let native = WireKwargs::of(&config, true).parameters;
         assert_eq!(native["drop_params"], true);
+        assert!(!native.contains_key("organization"));
+        assert_eq!(
+            config.redacted()["model"]["model_kwargs"]["organization"],
+            "[redacted]"
+        );
         let mini = Config {
             mini: true,
             ..config
@@ -204,6 +257,52 @@ mod tests {
                 "{text}"
             );
             assert!(!text.contains("sk-123"), "{text}");
+        }
+    }
+
+    /// Each key of litellm's that logs somebody in: refused by name, with what to do, and without
+    /// what it holds.
+    #[test]
+    fn logins_are_refused_with_what_to_do_instead() {
+        for (name, remedy) in [
+            ("azure_ad_token", "`model.api_key_env`"),
+            ("azure_ad_token_provider", "`model.api_key_env`"),
+            ("azure_username", "az account get-access-token"),
+            ("azure_password", "az account get-access-token"),
+            ("tenant_id", "az account get-access-token"),
+            ("client_id", "az account get-access-token"),
+            ("client_secret", "az account get-access-token"),
+            ("aws_access_key_id", "have to be signed"),
+            ("aws_secret_access_key", "have to be signed"),
+            ("aws_session_token", "have to be signed"),
+            ("aws_profile_name", "have to be signed"),
+            ("aws_region_name", "have to be signed"),
+            ("vertex_credentials", "`gemini/NAME`"),
+            ("vertex_ai_credentials", "`gemini/NAME`"),
+            ("vertex_project", "`gemini/NAME`"),
+            ("watsonx_username", "gateway"),
+        ] {
+            let env = Memory::new().file(
+                "/work/m.yaml",
+                &format!("model:\n  model_kwargs:\n    {name}: hush-123\n"),
+            );
+            let dotted = format!("model.model_kwargs.{name}");
+            let spec = format!("{dotted}=os.environ/hush-123");
+            for (configs, place) in [
+                (["m.yaml"], "m.yaml:3"),
+                ([&*spec], "-c model.model_kwargs."),
+            ] {
+                let text = env.resolve(&configs).unwrap_err().to_string();
+                for part in [&*format!("`{dotted}`"), remedy, place] {
+                    assert!(text.contains(part), "{part}: {text}");
+                }
+                assert!(!text.contains("hush"), "{text}");
+            }
+            assert!(env.resolve(&[&format!("{dotted}=null")]).is_ok());
+        }
+        for name in ["user", "top_k", "region", "awsome", "input_cost_per_token"] {
+            let spec = format!("model.model_kwargs.{name}=1");
+            assert!(Memory::new().resolve(&[&spec]).is_ok(), "{name}");
         }
     }
 }

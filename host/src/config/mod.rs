@@ -13,6 +13,7 @@
 //! [`Layers::origin_of`] to say where the offending value came from.
 
 mod check;
+mod environment_class;
 mod error;
 mod files;
 mod host_env;
@@ -40,6 +41,7 @@ mod yaml_file;
 #[cfg(test)]
 mod testing;
 
+pub use environment_class::{EnvironmentClass, Kind as EnvironmentKind, find as environment_class};
 pub use error::{ConfigError, Kind, Problem};
 pub use host_env::{Environment, ProcessEnvironment};
 pub use layers::{Layers, Sources};
@@ -53,5 +55,5 @@ pub use redact::{is_secret_entry, redacted};
 pub use schema::schema;
 pub use sections::{
     AgentConfig, Config, EnvironmentConfig, ModelConfig, PipelineConfig, PluginEntry, Price,
-    ProviderEntry, RunSection,
+    ProviderEntry, RunSection, WorkspaceConfig,
 };

@@ -73,11 +73,21 @@ fn is_secret_place(path: &[&str], leaf: bool) -> bool {
     let carries = |name: &&&str| name.to_ascii_lowercase().contains("headers");
     let in_headers = above.iter().any(|name| carries(&name));
     is_secret(key)
+        || above.last() == Some(&"model_kwargs") && is_account(key)
         || above.last() == Some(&"env") && is_secret_variable(key)
         // Whatever authenticates a request stands in its headers, under any name.
         || in_headers && !is_plain_header(key)
         // Headers as a list or as one text: nothing tells them apart.
         || leaf && carries(&key)
+}
+
+/// Whether a parameter of the model says whose account it is, by its name: what litellm calls its
+/// logins.
+fn is_account(name: &str) -> bool {
+    ["aws_", "azure_", "vertex_", "watsonx_", "wx_"]
+        .iter()
+        .any(|start| name.starts_with(start))
+        || matches!(name, "organization" | "tenant_id" | "client_id")
 }
 
 /// Headers that never hold a secret and are worth seeing.
@@ -137,8 +147,8 @@ pub(super) fn is_secret(key: &str) -> bool {
             }
         })
         .collect();
-    // Names of secrets are no secrets, and a token limit is no token.
-    if ["_env", "_file", "_path"]
+    // Names of secrets are no secrets, and neither is the price of a token.
+    if ["_env", "_file", "_path", "_per_token"]
         .iter()
         .any(|end| key.ends_with(end))
         || key == "secrets"
@@ -236,6 +246,9 @@ mod tests {
             "secrets_file",
             "max_tokens",
             "max_completion_tokens",
+            "input_cost_per_token",
+            "output-cost-per-token",
+            "cache_read_input_token_cost",
             "author",
             "step_limit",
             "keys",
@@ -256,6 +269,10 @@ mod tests {
                 json!({"api_key": "[redacted]", "x": 1}),
             ),
             (json!({"api_key": null}), json!({"api_key": null})),
+            (
+                json!({"model_kwargs": {"organization": "org-1", "aws_region_name": "eu", "vertex_project": "p", "input_cost_per_token": 1e-6}, "organization": "o"}),
+                json!({"model_kwargs": {"organization": "[redacted]", "aws_region_name": "[redacted]", "vertex_project": "[redacted]", "input_cost_per_token": 1e-6}, "organization": "o"}),
+            ),
             (
                 json!({"extra_headers": {"Authorization": "Bearer a", "X": "y"}}),
                 json!({"extra_headers": {"Authorization": "[redacted]", "X": "[redacted]"}}),
@@ -306,6 +323,10 @@ mod tests {
             (
                 "model.model_kwargs.api_key=sk",
                 "model.model_kwargs.api_key=[redacted]",
+            ),
+            (
+                "model.model_kwargs.tenant_id=abc",
+                "model.model_kwargs.tenant_id=[redacted]",
             ),
             (
                 "model.model_kwargs={\"api_key\": \"sk\"}",

@@ -18,6 +18,8 @@ pub struct Config {
     pub model: ModelConfig,
     /// Where commands run.
     pub environment: EnvironmentConfig,
+    /// What they work on.
+    pub workspace: WorkspaceConfig,
     /// What to run.
     pub run: RunSection,
     /// Which plugins take which role.
@@ -101,6 +103,42 @@ pub struct EnvironmentConfig {
     pub interpreter: Vec<String>,
     pub env_allow: Vec<String>,
     pub capture_bytes: u64,
+    pub sandbox: String,
+    pub sandbox_network: bool,
+    pub writable: Vec<String>,
+    pub image: Option<String>,
+    pub forward_env: Vec<String>,
+    pub executable: Option<String>,
+    pub run_args: Vec<String>,
+    pub container_timeout: String,
+    pub pull_timeout: f64,
+    pub start_timeout: f64,
+    pub transport: String,
+    pub fast_path: bool,
+    pub keep_container: bool,
+    pub user: Option<String>,
+    pub network: Option<String>,
+    pub mounts: Vec<String>,
+    pub memory: Option<String>,
+    pub cpus: Option<f64>,
+    pub platform: Option<String>,
+    pub sandbox_build_retries: u32,
+    pub build_timeout: f64,
+    pub global_args: Vec<String>,
+    pub exec_args: Vec<String>,
+    pub wrapper_args: Option<Vec<String>>,
+}
+
+/// `[workspace]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct WorkspaceConfig {
+    pub repo: Option<String>,
+    pub path: Option<String>,
+    pub base_commit: Option<String>,
+    pub reset: bool,
+    pub startup_commands: Vec<String>,
+    pub startup_timeout: f64,
 }
 
 /// `[run]`.
@@ -108,6 +146,7 @@ pub struct EnvironmentConfig {
 #[allow(missing_docs, reason = "documented in the table of keys")]
 pub struct RunSection {
     pub task: Option<String>,
+    pub env_startup_command: Option<String>,
     pub on_end: Option<String>,
     pub on_end_timeout: f64,
 }

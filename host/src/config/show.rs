@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use super::environment_class;
 use super::keys::{self, Found};
 use super::layers::Layers;
 use super::origin::Origin;
@@ -36,6 +37,7 @@ impl Layers {
             );
         }
         let mut left_out = Vec::new();
+        let clean = self.without_idle(clean);
         let table = match clean {
             Value::Object(map) => table(&map, &mut Vec::new(), &mut left_out),
             _ => toml::Table::new(),
@@ -61,6 +63,20 @@ impl Layers {
             }
         }
         text
+    }
+
+    /// Without the keys that mean nothing in the class of environment: whoever wrote them down
+    /// would be warned of each.
+    fn without_idle(&self, mut whole: Value) -> Value {
+        let class = self.environment_class();
+        if let Some(environment) = whole.get_mut("environment").and_then(Value::as_object_mut) {
+            environment.retain(|key, _| {
+                environment_class::classes_of(key)
+                    .is_none_or(|classes| classes.contains(&class.as_str()))
+                    && (key != "writable" || self.is_sandboxed())
+            });
+        }
+        whole
     }
 
     fn listing(&self) -> String {

@@ -161,10 +161,13 @@ mod tests {
                 "model.temperature",
                 "parameters of the request belong under `model.model_kwargs`: `model.model_kwargs.temperature`",
             ),
-            ("run.zzz", "`run` has `task`, `on_end`, `on_end_timeout`"),
+            (
+                "run.zzz",
+                "`run` has `task`, `env_startup_command`, `on_end`, `on_end_timeout`",
+            ),
             (
                 "nonsense",
-                "the sections are `agent`, `model`, `environment`, `run`, `pipeline`, `plugins`, `providers`",
+                "the sections are `agent`, `model`, `environment`, `workspace`, `run`, `pipeline`, `plugins`, `providers`",
             ),
         ] {
             let segments: Vec<_> = path.split('.').collect();

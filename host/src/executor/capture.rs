@@ -91,7 +91,8 @@ impl Capture {
         result
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    /// Takes what has been read elsewhere.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         if self.mode == Mode::Bounded {
             return self.keep(bytes);

@@ -65,6 +65,23 @@ impl Failure {
         }
     }
 
+    /// The environment failed, and not the command.
+    pub(super) fn environment(kind: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            passing: false,
+            kind,
+            text: text.into(),
+        }
+    }
+
+    /// What a helper could not do, with the system's reason.
+    pub(super) fn told(error: &io::Error, text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            ..Self::system(error, None)
+        }
+    }
+
     /// Somebody else waited for the child.
     pub(super) fn lost(error: &io::Error) -> Self {
         Self {

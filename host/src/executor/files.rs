@@ -4,25 +4,33 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use crate::roles::ExecutorError;
 
 /// Copies `from` to `to`, off the event loop. A folder is laid over one that is there already;
-/// a file goes into one. Missing parents are made; symbolic links stay links.
+/// a file goes into one. Missing parents are made; symbolic links stay links. Whoever drops the
+/// future ends the copying after the file that it is at.
 ///
 /// # Errors
 /// When something can't be read or written.
 pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), ExecutorError> {
     let (source, target) = (from.display().to_string(), to.display().to_string());
-    let copied = tokio::task::spawn_blocking(move || copy_any(&from, &to))
+    let wanted = Arc::new(());
+    let is_wanted = Arc::downgrade(&wanted);
+    let copied = tokio::task::spawn_blocking(move || copy_any(&from, &to, &is_wanted))
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)));
+    drop(wanted);
     copied.map_err(|error| ExecutorError {
         message: format!("`{source}` can't be copied to `{target}`: {error}; check both paths and their permissions"),
     })
 }
 
-fn copy_any(from: &Path, to: &Path) -> io::Result<()> {
+/// Alive for as long as somebody waits for the copy.
+type Wanted = Weak<()>;
+
+fn copy_any(from: &Path, to: &Path, wanted: &Wanted) -> io::Result<()> {
     let is_folder = fs::metadata(from)?.is_dir();
     let into = !is_folder && to.is_dir();
     let to = match from.file_name() {
@@ -38,20 +46,23 @@ fn copy_any(from: &Path, to: &Path) -> io::Result<()> {
         if to.canonicalize()?.starts_with(from.canonicalize()?) {
             return Err(io::Error::other("the target is inside the source"));
         }
-        copy_folder(from, &to)
+        copy_folder(from, &to, wanted)
     } else {
         copy_file(from, &to)
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_folder(from: &Path, to: &Path, wanted: &Wanted) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
+        if wanted.strong_count() == 0 {
+            return Err(io::Error::from(io::ErrorKind::Interrupted));
+        }
         let target = to.join(entry.file_name());
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            copy_folder(&entry.path(), &target)?;
+            copy_folder(&entry.path(), &target, wanted)?;
         } else if kind.is_symlink() {
             let points_to = fs::read_link(entry.path())?;
             match fs::remove_file(&target) {
@@ -78,6 +89,11 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn copy(from: &Path, to: &Path) -> io::Result<()> {
+        let wanted = Arc::new(());
+        copy_any(from, to, &Arc::downgrade(&wanted))
+    }
+
     #[test]
     fn copies_files_folders_and_links() {
         let root = tempfile::tempdir().unwrap();
@@ -86,7 +102,7 @@ mod tests {
         fs::write(at("a/b/x"), "x").unwrap();
         symlink("b/x", at("a/link")).unwrap();
 
-        copy_any(&at("a"), &at("new/place")).unwrap();
+        copy(&at("a"), &at("new/place")).unwrap();
         assert_eq!(fs::read_to_string(at("new/place/b/x")).unwrap(), "x");
         assert_eq!(
             fs::read_link(at("new/place/link")).unwrap(),
@@ -95,15 +111,26 @@ mod tests {
         assert!(at("new/place/b/empty").is_dir());
 
         fs::write(at("a/b/x"), "y").unwrap();
-        copy_any(&at("a"), &at("new/place")).unwrap();
+        copy(&at("a"), &at("new/place")).unwrap();
         assert_eq!(fs::read_to_string(at("new/place/link")).unwrap(), "y");
 
-        copy_any(&at("a/b/x"), &at("new")).unwrap();
+        copy(&at("a/b/x"), &at("new")).unwrap();
         assert_eq!(fs::read_to_string(at("new/x")).unwrap(), "y");
-        copy_any(&at("a/b/x"), &at("a/b/x")).unwrap();
+        copy(&at("a/b/x"), &at("a/b/x")).unwrap();
         assert_eq!(fs::read_to_string(at("a/b/x")).unwrap(), "y");
 
-        assert!(copy_any(&at("a"), &at("a/b/inside")).is_err());
-        assert!(copy_any(&at("missing"), &at("z")).is_err());
+        assert!(copy(&at("a"), &at("a/b/inside")).is_err());
+        assert!(copy(&at("missing"), &at("z")).is_err());
+    }
+
+    #[test]
+    fn nobody_waits_so_nothing_more_is_copied() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        fs::write(root.path().join("a/b/x"), "x").unwrap();
+        let to = root.path().join("new");
+        let error = copy_any(&root.path().join("a"), &to, &Weak::new()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+        assert!(!to.join("b").exists());
     }
 }

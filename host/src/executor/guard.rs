@@ -32,6 +32,27 @@ pub const SUBCOMMAND: &str = "__guard";
 /// Where the guardian has the table of sessions.
 const TABLE: i32 = 3;
 
+/// What of the environment it needs: to start, and to find an engine of containers.
+const INHERITED: &[&str] = &[
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "HOME",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "DOCKER_TLS_VERIFY",
+    "DOCKER_CERT_PATH",
+    "CONTAINER_HOST",
+    "CONTAINER_SSHKEY",
+    "CONTAINERS_CONF",
+    "CONTAINERS_STORAGE_CONF",
+    "SSH_AUTH_SOCK",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+];
+
 /// How long the guardian hunts at most.
 const HUNT: Duration = Duration::from_secs(5);
 /// How long the host waits for a guardian that it has dismissed.
@@ -48,10 +69,13 @@ const SESSIONS: usize = 1000;
 /// A program that has the subcommand calls this first of all, before it reads a config or
 /// starts a thread: the guardian has to stay small.
 ///
-/// Standard input brings `+RUN` and `-RUN` lines for runs that begin and end later, and ends with
-/// the host. Descriptor 3 is the table of sessions.
-pub fn run(run_id: &str) {
+/// Standard input brings `+RUN` and `-RUN` lines for runs that begin and end later, and `!PROGRAM`
+/// lines for engines that run containers for them (an empty name: they have folders); it ends with the host. Descriptor 3 is the
+/// table of sessions. `after` is called last, with those engines, if there are any: what the
+/// host left with them is nobody's by then.
+pub fn run(run_id: &str, after: impl FnOnce(BTreeSet<String>)) {
     let mut runs = BTreeSet::from([run_id.to_owned()]);
+    let mut engines = BTreeSet::new();
     let mut line = Vec::new();
     let mut input = io::stdin().lock();
     loop {
@@ -66,9 +90,11 @@ pub fn run(run_id: &str) {
         match text.trim_end_matches('\n').split_at_checked(1) {
             Some(("+", id)) => drop(runs.insert(id.to_owned())),
             Some(("-", id)) => drop(runs.remove(id)),
+            Some(("!", program)) => drop(engines.insert(program.to_owned())),
             _ => {}
         }
     }
+    let left = !runs.is_empty();
     // SAFETY: nothing in this process closes a descriptor that it was started with; where it was
     // started without one, or with something else, reading it fails or finds no sessions.
     let memory = unsafe { BorrowedFd::borrow_raw(TABLE) };
@@ -77,6 +103,10 @@ pub fn run(run_id: &str) {
         ..Target::marked(RUN_VARIABLE, runs)
     };
     processes::kill_until_gone(&target, HUNT);
+    // Every run that ended in order has taken its things away itself.
+    if left && !engines.is_empty() {
+        after(engines);
+    }
 }
 
 /// The sessions that are guarded.
@@ -117,6 +147,8 @@ struct Guardian {
     /// The only writing end.
     input: Option<OwnedFd>,
     runs: BTreeSet<String>,
+    /// What it was told of engines.
+    engines: BTreeSet<String>,
     /// For a successor.
     sessions: Sessions,
 }
@@ -141,6 +173,7 @@ impl Lease {
     pub(super) fn new(program: &Path, run_id: &str) -> io::Result<Self> {
         let mut guardians = GUARDIANS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inherited = BTreeSet::new();
+        let mut engines = BTreeSet::new();
         let mut sessions = Vec::new();
         guardians.retain(|weak| weak.strong_count() > 0);
         for shared in guardians.iter().filter_map(Weak::upgrade) {
@@ -157,11 +190,15 @@ impl Lease {
             }
             // It was killed. Its successor takes over its runs.
             inherited.append(&mut guardian.runs);
+            engines.append(&mut guardian.engines);
             sessions.append(&mut guardian.sessions.list);
         }
         let mut guardian = Guardian::start(program, run_id)?;
         for other in inherited {
             guardian.add(&other);
+        }
+        for engine in &engines {
+            guardian.add_engine(engine);
         }
         processes::retain_living(&mut sessions);
         for session in sessions {
@@ -190,6 +227,17 @@ impl Lease {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .add_session(session);
+        }
+    }
+
+    /// Has the containers guarded that `program` (an engine's) runs for this host; an empty name
+    /// for folders alone.
+    pub(super) fn tell_engine(&self, program: &str) {
+        if let Some(shared) = &self.guardian {
+            shared
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add_engine(program);
         }
     }
 
@@ -248,7 +296,7 @@ impl Guardian {
         let subcommand = CString::new(SUBCOMMAND)?;
         let id = CString::new(run_id)?;
         // It must not carry the mark of any run, and has no use for keys.
-        let env: Vec<CString> = ["PATH", "LD_LIBRARY_PATH"]
+        let env: Vec<CString> = INHERITED
             .iter()
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .filter_map(|(name, value)| {
@@ -266,6 +314,7 @@ impl Guardian {
             cwd: Some(c"/"),
             stdin: Some(reading.as_fd()),
             output: None,
+            errors: None,
             third: Some(sessions.table.memory()),
             deaf: true,
         })?;
@@ -274,6 +323,7 @@ impl Guardian {
             child,
             input: Some(writing),
             runs: BTreeSet::from([run_id.to_owned()]),
+            engines: BTreeSet::new(),
             sessions,
         })
     }
@@ -290,6 +340,12 @@ impl Guardian {
     fn add_session(&mut self, session: Session) {
         if let Err(error) = self.sessions.add(session) {
             tracing::debug!(session = session.id, %error, "the guardian was not told a session");
+        }
+    }
+
+    fn add_engine(&mut self, program: &str) {
+        if !self.engines.contains(program) && self.tell('!', program) {
+            self.engines.insert(program.to_owned());
         }
     }
 

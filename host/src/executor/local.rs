@@ -1,33 +1,34 @@
 //! Runs actions on this machine: each in a fresh process, with nothing left behind.
 
 mod attend;
+pub(super) mod launch;
 mod settings;
+pub(super) mod wrap;
 
-use std::ffi::{CString, OsStr};
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rustix::pipe::PipeFlags;
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
-use super::environment;
-use super::guard::Lease;
-use super::orphans::{self, Presence};
-use super::processes::{self, ACTION_VARIABLE, RUN_VARIABLE, Session, Target};
-use super::spawn::{Spec, spawn};
 use super::failure::Failure;
-use super::{capture::Capture, files};
+use super::guard::Lease;
+use super::landlock::{self, Sandbox, SandboxKind};
+use super::orphans::{self, Presence};
+use super::processes::{self, RUN_VARIABLE, Session, Target};
+use super::{capture::Capture, files, machine};
 use crate::roles::{Command, Context, Executor, ExecutorError, Object, Output, Stop};
 use attend::{End, Running};
+use launch::{Task, is_program};
 pub use settings::LocalSettings;
-use settings::{base_environment, fresh_id, nested};
+use settings::base_environment;
+pub(super) use settings::fresh_id;
+use wrap::Wrap;
 
 /// How long processes that are asked to end may take before they are killed.
 const POLITE: Duration = Duration::from_millis(100);
@@ -45,7 +46,7 @@ pub struct LocalExecutor {
     settings: LocalSettings,
     /// The commands' environment as far as it is the same for all; or why there is none.
     env: Result<Vec<CString>, String>,
-    /// How many actions there have been; their names in [`ACTION_VARIABLE`].
+    /// How many actions there have been; their names in `MSWEA_ACTION`.
     actions: u64,
     /// When the run can have had its first process.
     since: u64,
@@ -56,6 +57,8 @@ pub struct LocalExecutor {
     /// Tasks that read on for background processes, which would die of a closed pipe.
     drains: Vec<AbortHandle>,
     lease: Option<Lease>,
+    /// What puts commands into a sandbox.
+    wrap: Option<Wrap>,
     guard_failed: bool,
     /// While there may be something to clean up.
     presence: Option<Presence>,
@@ -77,14 +80,40 @@ impl LocalExecutor {
             told: Vec::new(),
             drains: Vec::new(),
             lease: None,
+            wrap: None,
             guard_failed: false,
             presence: None,
         }
     }
 
+    /// An executor for commands that another program puts into a sandbox: the configured
+    /// variables are for the inside, and that program does not see them. Landlock does not go
+    /// with it.
+    pub(super) fn for_wrapped(settings: LocalSettings) -> Self {
+        let mut this = Self::new(settings);
+        this.settings.sandbox = Sandbox::default();
+        if this.env.is_ok() {
+            this.env = base_environment(&LocalSettings {
+                env: BTreeMap::new(),
+                ..this.settings.clone()
+            });
+        }
+        this
+    }
+
     /// What marks the processes of this run.
     pub fn run_id(&self) -> &str {
         &self.settings.run_id
+    }
+
+    /// Has commands run in a sandbox from now on.
+    pub(super) fn wrap(&mut self, wrap: Wrap) {
+        self.wrap = Some(wrap);
+    }
+
+    /// How it is set up.
+    pub(super) fn settings(&self) -> &LocalSettings {
+        &self.settings
     }
 
     /// Every process of the run.
@@ -154,47 +183,52 @@ impl LocalExecutor {
         }
     }
 
-    /// The interpreter's path, as far as it can be found without running it.
-    fn interpreter(&self) -> Result<PathBuf, Failure> {
-        let Some(name) = self.settings.interpreter.first() else {
-            return Err(Failure::no_interpreter("", "it is empty"));
-        };
-        if name.contains('/') {
-            return Ok(PathBuf::from(name));
+    /// Has the guardian look for folders, too, from now on: before one is made.
+    pub(super) fn guard_folders(&mut self) {
+        self.guard();
+        if let Some(lease) = &self.lease {
+            lease.tell_engine("");
         }
-        let env = self.env.as_deref().unwrap_or_default();
-        let path = environment::get(env, "PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
-        std::env::split_paths(OsStr::from_bytes(path))
-            .map(|folder| folder.join(name))
-            .find(|candidate| is_program(candidate))
-            .ok_or_else(|| Failure::no_interpreter(name, "it is in no folder of `PATH`"))
     }
 
-    fn launch(&mut self, command: &str) -> Result<Running, Failure> {
-        let command = CString::new(command).map_err(|_| Failure::null_byte())?;
-        let program = self.interpreter()?;
-        self.guard();
-        let number = self.actions + 1;
-        let action = format!("{}.{number}", self.settings.run_id);
-        let env = self.env.as_mut().map_err(|why| Failure::value(why))?;
-        env.push(entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?);
-        let cwd = self.settings.cwd.as_deref();
-        let result = start(&program, &self.settings.interpreter, &command, env, cwd);
-        env.pop();
-        let (child, pipe) = result?;
-        self.actions = number;
-        self.presence
-            .get_or_insert_with(|| Presence::new(self.since));
-        let session = Session::of(child.pid());
-        if let Some(lease) = &self.lease {
-            lease.tell_session(session);
-        }
-        let target = Target {
-            sessions: vec![session],
-            since: self.since,
-            ..Target::marked(ACTION_VARIABLE, [action])
+    /// Runs a program outside of any sandbox, with all that holds for commands.
+    pub(super) async fn run_program(
+        &mut self,
+        args: &[OsString],
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Output {
+        let task = Task::Program(args);
+        let text = task.text();
+        let command = Command {
+            timeout: Some(timeout),
+            ..Command::new(&text)
         };
-        Running::new(child, pipe, target).map_err(|error| Failure::system(&error, None))
+        self.perform(task, &command, stop).await
+    }
+
+    async fn perform(&mut self, task: Task<'_>, command: &Command<'_>, stop: &Stop) -> Output {
+        if stop.is_stopped() {
+            return Failure::interrupted(command.text).output(String::new());
+        }
+        let timeout = command
+            .timeout
+            .filter(|timeout| !timeout.is_zero())
+            .unwrap_or(self.settings.timeout);
+        let asked = Instant::now();
+        loop {
+            match self.launch(task) {
+                Ok(running) => return self.attend(running, command, timeout, stop).await,
+                // Hundreds of agents in one process take turns instead of failing.
+                Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {
+                    tokio::time::sleep(SHORTAGE).await;
+                }
+                Err(failure) => return failure.output(String::new()),
+            }
+            if stop.is_stopped() {
+                return Failure::interrupted(command.text).output(String::new());
+            }
+        }
     }
 
     async fn attend(
@@ -257,7 +291,7 @@ impl LocalExecutor {
 
 #[async_trait]
 impl Executor for LocalExecutor {
-    async fn start(&mut self, _: &Context) -> Result<(), ExecutorError> {
+    async fn start(&mut self, context: &Context) -> Result<(), ExecutorError> {
         let fail = |message: String| Err(ExecutorError { message });
         if let Err(why) = &self.env {
             return fail(why.clone());
@@ -278,51 +312,40 @@ impl Executor for LocalExecutor {
                 }
             }
         }
-        let program = match self.interpreter() {
-            Ok(program) => program,
-            Err(failure) => return fail(failure.text()),
-        };
-        // As the kernel sees it after the change of directory.
-        let seen = self
-            .settings
-            .cwd
-            .as_deref()
-            .map_or_else(|| program.clone(), |cwd| cwd.join(&program));
-        if !is_program(&seen) {
-            let shown = program.display().to_string();
-            return fail(Failure::no_interpreter(&shown, "there is no such program").text());
+        // In a sandbox there may be other programs than outside.
+        if self.wrap.is_none() {
+            let program = match self.interpreter() {
+                Ok(program) => program,
+                Err(failure) => return fail(failure.text()),
+            };
+            // As the kernel sees it after the change of directory.
+            let seen = self
+                .settings
+                .cwd
+                .as_deref()
+                .map_or_else(|| program.clone(), |cwd| cwd.join(&program));
+            if !is_program(&seen) {
+                let shown = program.display().to_string();
+                return fail(Failure::no_interpreter(&shown, "there is no such program").text());
+            }
         }
-        match &self.settings.guard_program {
-            Some(guard) if !is_program(guard) => fail(format!(
+        if let Some(guard) = &self.settings.guard_program
+            && !is_program(guard)
+        {
+            return fail(format!(
                 "guard program `{}` is not there or not executable; set it to the host's own binary",
                 guard.display()
-            )),
-            _ => Ok(()),
+            ));
         }
+        if self.settings.sandbox.kind == SandboxKind::Landlock && self.wrap.is_none() {
+            self.wrap = Some(landlock::prepare(self, &context.stop).await?);
+        }
+        Ok(())
     }
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
-        if stop.is_stopped() {
-            return Failure::interrupted(command.text).output(String::new());
-        }
-        let timeout = command
-            .timeout
-            .filter(|timeout| !timeout.is_zero())
-            .unwrap_or(self.settings.timeout);
-        let asked = Instant::now();
-        loop {
-            match self.launch(command.text) {
-                Ok(running) => return self.attend(running, command, timeout, stop).await,
-                // Hundreds of agents in one process take turns instead of failing.
-                Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {
-                    tokio::time::sleep(SHORTAGE).await;
-                }
-                Err(failure) => return failure.output(String::new()),
-            }
-            if stop.is_stopped() {
-                return Failure::interrupted(command.text).output(String::new());
-            }
-        }
+        self.perform(Task::Command(command.text), command, stop)
+            .await
     }
 
     async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
@@ -375,27 +398,14 @@ impl Executor for LocalExecutor {
             .iter()
             .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
             .collect();
-        let timeout = if settings.timeout.subsec_nanos() == 0 {
-            Value::from(settings.timeout.as_secs())
-        } else {
-            Value::from(settings.timeout.as_secs_f64())
-        };
-        let system = rustix::system::uname();
-        let text = |value: &std::ffi::CStr| Value::from(value.to_string_lossy());
         [
             ("cwd", Value::from(cwd.to_string_lossy())),
             ("env", Value::Object(env)),
-            ("timeout", timeout),
-            ("system", text(system.sysname())),
-            ("node", text(system.nodename())),
-            ("release", text(system.release())),
-            ("version", text(system.version())),
-            ("machine", text(system.machine())),
-            // Linux does not tell; templates that name it must not fail.
-            ("processor", Value::from("")),
+            ("timeout", machine::seconds(settings.timeout)),
         ]
-        .map(|(name, value)| (name.to_owned(), value))
         .into_iter()
+        .chain(machine::variables())
+        .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }
 }
@@ -410,55 +420,6 @@ impl Drop for LocalExecutor {
             orphans::bury();
         }
     }
-}
-
-fn start(
-    program: &Path,
-    interpreter: &[String],
-    command: &CString,
-    env: &[CString],
-    cwd: Option<&Path>,
-) -> Result<(super::spawn::Child, std::os::fd::OwnedFd), Failure> {
-    let system = |error: rustix::io::Errno| Failure::system(&error.into(), None);
-    let program_text = c_path(program)?;
-    let args: Vec<CString> = interpreter
-        .iter()
-        .map(|arg| CString::new(arg.as_str()).map_err(|_| Failure::null_byte()))
-        .collect::<Result<_, _>>()?;
-    let args: Vec<_> = args
-        .iter()
-        .chain([command])
-        .map(CString::as_c_str)
-        .collect();
-    let folder = cwd.map(c_path).transpose()?;
-    let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system)?;
-    // Of the two ends, each has its own flags: the command's stays blocking.
-    rustix::io::ioctl_fionbio(&reading, true).map_err(system)?;
-    let child = spawn(&Spec {
-        program: &program_text,
-        args: &args,
-        env,
-        cwd: folder.as_deref(),
-        stdin: None,
-        output: Some(writing.as_fd()),
-        third: None,
-        deaf: false,
-    })
-    .map_err(|error| Failure::start(&error, program, cwd, command.as_bytes().len()))?;
-    Ok((child, reading))
-}
-
-fn entry(name: &str, value: &str) -> Result<CString, Failure> {
-    CString::new(format!("{name}={value}")).map_err(|_| Failure::null_byte())
-}
-
-fn c_path(path: &Path) -> Result<CString, Failure> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| Failure::null_byte())
-}
-
-fn is_program(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 fn note_elided(output: &mut Output, elided: u64) {

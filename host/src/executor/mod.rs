@@ -1,68 +1,45 @@
-//! Where actions run: one module per kind of environment, behind [`Executor`].
+//! Where actions run: one module per kind of environment, behind [`Executor`](crate::roles::Executor).
 //!
-//! `local` runs them on this machine. What every kind needs is beside it: `capture` (bounded
+//! `local` runs them on this machine, `landlock` keeps them in there; `bubblewrap` and
+//! `singularity` are `local` with another program in front; `container` is docker, podman and
+//! what is called like them; `workspace` stands around any of them. What every kind needs is beside it: `capture` (bounded
 //! output), `environment` (which variables pass), `spawn`, `processes`, `orphans` and `guard`
-//! (so that nothing is left behind), and `secrecy` (the host's own environment).
+//! (so that nothing is left behind), `owner`, `folders` and `leftovers` (so that what is left
+//! behind all the same is found), `secrecy` (the host's own environment), and `probe` (what works
+//! on this machine).
 
+mod bubblewrap;
 mod capture;
-mod container;
+pub mod container;
 mod environment;
 mod failure;
 mod files;
+mod folders;
 pub mod guard;
+pub mod landlock;
+pub mod leftovers;
 mod local;
+mod machine;
 mod orphans;
 mod owner;
+pub mod probe;
 mod processes;
 pub mod secrecy;
+mod singularity;
 mod spawn;
 #[cfg(test)]
 mod tests;
+mod userns;
+mod workspace;
 
-use crate::roles::{Executor, ExecutorError};
-
+pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS};
+pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
+pub use folders::{LeftFolder, remove_leftover_folders};
+pub use landlock::{Sandbox, SandboxKind};
 pub use local::{LocalExecutor, LocalSettings};
-pub use owner::{Life, Owner};
 pub use orphans::adopt as adopt_orphans;
+pub use owner::{Life, Owner};
 pub use processes::{ACTION_VARIABLE, RUN_VARIABLE};
-
-/// The kinds of environment that this version has, by their names in the config.
-pub const CLASSES: &[&str] = &["local"];
-
-/// What an environment is made from.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Settings {
-    /// This machine.
-    Local(LocalSettings),
-}
-
-/// Runs actions on this machine.
-pub fn local(settings: LocalSettings) -> Box<dyn Executor> {
-    Box::new(LocalExecutor::new(settings))
-}
-
-/// The executor that `settings` describe.
-pub fn create(settings: Settings) -> Box<dyn Executor> {
-    match settings {
-        Settings::Local(settings) => local(settings),
-    }
-}
-
-/// Checks the name of a class before its settings are read.
-///
-/// # Errors
-/// When this version has no such class.
-pub fn check_class(class: &str) -> Result<(), ExecutorError> {
-    if CLASSES.contains(&class) {
-        return Ok(());
-    }
-    let known = CLASSES.join("`, `");
-    Err(ExecutorError {
-        message: format!(
-            "the environment class `{class}` is not in this version, which has `{known}`: set \
-             `environment.environment_class`, or pass `--environment-class {known}`"
-        ),
-    })
-}
+pub use singularity::{SingularityExecutor, SingularitySettings};
+pub use workspace::{StartupCommand, WorkspaceExecutor, WorkspaceSettings};

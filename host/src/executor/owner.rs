@@ -8,11 +8,13 @@ use std::str::FromStr;
 
 use super::processes;
 
-/// A host process. Written as `HOSTNAME/BOOT/NAMESPACE/PID/START`.
+/// A host process. Written as `HOSTNAME/MACHINE/BOOT/NAMESPACE/PID/START`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The machine's name.
     pub host: String,
+    /// The id of the machine's installation: machines are often called alike.
+    machine: String,
     /// The kernel's id of the boot.
     boot: String,
     /// The number of the PID namespace.
@@ -49,6 +51,7 @@ impl Owner {
                 .nodename()
                 .to_string_lossy()
                 .replace('/', "_"),
+            machine: read("/etc/machine-id"),
             boot: read("/proc/sys/kernel/random/boot_id"),
             namespace: namespace.chars().filter(char::is_ascii_digit).collect(),
             pid,
@@ -59,7 +62,7 @@ impl Owner {
     /// Whether it still runs, as far as this process can tell.
     pub fn life(&self) -> Life {
         let me = Self::current();
-        if self.host != me.host {
+        if self.host != me.host || self.machine != me.machine {
             return Life::Unknown;
         }
         if self.boot != me.boot {
@@ -79,12 +82,13 @@ impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             host,
+            machine,
             boot,
             namespace,
             pid,
             start,
         } = self;
-        write!(f, "{host}/{boot}/{namespace}/{pid}/{start}")
+        write!(f, "{host}/{machine}/{boot}/{namespace}/{pid}/{start}")
     }
 }
 
@@ -93,11 +97,12 @@ impl FromStr for Owner {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let parts: Vec<&str> = text.split('/').collect();
-        let &[host, boot, namespace, pid, start] = parts.as_slice() else {
+        let &[host, machine, boot, namespace, pid, start] = parts.as_slice() else {
             return Err(());
         };
         Ok(Self {
             host: host.to_owned(),
+            machine: machine.to_owned(),
             boot: boot.to_owned(),
             namespace: namespace.to_owned(),
             pid: pid.parse().map_err(drop)?,
@@ -125,7 +130,13 @@ mod tests {
         assert_eq!(with(&|owner| owner.boot.push('x')), Life::Gone);
         assert_eq!(with(&|owner| owner.namespace.push('1')), Life::Unknown);
         assert_eq!(with(&|owner| owner.host.push('x')), Life::Unknown);
-        for bad in ["", "a/b/c/1", "a/b/c/x/1", "a/b/c/1/2/3"] {
+        // After a reboot of another machine with the same name.
+        let other = |owner: &mut Owner| {
+            owner.machine.push('x');
+            owner.boot.push('x');
+        };
+        assert_eq!(with(&other), Life::Unknown);
+        for bad in ["", "a/b/c/d/1", "a/b/c/d/x/1", "a/b/c/d/1/2/3"] {
             assert_eq!(bad.parse::<Owner>(), Err(()), "{bad}");
         }
     }

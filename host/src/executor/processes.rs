@@ -37,7 +37,7 @@ const LOOKS: u32 = 2;
 const LOOKS_IN_DOUBT: u32 = 15;
 
 /// Units of a start time in a second: `USER_HZ`, which Linux never changes.
-const TICKS: f64 = 100.0;
+pub(super) const TICKS: f64 = 100.0;
 
 /// Separates the ids of nested runs (a host that is a command of another one) in the variables:
 /// the outer one first.
@@ -138,7 +138,7 @@ impl Process {
 
     /// Sends a signal, unless the pid means another process by now. Returns whether it could
     /// be sent to a process that still lived.
-    fn signal(&self, signal: Signal) -> bool {
+    pub(super) fn signal(&self, signal: Signal) -> bool {
         let Some(pid) = Pid::from_raw(self.pid) else {
             return false;
         };

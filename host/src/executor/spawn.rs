@@ -29,6 +29,8 @@ pub(super) struct Spec<'a> {
     pub(super) stdin: Option<BorrowedFd<'a>>,
     /// Its standard output and error; none means `/dev/null`.
     pub(super) output: Option<BorrowedFd<'a>>,
+    /// Its standard error, if that goes elsewhere.
+    pub(super) errors: Option<BorrowedFd<'a>>,
     /// Its descriptor 3, if it gets one.
     pub(super) third: Option<BorrowedFd<'a>>,
     /// Keeps the signals away with which people and terminals end programs.
@@ -173,8 +175,8 @@ pub(super) fn spawn(spec: &Spec<'_>) -> io::Result<Child> {
         Some(fd) => actions.dup(fd, 0)?,
         None => actions.open_null(0, libc::O_RDONLY)?,
     }
-    for target in [1, 2] {
-        match spec.output {
+    for (target, output) in [(1, spec.output), (2, spec.errors.or(spec.output))] {
+        match output {
             Some(fd) => actions.dup(fd, target)?,
             None => actions.open_null(target, libc::O_WRONLY)?,
         }

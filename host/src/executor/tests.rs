@@ -1,11 +1,18 @@
 //! The contract of the local executor, clause by clause, with real shells and processes.
 
+mod bubblewrap;
+mod contract;
 mod endings;
 mod guardian;
+mod landlock;
+mod needs;
 mod orphans;
 mod outputs;
+mod program;
 mod secrecy;
+mod singularity;
 mod speed;
+mod unprivileged;
 mod whole;
 
 use std::path::Path;

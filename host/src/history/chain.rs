@@ -2,7 +2,7 @@
 //! stored history itself is never touched.
 
 use super::pairing;
-use crate::roles::{Asker, Change, Message, Processor};
+use crate::roles::{Asker, Change, Message, Processor, ViewChange};
 
 /// A processor that failed, or broke the pairing; its view was its input, for this step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,44 +86,80 @@ impl Link {
             .apply(given, asker)
             .await
             .map_err(|fault| fault.message)?;
-        if fresh && change.start > 0 {
+        let ViewChange {
+            start,
+            messages,
+            places,
+        } = change;
+        if fresh && start > 0 {
             return Err(format!(
-                "plugin `{name}` broke the contract: a fresh instance has no view yet, but its change starts at message {}",
-                change.start
+                "plugin `{name}` broke the contract: a fresh instance has no view yet, but its change starts at message {start}"
             ));
         }
-        if change.start > self.view.len() {
+        if start > self.view.len() {
             return Err(format!(
-                "plugin `{name}` broke the contract: its change starts at message {}, its view has {}",
-                change.start,
+                "plugin `{name}` broke the contract: its change starts at message {start}, its view has {}",
                 self.view.len()
             ));
         }
-        let mut view = std::mem::take(&mut self.view);
-        let old_tail = view.split_off(change.start);
-        view.extend(change.messages);
-        let start = change.start;
-        if let Err(reason) = pairing::check(&view, start) {
-            // Back to what it was: the caller puts the input in its place.
-            view.truncate(start);
-            view.extend(old_tail);
-            self.view = view;
-            return Err(format!(
-                "plugin `{name}` broke the pairing of tool calls and results: {reason}"
-            ));
+        let places = places.unwrap_or_else(|| (start..start + messages.len()).collect());
+        // What a change leaves out has to be there.
+        let mut reach = if fresh { 0 } else { self.view.len() };
+        for place in &places {
+            if *place > reach {
+                return Err(format!(
+                    "plugin `{name}` broke the contract: its change has a message for place {place}, its view has nothing at {reach}"
+                ));
+            }
+            reach = reach.max(place + 1);
         }
+        self.lay(start, &places, messages).map_err(|reason| {
+            format!("plugin `{name}` broke the pairing of tool calls and results: {reason}")
+        })
+    }
+
+    /// Puts messages at their places, the last of which ends the view; leaves all as it was if
+    /// that breaks the pairing. Answers what is new, from the first message on that is.
+    fn lay(
+        &mut self,
+        start: usize,
+        places: &[usize],
+        messages: Vec<Message>,
+    ) -> Result<Change, String> {
+        let view = &mut self.view;
+        let end = places.last().map_or(start, |last| last + 1);
+        let rest = view.split_off(end.min(view.len()));
+        let len = view.len();
+        let mut old = Vec::new();
         // A processor that answers with more than what changed (a fresh instance does) costs
         // the ones behind it nothing.
-        let same = view[start..]
-            .iter()
-            .zip(&old_tail)
-            .take_while(|(new, old)| new == old)
-            .count();
-        let messages = view[start + same..].to_vec();
-        self.view = view;
+        let mut first = end;
+        for (place, message) in places.iter().zip(messages) {
+            match view.get_mut(*place) {
+                Some(there) => {
+                    if *there != message {
+                        first = first.min(*place);
+                    }
+                    old.push(std::mem::replace(there, message));
+                }
+                None => {
+                    first = first.min(*place);
+                    view.push(message);
+                }
+            }
+        }
+        if let Err(reason) = pairing::check(view, start) {
+            // The caller puts the input in its place.
+            view.truncate(len);
+            for (place, message) in places.iter().zip(old) {
+                view[*place] = message;
+            }
+            view.extend(rest);
+            return Err(reason);
+        }
         Ok(Change {
-            start: start + same,
-            messages,
+            start: first,
+            messages: view[first..].to_vec(),
         })
     }
 
@@ -183,25 +219,34 @@ mod tests {
             &mut self,
             change: Change,
             _: &mut dyn Asker,
-        ) -> Result<Change, PluginFault> {
+        ) -> Result<ViewChange, PluginFault> {
             assert!(change.start == 0 || !self.fresh);
             change.apply(&mut self.input);
             self.fresh = self.forget;
             if self.input.iter().any(|message| message.text() == "fail") {
                 return Err(PluginFault::new("it failed"));
             }
-            Ok(Change::all(
-                self.input
-                    .iter()
-                    .filter(|message| message.text() != "drop")
-                    .cloned()
-                    .collect(),
-            ))
+            let view = self.input.iter().filter(|message| message.text() != "drop");
+            Ok(Change::all(view.cloned().collect()).into())
         }
     }
 
     fn texts(messages: &[Message]) -> Vec<String> {
         messages.iter().map(Message::text).collect()
+    }
+
+    /// A call and its result.
+    fn step(says: &str) -> [Message; 2] {
+        let mut call = Message::new("assistant", says);
+        call.tool_calls = vec![crate::roles::ToolCall {
+            id: "1".into(),
+            name: "bash".into(),
+            arguments: String::new(),
+            extra: Default::default(),
+        }];
+        let mut result = Message::new("tool", "out");
+        result.tool_call_id = Some("1".into());
+        [call, result]
     }
 
     #[tokio::test]
@@ -248,18 +293,94 @@ mod tests {
         assert!(faults.is_empty());
     }
 
+    /// Answers with what it is told to.
+    struct Scripted(Vec<ViewChange>);
+
+    #[async_trait]
+    impl Processor for Scripted {
+        fn name(&self) -> &str {
+            "scripted"
+        }
+        fn needs_all(&self) -> bool {
+            false
+        }
+        fn discard(&mut self) {}
+        async fn apply(&mut self, _: Change, _: &mut dyn Asker) -> Result<ViewChange, PluginFault> {
+            Ok(self.0.remove(0))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_may_leave_out_what_stays() {
+        let change = |start, list: &[(usize, &str)]| ViewChange {
+            start,
+            messages: list
+                .iter()
+                .map(|(_, text)| Message::new("user", *text))
+                .collect(),
+            places: Some(list.iter().map(|(place, _)| *place).collect()),
+        };
+        let whole = ["a", "b", "c", "d"].map(|text| Message::new("user", text));
+        // What is answered; where what follows on it begins, and the view; or the fault.
+        let steps = [
+            (change(1, &[(1, "B"), (4, "e")]), Ok((1, "aBcde"))),
+            (change(4, &[(4, "E"), (5, "f")]), Ok((4, "aBcdEf"))),
+            // Nothing new, though it is sent; and an end that is taken back.
+            (change(0, &[(0, "a"), (5, "f")]), Ok((6, "aBcdEf"))),
+            (change(0, &[(0, "a"), (2, "c")]), Ok((3, "aBc"))),
+            (change(1, &[(1, "b"), (2, "C"), (3, "d")]), Ok((1, "abCd"))),
+            (change(1, &[]), Ok((1, "a"))),
+            (change(0, &[(0, "a"), (2, "c")]), Err("nothing at 1")),
+            (change(7, &[(7, "x")]), Err("starts at message 7")),
+        ];
+        let mut script = vec![Change::all(whole.to_vec()).into()];
+        script.extend(steps.iter().map(|(change, _)| change.clone()));
+        let mut chain = Chain::new(vec![Box::new(Scripted(script))]);
+        chain.apply(&whole, 0, &mut Nobody).await;
+        for (change, expected) in steps {
+            let (answer, faults) = chain.apply(&whole, 4, &mut Nobody).await;
+            match expected {
+                Ok((start, view)) => {
+                    assert!(faults.is_empty(), "{faults:?}");
+                    assert_eq!(texts(&chain.links[0].view).concat(), view);
+                    assert_eq!(answer.start, start, "{change:?}");
+                    assert_eq!(answer.messages, chain.links[0].view[start..]);
+                }
+                Err(fault) => {
+                    assert!(faults[0].message.contains(fault), "{faults:?}");
+                    // The input stands in its place.
+                    assert_eq!(chain.links[0].view, whole);
+                    chain.links[0].view.truncate(1);
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_broken_pairing_leaves_what_there_was() {
+        let [call, result] = step("c");
+        let user = |text: &str| Message::new("user", text);
+        let view = vec![user("a"), call.clone(), result, user("b"), user("c")];
+        let mut link = Link {
+            processor: Box::new(Scripted(Vec::new())),
+            view: view.clone(),
+        };
+        let broken = [
+            (vec![0, 2], vec![user("x"), user("no result")]),
+            (vec![3, 4, 5], vec![user("y"), user("z"), call.clone()]),
+            (vec![0, 1], vec![user("x"), call]),
+        ];
+        for (places, messages) in broken {
+            let reason = link.lay(places[0], &places, messages).unwrap_err();
+            assert!(reason.contains("`1` has no result"), "{reason}");
+            assert_eq!(link.view, view);
+        }
+    }
+
     #[tokio::test]
     async fn a_broken_pairing_is_refused_and_named() {
         let mut chain = Chain::new(vec![Box::new(Filter::default())]);
-        let mut call = Message::new("assistant", "drop");
-        call.tool_calls = vec![crate::roles::ToolCall {
-            id: "1".into(),
-            name: "bash".into(),
-            arguments: String::new(),
-            extra: Default::default(),
-        }];
-        let mut result = Message::new("tool", "out");
-        result.tool_call_id = Some("1".into());
+        let [call, result] = step("drop");
         let history = vec![Message::new("user", "a"), call, result];
         let (change, faults) = chain.apply(&history, 0, &mut Nobody).await;
         assert_eq!(change.messages, history);

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::bindings::types as wit;
 use super::instance::bound;
 use crate::roles::{
-    Action, Change, Message, Object, Output, Part, Reply, Tool, ToolCall, Usage, is_bulky,
+    Action, Change, Message, Object, Output, Part, Reply, Tool, ToolCall, Usage, ViewChange,
+    is_bulky,
 };
 
 /// What is wrong with a value from a guest.
@@ -160,11 +161,33 @@ pub fn all_out(messages: &[Message]) -> wit::Change {
     }
 }
 
-/// A change from a guest.
-pub fn change_in(change: wit::Change) -> Result<Change, Broken> {
-    Ok(Change {
-        start: change.start as usize,
+/// The change of a guest's view.
+pub fn change_in(change: wit::Change) -> Result<ViewChange, Broken> {
+    let start = change.start as usize;
+    let mut extra = object_in("change.extra", change.extra)?;
+    let places: Option<Vec<usize>> = match extra.remove("places") {
+        None => None,
+        Some(places) => Some(
+            serde_json::from_value(places)
+                .map_err(|error| format!("`change.extra.places` is no list of indices: {error}"))?,
+        ),
+    };
+    if let Some(places) = &places {
+        let fits = places.len() == change.messages.len()
+            && places.first().is_none_or(|first| *first == start)
+            && places.is_sorted_by(|one, next| one < next);
+        if !fits {
+            return Err(
+                "`change.extra.places` must be increasing indices, one for each message, from \
+                 `change.start` on"
+                    .to_owned(),
+            );
+        }
+    }
+    Ok(ViewChange {
+        start,
         messages: messages_in(change.messages)?,
+        places,
     })
 }
 
@@ -325,5 +348,37 @@ mod tests {
             action_in(action).unwrap_err(),
             "`action.extra` must be a JSON object"
         );
+    }
+
+    #[test]
+    fn places_fit_their_messages() {
+        let change = |start, count, extra: &str| {
+            change_in(wit::Change {
+                start,
+                messages: vec![message_out(&Message::new("user", "x")); count],
+                extra: (!extra.is_empty()).then(|| extra.to_owned()),
+            })
+        };
+        for (start, count, extra, places) in [
+            (3, 2, "", None),
+            (3, 2, r#"{"mine":1}"#, None),
+            (3, 2, r#"{"places":[3,9]}"#, Some(vec![3, 9])),
+            (3, 0, r#"{"places":[]}"#, Some(vec![])),
+        ] {
+            let got = change(start, count, extra).unwrap();
+            assert_eq!((got.start, got.messages.len()), (3, count));
+            assert_eq!(got.places, places);
+        }
+        for (count, extra) in [
+            (2, r#"{"places":[3]}"#),
+            (2, r#"{"places":[4,5]}"#),
+            (2, r#"{"places":[3,3]}"#),
+            (2, r#"{"places":[3,-1]}"#),
+            (1, r#"{"places":3}"#),
+            (1, "[]"),
+        ] {
+            let error = change(3, count, extra).unwrap_err();
+            assert!(error.contains("`change.extra"), "{error}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::bindings::processor::exports::mswea::plugin::history_processor as wit
 use super::convert;
 use super::error::LoadError;
 use super::instance::{Instance, Recipe};
-use crate::roles::{Asker, Change, PluginFault, Processor};
+use crate::roles::{Asker, Change, PluginFault, Processor, ViewChange};
 
 /// How many questions a processor may ask in one step.
 const QUESTIONS: usize = 8;
@@ -46,7 +46,7 @@ impl Processor for WasmProcessor {
         &mut self,
         change: Change,
         asker: &mut dyn Asker,
-    ) -> Result<Change, PluginFault> {
+    ) -> Result<ViewChange, PluginFault> {
         let deadline = self.0.deadline();
         let change = convert::change_out(&change);
         let mut live = self.0.take().await?;

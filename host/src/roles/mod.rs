@@ -15,9 +15,11 @@ use async_trait::async_trait;
 
 pub use error::{ErrorClass, ExecutorError, ModelError, PluginFault};
 pub use stop::{Stop, StopSource};
+pub use values::ViewChange;
 pub use values::{
-    Action, AdapterNext, CONTENT_LIST, Change, Delta, HeaderValue, HttpRequest, Message, Object,
-    Outcome, Output, Part, Problem, Reply, Tool, ToolCall, Usage, Verdict, is_bulky,
+    Action, AdapterNext, CONTENT_LIST, Change, Delta, ENVIRONMENT_GONE, HeaderValue, HttpRequest,
+    Message, Object, Outcome, Output, Part, Problem, Reply, Tool, ToolCall, Usage, Verdict,
+    is_bulky,
 };
 
 use crate::journal::Event;
@@ -118,8 +120,11 @@ pub trait Processor: Send {
     ///
     /// # Errors
     /// When the processor itself fails; its view is then its input, for this step.
-    async fn apply(&mut self, change: Change, asker: &mut dyn Asker)
-    -> Result<Change, PluginFault>;
+    async fn apply(
+        &mut self,
+        change: Change,
+        asker: &mut dyn Asker,
+    ) -> Result<ViewChange, PluginFault>;
     /// Throws the state away after a failure or a broken view.
     fn discard(&mut self);
 }
@@ -198,6 +203,11 @@ pub trait Executor: Send {
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError>;
     /// Ends everything that was started; safe to call twice.
     async fn cleanup(&mut self);
+    /// The command that prints what was changed since the start, as a patch, if the executor
+    /// knows what was there then.
+    fn salvage_command(&self) -> Option<String> {
+        None
+    }
     /// Variables that templates may use (`cwd`, `timeout`, `system`, ...).
     fn template_vars(&self) -> Object;
 }

@@ -136,6 +136,28 @@ impl Change {
     }
 }
 
+/// How a processor's view has changed: as with a [`Change`], but what lies between its messages
+/// may be as it was.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ViewChange {
+    /// Index of the first message that differs.
+    pub start: usize,
+    /// Those that differ, in order; behind the last there is nothing.
+    pub messages: Vec<Message>,
+    /// Where each of them stands, if they do not follow on each other.
+    pub places: Option<Vec<usize>>,
+}
+
+impl From<Change> for ViewChange {
+    fn from(change: Change) -> Self {
+        Self {
+            start: change.start,
+            messages: change.messages,
+            places: None,
+        }
+    }
+}
+
 /// A tool that the model is told about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
@@ -186,7 +208,16 @@ impl Output {
             ..Self::default()
         }
     }
+
+    /// Whether the executor says that no further action can run.
+    pub fn says_environment_gone(&self) -> bool {
+        self.extra.get(ENVIRONMENT_GONE) == Some(&Value::Bool(true))
+    }
 }
+
+/// The key of [`Output::extra`] that is true when no further action can run: the container was
+/// removed, the machine under it is gone.
+pub const ENVIRONMENT_GONE: &str = "environment_gone";
 
 /// Tokens and money of one reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -55,6 +55,8 @@ pub struct Settings {
     pub action_timeout: Duration,
     /// Run on every ending, while the environment lives.
     pub salvage_command: Option<String>,
+    /// Somebody asked for that command: it is taken even if the executor knows a better one.
+    pub salvage_is_explicit: bool,
     /// Time for it.
     pub salvage_timeout: Duration,
     /// Say once that the cost limit can't be kept when a price is unknown.
@@ -77,6 +79,9 @@ pub struct Ended {
     pub messages: Vec<Message>,
 }
 
+/// How long the last cleaning up may take once somebody has asked twice to stop.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
 /// One run of one task.
 pub struct Agent {
     parts: Parts,
@@ -86,6 +91,8 @@ pub struct Agent {
     messages: Vec<Message>,
     /// How much of `messages` the processors have seen.
     seen: usize,
+    /// The environment is gone for good.
+    gone: bool,
 }
 
 impl Agent {
@@ -98,6 +105,7 @@ impl Agent {
             account: Account::open(),
             messages: Vec::new(),
             seen: 0,
+            gone: false,
         }
     }
 
@@ -112,11 +120,13 @@ impl Agent {
     }
 
     async fn begin(&mut self) -> Result<(), Interrupt> {
-        self.parts
-            .executor
-            .start(&self.context)
-            .await
-            .map_err(|error| Interrupt::failed("EnvironmentError", error.to_string()))?;
+        if let Err(error) = self.parts.executor.start(&self.context).await {
+            return Err(if self.context.stop.is_stopped() {
+                Interrupt::UserInterruption
+            } else {
+                Interrupt::failed("EnvironmentError", error.to_string())
+            });
+        }
         let variables = &self.parts.prompts.variables;
         variables.add(self.parts.executor.template_vars());
         variables.update(&self.account);
@@ -356,7 +366,13 @@ impl Agent {
             if let Some(submission) = submission(&output) {
                 return Ok((outputs, Some(Interrupt::Submitted { submission })));
             }
+            self.gone = output.says_environment_gone();
+            let why = output.exception_info.clone();
             outputs.push((output, timestamp));
+            if self.gone {
+                // Each further query would be paid for nothing.
+                return Ok((outputs, Some(Interrupt::failed("EnvironmentError", why))));
+            }
             if self.context.stop.is_stopped() {
                 return Ok((outputs, Some(Interrupt::UserInterruption)));
             }
@@ -492,7 +508,7 @@ impl Agent {
                 // config wants.
                 return Err(Interrupt::failed(
                     "TemplateError",
-                    format!("`model.observation_template` can't be rendered: {problem}"),
+                    format!("an observation can't be rendered: {problem}"),
                 ));
             }
             Err(fault) => Err(fault.message),
@@ -531,13 +547,25 @@ impl Agent {
 
     async fn end(mut self, mut interrupt: Interrupt) -> Ended {
         let salvage = self.salvage().await;
-        self.parts.executor.cleanup().await;
+        // Before the environment goes, which may take seconds: what was saved is on disk by then.
         if let Some(output) = &salvage
             && let Err(failed) = self.record(&Event::Salvaged {
                 output: output.clone(),
             })
         {
             interrupt = failed;
+        }
+        // What a second Ctrl-C leaves undone is the guardian's, and the next start's.
+        let stop = self.context.stop.clone();
+        tokio::select! {
+            () = self.parts.executor.cleanup() => {}
+            () = async {
+                stop.stopped_twice().await;
+                tokio::time::sleep(LAST_WAIT).await;
+            } => self.show(&Progress::Warning(
+                "not everything is cleaned up: what is left is removed in the background, by the next \
+                 start, or by `mswea-host gc`",
+            )),
         }
         let mut exit = interrupt.exit_message();
         if matches!(interrupt, Interrupt::Failed { .. }) {
@@ -580,8 +608,13 @@ impl Agent {
     /// Saves the work, whatever the ending: only a second Ctrl-C skips it. Before the first
     /// reply there is no work.
     async fn salvage(&mut self) -> Option<Output> {
-        let command = self.settings.salvage_command.clone()?;
-        if self.account.queries == 0 {
+        let own = self.settings.salvage_command.clone();
+        let command = if self.settings.salvage_is_explicit {
+            own
+        } else {
+            self.parts.executor.salvage_command().or(own)
+        }?;
+        if self.account.queries == 0 || self.gone {
             return None;
         }
         let stop = self.context.stop.clone();

@@ -320,6 +320,7 @@ async fn run_changed(replies: &[&str], limits: Limits, change: impl FnOnce(&mut 
         limits,
         action_timeout: Duration::from_secs(5),
         salvage_command: Some("salvage".into()),
+        salvage_is_explicit: true,
         salvage_timeout: Duration::from_secs(5),
         warn_unknown_cost: false,
         bare_submission: false,

@@ -51,6 +51,9 @@ pub enum SetupError {
     /// The environment.
     #[error("{0}")]
     Environment(String),
+    /// A workspace that can't be what was written down.
+    #[error("{0}")]
+    Workspace(String),
     /// The journal can't be written.
     #[error("the journal can't be written: {0}")]
     Journal(std::io::Error),
@@ -66,6 +69,7 @@ impl SetupError {
             | Self::Multimodal { .. }
             | Self::Grant(_)
             | Self::Replay(_)
+            | Self::Workspace(_)
             | Self::Price(_)
             | Self::UnknownPrice(_)
             | Self::GlobalLimit(_) => true,

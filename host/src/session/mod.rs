@@ -3,6 +3,7 @@
 //!
 //! [`Runtime`] holds what all runs of a process share; [`Runtime::prepare`] makes one run.
 
+mod environment;
 mod error;
 mod origins;
 mod plugins;
@@ -14,20 +15,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use environment::Wanted;
 pub use error::SetupError;
 pub use wiring::prices;
 pub use wiring::seconds;
 
-use crate::config::{Config, Layers};
-use crate::executor::{self, LocalSettings, secrecy};
+use crate::config::{Config, Layers, Origin};
+use crate::executor::{StartupCommand, secrecy};
 use crate::history::Chain;
 use crate::journal::{Event, FORMAT};
 use crate::plugin::{Cache, Loader};
 use crate::provider::{self, Http, Secrets};
-use crate::roles::{Context, Object};
+use crate::roles::{Context, Executor, Front, Object, Progress};
 use crate::run::{
-    Agent, GlobalAccount, GlobalLimits, LimitError, Limits, MARK, Multimodal, Parts, Prompts,
-    Settings, Variables,
+    Agent, GlobalAccount, GlobalLimits, LimitError, Limits, Multimodal, Parts, Prompts, Settings,
+    Variables,
 };
 use crate::template::Templates;
 
@@ -55,7 +57,7 @@ pub struct Job<'a> {
     pub fresh_instances: bool,
     /// Unique among the runs of this machine.
     pub run_id: &'a str,
-    /// The program that cleans up after a killed host; see [`executor::guard`].
+    /// The program that cleans up after a killed host; see [`crate::executor::guard`].
     pub guard_program: Option<PathBuf>,
 }
 
@@ -90,8 +92,6 @@ impl Runtime {
     /// When something named in the config can't be used.
     pub async fn prepare(&self, job: Job<'_>, context: Context) -> Result<Agent, SetupError> {
         let config = job.config;
-        executor::check_class(&config.environment.environment_class)
-            .map_err(|error| SetupError::Environment(error.message))?;
         self.check_templates(&job)?;
         let multimodal = multimodal(&job)?;
         let global = self.global.clone()?;
@@ -118,6 +118,14 @@ impl Runtime {
         // Before the first action: it could read them from this very process.
         let secret_names = secret_names(config, &secrets, roles.secrets);
         secrecy::hide(&secret_names);
+        let executor = Wanted {
+            config,
+            run_id: job.run_id,
+            guard_program: job.guard_program.clone(),
+            secret_names,
+            startup_commands: startup_commands(&job, &variables, context.front.as_ref())?,
+        }
+        .executor()?;
         context
             .journal
             .record(&Event::RunStarted {
@@ -135,7 +143,7 @@ impl Runtime {
             formatter: roles.formatter,
             history: Chain::new(roles.processors),
             policies: roles.policies,
-            executor: executor::local(local_settings(&job, secret_names)),
+            executor,
             pricing: Arc::new(roles.prices),
             global,
             prompts: Prompts {
@@ -146,7 +154,7 @@ impl Runtime {
             },
             multimodal,
         };
-        Ok(Agent::new(parts, settings(config), context))
+        Ok(Agent::new(parts, settings(&job), context))
     }
 
     /// Syntax only: undefined variables show when a template is rendered.
@@ -195,8 +203,12 @@ fn multimodal(job: &Job<'_>) -> Result<Option<Multimodal>, SetupError> {
     })
 }
 
-fn settings(config: &Config) -> Settings {
+fn settings(job: &Job<'_>) -> Settings {
+    let config = job.config;
     let agent = &config.agent;
+    let salvage_set_by = job
+        .layers
+        .and_then(|layers| layers.origin_of("agent.salvage_command"));
     Settings {
         limits: Limits {
             steps: agent.step_limit,
@@ -209,6 +221,10 @@ fn settings(config: &Config) -> Settings {
             .salvage_command
             .clone()
             .filter(|command| !command.trim().is_empty()),
+        salvage_is_explicit: !matches!(
+            salvage_set_by,
+            None | Some(Origin::BuiltIn | Origin::Preset { .. })
+        ),
         salvage_timeout: seconds(agent.salvage_timeout),
         warn_unknown_cost: agent.cost_limit > 0.0 && config.model.cost_tracking != "ignore_errors",
         bare_submission: agent.agent_class.as_deref() == Some("default"),
@@ -233,24 +249,83 @@ fn secret_names(config: &Config, secrets: &Secrets, granted: Vec<String>) -> Vec
     names
 }
 
-fn local_settings(job: &Job<'_>, secret_names: Vec<String>) -> LocalSettings {
-    let environment = &job.config.environment;
-    let standard = LocalSettings::default();
-    let mut env_allow = standard.env_allow.clone();
-    env_allow.extend(environment.env_allow.iter().cloned());
-    LocalSettings {
-        cwd: Some(PathBuf::from(&environment.cwd)).filter(|cwd| !cwd.as_os_str().is_empty()),
-        env: environment.env.clone(),
-        timeout: seconds(environment.timeout),
-        interpreter: shell::interpreter(environment),
-        env_allow,
-        secret_names,
-        capture_bytes: usize::try_from(environment.capture_bytes).unwrap_or(usize::MAX),
-        whole_after: Some(MARK.to_owned()),
-        run_id: job.run_id.to_owned(),
-        grace: standard.grace,
-        guard_program: job.guard_program.clone(),
+/// The executor of a config, without a run around it; `startup_commands` are rendered already.
+///
+/// # Errors
+/// When what is asked for can't be.
+pub fn executor(
+    config: &Config,
+    run_id: &str,
+    guard_program: Option<PathBuf>,
+    startup_commands: Vec<StartupCommand>,
+) -> Result<Box<dyn Executor>, SetupError> {
+    let wanted = Wanted {
+        config,
+        run_id,
+        guard_program,
+        secret_names: Vec::new(),
+        startup_commands,
+    };
+    wanted.executor()
+}
+
+/// The commands that make the workspace ready, rendered.
+fn startup_commands(
+    job: &Job<'_>,
+    variables: &Variables,
+    front: &dyn Front,
+) -> Result<Vec<StartupCommand>, SetupError> {
+    let config = job.config;
+    let commands = config.workspace.startup_commands.iter();
+    let mut commands: Vec<(&'static str, &String)> = commands
+        .map(|command| ("workspace.startup_commands", command))
+        .collect();
+    let last = config.run.env_startup_command.iter();
+    commands.extend(
+        last.filter(|command| !command.is_empty())
+            .map(|command| ("run.env_startup_command", command)),
+    );
+    let mut rendered = Vec::new();
+    for (key, command) in commands {
+        match variables.render(command, &place(config)) {
+            Ok(text) => rendered.push(StartupCommand { text, key }),
+            // In mini-swe-agent only batch runs know this key, and what is in its templates.
+            Err(error) if config.mini && key == "run.env_startup_command" => {
+                front.show(&Progress::Warning(&format!(
+                    "`{key}` is left out, it is for batch runs: {}",
+                    error.named(key)
+                )));
+            }
+            Err(error) => {
+                return Err(SetupError::Template {
+                    error: error.named(key),
+                    origin: job.origin(key),
+                });
+            }
+        }
     }
+    Ok(rendered)
+}
+
+/// What templates may say of an environment before it is there.
+fn place(config: &Config) -> Object {
+    let environment = &config.environment;
+    let cwd = match &config.workspace.path {
+        Some(path) => path.clone(),
+        None => environment.cwd.clone(),
+    };
+    let env = environment.env.iter();
+    let env: Object = env
+        .map(|(name, value)| (name.clone(), value.as_str().into()))
+        .collect();
+    [
+        ("cwd", Value::from(cwd)),
+        ("timeout", environment.timeout.into()),
+        ("env", Value::Object(env)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into_iter()
+    .collect()
 }
 
 /// A run id: time, process and chance, so that it is unique and sorts by time.

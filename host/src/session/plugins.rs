@@ -72,6 +72,8 @@ struct RunRenderer {
     variables: Arc<Variables>,
     /// Whether it is one of ours that asks.
     built_in: bool,
+    /// Templates of its config, each with the key that users have for it.
+    keys: Vec<(String, String)>,
 }
 
 impl Renderer for RunRenderer {
@@ -81,7 +83,13 @@ impl Renderer for RunRenderer {
         } else {
             self.variables.render_for_guest(template, &vars)
         };
-        rendered.map_err(|error| error.to_string())
+        rendered.map_err(|error| {
+            let key = self.keys.iter().find(|(text, _)| text == template);
+            match key {
+                Some((_, key)) => error.named(key).to_string(),
+                None => error.to_string(),
+            }
+        })
     }
 }
 
@@ -341,6 +349,16 @@ impl Roles<'_> {
         let config = plugin
             .check_config(&actor.name, &Value::Object(config))
             .map_err(|error| self.located(error))?;
+        let own = |key: &String| entry.is_some_and(|entry| entry.config.contains_key(key));
+        let templates = config.as_object().into_iter().flatten();
+        let keys = templates.filter_map(|(key, value)| {
+            let text = value.as_str().filter(|_| key.ends_with("_template"))?;
+            let key = match own(key) {
+                true => format!("plugins.{}.config.{key}", actor.name),
+                false => format!("model.{key}"),
+            };
+            Some((text.to_owned(), key))
+        });
         Ok(Recipe {
             name: actor.name.clone(),
             plugin: plugin.clone(),
@@ -350,6 +368,7 @@ impl Roles<'_> {
             renderer: Some(Arc::new(RunRenderer {
                 variables: self.variables.clone(),
                 built_in: matches!(plugin.source, Source::BuiltIn(_)),
+                keys: keys.collect(),
             })),
             fresh: self.job.fresh_instances,
         })
@@ -365,6 +384,10 @@ impl Roles<'_> {
         let built_in = matches!(actor.plugin.source, Source::BuiltIn(_));
         let kwargs = WireKwargs::of(config, built_in);
         let mut headers = choice.headers.clone();
+        if choice.adapter.starts_with("openai") {
+            let organization = kwargs.organization;
+            headers.extend(organization.map(|name| ("openai-organization".to_owned(), name)));
+        }
         headers.extend(kwargs.headers);
         let mut offer = json!({
             "model": choice.model,

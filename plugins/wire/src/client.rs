@@ -1,25 +1,42 @@
 //! Drives a format as an adapter.
 
 use mswea_sdk::adapter::{Delta, ModelError, Next, Request};
-use mswea_sdk::types::Change;
+use mswea_sdk::types::{Change, PluginError};
+use serde_json::Value;
 
 use crate::exchange::Exchange;
-use crate::{Format, History, Report};
+use crate::{Defaults, Encoded as _, Format, Report, Server, Table};
 
 /// An adapter that speaks one format.
 pub struct Client<F: Format> {
     format: F,
-    history: History<F::State>,
+    history: F::History,
     exchange: Option<Exchange<F>>,
 }
 
 impl<F: Format> Client<F> {
+    /// Reads a config: the keys that all adapters have, and those that `take` takes.
+    ///
+    /// # Errors
+    /// `invalid-config` with the pointer of what does not fit, or that nobody took.
+    pub fn configure(
+        config: Value,
+        defaults: &Defaults,
+        take: impl FnOnce(&mut Table, Server) -> Result<F, PluginError>,
+    ) -> Result<Self, PluginError> {
+        let mut table = Table::new(config)?;
+        let server = Server::take(&mut table, defaults)?;
+        let format = take(&mut table, server)?;
+        table.finish()?;
+        Ok(Self::new(format))
+    }
+
     /// Speaks a format; tells the host's log which parameters are not sent as they were written.
     pub fn new(format: F) -> Self {
         format.server().report.log();
         Self {
             format,
-            history: History::default(),
+            history: F::History::default(),
             exchange: None,
         }
     }
@@ -40,8 +57,7 @@ impl<F: Format> Client<F> {
                 ),
             )
         })?;
-        let (history, state) = (self.history.bytes(), self.history.state());
-        let body = self.format.body(history, &state, &request.tools);
+        let body = self.format.body(&self.history, &request.tools);
         Ok(Next::Send(self.format.server().request(body)))
     }
 
@@ -71,7 +87,7 @@ impl<F: Format> Client<F> {
             ));
         };
         exchange
-            .finish(&self.format, self.history.len())
+            .finish(&self.format, self.history.count())
             .map(Next::Reply)
     }
 

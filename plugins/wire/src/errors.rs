@@ -24,7 +24,7 @@ const MAX_WORDS: usize = 1000;
 const MAX_SNIPPET: usize = 200;
 
 /// Words by which servers say that the conversation is too long.
-const TOO_LONG: [&str; 12] = [
+const TOO_LONG: [&str; 13] = [
     "maximum context length",
     "context window",
     "context length",
@@ -37,7 +37,14 @@ const TOO_LONG: [&str; 12] = [
     "maximum number of tokens allowed",
     "exceeds the maximum number of tokens",
     "longer than the maximum model length",
+    "too many total text bytes",
 ];
+
+/// Words by which an account says that it is empty, with a status that says something else.
+const NO_CREDIT: [&str; 3] = ["credit balance is too low", "usage limits", "spend limit"];
+
+/// Words by which a filter says that it stopped the answer.
+const FILTERED: [&str; 2] = ["content filtering policy", "content policy"];
 
 /// Words by which servers reject a key with a status that says something else.
 const BAD_KEY: [&str; 3] = ["incorrect api key", "invalid api key", "api key not valid"];
@@ -54,6 +61,7 @@ struct Account {
     is_moderated: bool,
     /// The wait that the body asks for, in milliseconds.
     retry_after_ms: Option<u64>,
+    request_id: Option<String>,
 }
 
 impl Account {
@@ -78,7 +86,9 @@ impl Account {
             (inner, "code"),
         ] {
             match holder.and_then(|holder| holder.get(key)) {
-                Some(Value::String(word)) => account.words.push(word.to_ascii_lowercase()),
+                Some(Value::String(word)) if !matches!(&**word, "" | "error") => {
+                    account.words.push(word.to_ascii_lowercase());
+                }
                 Some(Value::Number(number)) if account.status.is_none() => {
                     account.status = number
                         .as_u64()
@@ -100,6 +110,8 @@ impl Account {
             }
         }
         account.read_details(error);
+        let id = body.get("request_id").and_then(Value::as_str);
+        account.request_id = id.map(str::to_owned);
         let metadata = error.get("metadata");
         account.is_moderated = metadata
             .and_then(|metadata| metadata.get("reasons"))
@@ -180,6 +192,13 @@ impl Account {
         ]) {
             return "permission";
         }
+        let is_refused = matches!(status, 0..=299 | 400 | 422);
+        if is_refused && self.says(&NO_CREDIT) {
+            return "permission";
+        }
+        if is_refused && self.says(&FILTERED) {
+            return "content-filtered";
+        }
         match status {
             400 | 422
                 if self.says(&BAD_KEY)
@@ -187,30 +206,39 @@ impl Account {
             {
                 "authentication"
             }
-            400 if self.has_word(&["model_not_found"]) => "not-found",
+            400 | 422 => match self.class_by_words() {
+                // A request that was refused is not taken the next time either.
+                None | Some("overloaded") => "bad-request",
+                Some(class) => class,
+            },
             401 => "authentication",
             402 | 403 => "permission",
             404 => "not-found",
-            408 => "timeout",
+            408 | 504 | 522 | 524 => "timeout",
+            // Another request was in the way.
+            409 => "overloaded",
             413 => "context-window-exceeded",
             429 => "rate-limited",
             501 | 505 => "bad-request",
-            504 | 500..=503 | 529 => "overloaded",
-            522 | 524 => "timeout",
             300..=499 => "bad-request",
             500..=599 => "overloaded",
-            // No status to go by: an error inside a good response.
-            _ => self.class_by_words(),
+            // No status to go by: an error inside a good response. A server that breaks off in the
+            // middle of an answer is in trouble itself, and asking again is what helps.
+            _ => self.class_by_words().unwrap_or("overloaded"),
         }
     }
 
-    fn class_by_words(&self) -> &'static str {
-        let known = self.words.iter().find_map(|word| {
+    fn class_by_words(&self) -> Option<&'static str> {
+        self.words.iter().find_map(|word| {
             Some(match word.as_str() {
                 "invalid_api_key" | "authentication_error" | "unauthorized" | "unauthenticated" => {
                     "authentication"
                 }
-                "permission_error" | "permission_denied" | "forbidden" => "permission",
+                "permission_error" | "permission_denied" | "billing_error" | "forbidden" => {
+                    "permission"
+                }
+                "request_too_large" => "context-window-exceeded",
+                "overloaded_error" | "api_error" | "conflict_error" => "overloaded",
                 "model_not_found" | "not_found_error" | "not_found" | "notfounderror" => {
                     "not-found"
                 }
@@ -227,10 +255,7 @@ impl Account {
                 | "invalid_argument" => "bad-request",
                 _ => return None,
             })
-        });
-        // A server that breaks off in the middle of an answer is in trouble itself, and asking
-        // again is what helps.
-        known.unwrap_or("overloaded")
+        })
     }
 }
 
@@ -252,7 +277,7 @@ impl<F: Format> Context<'_, F> {
             shorten(&account.message, MAX_WORDS)
         };
         let class = account.class(status);
-        let mut error = self.error(class, status, &said, &account.words);
+        let mut error = self.error(class, status, &said, &account);
         error.usage = F::usage(usage).or_else(|| F::usage(body.get(F::USAGE)?));
         if error.retry_after_ms.is_none() && is_waiting(class) {
             let said = || wait_in_text(&account.message);
@@ -268,15 +293,15 @@ impl<F: Format> Context<'_, F> {
             message: body.chars().take(4 * MAX_WORDS).collect(),
             ..Account::default()
         };
-        self.error(account.class(self.status), self.status, &said, &[])
+        self.error(account.class(self.status), self.status, &said, &account)
     }
 
-    fn error(&self, class: &str, status: u16, said: &str, words: &[String]) -> ModelError {
-        let mut error = ModelError::new(class, self.message(class, status, said, words));
+    fn error(&self, class: &str, status: u16, said: &str, account: &Account) -> ModelError {
+        let mut error = ModelError::new(class, self.message(class, status, said, account));
         if is_waiting(class) {
-            error.retry_after_ms = self.headers.retry_after_ms(status == 429);
+            error.retry_after_ms = self.headers.retry_after_ms(class == "rate-limited");
         }
-        error.extra = Some(self.extra(words).to_string());
+        error.extra = Some(self.extra(account).to_string());
         error
     }
 
@@ -284,7 +309,7 @@ impl<F: Format> Context<'_, F> {
     pub fn malformed(&self, what: &str) -> ModelError {
         let host = self.server().host();
         let mut error = ModelError::new("malformed-response", format!("`{host}` {what}"));
-        error.extra = Some(self.extra(&[]).to_string());
+        error.extra = Some(self.extra(&Account::default()).to_string());
         error
     }
 
@@ -295,7 +320,7 @@ impl<F: Format> Context<'_, F> {
         if is_html(body) {
             return self.malformed(&format!(
                 "answered with a web page ({what}) instead of JSON; most likely {ADDRESS} is \
-                 wrong: the request went to `{url}`, and for most servers the base URL ends in `/v1`"
+                 wrong: the request went to `{url}`, and most servers have their API under `/v1`"
             ));
         }
         self.malformed(&format!(
@@ -317,31 +342,34 @@ impl<F: Format> Context<'_, F> {
         ))
     }
 
-    fn extra(&self, words: &[String]) -> Value {
+    fn extra(&self, account: &Account) -> Value {
         let mut extra = Map::new();
         extra.insert("status".to_owned(), json!(self.status));
-        if let Some(code) = words.first() {
+        if let Some(code) = account.words.first() {
             extra.insert("code".to_owned(), json!(code));
         }
-        if let Some(id) = self.headers.get("x-request-id") {
+        let header = |name| self.headers.get(name);
+        let id = header("x-request-id").or_else(|| header("request-id"));
+        if let Some(id) = id.or(account.request_id.as_deref()) {
             extra.insert("request_id".to_owned(), json!(id));
         }
         Value::Object(extra)
     }
 
-    fn message(&self, class: &str, code: u16, said: &str, words: &[String]) -> String {
+    fn message(&self, class: &str, code: u16, said: &str, account: &Account) -> String {
         let Server {
             model,
             url,
             api_key,
+            auth_header,
             ..
         } = self.server();
         let host = self.server().host();
         let said = said.trim_end_matches('.');
-        let status = if code < 300 {
-            format!("{code} with an error inside")
-        } else {
-            code.to_string()
+        let status = match account.words.first() {
+            _ if code >= 300 => code.to_string(),
+            Some(word) => format!("{code} with an error inside, `{word}`"),
+            None => format!("{code} with an error inside"),
         };
         match (class, code) {
             (_, 300..=399) => {
@@ -353,9 +381,9 @@ impl<F: Format> Context<'_, F> {
             }
             ("authentication", _) => match api_key {
                 Some(name) => format!(
-                    "`{host}` rejected the key in `{name}` ({status}): {said}; check that it is \
-                     current and meant for this server, or name another secret with \
-                     `model.api_key_env`"
+                    "`{host}` rejected the key in `{name}`, sent as `{auth_header}` ({status}): \
+                     {said}; check that it is current and meant for this server, or name another \
+                     secret with `model.api_key_env`"
                 ),
                 None => format!(
                     "`{host}` wants a key and none was sent ({status}): {said}; name the secret \
@@ -364,7 +392,8 @@ impl<F: Format> Context<'_, F> {
             },
             ("permission", _)
                 if code == 402
-                    || words.iter().any(|word| {
+                    || account.says(&NO_CREDIT)
+                    || account.words.iter().any(|word| {
                         word.starts_with("billing") || word == "insufficient_quota"
                     }) =>
             {
@@ -381,12 +410,17 @@ impl<F: Format> Context<'_, F> {
                 "`{host}` knows no model `{model}`, or nothing at `{url}` ({status}): {said}; \
                  check `model.model_name` and {ADDRESS}"
             ),
+            ("context-window-exceeded", 413) => format!(
+                "the request is larger than `{host}` takes ({status}): {said}; shorten the \
+                 conversation with a history processor, or send fewer images"
+            ),
             ("context-window-exceeded", _) => format!(
                 "the conversation does not fit into the context window of `{model}` ({status}): \
-                 {said}; shorten it with a history processor, or take a model with a larger window"
+                 {said}; shorten it with a history processor, set a smaller \
+                 `model.model_kwargs.max_tokens`, or take a model with a larger window"
             ),
             ("content-filtered", _) => format!(
-                "the content filter of `{host}` stopped the request ({status}): {said}; change \
+                "the content filter of `{host}` stopped the answer ({status}): {said}; change \
                  the task or the model"
             ),
             ("rate-limited", _) => format!(
@@ -394,8 +428,8 @@ impl<F: Format> Context<'_, F> {
                  higher limit"
             ),
             ("timeout", _) => format!(
-                "`{host}` gave up on the request ({status}): {said}; try again, or take a model \
-                 that answers sooner"
+                "`{host}` gave up on the request ({status}): {said}; try again, see that \
+                 `model.stream` is on, or take a model that answers sooner"
             ),
             ("overloaded", _) => {
                 format!("`{host}` can't answer at the moment ({status}): {said}; try again later")

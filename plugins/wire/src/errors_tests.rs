@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::chat::Chat;
-use crate::testing::CHAT;
+use crate::chat::OPENAI;
 use crate::{Server, Table};
 
 fn chat(config: Value) -> Chat {
     let mut table = Table::new(config).unwrap();
-    let server = Server::take(&mut table, &CHAT).unwrap();
+    let server = Server::take(&mut table, &OPENAI).unwrap();
     Chat::take(&mut table, server).unwrap()
 }
 
@@ -184,7 +184,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             "overloaded",
             &["loading"],
         ),
-        (504, "", "overloaded", &[]),
+        (504, "", "timeout", &[]),
         (520, "", "overloaded", &[]),
         (524, "", "timeout", &[]),
         (

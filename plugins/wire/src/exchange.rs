@@ -78,7 +78,7 @@ fn stream_reply<F: Format>(
             context.malformed(&format!(
                 "ended its stream without an answer: no event had any `{}`; see whether the \
                  server's log says why",
-                F::HOLDER
+                F::BEGINNING
             ))
         } else if assembly.has_answer() {
             context.malformed(

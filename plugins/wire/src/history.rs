@@ -1,9 +1,8 @@
-//! The encoded history, kept between queries: a step costs the encoding of its new messages
-//! and one copy of the bytes that the wire needs anyway.
+//! The encoded history of a format whose messages stand one behind the other.
 
 use mswea_sdk::types::Change;
 
-use crate::Format;
+use crate::{Encoded, Sequential};
 
 /// The encoded history.
 pub struct History<S> {
@@ -22,16 +21,8 @@ impl<S> Default for History<S> {
     }
 }
 
-impl<S: Clone + Default> History<S> {
-    /// Lays a change over the history.
-    ///
-    /// # Errors
-    /// When the change begins behind the end of what is known; gives the known length.
-    pub fn apply<F: Format<State = S>>(
-        &mut self,
-        format: &F,
-        change: &Change,
-    ) -> Result<(), usize> {
+impl<F: Sequential> Encoded<F> for History<F::State> {
+    fn apply(&mut self, format: &F, change: &Change) -> Result<(), usize> {
         let start = change.start as usize;
         if start > self.marks.len() {
             return Err(self.marks.len());
@@ -51,16 +42,12 @@ impl<S: Clone + Default> History<S> {
         Ok(())
     }
 
-    /// How many messages the history has.
-    pub fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.marks.len()
     }
+}
 
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.marks.is_empty()
-    }
-
+impl<S: Clone + Default> History<S> {
     /// What is known after the last message.
     pub fn state(&self) -> S {
         self.marks

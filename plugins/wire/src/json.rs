@@ -41,21 +41,25 @@ impl<'a> Body<'a> {
         self.out.push(b':');
     }
 
-    /// Writes a key and its value.
-    pub fn put<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) {
-        if self.begin(key) {
+    /// Writes a key and its value, if it is ours to write; says whether it was.
+    pub fn put<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) -> bool {
+        let is_ours = self.begin(key);
+        if is_ours {
             append(&mut self.out, value);
         }
+        is_ours
     }
 
-    /// Writes a key and a list: `elements` are encoded already, each with a comma before it, and
-    /// `close` is what the last of them lacks.
-    pub fn put_list(&mut self, key: &str, elements: &[u8], close: &[u8]) {
+    /// Writes a key and a list: `elements` are encoded already, with commas between them (and one before them, or not), and
+    /// `close` is what the last of them lacks, in pieces.
+    pub fn put_list(&mut self, key: &str, elements: &[u8], close: &[&[u8]]) {
         if self.begin(key) {
             self.out.push(b'[');
-            self.out
-                .extend_from_slice(elements.get(1..).unwrap_or_default());
-            self.out.extend_from_slice(close);
+            let elements = elements.strip_prefix(b",").unwrap_or(elements);
+            self.out.extend_from_slice(elements);
+            for piece in close {
+                self.out.extend_from_slice(piece);
+            }
             self.out.push(b']');
         }
     }

@@ -15,6 +15,7 @@ mod exchange;
 mod format;
 mod history;
 pub mod json;
+pub mod marks;
 mod models;
 mod params;
 pub mod responses;
@@ -25,7 +26,7 @@ pub mod testing;
 
 pub use client::Client;
 pub use config::{Table, invalid};
-pub use format::{Assembly, Format};
+pub use format::{Assembly, Encoded, Format, Sequential};
 pub use history::History;
 pub use params::{Report, take_foreign};
-pub use server::{Defaults, Server, schema};
+pub use server::{Defaults, Server};

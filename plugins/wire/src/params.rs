@@ -2,7 +2,10 @@
 //! mini-swe-agent carries for litellm, and what a wire format does not know.
 
 use mswea_sdk::host::{self, Level};
+use mswea_sdk::types::PluginError;
 use serde_json::{Map, Value, json};
+
+use crate::config::invalid;
 
 /// What became of parameters, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,19 +91,25 @@ const CLIENT: [(&str, &str); 13] = [
 ];
 
 /// Takes litellm's own parameters out of the model's.
-pub fn take_foreign(kwargs: &mut Map<String, Value>, report: &mut Report) -> Foreign {
+///
+/// # Errors
+/// `invalid-config` where a table is none.
+pub fn take_foreign(
+    kwargs: &mut Map<String, Value>,
+    report: &mut Report,
+) -> Result<Foreign, PluginError> {
     let mut foreign = Foreign::default();
     if let Some(drop_params) = kwargs.shift_remove("drop_params") {
         foreign.drop_params = drop_params == true;
     }
     for key in ["headers", "extra_headers"] {
-        for (name, value) in take_object(kwargs, key) {
+        for (name, value) in take_object(kwargs, key)? {
             foreign
                 .headers
                 .push((name.to_ascii_lowercase(), words(&value)));
         }
     }
-    for (name, value) in take_object(kwargs, "extra_query") {
+    for (name, value) in take_object(kwargs, "extra_query")? {
         foreign.query.push((name, words(&value)));
     }
     if let Some(version) = kwargs.shift_remove("api_version")
@@ -109,7 +118,7 @@ pub fn take_foreign(kwargs: &mut Map<String, Value>, report: &mut Report) -> For
         let version = ("api-version".to_owned(), words(&version));
         foreign.query.push(version);
     }
-    foreign.body = take_object(kwargs, "extra_body");
+    foreign.body = take_object(kwargs, "extra_body")?;
     for (key, remedy) in CLIENT {
         if kwargs.shift_remove(key).is_some() {
             report.dropped(key, remedy);
@@ -120,13 +129,20 @@ pub fn take_foreign(kwargs: &mut Map<String, Value>, report: &mut Report) -> For
             kwargs.shift_remove(key.as_str().unwrap_or_default());
         }
     }
-    foreign
+    Ok(foreign)
 }
 
-fn take_object(kwargs: &mut Map<String, Value>, key: &str) -> Map<String, Value> {
+fn take_object(
+    kwargs: &mut Map<String, Value>,
+    key: &str,
+) -> Result<Map<String, Value>, PluginError> {
     match kwargs.shift_remove(key) {
-        Some(Value::Object(keys)) => keys,
-        _ => Map::new(),
+        Some(Value::Object(keys)) => Ok(keys),
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(_) => Err(invalid(
+            &format!("/model_kwargs/{key}"),
+            format!("`model.model_kwargs.{key}` is no table; write names and values into it"),
+        )),
     }
 }
 
@@ -153,7 +169,7 @@ mod tests {
             unreachable!()
         };
         let mut report = Report::default();
-        let foreign = take_foreign(&mut kwargs, &mut report);
+        let foreign = take_foreign(&mut kwargs, &mut report).unwrap();
         assert_eq!(
             Value::Object(kwargs),
             json!({"temperature": 0, "metadata": {"a": "b"}})

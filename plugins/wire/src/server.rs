@@ -1,6 +1,7 @@
 //! Where requests go and what they carry besides the body: the part of the config that all
 //! adapters have.
 
+use mswea_sdk::Descriptor;
 use mswea_sdk::adapter::{Header, HttpRequest};
 use mswea_sdk::types::PluginError;
 use serde_json::{Map, Value};
@@ -23,16 +24,55 @@ pub struct Defaults {
     pub auth_header: &'static str,
 }
 
+impl Defaults {
+    /// What an adapter is, with the secret and the host that its defaults need; `own` are its own
+    /// properties of the config, each with a comma behind it.
+    pub fn describe(&self, name: &str, version: &str, summary: &str, own: &str) -> Descriptor {
+        let mut descriptor = Descriptor::new(name, version, summary)
+            .secret(self.api_key)
+            .host(host_of(self.base_url));
+        descriptor.config_schema = schema(self, own);
+        descriptor
+    }
+}
+
 /// Keys of `model_kwargs` that other systems take for settings of the client. Sent to a server
-/// they would do nothing, or put a key into the record, while the request goes elsewhere.
-const MISPLACED: [(&str, &str); 3] = [
+/// they would do nothing, or put a key into the record, while the request goes elsewhere. Those
+/// that end in `_` are the beginnings of several.
+const MISPLACED: [(&str, &str); 11] = [
     (
         "api_key",
         "put the key into the environment and its name into `model.api_key_env`",
     ),
     ("api_base", "set `model.base_url` instead"),
     ("base_url", "set `model.base_url` instead"),
+    (
+        "organization",
+        "write it as the header `openai-organization` into `extra_headers`",
+    ),
+    (
+        "azure_",
+        "put a token or a key into the environment and its name into `model.api_key_env`",
+    ),
+    ("tenant_id", NO_LOGIN),
+    ("client_id", NO_LOGIN),
+    ("client_secret", NO_LOGIN),
+    ("aws_", "requests are not signed here; go through a gateway"),
+    (
+        "vertex_",
+        "there is no login at Google Cloud here; go through a gateway",
+    ),
+    ("watsonx_", NO_LOGIN),
 ];
+
+const NO_LOGIN: &str = "there is no such login here; remove it";
+
+/// What to do with a parameter that is none.
+fn misplaced(key: &str) -> Option<&'static str> {
+    let is_it = |name: &str| key == name || name.ends_with('_') && key.starts_with(name);
+    let found = MISPLACED.iter().find(|(name, _)| is_it(name));
+    found.map(|(_, remedy)| *remedy)
+}
 
 const AUTHORIZATION: &str = "authorization";
 
@@ -133,9 +173,8 @@ const SCHEMA: &str = r#"{
   }
 }"#;
 
-/// JSON Schema of the config: what all adapters have, and `own` properties before that, each with
-/// a comma behind it.
-pub fn schema(defaults: &Defaults, own: &str) -> String {
+/// JSON Schema of the config: `own` properties, and what all adapters have.
+fn schema(defaults: &Defaults, own: &str) -> String {
     SCHEMA
         .replace("@own", own)
         .replace("@base_url", defaults.base_url)
@@ -181,8 +220,9 @@ impl Server {
         });
         let mut report = Report::default();
         let mut model_kwargs: Map<String, Value> = table.take("model_kwargs")?.unwrap_or_default();
-        for (key, remedy) in MISPLACED {
-            if model_kwargs.contains_key(key) {
+        model_kwargs.retain(|key, value| !value.is_null() || misplaced(key).is_none());
+        for key in model_kwargs.keys() {
+            if let Some(remedy) = misplaced(key) {
                 return Err(invalid(
                     &format!("/model_kwargs/{key}"),
                     format!(
@@ -196,12 +236,12 @@ impl Server {
             query: foreign_query,
             body: extra_body,
             drop_params,
-        } = take_foreign(&mut model_kwargs, &mut report);
+        } = take_foreign(&mut model_kwargs, &mut report)?;
+        let own_stream = table.take("stream")?.unwrap_or(true);
         let stream = match model_kwargs.get("stream") {
+            None | Some(Value::Null) => own_stream,
             Some(value) => value.as_bool().unwrap_or(false),
-            None => table.take("stream")?.unwrap_or(true),
         };
-        let _ = table.take::<Value>("stream");
         let path = table.take::<String>("path")?;
         let default_path = match defaults.stream_path {
             Some(path) if stream => path,
@@ -213,7 +253,11 @@ impl Server {
             .take("base_url")?
             .unwrap_or_else(|| defaults.base_url.to_owned());
         let mut headers = lower(table.take_texts("headers")?);
-        headers.extend(foreign_headers);
+        for (name, value) in foreign_headers {
+            if headers.iter().all(|(known, _)| *known != name) {
+                headers.push((name, value));
+            }
+        }
         Ok(Self {
             url: endpoint(
                 &base_url,
@@ -237,8 +281,7 @@ impl Server {
 
     /// Host (and port) of the URL, for messages.
     pub fn host(&self) -> &str {
-        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
-        rest.split(['/', '?']).next().unwrap_or(rest)
+        host_of(&self.url)
     }
 
     /// A request with this body. A configured header replaces ours of the same name.
@@ -267,6 +310,11 @@ impl Server {
     }
 }
 
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split(['/', '?']).next().unwrap_or(rest)
+}
+
 fn check_secret(name: &str, pointer: &str, key: &str) -> Result<(), PluginError> {
     let is_name = !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -292,6 +340,7 @@ fn lower(pairs: Vec<(String, String)>) -> Vec<(String, String)> {
 }
 
 /// The URL below a base URL, which may end in a slash, carry a query or be the endpoint already.
+/// A version that both of them name counts once.
 fn endpoint(
     base_url: &str,
     path: &str,
@@ -310,8 +359,13 @@ fn endpoint(
         None => (&*base, None),
     };
     let base = base.trim_end_matches('/');
-    let base = match base.strip_suffix(path) {
-        Some(start) if !path.is_empty() => start,
+    let version = path.rfind('/').map_or("", |at| &path[..at]);
+    let is_version = version
+        .strip_prefix("/v")
+        .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()));
+    let base = match (base.strip_suffix(path), base.strip_suffix(version)) {
+        (Some(start), _) if !path.is_empty() => start,
+        (_, Some(start)) if is_version => start,
         _ => base,
     };
     let has_host = ["http://", "https://"].iter().any(|scheme| {

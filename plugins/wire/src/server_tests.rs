@@ -1,7 +1,7 @@
 //! Vectors for the common config.
 
 use super::*;
-use crate::testing::CHAT as DEFAULTS;
+use crate::chat::OPENAI as DEFAULTS;
 use mswea_sdk::adapter::HeaderValue;
 use serde_json::json;
 
@@ -41,6 +41,10 @@ fn base_urls_become_endpoints() {
         ("http://h/v1/", "c/d", None, "http://h/v1/c/d"),
         ("http://h/v1/c/d", "/c/d", None, "http://h/v1/c/d"),
         (" https://h ", "/c/d", None, "https://h/c/d"),
+        ("https://h/v1/", "/v1/m", None, "https://h/v1/m"),
+        ("https://h/v1/m?a=1", "/v1/m", None, "https://h/v1/m?a=1"),
+        ("https://h/d", "/v1/m", None, "https://h/d/v1/m"),
+        ("https://h/c", "/c/d", None, "https://h/c/c/d"),
         ("https://h/x?a=1", "/c/d", None, "https://h/x/c/d?a=1"),
         (
             "https://h/x?a=1",
@@ -153,12 +157,13 @@ fn the_long_tail_differs_in_url_and_headers() {
     }
     let plain = server(
         json!({"model": "m", "headers": {"X-Portkey-Provider": "@openai"},
-        "model_kwargs": {"extra_headers": {"X-A": "1"}}}),
+        "model_kwargs": {"extra_headers": {"X-A": "1", "X-Portkey-Provider": "no"}}}),
     )
     .unwrap()
     .request(Vec::new());
     for (name, value) in [("x-portkey-provider", "@openai"), ("x-a", "1")] {
-        assert!(plain.headers.contains(&Header::plain(name, value)));
+        let named: Vec<_> = plain.headers.iter().filter(|h| h.name == name).collect();
+        assert_eq!(named, [&Header::plain(name, value)]);
     }
 }
 
@@ -198,6 +203,31 @@ fn bad_configs_name_the_key_and_never_repeat_a_pasted_secret() {
             "base_url",
         ),
         (
+            json!({"model": "m", "model_kwargs": {"a": 1, "aws_secret_access_key": "sk-secret"}}),
+            "/model_kwargs/aws_secret_access_key",
+            "gateway",
+        ),
+        (
+            json!({"model": "m", "model_kwargs": {"azure_ad_token": "sk-secret"}}),
+            "/model_kwargs/azure_ad_token",
+            "api_key_env",
+        ),
+        (
+            json!({"model": "m", "model_kwargs": {"vertex_credentials": "sk-secret"}}),
+            "/model_kwargs/vertex_credentials",
+            "gateway",
+        ),
+        (
+            json!({"model": "m", "model_kwargs": {"organization": "o"}}),
+            "/model_kwargs/organization",
+            "header",
+        ),
+        (
+            json!({"model": "m", "model_kwargs": {"extra_body": 1}}),
+            "/model_kwargs/extra_body",
+            "no table",
+        ),
+        (
             json!({"model": "m", "headers": {"a/b": 1}}),
             "/headers/a~1b",
             "a/b",
@@ -216,11 +246,12 @@ fn bad_configs_name_the_key_and_never_repeat_a_pasted_secret() {
 fn kwargs_lose_what_is_never_sent_and_decide_on_streaming() {
     let server = server(json!({
         "model": "m",
-        "model_kwargs": {"drop_params": true, "temperature": 0, "stream": false},
+        "model_kwargs": {"drop_params": true, "temperature": 0, "stream": false, "aws_x": null},
     }))
     .unwrap();
     assert!(!server.stream);
     assert!(server.drop_params);
     assert!(!server.model_kwargs.contains_key("drop_params"));
     assert_eq!(server.model_kwargs["temperature"], 0);
+    assert!(!server.model_kwargs.contains_key("aws_x"));
 }

@@ -194,6 +194,28 @@ mod tests {
     }
 
     #[test]
+    fn a_spread_change_leaves_what_lies_between() {
+        for (differing, extra, expected) in [
+            (
+                &[(1, "B"), (4, "e")][..],
+                Some(r#"{"places":[1, 4]}"#),
+                "aBcde",
+            ),
+            (&[(0, "A"), (2, "C")], Some(r#"{"places":[0, 2]}"#), "AbC"),
+            (&[(3, "D"), (4, "e"), (5, "f")], None, "abcDef"),
+            (&[], None, ""),
+        ] {
+            let message = |(place, text): &(usize, &str)| (*place, Message::new("user", *text));
+            let change = Change::spread(differing.iter().map(message).collect());
+            assert_eq!(change.extra.as_deref(), extra);
+            let mut view = messages(&["a", "b", "c", "d"]);
+            change.apply(&mut view);
+            let texts: String = view.iter().map(Message::text).collect();
+            assert_eq!(texts, expected);
+        }
+    }
+
+    #[test]
     fn a_fresh_instance_sees_the_same() {
         let views = check_fresh_instances::<Diffing<Old>>(
             &json!({}),

@@ -119,6 +119,7 @@ pub struct Driver<P> {
     processor: P,
     view: Vec<Message>,
     last_start: usize,
+    last_len: usize,
     answer: fn(&Query) -> Reply,
 }
 
@@ -130,6 +131,7 @@ impl<P: Processor> Driver<P> {
                 processor,
                 view: Vec::new(),
                 last_start: 0,
+                last_len: 0,
                 answer: |query| panic!("the processor asked for `{}`", query.purpose),
             },
             Err(error) => panic!("the config was refused: {error:?}"),
@@ -154,6 +156,7 @@ impl<P: Processor> Driver<P> {
             }
         };
         self.last_start = change.start as usize;
+        self.last_len = change.messages.len();
         assert!(
             self.last_start <= self.view.len(),
             "the view has {} messages, but its change starts at {}",
@@ -172,6 +175,11 @@ impl<P: Processor> Driver<P> {
     /// Where the last change of the view began: what comes before was not sent again.
     pub fn last_start(&self) -> usize {
         self.last_start
+    }
+
+    /// How many messages the last change of the view brought.
+    pub fn last_len(&self) -> usize {
+        self.last_len
     }
 }
 

@@ -104,10 +104,43 @@ impl Change {
         }
     }
 
+    /// A processor's answer in which only some messages differ: each with its index, in order.
+    /// What lies between two of them stays as the host has it from the last answer; behind the
+    /// last there is nothing.
+    pub fn spread(differing: Vec<(usize, Message)>) -> Self {
+        let places: Vec<usize> = differing.iter().map(|(place, _)| *place).collect();
+        let messages = differing.into_iter().map(|(_, message)| message);
+        let start = places.first().copied().unwrap_or_default();
+        let mut change = Self::tail(start, messages.collect());
+        if places
+            .last()
+            .is_some_and(|last| last - start >= places.len())
+        {
+            change.extra = Some(format!(r#"{{"places":{places:?}}}"#));
+        }
+        change
+    }
+
     /// Lays the change over a list.
     pub fn apply(self, list: &mut Vec<Message>) {
-        list.truncate(self.start as usize);
-        list.extend(self.messages);
+        let start = self.start as usize;
+        let extra = extra_value(self.extra.as_deref());
+        let Some(places) = extra.get("places").and_then(Value::as_array) else {
+            list.truncate(start);
+            list.extend(self.messages);
+            return;
+        };
+        let places = places.iter().filter_map(Value::as_u64);
+        let mut end = start;
+        for (place, message) in places.zip(self.messages) {
+            let place = usize::try_from(place).unwrap_or(usize::MAX);
+            match list.get_mut(place) {
+                Some(there) => *there = message,
+                None => list.push(message),
+            }
+            end = place.saturating_add(1);
+        }
+        list.truncate(end);
     }
 }
 

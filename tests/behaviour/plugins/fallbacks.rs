@@ -135,6 +135,8 @@ fn a_processor_that_fails_leaves_the_view_as_it_was() {
         ("unpair", "broke the pairing of tool calls and results"),
         ("range", "its change starts at message"),
         ("range-max", "its change starts at message 4294967295"),
+        ("places", "its change has a message for place"),
+        ("places-json", "`change.extra.places` is no list of indices"),
         (
             "big",
             "returned more than 1 MiB (`plugins.hostile.max_output_mb` raises the limit)",

@@ -102,7 +102,7 @@ fn a_task_may_begin_with_a_dash_and_be_empty() {
 
 #[test]
 fn commands() {
-    let vectors: [(&[&str], &str); 13] = [
+    let vectors: [(&[&str], &str); 17] = [
         (&["demo"], "Demo(DemoArgs { keep: false"),
         (&["demo", "--keep", "--json"], "Demo(DemoArgs { keep: true"),
         (&["plugin", "list"], "Plugin(List { json: false })"),
@@ -117,6 +117,25 @@ fn commands() {
             "Config(Show { origin: true",
         ),
         (&["config", "schema"], "Config(Schema)"),
+        (&["doctor"], "Doctor(DoctorArgs { json: false })"),
+        (&["doctor", "--json"], "Doctor(DoctorArgs { json: true })"),
+        (
+            &["gc"],
+            "Gc(GcArgs { dry_run: false, json: false, run: None, docker: [] })",
+        ),
+        (
+            &[
+                "gc",
+                "--dry-run",
+                "--json",
+                "--run",
+                "r",
+                "--docker",
+                "podman",
+                "--docker=x",
+            ],
+            "Gc(GcArgs { dry_run: true, json: true, run: Some(\"r\"), docker: [\"podman\", \"x\"] })",
+        ),
         (&["completions", "bash"], "Completions { shell: Bash }"),
         (&["completions", "zsh"], "Completions { shell: Zsh }"),
         (&["man"], "Man"),

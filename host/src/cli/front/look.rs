@@ -29,6 +29,12 @@ impl Look {
         )
     }
 
+    /// The same for a command whose data are for people: looks at stdout in place of stderr.
+    pub fn of_stdout() -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        Self::decide(terminal, terminal, 0, |name| std::env::var_os(name))
+    }
+
     fn decide(
         stderr_terminal: bool,
         stdout_terminal: bool,
@@ -50,7 +56,7 @@ impl Look {
     }
 
     /// `text` in `colour`, if colours are on.
-    pub(super) fn paint(self, colour: Colour, text: &str) -> String {
+    pub(in crate::cli) fn paint(self, colour: Colour, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
         }
@@ -67,7 +73,7 @@ impl Look {
 
 /// The few colours in use.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Colour {
+pub(in crate::cli) enum Colour {
     Bold,
     Dim,
     Red,

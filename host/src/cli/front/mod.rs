@@ -24,6 +24,7 @@ use super::args::DisplayArgs;
 
 pub use human::HumanFront;
 pub use json::JsonFront;
+pub(super) use look::Colour;
 pub use look::Look;
 pub use quiet::QuietFront;
 pub(super) use safe::harmless;

@@ -233,6 +233,7 @@ async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::launch::Task;
     use crate::executor::{LocalExecutor, LocalSettings};
     use crate::roles::{Command, Stop};
     use std::time::Duration;
@@ -246,7 +247,7 @@ mod tests {
             ("yes >/dev/null & echo y", 5.0, "y\n", 0),
         ];
         for (command, limit, text, returncode) in vectors {
-            let mut running = executor.launch(command).unwrap();
+            let mut running = executor.launch(Task::Command(command)).unwrap();
             running.pidfd = None;
             let limit = Duration::from_secs_f64(limit);
             let output = executor

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::executor::environment::{self, DEFAULT_ENV_ALLOW};
+use crate::executor::landlock::Sandbox;
 use crate::executor::processes::{ACTION_VARIABLE, NESTED, RUN_VARIABLE};
 use crate::executor::secrecy;
 
@@ -37,9 +38,12 @@ pub struct LocalSettings {
     /// How long a background process may keep the pipe open after its command has exited,
     /// before the step goes on without it.
     pub grace: Duration,
-    /// The program that has [`SUBCOMMAND`](crate::executor::guard::SUBCOMMAND), normally the host itself; none means
-    /// that nothing cleans up after a host that was killed.
+    /// The program that has the hidden subcommands ([`guard`](crate::executor::guard::SUBCOMMAND),
+    /// [`landlock`](crate::executor::landlock::SUBCOMMAND)), normally the host itself; none means
+    /// that nothing cleans up after a host that was killed, and that there is no landlock.
     pub guard_program: Option<PathBuf>,
+    /// What keeps commands in, without any other program.
+    pub sandbox: Sandbox,
 }
 
 impl Default for LocalSettings {
@@ -59,6 +63,7 @@ impl Default for LocalSettings {
             run_id: String::new(),
             grace: Duration::from_millis(200),
             guard_program: None,
+            sandbox: Sandbox::default(),
         }
     }
 }
@@ -99,7 +104,7 @@ pub(super) fn nested(variable: &str, id: &str) -> String {
 }
 
 /// A run id that no other run of this machine has.
-pub(super) fn fresh_id() -> String {
+pub(in crate::executor) fn fresh_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -42,7 +42,7 @@ fn guarded(program: &Path) -> LocalExecutor {
 #[ignore = "a role in other tests"]
 fn guard_body() {
     if let Ok(run_id) = std::env::var("MSWEA_TEST_GUARD") {
-        guard::run(&run_id);
+        guard::run(&run_id, |_| {});
     }
 }
 

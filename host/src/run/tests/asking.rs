@@ -2,7 +2,7 @@
 //! the journal says about them.
 
 use super::*;
-use crate::roles::{Asker, Processor};
+use crate::roles::{Asker, Processor, ViewChange};
 
 fn usage() -> Option<Usage> {
     Some(Usage {
@@ -87,7 +87,7 @@ impl Processor for Inquisitive {
         &mut self,
         change: Change,
         asker: &mut dyn Asker,
-    ) -> Result<Change, PluginFault> {
+    ) -> Result<ViewChange, PluginFault> {
         for _ in 0..3 {
             asker
                 .ask("inquisitive", "test", vec![Message::new("user", "?")])
@@ -95,7 +95,7 @@ impl Processor for Inquisitive {
                 .map_err(|error| PluginFault::new(error.to_string()))?;
         }
         change.apply(&mut self.0);
-        Ok(Change::all(self.0.clone()))
+        Ok(Change::all(self.0.clone()).into())
     }
     fn discard(&mut self) {
         self.0.clear();

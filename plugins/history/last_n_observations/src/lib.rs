@@ -163,31 +163,34 @@ impl LastNObservations {
             }
     }
 
-    /// The view from a message on.
-    fn view(&self, start: usize) -> Vec<Message> {
-        let first = self
-            .observations
-            .partition_point(|observation| observation.index < start);
-        let mut elided = (first..self.observations.len())
-            .filter(|number| self.is_elided(*number))
-            .map(|number| self.observations[number].index)
-            .peekable();
-        let mut view = Vec::with_capacity(self.history.len() - start);
-        for (index, message) in self.history.iter().enumerate().skip(start) {
-            if elided.next_if_eq(&index).is_some() {
-                view.push(observation::elided(message));
-            } else {
-                view.push(message.clone());
-            }
+    /// A message as the view has it; `number` is that of the first observation that is not
+    /// before it.
+    fn seen(&self, index: usize, number: usize) -> Message {
+        let message = &self.history[index];
+        let observation = self.observations.get(number);
+        match observation.is_some_and(|found| found.index == index && self.is_elided(number)) {
+            true => observation::elided(message),
+            false => message.clone(),
         }
-        view
+    }
+
+    /// The view from a message on.
+    fn tail(&self, start: usize) -> impl Iterator<Item = (usize, Message)> {
+        let is_before = |observation: &Observation| observation.index < start;
+        let mut number = self.observations.partition_point(is_before);
+        (start..self.history.len()).map(move |index| {
+            let message = self.seen(index, number);
+            let observation = self.observations.get(number);
+            number += usize::from(observation.is_some_and(|found| found.index == index));
+            (index, message)
+        })
     }
 }
 
 impl Processor for LastNObservations {
     fn apply(&mut self, change: Change) -> Result<Next, PluginError> {
         check_start(&change, self.history.len())?;
-        let mut start = change.start as usize;
+        let start = change.start as usize;
         self.take(change);
         let before = self.last;
         self.last = self.limit();
@@ -195,14 +198,24 @@ impl Processor for LastNObservations {
         // decides over it; the limit goes back when the history loses its end.
         let moved =
             before.min(self.last).max(1)..before.max(self.last).min(self.observations.len());
-        let turned = self.observations.get(moved).and_then(|moved| {
-            let mut by_age = moved.iter().filter(|turned| turned.fate == Fate::ByAge);
-            by_age.next()
+        let turned = moved.filter_map(|number| {
+            let Observation { index, fate } = self.observations[number];
+            let is_turned = fate == Fate::ByAge && index < start;
+            is_turned.then(|| (index, self.seen(index, number)))
         });
-        if let Some(turned) = turned {
-            start = start.min(turned.index);
-        }
-        Ok(Next::Done(Change::tail(start, self.view(start))))
+        let mut differing: Vec<(usize, Message)> = turned.collect();
+        // The last message that is sent ends the view.
+        let len = self.history.len();
+        let ends = differing.last().is_none_or(|(index, _)| index + 1 == len);
+        let start = match start == len && !ends {
+            true => len - 1,
+            false => start,
+        };
+        differing.extend(self.tail(start));
+        Ok(Next::Done(match differing.is_empty() {
+            true => Change::tail(start, Vec::new()),
+            false => Change::spread(differing),
+        }))
     }
 }
 

@@ -90,6 +90,17 @@ pub fn elided(message: &Message) -> Message {
 /// The number of lines as Python's `str.splitlines` counts them, for the same notes as
 /// SWE-agent's.
 fn count_lines(text: &str) -> usize {
+    // Most texts have no line end but the common one, and then bytes are as good as characters:
+    // 0xC2 and 0xE2 begin those of the line ends that are not ASCII.
+    let mut common = 0;
+    let mut is_plain = true;
+    for byte in text.bytes() {
+        common += usize::from(byte == b'\n');
+        is_plain &= !matches!(byte, b'\r' | 0xb | 0xc | 0x1c..=0x1e | 0xc2 | 0xe2);
+    }
+    if is_plain {
+        return common + usize::from(!text.is_empty() && !text.ends_with('\n'));
+    }
     let mut lines = 0;
     let mut open = false;
     let mut after_return = false;
@@ -160,6 +171,9 @@ mod tests {
             ("\n\n", 2),
             ("a\r\nb\rc\n\r", 4),
             ("a\u{2028}b\u{c}", 2),
+            ("ä\nb“c”\n", 2),
+            ("ä\nb\u{85}", 2),
+            ("ä\nb", 2),
         ] {
             assert_eq!(count_lines(text), lines, "{text:?}");
         }

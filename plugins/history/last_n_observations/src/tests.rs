@@ -136,12 +136,16 @@ fn tags_decide() {
 #[test]
 fn only_what_turned_is_sent_again() {
     // With 10 observations known, the next is number 10, at 21.
-    for (polling, expected) in [(1, [15, 17, 19]), (3, [20, 13, 24])] {
+    // With each step: where the change begins, and how many messages it brings.
+    for (polling, expected) in [
+        (1, [(15, 3), (17, 3), (19, 3)]),
+        (3, [(20, 2), (13, 5), (24, 2)]),
+    ] {
         let mut driver = Driver::<LastNObservations>::new(json!({ "n": 3, "polling": polling }));
         driver.apply(Change::all(history(10)));
         let starts = [10, 11, 12].map(|number| {
             driver.apply(Change::tail(2 * number, observation(number).to_vec()));
-            driver.last_start()
+            (driver.last_start(), driver.last_len())
         });
         assert_eq!(starts, expected, "polling {polling}");
     }

@@ -2,6 +2,7 @@
 
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
+use mswea_wire::json::show;
 use serde_json::{Map, Value, json};
 
 /// What has arrived so far.
@@ -11,7 +12,7 @@ pub struct Assembly {
     message: Map<String, Value>,
     has_begun: bool,
     blocks: Vec<Block>,
-    usage: Map<String, Value>,
+    usage: Value,
     done: bool,
     error: Option<Value>,
 }
@@ -23,9 +24,8 @@ struct Block {
     input: String,
 }
 
-impl Assembly {
-    /// Takes one event; what there is to show goes to `deltas`.
-    pub fn take(&mut self, event: &Event, deltas: &mut Vec<Delta>) {
+impl mswea_wire::Assembly for Assembly {
+    fn take(&mut self, event: &Event, deltas: &mut Vec<Delta>) {
         if self.done || self.error.is_some() {
             return;
         }
@@ -79,6 +79,42 @@ impl Assembly {
         }
     }
 
+    fn error(&self) -> Option<&Value> {
+        self.error.as_ref()
+    }
+
+    fn usage(&self) -> &Value {
+        &self.usage
+    }
+
+    fn has_answer(&self) -> bool {
+        self.has_begun
+    }
+
+    fn is_complete(&self) -> bool {
+        let reason = self.message.get("stop_reason");
+        self.done || reason.is_some_and(|reason| !reason.is_null())
+    }
+
+    fn into_response(mut self) -> Value {
+        self.blocks.sort_by_key(|block| block.index);
+        let blocks: Vec<Value> = self.blocks.into_iter().map(Block::into_value).collect();
+        let mut out = Map::new();
+        for key in ["id", "type", "role", "model"] {
+            if let Some(value) = self.message.shift_remove(key) {
+                out.insert(key.to_owned(), value);
+            }
+        }
+        out.insert("content".to_owned(), blocks.into());
+        out.append(&mut self.message);
+        if !self.usage.is_null() {
+            out.insert("usage".to_owned(), self.usage);
+        }
+        Value::Object(out)
+    }
+}
+
+impl Assembly {
     fn begin(&mut self, mut message: Map<String, Value>, deltas: &mut Vec<Delta>) {
         self.has_begun = true;
         self.take_usage(&mut message);
@@ -95,7 +131,10 @@ impl Assembly {
     /// Later counts are those of the whole answer, and replace the earlier ones.
     fn take_usage(&mut self, holder: &mut Map<String, Value>) {
         if let Some(Value::Object(usage)) = holder.shift_remove("usage") {
-            merge(&mut self.usage, usage);
+            match &mut self.usage {
+                Value::Object(known) => merge(known, usage),
+                nothing => *nothing = Value::Object(usage),
+            }
         }
     }
 
@@ -183,51 +222,6 @@ impl Assembly {
         });
         &mut self.blocks[position]
     }
-
-    /// The error that the server sent in place of the rest.
-    pub fn error(&self) -> Option<&Value> {
-        self.error.as_ref()
-    }
-
-    /// What the server has counted.
-    pub fn usage(&self) -> Value {
-        match self.usage.is_empty() {
-            true => Value::Null,
-            false => Value::Object(self.usage.clone()),
-        }
-    }
-
-    /// Whether there was anything of an answer.
-    pub fn has_begun(&self) -> bool {
-        self.has_begun
-    }
-
-    /// Whether the server said that this was all.
-    pub fn is_complete(&self) -> bool {
-        self.done
-            || self
-                .message
-                .get("stop_reason")
-                .is_some_and(|reason| !reason.is_null())
-    }
-
-    /// The response as one object.
-    pub fn into_message(mut self) -> Value {
-        self.blocks.sort_by_key(|block| block.index);
-        let blocks: Vec<Value> = self.blocks.into_iter().map(Block::into_value).collect();
-        let mut out = Map::new();
-        for key in ["id", "type", "role", "model"] {
-            if let Some(value) = self.message.shift_remove(key) {
-                out.insert(key.to_owned(), value);
-            }
-        }
-        out.insert("content".to_owned(), blocks.into());
-        out.append(&mut self.message);
-        if !self.usage.is_empty() {
-            out.insert("usage".to_owned(), self.usage.into());
-        }
-        Value::Object(out)
-    }
 }
 
 impl Block {
@@ -259,16 +253,6 @@ fn merge(known: &mut Map<String, Value>, keys: Map<String, Value>) {
         if !value.is_null() || !known.contains_key(&key) {
             known.insert(key, value);
         }
-    }
-}
-
-fn show(deltas: &mut Vec<Delta>, kind: &str, text: &str) {
-    if text.is_empty() {
-        return;
-    }
-    match deltas.last_mut() {
-        Some(last) if last.kind == kind => last.text.push_str(text),
-        _ => deltas.push(Delta::new(kind, text)),
     }
 }
 

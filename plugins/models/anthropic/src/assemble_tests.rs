@@ -1,6 +1,7 @@
 //! Vectors for streams that are not by the book, beside those of the exchanges.
 
 use super::*;
+use mswea_wire::Assembly as _;
 
 fn assemble(events: &Value) -> Assembly {
     let mut assembly = Assembly::default();
@@ -61,8 +62,8 @@ fn loose_streams_make_messages() {
     ];
     for (events, content) in vectors {
         let assembly = assemble(&events);
-        assert!(assembly.has_begun());
-        assert_eq!(assembly.into_message()["content"], content, "{events}");
+        assert!(assembly.has_answer());
+        assert_eq!(assembly.into_response()["content"], content, "{events}");
     }
 }
 
@@ -75,7 +76,7 @@ fn counts_are_laid_over_and_null_says_nothing() {
     ]));
     assert!(!assembly.is_complete());
     assert_eq!(
-        assembly.usage(),
+        *assembly.usage(),
         json!({"input_tokens": 5, "output_tokens": 9, "x": null})
     );
 }
@@ -97,7 +98,7 @@ fn the_type_may_stand_in_the_events_name_alone() {
         assembly.take(&event, &mut Vec::new());
     }
     assert!(assembly.is_complete());
-    let message = assembly.into_message();
+    let message = assembly.into_response();
     assert_eq!(
         (&message["id"], &message["stop_reason"]),
         (&json!("m"), &json!("end_turn"))

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use mswea_sdk::types::{ContentPart, Image, Message, ToolCall};
+use mswea_wire::json::append;
+use mswea_wire::marks;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -39,7 +41,7 @@ pub enum Kind {
 /// Writes a message's blocks, separated by commas.
 pub fn write(out: &mut Vec<u8>, message: &Message) -> Kind {
     let start = out.len();
-    let mark = mark(message);
+    let mark = marks::cache_control(message);
     match message.role.as_str() {
         // The last message of an ended run is for people, never for a model.
         "exit" => Kind::Nothing,
@@ -77,32 +79,6 @@ pub fn write(out: &mut Vec<u8>, message: &Message) -> Kind {
             }
         }
     }
-}
-
-/// The message's mark for the cache.
-fn mark(message: &Message) -> Option<Value> {
-    marked(message, "\"cache_control\"", |extra| extra.cache_control).map(Value::Object)
-}
-
-/// Whether the message says that its content is a list, whatever is in it.
-fn is_list(message: &Message) -> bool {
-    marked(message, "\"content_list\"", |extra| extra.content_list) == Some(Value::Bool(true))
-}
-
-/// What adapters look for in a message's `extra`.
-#[derive(Deserialize)]
-struct Extra {
-    cache_control: Option<Map<String, Value>>,
-    content_list: Option<Value>,
-}
-
-fn marked<T>(message: &Message, key: &str, take: fn(Extra) -> Option<T>) -> Option<T> {
-    let extra = message.extra.as_deref()?;
-    // Most messages have none of them, and their `extra` need not be read.
-    if !extra.contains(key) {
-        return None;
-    }
-    take(serde_json::from_str(extra).ok()?)
 }
 
 /// An id or a name in the letters that the API takes: other providers' have more.
@@ -236,7 +212,7 @@ impl<'a> Blocks<'a> {
         Call { id, name }
     }
 
-    fn close(self, mark: Option<&Value>) {
+    fn close(self, mark: Option<&Map<String, Value>>) {
         if let (Some(at), Some(mark)) = (self.markable, mark) {
             let mut key = br#","cache_control":"#.to_vec();
             append(&mut key, mark);
@@ -262,7 +238,7 @@ fn write_result(
     out: &mut Vec<u8>,
     id: &str,
     message: &Message,
-    mark: Option<&Value>,
+    mark: Option<&Map<String, Value>>,
 ) -> Range<usize> {
     let parts = &message.content;
     out.extend_from_slice(br#"{"type":"tool_result","tool_use_id":"#);
@@ -273,7 +249,7 @@ fn write_result(
         .iter()
         .any(|part| matches!(part, ContentPart::Image(_)));
     let text: String = parts.iter().filter_map(ContentPart::as_text).collect();
-    let is_list = has_image || is_list(message);
+    let is_list = has_image || marks::is_list(message);
     // With a mark the content is a list, as mini-swe-agent makes it.
     if has_image || ((is_list || mark.is_some()) && !is_blank(&text)) {
         out.push(b'[');
@@ -327,12 +303,6 @@ fn data_url(url: &str) -> Option<(String, &str)> {
         },
         data.trim(),
     ))
-}
-
-/// Writes a value as JSON.
-pub fn append<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    serde_json::to_writer(out, value)
-        .expect("invariant: values with string keys can be written, and memory takes every byte");
 }
 
 #[cfg(test)]

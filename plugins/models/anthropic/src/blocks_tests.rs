@@ -1,17 +1,10 @@
 //! Vectors for blocks.
 
 use super::*;
-use crate::samples::{assistant, call, message, opaque, text, tool_message};
 use mswea_sdk::types::Reasoning;
+use mswea_wire::testing::{assistant, call, image, message, opaque, text, tool_message};
 
 const MARK: &str = r#"{"x":1,"cache_control":{"type":"ephemeral","ttl":"1h"}}"#;
-
-fn image(url: &str) -> ContentPart {
-    ContentPart::Image(Image {
-        url: url.to_owned(),
-        extra: None,
-    })
-}
 
 fn reasoning(text: &str) -> ContentPart {
     ContentPart::Reasoning(Reasoning {

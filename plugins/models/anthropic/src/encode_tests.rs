@@ -1,27 +1,24 @@
 //! Vectors for bodies.
 
 use super::*;
-use crate::samples::{assistant, call, config, message, text, tool_message};
+use crate::configured;
 use mswea_sdk::types::{Change, Message};
+use mswea_wire::Encoded as _;
+use mswea_wire::testing::{assistant, bash_tool, call, message, text, tool_message};
 
-fn bash_tool() -> Tool {
-    Tool {
-        name: "bash".to_owned(),
-        description: "Execute".to_owned(),
-        parameters: r#"{"type":"object"}"#.to_owned(),
-        extra: None,
-    }
-}
-
-fn text_of(config: Value, messages: Vec<Message>, tools: &[Tool]) -> String {
+fn text_of(config: &Value, messages: Vec<Message>, tools: &[Tool]) -> String {
+    let format = configured(config);
     let mut history = History::default();
-    history.apply(&Change::all(messages)).unwrap();
-    String::from_utf8(body(&crate::samples::config(config), &history, tools)).unwrap()
+    history.apply(&format, &Change::all(messages)).unwrap();
+    String::from_utf8(body(&format, &history, tools)).unwrap()
 }
 
 #[test]
 fn bodies_hold_each_key_once_and_kwargs_last() {
-    let tool = r#"[{"type":"custom","name":"bash","description":"Execute","input_schema":{"type":"object"}}]"#;
+    let tool = json!([{"type": "custom", "name": "bash", "description": "Execute a bash command",
+        "input_schema": {"type": "object",
+            "properties": {"command": {"type": "string", "description": "The bash command to execute"}},
+            "required": ["command"]}}]);
     let system = r#"[{"type":"text","text":"s"}]"#;
     let hi = r#"[{"role":"user","content":[{"type":"text","text":"hi"}]}]"#;
     let vectors = [
@@ -71,11 +68,7 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
             message("user", vec![text("hi")]),
         ];
         let tools = if with_tool { vec![bash_tool()] } else { vec![] };
-        assert_eq!(
-            text_of(extra.clone(), messages, &tools),
-            expected,
-            "{extra}"
-        );
+        assert_eq!(text_of(&extra, messages, &tools), expected, "{extra}");
     }
 }
 
@@ -87,11 +80,8 @@ fn tools_are_named_where_calls_are_shown_without_them() {
         tool_message("b", "2"),
         assistant(vec![], vec![call("c", "bash", "")]),
     ];
-    let body = text_of(
-        json!({"model_kwargs": {"tool_choice": "any"}}),
-        messages,
-        &[],
-    );
+    let config = json!({"model_kwargs": {"tool_choice": "any"}});
+    let body = text_of(&config, messages, &[]);
     let body: Value = serde_json::from_str(&body).unwrap();
     let named =
         |name: &str| json!({"type": "custom", "name": name, "input_schema": {"type": "object"}});
@@ -115,5 +105,4 @@ fn schemas_of_tools_are_objects() {
         assert_eq!(tool["input_schema"], expected);
         assert!(tool.get("description").is_none());
     }
-    assert_eq!(config(json!({})).model, "m");
 }

@@ -6,8 +6,11 @@
 //! one of them changes.
 
 use mswea_sdk::types::Change;
+use mswea_wire::Encoded;
+use mswea_wire::json::append;
 
-use crate::blocks::{self, Call, Kind, append};
+use crate::Messages;
+use crate::blocks::{self, Call, Kind};
 
 /// What stands for a result that there is none of: the API takes no call without one.
 const NO_RESULT: &str = "no result: the call was not executed";
@@ -20,7 +23,7 @@ const NO_OUTPUT: &str = "no output";
 pub struct History {
     /// The blocks of all messages, one after the other.
     blocks: Vec<u8>,
-    messages: Vec<Encoded>,
+    messages: Vec<Piece>,
     /// How many messages at the beginning are instructions (or nothing); no turn has them.
     lead: usize,
     /// The turns, separated by commas.
@@ -28,7 +31,7 @@ pub struct History {
     turns: Vec<Turn>,
 }
 
-struct Encoded {
+struct Piece {
     /// Where its blocks end.
     end: usize,
     kind: Kind,
@@ -42,12 +45,8 @@ struct Turn {
     is_user: bool,
 }
 
-impl History {
-    /// Lays a change over the history.
-    ///
-    /// # Errors
-    /// When the change begins behind the end of what is known; gives the known length.
-    pub fn apply(&mut self, change: &Change) -> Result<(), usize> {
+impl Encoded<Messages> for History {
+    fn apply(&mut self, _: &Messages, change: &Change) -> Result<(), usize> {
         let start = change.start as usize;
         if start > self.messages.len() {
             return Err(self.messages.len());
@@ -58,17 +57,18 @@ impl History {
         for message in &change.messages {
             let kind = blocks::write(&mut self.blocks, message);
             let end = self.blocks.len();
-            self.messages.push(Encoded { end, kind });
+            self.messages.push(Piece { end, kind });
         }
         self.compose(start);
         Ok(())
     }
 
-    /// How many messages the history has.
-    pub fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.messages.len()
     }
+}
 
+impl History {
     /// The turns, without the brackets of the array.
     pub fn turns(&self) -> &[u8] {
         &self.wire
@@ -111,7 +111,7 @@ impl History {
 
     /// Puts the turns together again, from the first that a change at `start` can touch.
     fn compose(&mut self, start: usize) {
-        let is_lead = |message: &&Encoded| matches!(message.kind, Kind::System | Kind::Nothing);
+        let is_lead = |message: &&Piece| matches!(message.kind, Kind::System | Kind::Nothing);
         let lead = self.messages.iter().take_while(is_lead).count();
         if start <= self.lead.max(lead) {
             self.turns.clear();
@@ -133,7 +133,7 @@ impl History {
         let mut pending: Vec<Call> = Vec::new();
         while let Some((is_user, members)) = self.next_turn(from) {
             let first = members.first().copied().unwrap_or(from);
-            from = members.last().map_or(self.len(), |last| last + 1);
+            from = members.last().map_or(self.messages.len(), |last| last + 1);
             if is_user {
                 self.write_user(first, &members, std::mem::take(&mut pending));
             } else {
@@ -149,7 +149,7 @@ impl History {
             }
         }
         if !pending.is_empty() {
-            self.write_user(self.len(), &[], pending);
+            self.write_user(self.messages.len(), &[], pending);
         }
     }
 

@@ -2,14 +2,20 @@
 
 use super::*;
 use crate::FORMAT;
-use crate::samples::{assistant, call, message, opaque, text, tool_message};
-use mswea_sdk::types::{ContentPart, Image, Message};
+use crate::configured;
+use mswea_sdk::types::Message;
+use mswea_wire::Format as _;
+use mswea_wire::testing::{Dice, assistant, call, image, message, opaque, text, tool_message};
 use serde_json::{Value, json};
 use std::time::Instant;
 
+fn apply(history: &mut History, change: &Change) -> Result<(), usize> {
+    history.apply(&configured(&json!({})), change)
+}
+
 fn encoded(messages: Vec<Message>) -> History {
     let mut history = History::default();
-    history.apply(&Change::all(messages)).unwrap();
+    apply(&mut history, &Change::all(messages)).unwrap();
     history
 }
 
@@ -171,30 +177,17 @@ fn messages_become_turns() {
             .collect();
         assert_eq!(list(history.turns()), json!(turns), "{messages:?}");
         assert_eq!(list(&history.system()), json!(system), "{messages:?}");
-        assert_eq!(history.len(), messages.len());
+        assert_eq!(history.count(), messages.len());
     }
 }
 
 #[test]
 fn a_change_behind_the_end_is_refused() {
     let mut history = encoded(vec![user("u")]);
-    assert_eq!(history.apply(&Change::tail(2, vec![])), Err(1));
-    assert_eq!(history.apply(&Change::tail(1, vec![])), Ok(()));
-    assert_eq!(history.apply(&Change::tail(0, vec![])), Ok(()));
+    assert_eq!(apply(&mut history, &Change::tail(2, vec![])), Err(1));
+    assert_eq!(apply(&mut history, &Change::tail(1, vec![])), Ok(()));
+    assert_eq!(apply(&mut history, &Change::tail(0, vec![])), Ok(()));
     assert_eq!(history.turns(), b"");
-}
-
-/// A small generator of our own: the same sequence on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) as usize % sides
-    }
 }
 
 fn marked(mut message: Message) -> Message {
@@ -221,10 +214,7 @@ fn the_kept_turns_equal_encoding_from_scratch() {
                     match dice.roll(11) {
                         10 => {
                             let mut output = tool_message(&id, &words);
-                            output.content.push(ContentPart::Image(Image {
-                                url: "data:image/png;base64,AAAA".to_owned(),
-                                extra: None,
-                            }));
+                            output.content.push(image("data:image/png;base64,AAAA"));
                             output
                         }
                         0 => user(&words),
@@ -245,7 +235,7 @@ fn the_kept_turns_equal_encoding_from_scratch() {
                 .collect();
             history.truncate(start);
             history.extend(messages.iter().cloned());
-            kept.apply(&Change::tail(start, messages)).unwrap();
+            apply(&mut kept, &Change::tail(start, messages)).unwrap();
             let fresh = encoded(history.clone());
             let show = |history: &History| String::from_utf8_lossy(history.turns()).into_owned();
             assert_eq!(show(&kept), show(&fresh), "seed {seed}, step {step}");
@@ -280,18 +270,18 @@ fn speed() {
     messages.extend((0..100).flat_map(|number| step(number, false)));
     messages.extend(step(100, true));
     let mut history = encoded(messages);
-    let config = crate::samples::config(json!({}));
+    let format = configured(&json!({}));
     let count = 98;
     let (mut laid, mut own, mut copy) = (Vec::new(), Vec::new(), Vec::new());
     for number in 101..101 + count {
         // The old mark goes, the new one comes.
         let [_, old] = step(number - 1, false);
         let [action, output] = step(number, true);
-        let change = Change::tail(history.len() - 1, vec![old, action, output]);
+        let change = Change::tail(history.count() - 1, vec![old, action, output]);
         let start = Instant::now();
-        history.apply(&change).unwrap();
+        history.apply(&format, &change).unwrap();
         laid.push(start.elapsed());
-        let body = crate::encode::body(&config, &history, &[]);
+        let body = format.body(&history, &[]);
         own.push(start.elapsed());
         let start = Instant::now();
         let copied = std::hint::black_box(body.clone());
@@ -303,7 +293,7 @@ fn speed() {
     copy.sort();
     println!(
         "{} messages, {} bytes: the change {:?}, a step {:?}, copying alone {:?}",
-        history.len(),
+        history.count(),
         history.turns().len(),
         laid[count / 2],
         own[count / 2],

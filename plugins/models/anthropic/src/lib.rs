@@ -6,135 +6,145 @@
 mod arguments;
 mod assemble;
 mod blocks;
-mod config;
 mod encode;
-mod errors;
-mod exchange;
+#[cfg(test)]
+mod errors_tests;
 mod history;
 #[cfg(test)]
 mod litellm_tests;
 mod models;
 mod params;
 mod response;
-#[cfg(test)]
-mod samples;
 
-use mswea_sdk::adapter::{Delta, Header, HttpRequest, ModelError, Next, Request};
-use mswea_sdk::types::{Change, PluginError};
-use mswea_sdk::{Adapter, Descriptor, Plugin};
+use mswea_sdk::types::{PluginError, Reply, Tool, Usage};
+use mswea_sdk::{Descriptor, Plugin};
+use mswea_wire::{Client, Defaults, Format, Server, Table};
 use serde_json::Value;
 
-use config::{Auth, Config};
-use exchange::Exchange;
+use assemble::Assembly;
 use history::History;
 
 /// The format of this adapter's opaque parts.
 const FORMAT: &str = "anthropic-messages";
 
-/// The version of the API that this adapter speaks.
-const VERSION: &str = "2023-06-01";
+/// The version of the API that this adapter speaks, and its header.
+const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
-/// The adapter.
-pub struct Anthropic {
-    config: Config,
-    history: History,
-    exchange: Option<Exchange>,
+const DEFAULTS: Defaults = Defaults {
+    base_url: "https://api.anthropic.com",
+    path: "/v1/messages",
+    stream_path: None,
+    api_key: "ANTHROPIC_API_KEY",
+    auth_header: "x-api-key",
+};
+
+/// The keys of the config that only this adapter has.
+const PROPERTIES: &str = r#"
+    "max_output_tokens": {
+      "type": ["integer", "null"],
+      "minimum": 1,
+      "default": null,
+      "description": "The most that the model writes in one answer, if that is known; else a table of Claude models says it. `model_kwargs.max_tokens` goes before."
+    },"#;
+
+/// Speaks the Messages API.
+struct Messages {
+    /// Where to; its parameters are in the words of the wire.
+    server: Server,
+    /// The limit of the answer.
+    max_tokens: Value,
+    /// How tools are chosen; only sent with tools.
+    tool_choice: Option<Value>,
 }
 
-impl Plugin for Anthropic {
-    fn describe() -> Descriptor {
-        let mut descriptor = Descriptor::new(
-            "anthropic",
-            env!("CARGO_PKG_VERSION"),
-            "Speaks the Messages API, to Anthropic and to compatible servers",
-        )
-        .secret("ANTHROPIC_API_KEY")
-        .host("api.anthropic.com");
-        config::SCHEMA.clone_into(&mut descriptor.config_schema);
-        descriptor
-    }
-
-    fn configure(config: Value) -> Result<Self, PluginError> {
-        let config = Config::new(config)?;
-        config.params.log();
+impl Messages {
+    fn take(table: &mut Table, mut server: Server) -> Result<Self, PluginError> {
+        let max_output = table.take::<Option<u64>>("max_output_tokens")?.flatten();
+        let (name, version) = VERSION;
+        if server.headers.iter().all(|(known, _)| known != name) {
+            server.headers.push((name.to_owned(), version.to_owned()));
+        }
+        let traits = models::traits(&server.model);
+        let (max_tokens, tool_choice) = params::fit(&mut server, traits, max_output);
         Ok(Self {
-            config,
-            history: History::default(),
-            exchange: None,
+            server,
+            max_tokens,
+            tool_choice,
         })
     }
 }
 
-impl Adapter for Anthropic {
-    fn query(&mut self, change: Change, request: Request) -> Result<Next, ModelError> {
-        self.exchange = None;
-        self.history.apply(&change).map_err(|known| {
-            ModelError::new(
-                "bad-request",
-                format!(
-                    "the history's change begins at message {}, but only {known} are known; this \
-                     is a fault of the host, please report it",
-                    change.start
-                ),
-            )
-        })?;
-        let mut http = HttpRequest::new("POST", &self.config.url).body(encode::body(
-            &self.config,
-            &self.history,
-            &request.tools,
-        ));
-        let headers = &self.config.headers;
-        let is_replaced = |name: &str| headers.iter().any(|(own, _)| own == name);
-        for (name, value) in [
-            ("content-type", "application/json"),
-            ("accept", "application/json"),
-            ("anthropic-version", VERSION),
-        ] {
-            if !is_replaced(name) {
-                http = http.header(Header::plain(name, value));
-            }
-        }
-        if let Some(secret) = &self.config.api_key {
-            let (name, prefix) = match self.config.auth {
-                Auth::Key => ("x-api-key", ""),
-                Auth::Bearer => ("authorization", "Bearer "),
-            };
-            if !is_replaced(name) {
-                http = http.header(Header::secret(name, prefix, secret));
-            }
-        }
-        for (name, value) in headers {
-            http = http.header(Header::plain(name, value));
-        }
-        Ok(Next::Send(http))
+/// The adapter.
+pub struct Anthropic {
+    client: Client<Messages>,
+}
+
+impl Plugin for Anthropic {
+    fn describe() -> Descriptor {
+        DEFAULTS.describe(
+            "anthropic",
+            env!("CARGO_PKG_VERSION"),
+            "Speaks the Messages API, to Anthropic and to compatible servers",
+            PROPERTIES,
+        )
     }
 
-    fn head(&mut self, status: u16, headers: Vec<(String, String)>) {
-        self.exchange = Some(Exchange::new(status, headers));
-    }
-
-    fn feed(&mut self, bytes: Vec<u8>) -> Vec<Delta> {
-        match &mut self.exchange {
-            Some(exchange) => exchange.feed(&bytes),
-            None => Vec::new(),
-        }
-    }
-
-    fn finish(&mut self) -> Result<Next, ModelError> {
-        let Some(exchange) = self.exchange.take() else {
-            return Err(ModelError::new(
-                "malformed-response",
-                "a response ended that had not begun; this is a fault of the host, please \
-                 report it",
-            ));
-        };
-        let mut reply = exchange.finish(&self.config, self.history.len())?;
-        reply.extra = self.config.params.report();
-        Ok(Next::Reply(reply))
+    fn configure(config: Value) -> Result<Self, PluginError> {
+        let client = Client::configure(config, &DEFAULTS, Messages::take)?;
+        Ok(Self { client })
     }
 }
 
+impl Format for Messages {
+    type Assembly = Assembly;
+    type History = History;
+
+    const API: &str = "`messages`";
+    const HOLDER: &str = "content";
+    const BEGINNING: &str = "message_start";
+
+    fn server(&self) -> &Server {
+        &self.server
+    }
+
+    fn body(&self, history: &History, tools: &[Tool]) -> Vec<u8> {
+        encode::body(self, history, tools)
+    }
+
+    fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
+        response::reply(response, verbatim, history_len)
+    }
+
+    fn usage(usage: &Value) -> Option<Usage> {
+        response::usage(usage)
+    }
+
+    fn failure(response: &Value) -> Option<Value> {
+        let has_error = response.get("error").is_some_and(|error| !error.is_null())
+            || response.get("type").is_some_and(|kind| kind == "error");
+        has_error.then(|| response.clone())
+    }
+
+    fn lack(_: &Value) -> String {
+        "sent a message whose `content` is no list; see whether the server's log says why"
+            .to_owned()
+    }
+}
+
+mswea_wire::adapter!(Anthropic);
 mswea_sdk::export!(adapter: Anthropic);
+
+/// A format for tests, with further keys of the config.
+#[cfg(test)]
+fn configured(extra: &Value) -> Messages {
+    let mut config = serde_json::json!({ "model": "m" });
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        config[key] = value.clone();
+    }
+    let mut table = Table::new(config).unwrap();
+    let server = Server::take(&mut table, &DEFAULTS).unwrap();
+    Messages::take(&mut table, server).unwrap()
+}
 
 #[cfg(test)]
 #[path = "lib_tests.rs"]

@@ -2,9 +2,10 @@
 //! reference, and what must hold between calls.
 
 use super::*;
-use crate::samples::{message, text};
-use mswea_sdk::testing;
-use mswea_sdk::types::{ContentPart, Image, Message, Opaque, Reasoning, Reply, Tool, ToolCall};
+use mswea_sdk::adapter::{Header, HttpRequest, Next, Request};
+use mswea_sdk::types::{Change, ContentPart, Message, Reasoning, Reply, Tool};
+use mswea_sdk::{Adapter as _, testing};
+use mswea_wire::testing::{answer, call, image, message, opaque, text};
 use serde_json::json;
 
 const VECTORS: [(&str, &str); 6] = [
@@ -36,31 +37,20 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
 fn part(value: &Value) -> ContentPart {
     let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
     match kind.as_str() {
-        "text" => ContentPart::Text(string(value)),
-        "image" => ContentPart::Image(Image {
-            url: string(value),
-            extra: None,
-        }),
+        "text" => text(&string(value)),
+        "image" => image(&string(value)),
         "reasoning" => ContentPart::Reasoning(Reasoning {
             text: string(value),
             extra: None,
         }),
-        "opaque" => ContentPart::Opaque(Opaque {
-            format: FORMAT.to_owned(),
-            data: value.to_string(),
-            extra: None,
-        }),
+        "opaque" => opaque(FORMAT, &value.to_string()),
         other => panic!("no part `{other}`"),
     }
 }
 
 fn message_of(value: &Value) -> Message {
-    let calls = items(&value["tool_calls"]).map(|call| ToolCall {
-        id: string(&call[0]),
-        name: string(&call[1]),
-        arguments: string(&call[2]),
-        extra: None,
-    });
+    let calls = items(&value["tool_calls"])
+        .map(|used| call(&string(&used[0]), &string(&used[1]), &string(&used[2])));
     Message {
         role: value["role"].as_str().unwrap_or("assistant").to_owned(),
         content: items(&value["parts"]).map(part).collect(),
@@ -84,24 +74,6 @@ fn ask(adapter: &mut Anthropic, change: Change, tools: &Value) -> HttpRequest {
         Next::Send(request) => request,
         Next::Reply(reply) => panic!("{reply:?}"),
     }
-}
-
-fn answer(
-    adapter: &mut Anthropic,
-    content_type: &str,
-    pieces: &[&[u8]],
-) -> (Result<Reply, ModelError>, Vec<Delta>) {
-    adapter.head(
-        200,
-        vec![("content-type".to_owned(), content_type.to_owned())],
-    );
-    let deltas = pieces.iter().flat_map(|p| adapter.feed(p.to_vec()));
-    let deltas = deltas.collect();
-    let reply = adapter.finish().map(|next| match next {
-        Next::Reply(reply) => reply,
-        Next::Send(request) => panic!("{request:?}"),
-    });
-    (reply, deltas)
 }
 
 /// The bytes that the server sends: a stream, or the response itself.
@@ -148,7 +120,7 @@ fn exchanges_are_as_the_reference_has_them() {
         assert_eq!(body, vector["request"], "{name}");
 
         let bytes = bytes(&vector);
-        let (whole, _) = answer(&mut adapter, "", &[&bytes]);
+        let (whole, _) = answer(&mut adapter, 200, "", &[&bytes]);
         let whole = whole.unwrap();
         check_reply(name, &vector, &whole);
         let response: Value = serde_json::from_str(whole.response.as_ref().unwrap()).unwrap();
@@ -163,7 +135,7 @@ fn exchanges_are_as_the_reference_has_them() {
             let (left, right) = bytes.split_at(cut);
             // The content type is wrong on purpose every other time.
             let content_type = ["text/event-stream; charset=utf-8", "application/json"][cut % 2];
-            let (reply, deltas) = answer(&mut adapter, content_type, &[left, right]);
+            let (reply, deltas) = answer(&mut adapter, 200, content_type, &[left, right]);
             assert_eq!(reply.unwrap(), whole, "{name} cut at {cut}");
             let mut shown = json!({});
             for delta in deltas {
@@ -174,7 +146,7 @@ fn exchanges_are_as_the_reference_has_them() {
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         assert_eq!(
-            answer(&mut adapter, "", &single).0.unwrap(),
+            answer(&mut adapter, 200, "", &single).0.unwrap(),
             whole,
             "{name}"
         );
@@ -213,7 +185,7 @@ fn a_stream_that_ends_too_soon_is_no_reply() {
         let reason = stream.find("\"delta\":{\"stop_reason\"").unwrap();
         let complete = reason + stream[reason..].find('\n').unwrap();
         for end in 0..=stream.len() {
-            let (reply, _) = answer(&mut adapter, "text/event-stream", &[&bytes[..end]]);
+            let (reply, _) = answer(&mut adapter, 200, "text/event-stream", &[&bytes[..end]]);
             match reply {
                 Ok(_) => assert!(end >= complete, "{name}: a reply at {end}"),
                 Err(error) => {
@@ -235,31 +207,62 @@ fn requests_carry_version_and_secret() {
         assert_eq!(request.url, "https://api.anthropic.com/v1/messages");
         request.headers
     };
-    let plain = [
-        Header::plain("content-type", "application/json"),
-        Header::plain("accept", "application/json"),
-        Header::plain("anthropic-version", "2023-06-01"),
-    ];
+    let version = |version| Header::plain("anthropic-version", version);
+    let ours = version("2023-06-01");
     let key = Header::secret("x-api-key", "", "ANTHROPIC_API_KEY");
     let bearer = Header::secret("authorization", "Bearer ", "T");
+    let beta = Header::plain("anthropic-beta", "a,b");
     for (config, rest) in [
-        (json!({"model": "m"}), vec![key.clone()]),
-        (json!({"model": "m", "api_key": null}), vec![]),
+        (json!({}), vec![key.clone(), ours.clone()]),
+        (json!({"api_key": null}), vec![ours.clone()]),
         (
-            json!({"model": "m", "api_key": "T", "auth": "bearer"}),
-            vec![bearer],
+            json!({"api_key": "T", "auth_header": "Authorization"}),
+            vec![bearer, ours.clone()],
         ),
         (
-            json!({"model": "m", "headers": {"Anthropic-Beta": "a,b"}}),
-            vec![key, Header::plain("anthropic-beta", "a,b")],
+            json!({"headers": {"Anthropic-Beta": "a,b"}}),
+            vec![key.clone(), beta.clone(), ours],
+        ),
+        (
+            json!({"headers": {"Anthropic-Version": "x"},
+                   "model_kwargs": {"extra_headers": {"anthropic-version": "y", "anthropic-beta": "a,b"}}}),
+            vec![key, version("x"), beta],
         ),
     ] {
-        let expected: Vec<Header> = plain.iter().cloned().chain(rest).collect();
-        assert_eq!(headers(config.clone()), expected, "{config}");
+        let json = |name| Header::plain(name, "application/json");
+        let plain = ["content-type", "accept"].map(json);
+        let expected: Vec<Header> = plain.into_iter().chain(rest).collect();
+        let mut full = json!({"model": "m"});
+        full.as_object_mut()
+            .unwrap()
+            .extend(config.as_object().unwrap().clone());
+        assert_eq!(headers(full), expected, "{config}");
     }
-    let own = headers(json!({"model": "m", "api_key": "", "headers": {"Anthropic-Version": "x"}}));
-    assert_eq!(own.len(), 3);
-    assert_eq!(own[2], Header::plain("anthropic-version", "x"));
+}
+
+#[test]
+fn servers_are_found_with_and_without_the_version() {
+    for base in ["http://h", "http://h/v1/", "http://h/v1/messages"] {
+        let request = ask(
+            &mut adapter(&json!({"model": "m", "base_url": base})),
+            Change::all(vec![]),
+            &json!([]),
+        );
+        assert_eq!(request.url, "http://h/v1/messages");
+    }
+}
+
+#[test]
+fn the_schema_is_json_and_its_defaults_are_the_ones_in_force() {
+    let schema = Anthropic::describe().config_schema;
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    assert!(schema["properties"]["max_output_tokens"]["default"].is_null());
+    let full = configured(&json!({"max_output_tokens": null, "stream": true, "model_kwargs": {}}));
+    let short = configured(&json!({}));
+    assert_eq!(format!("{:?}", full.server), format!("{:?}", short.server));
+    assert_eq!(full.max_tokens, short.max_tokens);
+    let error = testing::configure::<Anthropic>(json!({"model": "m", "auth": "bearer"}));
+    assert!(error.err().unwrap().message.contains("`auth`"));
 }
 
 #[test]
@@ -270,7 +273,7 @@ fn a_new_head_forgets_the_broken_response_before_it() {
     let bytes = bytes(&vector);
     adapter.head(200, vec![]);
     adapter.feed(bytes[..600].to_vec());
-    let (reply, _) = answer(&mut adapter, "", &[&bytes]);
+    let (reply, _) = answer(&mut adapter, 200, "", &[&bytes]);
     assert_eq!(reply.unwrap().message.text(), "Hello, wörld 😀");
     let error = adapter.finish().unwrap_err();
     assert_eq!(error.class, "malformed-response");
@@ -292,7 +295,7 @@ fn calls_without_an_id_get_one_of_their_own() {
     ask(&mut adapter, Change::all(users), &json!([]));
     let body = json!({"content": [{"type": "tool_use", "name": "x", "input": {}},
                                   {"type": "tool_use", "id": "", "name": "x"}]});
-    let (reply, _) = answer(&mut adapter, "", &[body.to_string().as_bytes()]);
+    let (reply, _) = answer(&mut adapter, 200, "", &[body.to_string().as_bytes()]);
     let calls = reply.unwrap().message.tool_calls;
     let calls: Vec<_> = calls.iter().map(|c| (&*c.id, &*c.arguments)).collect();
     assert_eq!(calls, [("toolu_3_0", "{}"), ("toolu_3_1", "")]);

@@ -1,12 +1,13 @@
 //! The same calls, put into Anthropic's words by litellm and by us: `vectors/litellm.json` is
 //! recorded by `vectors/record_litellm.py` from litellm 1.106.
 
-use mswea_sdk::types::{Change, ContentPart, Image, Message, Opaque, Tool, ToolCall};
+use mswea_sdk::types::{Change, Message, Tool};
+use mswea_wire::testing::{call, image, opaque, text};
+use mswea_wire::{Encoded as _, Format as _};
 use serde_json::{Value, json};
 
-use crate::FORMAT;
-use crate::config::Config;
 use crate::history::History;
+use crate::{FORMAT, configured};
 
 fn string(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
@@ -17,33 +18,24 @@ fn message(chat: &Value) -> Message {
     let mut mark = chat.get("cache_control");
     let mut content = Vec::new();
     for block in chat["thinking_blocks"].as_array().into_iter().flatten() {
-        content.push(ContentPart::Opaque(Opaque {
-            format: FORMAT.to_owned(),
-            data: block.to_string(),
-            extra: None,
-        }));
+        content.push(opaque(FORMAT, &block.to_string()));
     }
     match &chat["content"] {
         Value::Array(parts) => {
             for part in parts {
                 mark = mark.or(part.get("cache_control"));
                 content.push(match part.get("image_url") {
-                    Some(image) => ContentPart::Image(Image {
-                        url: string(&image["url"]),
-                        extra: None,
-                    }),
-                    None => ContentPart::Text(string(&part["text"])),
+                    Some(url) => image(&string(&url["url"])),
+                    None => text(&string(&part["text"])),
                 });
             }
         }
-        text => content.push(ContentPart::Text(string(text))),
+        words => content.push(text(&string(words))),
     }
     let calls = chat["tool_calls"].as_array().into_iter().flatten();
-    let calls = calls.map(|call| ToolCall {
-        id: string(&call["id"]),
-        name: string(&call["function"]["name"]),
-        arguments: string(&call["function"]["arguments"]),
-        extra: None,
+    let calls = calls.map(|used| {
+        let [name, arguments] = ["name", "arguments"].map(|key| string(&used["function"][key]));
+        call(&string(&used["id"]), &name, &arguments)
     });
     Message {
         role: string(&chat["role"]),
@@ -66,19 +58,19 @@ fn requests_are_those_of_mini_swe_agent() {
     );
     let mut wrong = Vec::new();
     for case in cases {
-        let config = Config::new(json!({
+        let format = configured(&json!({
             "model": case["model"], "model_kwargs": case["kwargs"], "stream": false,
         }));
         let messages = case["messages"].as_array().into_iter().flatten();
         let mut history = History::default();
         history
-            .apply(&Change::all(messages.map(message).collect()))
+            .apply(&format, &Change::all(messages.map(message).collect()))
             .unwrap();
         let tools = match case["tools"] == true {
             true => std::slice::from_ref(&bash),
             false => &[],
         };
-        let body = crate::encode::body(&config.unwrap(), &history, tools);
+        let body = format.body(&history, tools);
         let mut body: Value = serde_json::from_slice(&body).unwrap();
         let keys = body.as_object_mut().unwrap();
         let tools = keys.shift_remove("tools").is_some();

@@ -1,50 +1,35 @@
 //! Parameters: from the words of chat completions, in which configs are written, to those of
 //! the Messages API; what it has no word for is left out and told.
 
-use mswea_sdk::host::{Level, log};
-use mswea_sdk::types::PluginError;
+use mswea_wire::{Report, Server};
 use serde_json::{Map, Value, json};
 
 use crate::models::{Thinking, Traits};
 
-/// Switches of litellm itself, which it never sends either; not worth a word.
-const SWITCHES: [&str; 3] = ["drop_params", "modify_params", "custom_llm_provider"];
+/// A switch of litellm itself, which it never sends either; not worth a word.
+const SWITCH: &str = "modify_params";
 
-/// What the Messages API has no word for: parameters of chat completions, and settings of
-/// litellm's client.
-const UNKNOWN: [&str; 36] = [
-    "additional_drop_params",
-    "allowed_openai_params",
-    "api_version",
+/// Parameters of chat completions that the Messages API has no word for.
+const UNKNOWN: [&str; 23] = [
     "audio",
     "base_model",
-    "cache",
-    "caching",
-    "fallbacks",
     "frequency_penalty",
     "function_call",
     "functions",
-    "input_cost_per_token",
     "logit_bias",
     "logprobs",
-    "max_retries",
     "mock_response",
     "modalities",
     "n",
-    "num_retries",
-    "output_cost_per_token",
     "prediction",
     "presence_penalty",
     "prompt_cache_key",
     "prompt_cache_retention",
-    "request_timeout",
     "response_format",
     "safety_identifier",
     "seed",
     "store",
     "stream_options",
-    "stream_timeout",
-    "timeout",
     "top_logprobs",
     "truncation",
     "verbosity",
@@ -54,112 +39,126 @@ const UNKNOWN: [&str; 36] = [
 /// What is left for the answer when thinking has a budget and no limit was set.
 const BESIDE_THINKING: u64 = 4096;
 
+/// Why a parameter is not sent.
+const NO_WORD: &str = "the Messages API has no word for it; remove it";
+
+/// As [`NO_WORD`], where it depends on the model or the value.
+const NOT_TAKEN: &str = "the API or the model does not take it as it is written; remove it";
+
+/// Puts a server's parameters into the words of the wire; gives the limit of the answer, and how
+/// tools are chosen.
+pub fn fit(server: &mut Server, traits: Traits, max_output: Option<u64>) -> (Value, Option<Value>) {
+    let kwargs = std::mem::take(&mut server.model_kwargs);
+    let mut params = Params {
+        report: std::mem::take(&mut server.report),
+        ..Params::default()
+    };
+    params.take(kwargs, traits);
+    // Known to nobody, and sent as they are.
+    params.body.extend(std::mem::take(&mut server.extra_body));
+    params.settle(traits, max_output);
+    server.model_kwargs = params.body;
+    server.report = params.report;
+    for (from, to) in &params.renamed {
+        server.report.renamed(from, to);
+    }
+    (params.max_tokens, params.tool_choice)
+}
+
 /// `model_kwargs` in the words of the wire.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Params {
+#[derive(Default)]
+struct Params {
     /// Keys of the body.
-    pub body: Map<String, Value>,
+    body: Map<String, Value>,
     /// The limit of the answer.
-    pub max_tokens: Value,
-    /// How tools are chosen; only sent with tools.
-    pub tool_choice: Option<Value>,
-    /// Headers that were among the parameters, as written.
-    pub headers: Map<String, Value>,
+    max_tokens: Value,
+    /// How tools are chosen.
+    tool_choice: Option<Value>,
+    /// Whether tools may be called at once.
+    parallel: Option<bool>,
+    /// How hard the model is to think.
+    effort: Option<Value>,
     /// What was left out.
-    dropped: Vec<String>,
+    report: Report,
     /// What has another name on the wire.
-    renamed: Map<String, Value>,
+    renamed: Vec<(String, &'static str)>,
 }
 
 impl Params {
-    /// Translates `model_kwargs`.
-    ///
-    /// # Errors
-    /// `invalid-config` for values that no wire could take.
-    pub fn new(
-        kwargs: Map<String, Value>,
-        traits: Traits,
-        max_output: Option<u64>,
-    ) -> Result<Self, PluginError> {
-        let mut params = Self::default();
-        let mut parallel = None;
-        let mut effort = None;
+    fn take(&mut self, kwargs: Map<String, Value>, traits: Traits) {
         let mut completion_limit = Value::Null;
         for (key, value) in kwargs {
-            if value.is_null() || SWITCHES.contains(&key.as_str()) {
-                continue;
-            }
             match (key.as_str(), value) {
-                ("max_tokens", value) => params.max_tokens = value,
+                // The format writes `stream` itself.
+                ("stream" | SWITCH, _) | (_, Value::Null) => {}
+                ("max_tokens", value) => self.max_tokens = value,
                 ("max_completion_tokens", value) => {
                     completion_limit = value;
-                    params.rename(&key, "max_tokens");
+                    self.rename(&key, "max_tokens");
                 }
                 ("stop", value) => {
                     let list = match value {
                         Value::Array(list) => list,
                         one => vec![one],
                     };
-                    params.body.insert("stop_sequences".to_owned(), list.into());
-                    params.rename(&key, "stop_sequences");
+                    self.body.insert("stop_sequences".to_owned(), list.into());
+                    self.rename(&key, "stop_sequences");
                 }
                 ("user", user) => {
-                    let metadata = params.body.entry("metadata");
+                    let metadata = self.body.entry("metadata");
                     metadata.or_insert_with(|| json!({ "user_id": user }));
-                    params.rename(&key, "metadata.user_id");
+                    self.rename(&key, "metadata.user_id");
                 }
-                ("metadata", Value::Object(metadata)) => params.take_metadata(metadata),
+                ("metadata", Value::Object(metadata)) => self.take_metadata(metadata),
                 ("parallel_tool_calls", Value::Bool(value)) => {
-                    parallel = Some(value);
-                    params.rename(&key, "tool_choice.disable_parallel_tool_use");
+                    self.parallel = Some(value);
+                    self.rename(&key, "tool_choice.disable_parallel_tool_use");
                 }
-                ("tool_choice", value) => params.take_choice(&value, traits.may_be_forced),
-                ("reasoning_effort", value) => effort = Some(value),
+                ("tool_choice", value) => self.take_choice(&value, traits.may_be_forced),
+                ("reasoning_effort", value) => self.effort = Some(value),
                 ("temperature", value) if !traits.samples && value.as_f64() != Some(1.0) => {
-                    params.dropped.push(key);
+                    self.drop(&key);
                 }
-                ("top_p" | "top_k", _) if !traits.samples => params.dropped.push(key),
+                ("top_p" | "top_k", _) if !traits.samples => self.drop(&key),
                 ("service_tier", value) if value != "auto" && value != "standard_only" => {
-                    params.dropped.push(key);
+                    self.drop(&key);
                 }
-                ("extra_headers", Value::Object(headers)) => params.headers = headers,
-                ("extra_body", Value::Object(body)) => params.body.extend(body),
-                ("extra_headers" | "extra_body", _) => {
-                    let message = format!(
-                        "`model.model_kwargs.{key}` is no table; write names and values into it"
-                    );
-                    let pointer = format!("/model_kwargs/{key}");
-                    return Err(PluginError::invalid_config(message).at(&pointer));
-                }
-                (name, _) if UNKNOWN.contains(&name) => params.dropped.push(key),
+                (name, _) if UNKNOWN.contains(&name) => self.report.dropped(name, NO_WORD),
                 // What is not known here may be new on the wire.
                 (_, value) => {
-                    params.body.insert(key, value);
+                    self.body.insert(key, value);
                 }
             }
         }
         if !completion_limit.is_null() {
-            params.max_tokens = completion_limit;
+            self.max_tokens = completion_limit;
         }
-        if let Some(effort) = effort {
-            params.take_effort(&effort, traits.thinking);
+    }
+
+    /// What depends on several parameters.
+    fn settle(&mut self, traits: Traits, max_output: Option<u64>) {
+        if let Some(effort) = self.effort.take() {
+            self.take_effort(&effort, traits.thinking);
         }
-        params.fit_thinking(traits);
-        if let Some(parallel) = parallel {
-            params.take_parallel(parallel);
+        self.fit_thinking(traits);
+        if let Some(parallel) = self.parallel {
+            self.take_parallel(parallel);
         }
-        if params.max_tokens.is_null() {
+        if self.max_tokens.is_null() {
             let limit = max_output.unwrap_or(traits.max_tokens);
-            params.max_tokens = json!(params.budget().map_or(limit, |budget| {
+            self.max_tokens = json!(self.budget().map_or(limit, |budget| {
                 // A budget alone says how much is wanted, as litellm reads it.
                 budget.saturating_add(BESIDE_THINKING)
             }));
         }
-        Ok(params)
     }
 
-    fn rename(&mut self, from: &str, to: &str) {
-        self.renamed.insert(from.to_owned(), to.into());
+    fn drop(&mut self, key: &str) {
+        self.report.dropped(key, NOT_TAKEN);
+    }
+
+    fn rename(&mut self, from: &str, to: &'static str) {
+        self.renamed.push((from.to_owned(), to));
     }
 
     /// The wire has one key of metadata; what else is in it is for litellm's log.
@@ -168,9 +167,9 @@ impl Params {
             if key == "user_id" {
                 self.body
                     .insert("metadata".to_owned(), json!({ "user_id": value }));
-                self.renamed.shift_remove("user");
+                self.renamed.retain(|(from, _)| from != "user");
             } else {
-                self.dropped.push(format!("metadata.{key}"));
+                self.drop(&format!("metadata.{key}"));
             }
         }
     }
@@ -182,10 +181,10 @@ impl Params {
             Some("none") => return,
             Some("minimal") => "low",
             Some(word @ ("low" | "medium" | "high" | "xhigh" | "max")) => word,
-            _ => return self.dropped.push(name.to_owned()),
+            _ => return self.drop(name),
         };
         let thinking = match thinking {
-            Thinking::Unknown => return self.dropped.push(name.to_owned()),
+            Thinking::Unknown => return self.drop(name),
             Thinking::Budget => {
                 self.rename(name, "thinking");
                 budget_of(level)
@@ -215,7 +214,7 @@ impl Params {
         match (kind, traits.thinking) {
             (Some("disabled"), _) if !traits.may_rest => {
                 self.body.shift_remove("thinking");
-                self.dropped.push("thinking".to_owned());
+                self.drop("thinking");
             }
             (Some("enabled"), Thinking::Adaptive) => {
                 thinking.insert("type".to_owned(), "adaptive".into());
@@ -247,7 +246,7 @@ impl Params {
                 self.rename("tool_choice", "tool_choice.type: auto");
             }
             Some(choice) => self.tool_choice = Some(choice),
-            None => self.dropped.push("tool_choice".to_owned()),
+            None => self.drop("tool_choice"),
         }
     }
 
@@ -264,31 +263,6 @@ impl Params {
 
     fn budget(&self) -> Option<u64> {
         self.body.get("thinking")?.get("budget_tokens")?.as_u64()
-    }
-
-    /// Tells the user, once per instance.
-    pub fn log(&self) {
-        if !self.dropped.is_empty() {
-            let names = self.dropped.iter().map(|name| format!("`{name}`"));
-            let names = names.collect::<Vec<_>>().join(", ");
-            log(
-                Level::Warn,
-                &format!(
-                    "not sent, because the Messages API or the model does not take it: {names}; \
-                     remove it from `model.model_kwargs`"
-                ),
-            );
-        }
-        for (from, to) in &self.renamed {
-            let to = to.as_str().unwrap_or_default();
-            log(Level::Debug, &format!("`{from}` is sent as `{to}`"));
-        }
-    }
-
-    /// What was left out, for the record: a reply's `extra`.
-    pub fn report(&self) -> Option<String> {
-        let report = json!({ "dropped_params": self.dropped });
-        (!self.dropped.is_empty()).then(|| report.to_string())
     }
 }
 

@@ -1,12 +1,10 @@
 //! Vectors for parameters. The expected bodies are what litellm 1.106 sends for the same ones.
 
 use super::*;
-use crate::models;
-use mswea_sdk::testing::take_log;
+use crate::{Messages, configured};
 
-fn params(model: &str, kwargs: &Value) -> Params {
-    let kwargs = kwargs.as_object().unwrap().clone();
-    Params::new(kwargs, models::traits(model), None).unwrap()
+fn fitted(model: &str, kwargs: &Value) -> Messages {
+    configured(&json!({ "model": model, "model_kwargs": kwargs }))
 }
 
 #[test]
@@ -147,64 +145,54 @@ fn parameters_are_put_into_the_words_of_the_wire() {
         ),
     ];
     for (model, kwargs, body, limit, choice) in vectors {
-        let params = params(model, &kwargs);
-        assert_eq!(Value::Object(params.body), body, "{kwargs}");
-        assert_eq!(params.max_tokens, limit, "{kwargs}");
-        assert_eq!(params.tool_choice.unwrap_or_default(), choice, "{kwargs}");
+        let fitted = fitted(model, &kwargs);
+        assert_eq!(Value::Object(fitted.server.model_kwargs), body, "{kwargs}");
+        assert!(fitted.server.extra_body.is_empty());
+        assert_eq!(fitted.max_tokens, limit, "{kwargs}");
+        assert_eq!(fitted.tool_choice.unwrap_or_default(), choice, "{kwargs}");
     }
 }
 
 #[test]
 fn what_is_dropped_and_renamed_is_told() {
-    let params = params(
-        "claude-opus-4-7",
-        &json!({
-            "seed": 1, "n": 1, "stop": "a", "drop_params": true, "metadata": {"trace": 1},
-            "temperature": 0, "tool_choice": "x", "reasoning_effort": "hard", "timeout": 5,
-            "service_tier": "flex", "logprobs": null, "parallel_tool_calls": true,
-        }),
-    );
+    let report = |kwargs: &Value| fitted("claude-opus-4-7", kwargs).server.report;
+    let told = report(&json!({
+        "seed": 1, "n": 1, "stop": "a", "drop_params": true, "metadata": {"trace": 1},
+        "temperature": 0, "tool_choice": "x", "reasoning_effort": "hard", "timeout": 5,
+        "service_tier": "flex", "logprobs": null, "parallel_tool_calls": true,
+    }));
     let dropped = [
+        "timeout",
         "seed",
         "n",
         "metadata.trace",
         "temperature",
         "tool_choice",
-        "timeout",
         "service_tier",
         "reasoning_effort",
     ];
-    let report: Value = serde_json::from_str(&params.report().unwrap()).unwrap();
-    assert_eq!(report, json!({ "dropped_params": dropped }));
-    take_log();
-    params.log();
-    let log = take_log();
-    assert_eq!(log[0].0, Level::Warn);
-    for name in dropped {
-        assert!(log[0].1.contains(&format!("`{name}`")), "{}", log[0].1);
+    let extra: Value = serde_json::from_str(&told.extra().unwrap()).unwrap();
+    assert_eq!(extra, json!({ "dropped_params": dropped }));
+    let notes = told.notes();
+    for (name, note) in dropped.iter().zip(&notes) {
+        let beginning = format!("`model.model_kwargs.{name}` is not sent: ");
+        assert!(note.starts_with(&beginning), "{note}");
     }
     let renamed = [
-        "`stop` is sent as `stop_sequences`",
-        "`parallel_tool_calls` is sent as `tool_choice.disable_parallel_tool_use`",
+        "`model.model_kwargs.stop` is sent as `stop_sequences`",
+        "`model.model_kwargs.parallel_tool_calls` is sent as \
+         `tool_choice.disable_parallel_tool_use`",
     ];
-    assert_eq!(
-        log[1..].iter().map(|line| &*line.1).collect::<Vec<_>>(),
-        renamed
-    );
-    assert_eq!(
-        self::params("claude-opus-4-7", &json!({"foo": 1})).report(),
-        None
-    );
+    assert_eq!(notes[dropped.len()..], renamed);
+    assert_eq!(report(&json!({"foo": 1})), Report::default());
 }
 
 #[test]
 fn a_known_limit_of_the_model_replaces_ours() {
     let limited = |kwargs: Value| {
-        let kwargs = kwargs.as_object().unwrap().clone();
-        let traits = models::traits("claude-next");
-        Params::new(kwargs, traits, Some(32_000))
-            .unwrap()
-            .max_tokens
+        let config =
+            json!({"model": "claude-next", "max_output_tokens": 32_000, "model_kwargs": kwargs});
+        configured(&config).max_tokens
     };
     assert_eq!(limited(json!({})), 32_000);
     assert_eq!(limited(json!({"max_tokens": 7})), 7);

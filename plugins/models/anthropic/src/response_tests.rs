@@ -1,6 +1,7 @@
 //! Vectors for whole responses, beside those of the exchanges.
 
 use super::*;
+use mswea_wire::testing::counts;
 
 #[test]
 fn reasons_are_put_into_the_contracts_words() {
@@ -21,34 +22,28 @@ fn reasons_are_put_into_the_contracts_words() {
 #[test]
 fn usage_counts_what_was_cached_as_input() {
     let vectors = [
-        (json!({}), (0, 0, 0, 0), None),
+        (json!({}), [0, 0, 0, 0, 0], None),
         (
             json!({"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": null}),
-            (3, 0, 0, 4),
+            [3, 0, 0, 4, 0],
             None,
         ),
         (
             json!({"input_tokens": 3, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 7,
                    "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 3}}),
-            (15, 5, 7, 0),
+            [15, 5, 7, 0, 0],
             Some(json!({"cache_write_1h_tokens": 3})),
         ),
         // The parts alone.
         (
             json!({"cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 3}}),
-            (7, 0, 7, 0),
+            [7, 0, 7, 0, 0],
             Some(json!({"cache_write_1h_tokens": 3})),
         ),
     ];
     for (value, expected, extra) in vectors {
         let got = usage(&value).unwrap();
-        let counts = (
-            got.input_tokens,
-            got.cache_read_tokens,
-            got.cache_write_tokens,
-            got.output_tokens,
-        );
-        assert_eq!(counts, expected, "{value}");
+        assert_eq!(counts(&got), expected, "{value}");
         assert_eq!(got.extra, extra.map(|extra| extra.to_string()), "{value}");
     }
     assert_eq!(usage(&Value::Null), None);

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use mswea_sdk::host::{self, Level};
 use mswea_sdk::types::{ContentPart, Image, Message, Tool, ToolCall};
+use mswea_wire::History;
 use mswea_wire::json::{Body, append, object, parse_or_string};
 use serde_json::{Map, Value, json};
 
@@ -39,13 +40,14 @@ struct Call {
 }
 
 /// The body of a request.
-pub fn body(format: &GenerateContent, history: &[u8], state: &State, tools: &[Tool]) -> Vec<u8> {
-    let mut body = Body::new(&format.server, history.len());
+pub fn body(format: &GenerateContent, history: &History<State>, tools: &[Tool]) -> Vec<u8> {
+    let state = history.state();
+    let mut body = Body::new(&format.server, history.bytes().len());
     if !state.system.is_empty() {
         body.put("systemInstruction", &json!({ "parts": &**state.system }));
     }
     let close = state.open.map_or("", |_| "]}");
-    body.put_list("contents", history, close.as_bytes());
+    body.put_list("contents", history.bytes(), &[close.as_bytes()]);
     if !tools.is_empty() {
         let declarations = declarations(format, tools);
         body.put("tools", &json!([{ "functionDeclarations": declarations }]));

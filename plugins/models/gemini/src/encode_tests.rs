@@ -7,7 +7,7 @@ use mswea_sdk::types::{Change, Reasoning};
 use mswea_wire::testing::{
     assistant, bash_tool, call, check_prefix, measure_step, message, opaque, text, tool_message,
 };
-use mswea_wire::{Format as _, History, Server, Table};
+use mswea_wire::{Encoded as _, Format as _, History, Server, Table};
 
 fn format(config: &Value) -> GenerateContent {
     let mut all = json!({"model": "gemini-2.5-pro"});
@@ -26,7 +26,7 @@ fn format(config: &Value) -> GenerateContent {
 fn sent(format: &GenerateContent, messages: Vec<Message>, tools: &[Tool]) -> Value {
     let mut history = History::default();
     history.apply(format, &Change::all(messages)).unwrap();
-    let body = format.body(history.bytes(), &history.state(), tools);
+    let body = format.body(&history, tools);
     serde_json::from_slice(&body).unwrap()
 }
 

@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use mswea_sdk::{Descriptor, Plugin};
-use mswea_wire::{Client, Defaults, Format, Server, Table, schema as config_schema};
+use mswea_wire::{Client, Defaults, Format, History, Sequential, Server};
 use serde_json::Value;
 
 use assemble::Assembly;
@@ -45,15 +45,12 @@ pub struct Gemini {
 
 impl Plugin for Gemini {
     fn describe() -> Descriptor {
-        let mut descriptor = Descriptor::new(
+        DEFAULTS.describe(
             "gemini",
             env!("CARGO_PKG_VERSION"),
             "Speaks Gemini's own API, with thoughts that survive between steps",
+            "",
         )
-        .secret("GEMINI_API_KEY")
-        .host("generativelanguage.googleapis.com");
-        descriptor.config_schema = config_schema(&DEFAULTS, "");
-        descriptor
     }
 
     fn configure(mut config: Value) -> Result<Self, PluginError> {
@@ -63,23 +60,21 @@ impl Plugin for Gemini {
         {
             *model = Value::from(name);
         }
-        let mut table = Table::new(config)?;
-        let mut server = Server::take(&mut table, &DEFAULTS)?;
-        table.finish()?;
-        params::fit(&mut server);
-        Ok(Self {
-            client: Client::new(GenerateContent {
+        let client = Client::configure(config, &DEFAULTS, |_, mut server| {
+            params::fit(&mut server);
+            Ok(GenerateContent {
                 wants_signatures: params::is_third(&server.model),
                 server,
                 has_told: Cell::new(false),
-            }),
-        })
+            })
+        })?;
+        Ok(Self { client })
     }
 }
 
 impl Format for GenerateContent {
     type Assembly = Assembly;
-    type State = encode::State;
+    type History = History<encode::State>;
 
     const API: &str = "`generateContent`";
     const HOLDER: &str = "candidates";
@@ -89,12 +84,8 @@ impl Format for GenerateContent {
         &self.server
     }
 
-    fn encode(&self, out: &mut Vec<u8>, state: &mut encode::State, message: &Message) {
-        encode::append_message(self, out, state, message);
-    }
-
-    fn body(&self, history: &[u8], state: &encode::State, tools: &[Tool]) -> Vec<u8> {
-        encode::body(self, history, state, tools)
+    fn body(&self, history: &Self::History, tools: &[Tool]) -> Vec<u8> {
+        encode::body(self, history, tools)
     }
 
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
@@ -111,6 +102,14 @@ impl Format for GenerateContent {
 
     fn lack(_: &Value) -> String {
         "sent a response without a candidate; see whether the server's log says why".to_owned()
+    }
+}
+
+impl Sequential for GenerateContent {
+    type State = encode::State;
+
+    fn encode(&self, out: &mut Vec<u8>, state: &mut encode::State, message: &Message) {
+        encode::append_message(self, out, state, message);
     }
 }
 

@@ -150,7 +150,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             "permission", "quota", None),
         (500, failed(500, "INTERNAL", "oops", json!([])), "overloaded", "oops", None),
         (503, failed(503, "UNAVAILABLE", "The model is overloaded.", json!([])), "overloaded", "overloaded", None),
-        (504, failed(504, "DEADLINE_EXCEEDED", "late", json!([])), "overloaded", "late", None),
+        (504, failed(504, "DEADLINE_EXCEEDED", "late", json!([])), "timeout", "late", None),
         (429, format!("[{}]", failed(429, "RESOURCE_EXHAUSTED", "quota", json!([]))), "rate-limited", "quota", None),
         // Failures that call themselves a success.
         (200, json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 3}}).to_string(),

@@ -5,17 +5,9 @@
 
 use mswea_sdk::types::PluginError;
 use mswea_sdk::{Descriptor, Plugin};
-use mswea_wire::chat::{Chat, PROPERTIES};
-use mswea_wire::{Client, Defaults, Server, Table, schema};
+use mswea_wire::Client;
+use mswea_wire::chat::{Chat, OPENAI, PROPERTIES};
 use serde_json::Value;
-
-const DEFAULTS: Defaults = Defaults {
-    base_url: "https://api.openai.com/v1",
-    path: "/chat/completions",
-    stream_path: None,
-    api_key: "OPENAI_API_KEY",
-    auth_header: "authorization",
-};
 
 /// The adapter.
 pub struct OpenAi {
@@ -24,25 +16,17 @@ pub struct OpenAi {
 
 impl Plugin for OpenAi {
     fn describe() -> Descriptor {
-        let mut descriptor = Descriptor::new(
+        OPENAI.describe(
             "openai",
             env!("CARGO_PKG_VERSION"),
             "Speaks chat completions, to OpenAI and to every compatible server",
+            PROPERTIES,
         )
-        .secret("OPENAI_API_KEY")
-        .host("api.openai.com");
-        descriptor.config_schema = schema(&DEFAULTS, PROPERTIES);
-        descriptor
     }
 
     fn configure(config: Value) -> Result<Self, PluginError> {
-        let mut table = Table::new(config)?;
-        let server = Server::take(&mut table, &DEFAULTS)?;
-        let chat = Chat::take(&mut table, server)?;
-        table.finish()?;
-        Ok(Self {
-            client: Client::new(chat),
-        })
+        let client = Client::configure(config, &OPENAI, Chat::take)?;
+        Ok(Self { client })
     }
 }
 

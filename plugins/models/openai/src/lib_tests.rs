@@ -1,10 +1,10 @@
 //! The adapter as the host drives it.
 
 use super::*;
-use mswea_sdk::adapter::{Delta, Header, HeaderValue, HttpRequest, ModelError, Next, Request};
-use mswea_sdk::types::{Change, ContentPart, Reply, Tool};
+use mswea_sdk::adapter::{Header, HeaderValue, HttpRequest, Next, Request};
+use mswea_sdk::types::{Change, ContentPart, Tool};
 use mswea_sdk::{Adapter as _, testing};
-use mswea_wire::testing::{message, text};
+use mswea_wire::testing::{answer, joined, message, text};
 use serde_json::json;
 
 /// A stream as OpenAI sends it, with reasoning, text, two calls, a keep-alive and letters of
@@ -36,35 +36,12 @@ fn ask(adapter: &mut OpenAi) -> HttpRequest {
     }
 }
 
-fn answer(
-    adapter: &mut OpenAi,
-    content_type: &str,
-    pieces: &[&[u8]],
-) -> (Result<Reply, ModelError>, Vec<Delta>) {
-    adapter.head(
-        200,
-        vec![("content-type".to_owned(), content_type.to_owned())],
-    );
-    let deltas = pieces.iter().flat_map(|p| adapter.feed(p.to_vec()));
-    let deltas = deltas.collect();
-    let reply = adapter.finish().map(|next| match next {
-        Next::Reply(reply) => reply,
-        Next::Send(request) => panic!("{request:?}"),
-    });
-    (reply, deltas)
-}
-
-fn joined(deltas: &[Delta], kind: &str) -> String {
-    let of_kind = deltas.iter().filter(|delta| delta.kind == kind);
-    of_kind.map(|delta| delta.text.as_str()).collect()
-}
-
 #[test]
 fn a_stream_gives_the_same_reply_wherever_it_is_cut() {
     let mut adapter = adapter(json!({"model": "m"}));
     ask(&mut adapter);
     let bytes = STREAM.as_bytes();
-    let (whole, _) = answer(&mut adapter, "text/event-stream", &[bytes]);
+    let (whole, _) = answer(&mut adapter, 200, "text/event-stream", &[bytes]);
     let whole = whole.unwrap();
     assert_eq!(whole.message.text(), "I look 😀");
     assert_eq!(whole.finish_reason, "tool_calls");
@@ -91,14 +68,14 @@ fn a_stream_gives_the_same_reply_wherever_it_is_cut() {
         let (left, right) = bytes.split_at(cut);
         // The content type is wrong on purpose every other time.
         let content_type = ["text/event-stream; charset=utf-8", "application/json"][cut % 2];
-        let (reply, deltas) = answer(&mut adapter, content_type, &[left, right]);
+        let (reply, deltas) = answer(&mut adapter, 200, content_type, &[left, right]);
         assert_eq!(reply.unwrap(), whole, "cut at {cut}");
         assert_eq!(joined(&deltas, "text"), "I look 😀", "cut at {cut}");
         assert_eq!(joined(&deltas, "reasoning"), "höm …", "cut at {cut}");
         assert_eq!(joined(&deltas, "tool-call"), "{\"command\":\"ls é\"}{}");
     }
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
-    assert_eq!(answer(&mut adapter, "", &single).0.unwrap(), whole);
+    assert_eq!(answer(&mut adapter, 200, "", &single).0.unwrap(), whole);
 }
 
 #[test]
@@ -109,7 +86,7 @@ fn a_stream_that_ends_too_soon_is_no_reply() {
         + "\"finish_reason\":\"tool_calls\"}]}".len();
     for end in (0..=STREAM.len()).filter(|end| STREAM.is_char_boundary(*end)) {
         let piece = &STREAM.as_bytes()[..end];
-        let (reply, _) = answer(&mut adapter, "text/event-stream", &[piece]);
+        let (reply, _) = answer(&mut adapter, 200, "text/event-stream", &[piece]);
         match reply {
             Ok(_) => assert!(end >= reason, "a reply at {end}"),
             Err(error) => {
@@ -132,7 +109,7 @@ fn a_whole_answer_to_a_request_for_a_stream_is_taken() {
         ask(&mut adapter);
         for cut in 0..=body.len() {
             let (left, right) = body.as_bytes().split_at(cut);
-            let (reply, _) = answer(&mut adapter, content_type, &[left, right]);
+            let (reply, _) = answer(&mut adapter, 200, content_type, &[left, right]);
             let reply = reply.unwrap();
             assert_eq!(reply.message.text(), "é");
             assert_eq!(reply.usage, None);
@@ -180,7 +157,9 @@ fn what_a_reply_brings_goes_back_unchanged_on_any_instance() {
     let completion = json!({"choices": [{"message": sent}]}).to_string();
     let mut warm = adapter(json!({"model": "m"}));
     ask(&mut warm);
-    let reply = answer(&mut warm, "", &[completion.as_bytes()]).0.unwrap();
+    let reply = answer(&mut warm, 200, "", &[completion.as_bytes()])
+        .0
+        .unwrap();
     let tools = || Request {
         tools: vec![Tool::new("bash", "Run", &json!({"type": "object"}))],
         extra: None,
@@ -204,7 +183,7 @@ fn a_new_head_forgets_the_broken_response_before_it() {
     ask(&mut adapter);
     adapter.head(200, vec![]);
     adapter.feed(b"data: {\"choices\":[{\"delta\":{\"content\":\"lost\"}}]}\n\nda".to_vec());
-    let (reply, _) = answer(&mut adapter, "", &[STREAM.as_bytes()]);
+    let (reply, _) = answer(&mut adapter, 200, "", &[STREAM.as_bytes()]);
     assert_eq!(reply.unwrap().message.text(), "I look 😀");
     let error = adapter.finish().unwrap_err();
     assert_eq!(error.class, "malformed-response");

@@ -5,16 +5,14 @@
 
 use mswea_sdk::types::PluginError;
 use mswea_sdk::{Descriptor, Plugin};
+use mswea_wire::chat::OPENAI;
 use mswea_wire::responses::{PROPERTIES, Responses};
-use mswea_wire::{Client, Defaults, Server, Table, schema};
+use mswea_wire::{Client, Defaults};
 use serde_json::Value;
 
 const DEFAULTS: Defaults = Defaults {
-    base_url: "https://api.openai.com/v1",
     path: "/responses",
-    stream_path: None,
-    api_key: "OPENAI_API_KEY",
-    auth_header: "authorization",
+    ..OPENAI
 };
 
 /// The adapter.
@@ -24,25 +22,19 @@ pub struct OpenAiResponses {
 
 impl Plugin for OpenAiResponses {
     fn describe() -> Descriptor {
-        let mut descriptor = Descriptor::new(
+        DEFAULTS.describe(
             "openai_responses",
             env!("CARGO_PKG_VERSION"),
             "Speaks OpenAI's Responses API, with reasoning that survives between steps",
+            PROPERTIES,
         )
-        .secret("OPENAI_API_KEY")
-        .host("api.openai.com");
-        descriptor.config_schema = schema(&DEFAULTS, PROPERTIES);
-        descriptor
     }
 
     fn configure(config: Value) -> Result<Self, PluginError> {
-        let mut table = Table::new(config)?;
-        let server = Server::take(&mut table, &DEFAULTS)?;
-        let responses = Responses::take(&mut table, server, false)?;
-        table.finish()?;
-        Ok(Self {
-            client: Client::new(responses),
-        })
+        let client = Client::configure(config, &DEFAULTS, |table, server| {
+            Responses::take(table, server, false)
+        })?;
+        Ok(Self { client })
     }
 }
 

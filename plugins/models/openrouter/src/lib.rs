@@ -8,7 +8,7 @@ use mswea_sdk::types::{Change, PluginError};
 use mswea_sdk::{Adapter, Descriptor, Plugin};
 use mswea_wire::chat::Chat;
 use mswea_wire::responses::{PROPERTIES, Responses};
-use mswea_wire::{Client, Defaults, Server, Table, invalid, schema};
+use mswea_wire::{Client, Defaults, Server, Table, invalid};
 use serde_json::Value;
 
 const CHAT: Defaults = Defaults {
@@ -42,15 +42,12 @@ pub enum OpenRouter {
 
 impl Plugin for OpenRouter {
     fn describe() -> Descriptor {
-        let mut descriptor = Descriptor::new(
+        CHAT.describe(
             "openrouter",
             env!("CARGO_PKG_VERSION"),
             "Speaks to OpenRouter, by chat completions or Responses, and asks what it costs",
+            &format!("{PROPERTIES}{API}"),
         )
-        .secret("OPENROUTER_API_KEY")
-        .host("openrouter.ai");
-        descriptor.config_schema = schema(&CHAT, &format!("{PROPERTIES}{API}"));
-        descriptor
     }
 
     fn configure(config: Value) -> Result<Self, PluginError> {

@@ -1,10 +1,11 @@
 //! Vectors for the requests.
 
 use super::*;
+use crate::chat::OPENAI;
 use crate::testing::{
-    CHAT, assistant, call, check_prefix, measure_step, message, opaque, text, tool_message,
+    assistant, call, check_prefix, measure_step, message, opaque, text, tool_message,
 };
-use crate::{History, Server, Table};
+use crate::{Encoded, History, Server, Table};
 use mswea_sdk::types::{Change, Image, Reasoning};
 
 fn chat(extra: &Value) -> Chat {
@@ -13,7 +14,7 @@ fn chat(extra: &Value) -> Chat {
         config[key] = value.clone();
     }
     let mut table = Table::new(config).unwrap();
-    let server = Server::take(&mut table, &CHAT).unwrap();
+    let server = Server::take(&mut table, &OPENAI).unwrap();
     Chat::take(&mut table, server).unwrap()
 }
 
@@ -111,7 +112,7 @@ fn messages(history: &[Message]) -> Value {
     let mut kept = History::default();
     let change = Change::all(history.to_vec());
     kept.apply(&chat, &change).unwrap();
-    let body = body(&chat, kept.bytes(), &kept.state(), &[]);
+    let body = body(&chat, &kept, &[]);
     let mut body: Value = serde_json::from_slice(&body).unwrap();
     body["messages"].take()
 }
@@ -238,6 +239,56 @@ fn images_of_tools_are_moved_behind_the_run_of_tools() {
     }
 }
 
+/// A history keeps the state after each message: together they may not hold an image twice.
+#[test]
+fn images_of_a_long_run_are_kept_once() {
+    let picture = "A".repeat(250_000);
+    let url = format!("data:image/png;base64,{picture}");
+    let run: Vec<Message> = (0..60)
+        .map(|number| Message {
+            content: vec![text("x"), image(&url, None)],
+            ..tool_message(&number.to_string(), "")
+        })
+        .collect();
+    let mut bytes = Vec::new();
+    let mut states = vec![State::default()];
+    for shown in &run {
+        let mut state = states.last().cloned().unwrap();
+        append_message(&mut bytes, &mut state, shown);
+        states.push(state);
+    }
+    let mut kept: Vec<_> = states
+        .iter()
+        .filter_map(|state| state.0.as_ref())
+        .map(|moved| (Rc::as_ptr(moved), moved.images.capacity()))
+        .collect();
+    kept.sort_unstable();
+    kept.dedup();
+    let total: usize = kept.iter().map(|(_, size)| size).sum();
+    assert!(total < 60 * (url.len() + 100), "{total}");
+    assert!(bytes.len() < 60 * 200, "{}", bytes.len());
+
+    let moved = &messages(&run)[60]["content"];
+    assert_eq!(moved.as_array().unwrap().len(), 61);
+    assert_eq!(moved[60]["image_url"]["url"], *url);
+}
+
+/// A run may be longer than a stack is deep.
+#[test]
+fn a_run_without_end_is_let_go() {
+    let mut state = State::default();
+    let shown = Message {
+        content: vec![image("u", None)],
+        ..tool_message("c", "")
+    };
+    for _ in 0..200_000 {
+        append_message(&mut Vec::new(), &mut state, &shown);
+    }
+    assert_eq!(state.pieces().len(), 200_002);
+    drop(state.clone());
+    assert_eq!(state.pieces().len(), 200_002);
+}
+
 #[test]
 fn marks_for_the_cache_stand_where_mini_swe_agent_puts_them() {
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
@@ -360,7 +411,7 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
         let hi = vec![message("user", vec![text("hi")])];
         history.apply(&chat, &Change::all(hi)).unwrap();
         let tools = if with_tool { vec![bash_tool()] } else { vec![] };
-        let body = body(&chat, history.bytes(), &history.state(), &tools);
+        let body = body(&chat, &history, &tools);
         assert_eq!(String::from_utf8(body).unwrap(), expected, "{extra}");
     }
 }
@@ -372,7 +423,7 @@ fn exit_messages_are_counted_and_never_sent() {
     let user = || message("user", vec![text("u")]);
     let all = Change::all(vec![message("exit", vec![text("x")]), user()]);
     history.apply(&chat, &all).unwrap();
-    assert_eq!(history.len(), 2);
+    assert_eq!(Encoded::<Chat>::count(&history), 2);
     assert_eq!(history.bytes(), br#",{"role":"user","content":"u"}"#);
     history.apply(&chat, &Change::tail(1, vec![])).unwrap();
     assert_eq!(history.bytes(), b"");

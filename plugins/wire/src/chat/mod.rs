@@ -9,13 +9,21 @@ mod skim;
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use serde_json::{Value, json};
 
-use crate::{Format, Server, Table};
+use crate::{Defaults, Format, History, Sequential, Server, Table};
 
 pub use assemble::Assembly;
-pub(crate) use encode::is_list;
 
 /// The format of this wire's opaque parts.
 pub const FORMAT: &str = "openai-chat";
+
+/// OpenAI's own server.
+pub const OPENAI: Defaults = Defaults {
+    base_url: "https://api.openai.com/v1",
+    path: "/chat/completions",
+    stream_path: None,
+    api_key: "OPENAI_API_KEY",
+    auth_header: "authorization",
+};
 
 /// Speaks chat completions.
 #[derive(Clone, Debug)]
@@ -53,7 +61,7 @@ impl Chat {
 
 impl Format for Chat {
     type Assembly = Assembly;
-    type State = encode::State;
+    type History = History<encode::State>;
 
     const API: &str = "chat completions";
     const HOLDER: &str = "choices";
@@ -62,12 +70,8 @@ impl Format for Chat {
         &self.server
     }
 
-    fn encode(&self, out: &mut Vec<u8>, state: &mut encode::State, message: &Message) {
-        encode::append_message(out, state, message);
-    }
-
-    fn body(&self, history: &[u8], state: &encode::State, tools: &[Tool]) -> Vec<u8> {
-        encode::body(self, history, state, tools)
+    fn body(&self, history: &Self::History, tools: &[Tool]) -> Vec<u8> {
+        encode::body(self, history, tools)
     }
 
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
@@ -105,5 +109,13 @@ impl Format for Chat {
             _ => "sent a response whose `choices` are empty; see whether the server's log says why"
                 .to_owned(),
         }
+    }
+}
+
+impl Sequential for Chat {
+    type State = encode::State;
+
+    fn encode(&self, out: &mut Vec<u8>, state: &mut encode::State, message: &Message) {
+        encode::append_message(out, state, message);
     }
 }

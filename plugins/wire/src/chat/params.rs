@@ -95,14 +95,14 @@ pub fn fit(server: &mut Server) {
 mod tests {
     use super::*;
     use crate::Table;
-    use crate::testing::CHAT;
+    use crate::chat::OPENAI;
     use serde_json::json;
 
     fn fitted(model: &str, kwargs: &Value, drop_params: bool) -> (Value, usize) {
         let mut kwargs = kwargs.clone();
         kwargs["drop_params"] = json!(drop_params);
         let config = json!({"model": model, "stream": false, "model_kwargs": kwargs});
-        let mut server = Server::take(&mut Table::new(config).unwrap(), &CHAT).unwrap();
+        let mut server = Server::take(&mut Table::new(config).unwrap(), &OPENAI).unwrap();
         fit(&mut server);
         let notes = server.report.notes().len();
         (Value::Object(server.model_kwargs), notes)

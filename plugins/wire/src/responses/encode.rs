@@ -8,18 +8,19 @@ use mswea_sdk::types::{ContentPart, Image, Message, Tool, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::{FORMAT, Responses};
-use crate::chat::is_list;
+use crate::History;
 use crate::json::{Body, append, object, parse_or_string};
+use crate::marks;
 
 /// Keys of a reasoning item that must not be sent as `null`, though they may come so.
 const NEVER_NULL: [&str; 3] = ["status", "content", "encrypted_content"];
 
 /// The body of a request.
-pub fn body(responses: &Responses, history: &[u8], tools: &[Tool]) -> Vec<u8> {
+pub fn body(responses: &Responses, history: &History<()>, tools: &[Tool]) -> Vec<u8> {
     let server = &responses.server;
-    let mut body = Body::new(server, history.len());
+    let mut body = Body::new(server, history.bytes().len());
     body.put("model", &server.model);
-    body.put_list("input", history, b"");
+    body.put_list("input", history.bytes(), &[]);
     if !tools.is_empty() {
         body.put("tools", &tools.iter().map(encode_tool).collect::<Value>());
     }
@@ -59,7 +60,7 @@ pub fn append_message(responses: &Responses, out: &mut Vec<u8>, message: &Messag
         ("tool", None) => push(plain("user", encode_content(&message.content, true), true)),
         (role, _) => {
             let is_typed = is_typed(responses, message);
-            let content = encode_content(&message.content, is_typed || is_list(message));
+            let content = encode_content(&message.content, is_typed || marks::is_list(message));
             push(plain(role, content, is_typed));
         }
     }

@@ -2,12 +2,12 @@
 //! 1.106 (plain) and to OpenRouter (typed), recorded by a server in its way.
 
 use super::*;
+use crate::chat::OPENAI;
 use crate::responses::response;
 use crate::testing::{
-    CHAT, assistant, bash_tool, call, check_prefix, measure_step, message, opaque, text,
-    tool_message,
+    assistant, bash_tool, call, check_prefix, measure_step, message, opaque, text, tool_message,
 };
-use crate::{History, Server, Table};
+use crate::{Encoded as _, History, Server, Table};
 use mswea_sdk::types::{Change, Reasoning};
 
 fn responses(extra: &Value, is_router: bool) -> Responses {
@@ -16,7 +16,7 @@ fn responses(extra: &Value, is_router: bool) -> Responses {
         config[key] = value.clone();
     }
     let mut table = Table::new(config).unwrap();
-    let server = Server::take(&mut table, &CHAT).unwrap();
+    let server = Server::take(&mut table, &OPENAI).unwrap();
     Responses::take(&mut table, server, is_router).unwrap()
 }
 
@@ -292,7 +292,7 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
         let hi = vec![message("user", vec![text("hi")])];
         history.apply(&responses, &Change::all(hi)).unwrap();
         let tools = if with_tool { vec![bash_tool()] } else { vec![] };
-        let body = body(&responses, history.bytes(), &tools);
+        let body = body(&responses, &history, &tools);
         assert_eq!(String::from_utf8(body).unwrap(), expected, "{extra}");
     }
 }

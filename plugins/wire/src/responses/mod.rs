@@ -8,7 +8,7 @@ mod response;
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use serde_json::Value;
 
-use crate::{Format, Server, Table};
+use crate::{Format, History, Sequential, Server, Table};
 
 pub use assemble::Assembly;
 
@@ -65,7 +65,7 @@ impl Responses {
 
 impl Format for Responses {
     type Assembly = Assembly;
-    type State = ();
+    type History = History<()>;
 
     const API: &str = "responses";
     const HOLDER: &str = "output";
@@ -74,11 +74,7 @@ impl Format for Responses {
         &self.server
     }
 
-    fn encode(&self, out: &mut Vec<u8>, (): &mut (), message: &Message) {
-        encode::append_message(self, out, message);
-    }
-
-    fn body(&self, history: &[u8], (): &(), tools: &[Tool]) -> Vec<u8> {
+    fn body(&self, history: &Self::History, tools: &[Tool]) -> Vec<u8> {
         encode::body(self, history, tools)
     }
 
@@ -97,5 +93,13 @@ impl Format for Responses {
     fn lack(_: &Value) -> String {
         "sent a response whose `output` is no list; see whether the server's log says why"
             .to_owned()
+    }
+}
+
+impl Sequential for Responses {
+    type State = ();
+
+    fn encode(&self, out: &mut Vec<u8>, (): &mut (), message: &Message) {
+        encode::append_message(self, out, message);
     }
 }

@@ -138,11 +138,11 @@ fn fit_model(server: &mut Server) {
 mod tests {
     use super::*;
     use crate::Table;
-    use crate::testing::CHAT;
+    use crate::chat::OPENAI;
 
     fn fitted(model: &str, kwargs: Value) -> (Value, usize) {
         let config = json!({"model": model, "model_kwargs": kwargs});
-        let mut server = Server::take(&mut Table::new(config).unwrap(), &CHAT).unwrap();
+        let mut server = Server::take(&mut Table::new(config).unwrap(), &OPENAI).unwrap();
         fit(&mut server);
         let notes = server.report.notes().len();
         (Value::Object(server.model_kwargs), notes)

@@ -14,8 +14,8 @@ impl Headers {
             .map(|(_, value)| value.trim())
     }
 
-    /// How long to wait, in milliseconds. The windows of a rate limit are looked at only when it was the rate
-    /// that failed: they stand in every response.
+    /// How long to wait, in milliseconds. The windows of a rate limit are looked at only when it
+    /// was the rate that failed: they stand in every response.
     pub fn retry_after_ms(&self, is_rate: bool) -> Option<u64> {
         let exact = self
             .get("retry-after-ms")
@@ -140,33 +140,14 @@ fn http_date(text: &str) -> Option<u64> {
     let month = words.next()?;
     let month = MONTHS.iter().position(|known| *known == month)? as u64 + 1;
     let year: u64 = words.next()?.parse().ok()?;
-    let mut clock = words.next()?.split(':').map(str::parse::<u64>);
-    let (hour, minute, second) = (
-        clock.next()?.ok()?,
-        clock.next()?.ok()?,
-        clock.next()?.ok()?,
-    );
-    let in_range = (1970..=9999).contains(&year)
-        && (1..=31).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second <= 60;
-    if !in_range {
-        return None;
-    }
-    Some(unix_millis(year, month, day, [hour, minute, second]))
+    unix_millis([year, month, day], numbers(words.next()?, ':')?)
 }
 
 /// Unix milliseconds of an RFC 3339 date (`1994-11-06T08:49:37Z`); fractions of a second are
 /// left out, which makes no wait longer.
 fn rfc3339(text: &str) -> Option<u64> {
     let (date, clock) = text.split_once(['T', 't', ' '])?;
-    let numbers = |text: &str, by: char| -> Option<[u64; 3]> {
-        let mut parts = text.splitn(3, by).map(|part| part.parse::<u64>().ok());
-        Some([parts.next()??, parts.next()??, parts.next()??])
-    };
-    let [year, month, day] = numbers(date, '-')?;
-    let [hour, minute, second] = numbers(clock.get(..8)?, ':')?;
+    let local = unix_millis(numbers(date, '-')?, numbers(clock.get(..8)?, ':')?)?;
     let digits = |c: char| c == '.' || c.is_ascii_digit();
     let zone = clock.get(8..)?.trim_start_matches(digits);
     let offset = match zone.strip_prefix(['+', '-']) {
@@ -177,6 +158,21 @@ fn rfc3339(text: &str) -> Option<u64> {
             (hours.parse::<u64>().ok()? * 60 + minutes.parse::<u64>().ok()?) * 60_000
         }
     };
+    if zone.starts_with('-') {
+        local.checked_add(offset)
+    } else {
+        local.checked_sub(offset)
+    }
+}
+
+/// Three numbers with a sign between them.
+fn numbers(text: &str, by: char) -> Option<[u64; 3]> {
+    let mut parts = text.splitn(3, by).map(|part| part.parse().ok());
+    Some([parts.next()??, parts.next()??, parts.next()??])
+}
+
+/// Unix milliseconds of a moment; none if there is no such one.
+fn unix_millis([year, month, day]: [u64; 3], [hour, minute, second]: [u64; 3]) -> Option<u64> {
     let in_range = (1970..=9999).contains(&year)
         && (1..=12).contains(&month)
         && (1..=31).contains(&day)
@@ -186,15 +182,6 @@ fn rfc3339(text: &str) -> Option<u64> {
     if !in_range {
         return None;
     }
-    let local = unix_millis(year, month, day, [hour, minute, second]);
-    if zone.starts_with('-') {
-        local.checked_add(offset)
-    } else {
-        local.checked_sub(offset)
-    }
-}
-
-fn unix_millis(year: u64, month: u64, day: u64, [hour, minute, second]: [u64; 3]) -> u64 {
     // Years begin in March, so that the leap day is a year's last.
     let (year, month) = if month > 2 {
         (year, month - 3)
@@ -204,7 +191,7 @@ fn unix_millis(year: u64, month: u64, day: u64, [hour, minute, second]: [u64; 3]
     let days_before = |year: u64| 365 * year + year / 4 - year / 100 + year / 400;
     // 719 468 days lie between the first of March of year 0 and the first of January 1970.
     let days = days_before(year) + (153 * month + 2) / 5 + day - 1 - 719_468;
-    (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000)
 }
 
 #[cfg(test)]

@@ -102,6 +102,11 @@ impl Processor for Hostile {
             }
             "range" => Change::tail(all.len() + 100, all),
             "range-max" => Change::tail(u32::MAX as usize, all),
+            "places" => Change::spread(vec![(0, all[0].clone()), (all.len() + 7, all[0].clone())]),
+            "places-json" => Change {
+                extra: Some(r#"{"places":"all"}"#.to_owned()),
+                ..Change::all(all)
+            },
             "unpair" => {
                 let results = |message: &Message| message.role == "tool";
                 if all.iter().filter(|message| results(message)).count() > 1

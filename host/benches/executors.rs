@@ -1,0 +1,408 @@
+//! What an action costs in each kind of environment, what a flood of output costs, and whether
+//! many agents in containers of their own get along.
+//!
+//! `cargo bench --bench executors`
+//!
+//! Needs a docker daemon and bubblewrap; a part whose engine is missing is named and left out.
+//! What is compared takes turns in one run.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
+
+mod shared;
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mswea_host::config::Config;
+use mswea_host::journal::JournalFile;
+use mswea_host::plugin::Cache;
+use mswea_host::roles::{self, Executor, Stop};
+use mswea_host::session::{self, Runtime};
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::{Value, json};
+use shared::agent;
+use shared::ship::PLAIN;
+use shared::{Samples, Table};
+
+const IMAGE: &str = "mswea-test/bash";
+const SOCKET: &str = "/var/run/docker.sock";
+const ROUNDS: usize = 40;
+const AGENTS: usize = 64;
+const STEPS: usize = 20;
+const FLOOD: Duration = Duration::from_secs(10);
+/// The argument with which this program calls itself.
+const CHILD: &str = "--agents";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(place) = arguments.iter().position(|argument| argument == CHILD) {
+        agents(&arguments[place + 1], Path::new(&arguments[place + 2]));
+        return ExitCode::SUCCESS;
+    }
+    let mut table = Table::new("executors: the command `true`; `yes` for 10 s; 64 agents");
+    let tokio = agent::tokio_runtime();
+    tokio.block_on(async {
+        if docker() {
+            latency(&mut table).await;
+        } else {
+            table.note("LEFT OUT: no docker daemon, or no `tests/tooling/images.sh`");
+        }
+        floods(&mut table).await;
+    });
+    if docker() {
+        many(&mut table);
+    }
+    table.finish()
+}
+
+fn docker() -> bool {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tooling/images.sh");
+    let run = Command::new("sh").arg(script).stdin(Stdio::null()).output();
+    run.is_ok_and(|run| run.status.success()) && Path::new(SOCKET).exists()
+}
+
+fn config(settings: &[(&str, Value)]) -> Config {
+    let mut all = vec![
+        ("environment.interpreter", json!(["sh", "-c"])),
+        ("environment.timeout", json!(60.0)),
+    ];
+    all.extend_from_slice(settings);
+    agent::config_of(&all)
+}
+
+async fn started(settings: &[(&str, Value)]) -> Box<dyn Executor> {
+    let id = session::new_run_id();
+    let guard = Some(PathBuf::from(PLAIN));
+    let mut executor = session::executor(&config(settings), &id, guard, Vec::new()).unwrap();
+    executor.start(&agent::context()).await.unwrap();
+    executor
+}
+
+async fn run(executor: &mut dyn Executor, command: &str) -> Duration {
+    let begin = Instant::now();
+    let output = executor
+        .execute(&roles::Command::new(command), &Stop::never())
+        .await;
+    assert_eq!(output.returncode, 0, "{output:?}");
+    begin.elapsed()
+}
+
+async fn latency(table: &mut Table) {
+    let docker = ("environment.image", json!(IMAGE));
+    let mut local = started(&[("environment.cwd", json!("/"))]).await;
+    let mut fast = started(std::slice::from_ref(&docker)).await;
+    let mut exec = started(&[docker.clone(), ("environment.fast_path", json!(false))]).await;
+    let mut client = started(&[
+        docker,
+        ("environment.fast_path", json!(false)),
+        ("environment.transport", json!("cli")),
+    ])
+    .await;
+    let bare = Bare::start();
+    let (mut ratios, mut fast_ratios) = (Samples::default(), Samples::default());
+    let mut times = [const { Vec::<f64>::new() }; 5];
+    for round in 0..=ROUNDS {
+        let bare_first = round % 2 == 0;
+        let mut bare_took = bare_first.then(|| bare.exec());
+        let exec_took = run(&mut *exec, "true").await;
+        let bare_took = *bare_took.get_or_insert_with(|| bare.exec());
+        let local_took = run(&mut *local, "true").await;
+        let fast_took = run(&mut *fast, "true").await;
+        let client_took = if round % 4 == 0 {
+            run(&mut *client, "true").await
+        } else {
+            Duration::ZERO
+        };
+        if round == 0 {
+            continue;
+        }
+        ratios.add(exec_took.as_secs_f64() / bare_took.as_secs_f64());
+        fast_ratios.add(fast_took.as_secs_f64() / local_took.as_secs_f64());
+        for (list, took) in
+            times
+                .iter_mut()
+                .zip([bare_took, exec_took, local_took, fast_took, client_took])
+        {
+            if took > Duration::ZERO {
+                list.push(took.as_secs_f64() * 1e3);
+            }
+        }
+    }
+    for executor in [&mut local, &mut fast, &mut exec, &mut client] {
+        executor.cleanup().await;
+    }
+    table.limited(
+        "docker, exec path / bare exec through the API",
+        "x",
+        &ratios,
+        1.1,
+    );
+    table.limited("docker, fast path / local", "x", &fast_ratios, 3.0);
+    for (name, list) in [
+        "bare exec through the API",
+        "docker, exec path",
+        "local",
+        "docker, fast path",
+        "docker, exec path through the command line",
+    ]
+    .into_iter()
+    .zip(times)
+    {
+        table.noted(name, "ms", &list.into_iter().collect());
+    }
+}
+
+/// The daemon's API without anything around it.
+struct Bare {
+    id: String,
+}
+
+impl Bare {
+    fn start() -> Self {
+        let run = Command::new("docker")
+            .args(["run", "-d", "--rm", IMAGE, "sleep", "600"])
+            .output()
+            .unwrap();
+        assert!(run.status.success());
+        let id = String::from_utf8(run.stdout).unwrap().trim().to_owned();
+        Self { id }
+    }
+
+    /// What the command line does too: make it, start it and read to its end, ask for its code.
+    fn exec(&self) -> Duration {
+        let begin = Instant::now();
+        let body = json!({"AttachStdout": true, "AttachStderr": true, "WorkingDir": "/", "Cmd": ["sh", "-c", "true"]});
+        let made = ask("POST", &format!("/containers/{}/exec", self.id), &body);
+        let id = made["Id"].as_str().unwrap().to_owned();
+        ask(
+            "POST",
+            &format!("/exec/{id}/start"),
+            &json!({"Detach": false, "Tty": false}),
+        );
+        let ended = ask("GET", &format!("/exec/{id}/json"), &Value::Null);
+        assert_eq!(ended["ExitCode"], 0);
+        begin.elapsed()
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        let _ = Command::new("docker").args(["rm", "-f", &self.id]).output();
+    }
+}
+
+/// One request over a connection of its own; the answer's JSON, if it has one.
+fn ask(method: &str, path: &str, body: &Value) -> Value {
+    let mut stream = UnixStream::connect(SOCKET).unwrap();
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: d\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let text = String::from_utf8_lossy(&answer);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 2") || head.starts_with("HTTP/1.1 101"),
+        "{text}"
+    );
+    let begin = body.find('{').unwrap_or(body.len());
+    let end = body.rfind('}').map_or(begin, |at| at + 1);
+    serde_json::from_str(&body[begin..end.max(begin)]).unwrap_or(Value::Null)
+}
+
+/// How much this process grows while a command floods its output.
+async fn floods(table: &mut Table) {
+    let image = ("environment.image", json!(IMAGE));
+    let cwd = ("environment.cwd", json!("/"));
+    let class = |name: &str| ("environment.environment_class", json!(name));
+    let kinds: Vec<(&str, Vec<(&str, Value)>)> = vec![
+        ("local", vec![cwd.clone()]),
+        (
+            "landlock",
+            vec![
+                ("environment.cwd", json!("/tmp")),
+                ("environment.sandbox", json!("landlock")),
+            ],
+        ),
+        ("bubblewrap", vec![class("bubblewrap")]),
+        ("docker, fast path", vec![image.clone()]),
+        (
+            "docker, exec path",
+            vec![image.clone(), ("environment.fast_path", json!(false))],
+        ),
+        (
+            "docker, command line",
+            vec![
+                image,
+                ("environment.fast_path", json!(false)),
+                ("environment.transport", json!("cli")),
+            ],
+        ),
+    ];
+    for (name, settings) in kinds {
+        if name.starts_with("docker") && !docker() {
+            continue;
+        }
+        let id = session::new_run_id();
+        let guard = Some(PathBuf::from(PLAIN));
+        let mut executor = session::executor(&config(&settings), &id, guard, Vec::new()).unwrap();
+        if let Err(error) = executor.start(&agent::context()).await {
+            table.note(format!("LEFT OUT: {name}: {error}"));
+            continue;
+        }
+        run(&mut *executor, "seq 300000").await;
+        let done = Arc::new(AtomicBool::new(false));
+        let before = resident();
+        let watcher = thread::spawn({
+            let done = Arc::clone(&done);
+            move || {
+                let mut most = 0.0_f64;
+                while !done.load(Ordering::Relaxed) {
+                    most = most.max(resident());
+                    thread::sleep(Duration::from_millis(5));
+                }
+                most
+            }
+        });
+        let command = roles::Command {
+            timeout: Some(FLOOD),
+            ..roles::Command::new("yes")
+        };
+        let begin = Instant::now();
+        let output = executor.execute(&command, &Stop::never()).await;
+        let took = begin.elapsed();
+        done.store(true, Ordering::Relaxed);
+        let most = watcher.join().unwrap();
+        assert!(
+            output.extra.contains_key("elided_bytes"),
+            "{name}: head and tail"
+        );
+        assert!(took >= FLOOD && took < FLOOD * 2, "{name}: {took:?}");
+        executor.cleanup().await;
+        let grown = Samples::from((most - before).max(0.0));
+        table.limited(
+            &format!("`yes` for 10 s, {name}: the host grows by"),
+            "MB",
+            &grown,
+            4.0,
+        );
+    }
+}
+
+/// Resident memory of this process in MB.
+fn resident() -> f64 {
+    memory("VmRSS:")
+}
+
+fn memory(field: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .unwrap();
+    let kilobytes: f64 = line
+        .trim()
+        .strip_suffix("kB")
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    kilobytes * 1024.0 / 1e6
+}
+
+/// Many agents at once, each in a container of its own.
+fn many(table: &mut Table) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(Scenario::always(Turn::commands(&["true"]))).recording(false);
+    let begin = Instant::now();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([CHILD, &server.url()])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    // It is in the id of each of its runs.
+    let mark = format!("-{:x}-", child.id());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", output.status);
+    assert_eq!(server.served(), (AGENTS * STEPS) as u64);
+    let peak: f64 = String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let left = Command::new("docker")
+        .args(["ps", "-a", "--format", "{{.Label \"mswea.run\"}}"])
+        .output()
+        .unwrap();
+    let left = String::from_utf8_lossy(&left.stdout);
+    let left = left.lines().filter(|run| run.contains(&mark)).count();
+    table.limited(
+        "64 agents in 64 containers, 20 steps each: peak of the host",
+        "MB",
+        &Samples::from(peak),
+        200.0,
+    );
+    #[allow(clippy::cast_precision_loss)] // a few
+    table.limited("containers left", "", &Samples::from(left as f64), 0.0);
+    table.noted(
+        "their time, containers made and removed",
+        "s",
+        &Samples::from(begin.elapsed().as_secs_f64()),
+    );
+}
+
+/// The child: all agents run at once.
+fn agents(url: &str, folder: &Path) {
+    agent::tokio_runtime().block_on(async {
+        let runtime = Runtime::new(Some(Cache::at(folder.join("cache"))));
+        let mut settings = agent::settings(url, Path::new("/"), STEPS, true);
+        settings.push(("environment.image", json!(IMAGE)));
+        let config = agent::config_of(&settings);
+        let mut ready = Vec::new();
+        for number in 0..AGENTS {
+            let run_id = format!("{}-{number}", session::new_run_id());
+            let journal =
+                Arc::new(JournalFile::create(folder.join(format!("{number}.jsonl"))).unwrap());
+            let guard = Some(PathBuf::from(PLAIN));
+            ready.push(agent::prepare(&runtime, &config, &run_id, journal, guard).await);
+        }
+        let tasks = tokio::task::LocalSet::new();
+        let running: Vec<_> = ready
+            .into_iter()
+            .map(|agent| tasks.spawn_local(agent.run()))
+            .collect();
+        tasks
+            .run_until(async {
+                for agent in running {
+                    let ended = agent.await.unwrap();
+                    assert_eq!(
+                        ended.account.queries as usize, STEPS,
+                        "{:?}",
+                        ended.interrupt
+                    );
+                }
+            })
+            .await;
+    });
+    #[allow(clippy::print_stdout)] // how the child tells its parent
+    {
+        println!("{}", memory("VmHWM:"));
+    }
+}

@@ -1,0 +1,247 @@
+//! `doctor`: what works on this machine, and how to get the rest.
+
+mod checks;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use super::args::DoctorArgs;
+use super::exit::ExitCode;
+use super::front::{Colour, Look, harmless};
+use super::gc::Swept;
+use super::output::{self, Failure};
+use crate::config::PROVIDERS;
+use crate::executor::probe::{self, Probe, State};
+use crate::executor::{Transport, container, secrecy};
+use crate::journal::Event;
+use crate::plugin::Cache;
+use crate::roles::{Action, Context, Front, Journal, Progress, Stop};
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: &'static str,
+    system: String,
+    /// Where commands can run.
+    executors: Vec<Probe>,
+    /// What they and the program itself need.
+    machine: Vec<Probe>,
+}
+
+/// Looks at everything and prints what was found.
+pub fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
+    let runtime = output::runtime()?;
+    let report = Report::make(&runtime);
+    output::data(|out| match args.json {
+        true => report.write_json(out),
+        false => report.write(Look::of_stdout(), out),
+    })?;
+    Ok(report.code())
+}
+
+/// Who is there while something is tried: nobody.
+struct Nobody;
+
+#[async_trait]
+impl Front for Nobody {
+    fn show(&self, _: &Progress<'_>) {}
+
+    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
+        None
+    }
+}
+
+impl Journal for Nobody {
+    fn record(&self, _: &Event) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn quiet() -> Context {
+    Context {
+        front: Arc::new(Nobody),
+        journal: Arc::new(Nobody),
+        stop: Stop::never(),
+    }
+}
+
+/// The environments, in the order of what they need.
+async fn executors() -> Vec<Probe> {
+    let guard = std::env::current_exe().ok();
+    let mut probes = vec![checks::local(guard.as_deref()).await];
+    for engine in ["docker", "podman"] {
+        let tried = container::probe(engine, Transport::Auto).await;
+        probes.push(Probe::of(engine, tried));
+    }
+    probes.extend(probe::sandboxes(guard, &quiet()).await);
+    probes
+}
+
+fn machine(runtime: &Runtime) -> Vec<Probe> {
+    let guard = std::env::current_exe().ok();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let cache = Cache::of_user();
+    let keys = PROVIDERS.iter().flat_map(|provider| provider.keys.iter());
+    let keys = keys
+        .copied()
+        .filter(|name| secrecy::var(name).is_some_and(|value| !value.trim().is_empty()));
+    let swept = Swept::look(runtime);
+    vec![
+        checks::interpreter(&path),
+        checks::git(&path),
+        checks::guardian(guard.as_deref()),
+        checks::cgroups(std::path::Path::new("/")),
+        checks::cache(cache.as_ref().map(Cache::folder)),
+        checks::temporary(&std::env::temp_dir()),
+        checks::terminal(Look::detect(0)),
+        checks::keys(keys),
+        checks::leftovers(&swept.found()),
+    ]
+}
+
+impl Report {
+    fn make(runtime: &Runtime) -> Self {
+        let system = rustix::system::uname();
+        let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            system: [system.sysname(), system.release(), system.machine()]
+                .map(text)
+                .join(" "),
+            executors: runtime.block_on(executors()),
+            machine: machine(runtime),
+        }
+    }
+
+    /// Whether tasks can be run at all.
+    fn code(&self) -> ExitCode {
+        let local = |probe: &&Probe| probe.name == checks::LOCAL;
+        match self.executors.iter().find(local) {
+            Some(probe) if probe.state != State::Missing => ExitCode::Submitted,
+            _ => ExitCode::Environment,
+        }
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
+        writeln!(out, "{text}")
+    }
+
+    fn write(&self, look: Look, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "mswea-host {} on {}", self.version, self.system)?;
+        let all = || self.executors.iter().chain(&self.machine);
+        let width = all().map(|probe| probe.name.len()).max().unwrap_or(0);
+        for (title, probes) in [("Executors", &self.executors), ("Machine", &self.machine)] {
+            writeln!(out, "\n{}", look.paint(Colour::Bold, title))?;
+            for probe in probes {
+                let (word, colour) = match probe.state {
+                    State::Works => ("works  ", Colour::Green),
+                    State::Limited => ("limited", Colour::Yellow),
+                    State::Missing => ("missing", Colour::Red),
+                };
+                let word = look.paint(colour, word);
+                let line = |text: &str| harmless(text.trim()).replace('\n', " ");
+                writeln!(
+                    out,
+                    "  {word}  {:width$}  {}",
+                    probe.name,
+                    line(&probe.detail)
+                )?;
+                if !probe.remedy.is_empty() {
+                    let arrow = look.paint(Colour::Dim, "->");
+                    writeln!(
+                        out,
+                        "           {:width$}  {arrow} {}",
+                        "",
+                        line(&probe.remedy)
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(name: &'static str, state: State, detail: &str, remedy: &str) -> Probe {
+        Probe {
+            name,
+            state,
+            detail: detail.to_owned(),
+            remedy: remedy.to_owned(),
+        }
+    }
+
+    fn report(local: State) -> Report {
+        Report {
+            version: "1.2.3",
+            system: "Linux 6 x".to_owned(),
+            executors: vec![
+                probe("local", local, "all of it", ""),
+                probe("bubblewrap", State::Limited, "no\nnamespaces", "allow them"),
+            ],
+            machine: vec![probe(
+                "git",
+                State::Missing,
+                "not \x1b[2Jthere",
+                "install it",
+            )],
+        }
+    }
+
+    #[test]
+    fn a_table_for_people() {
+        let text = |look| {
+            let mut out = Vec::new();
+            report(State::Works).write(look, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let plain = "\
+mswea-host 1.2.3 on Linux 6 x
+
+Executors
+  works    local       all of it
+  limited  bubblewrap  no namespaces
+                       -> allow them
+
+Machine
+  missing  git         not there
+                       -> install it
+";
+        assert_eq!(text(Look::default()), plain);
+        let coloured = text(Look {
+            colour: true,
+            ..Look::default()
+        });
+        assert!(coloured.contains("  \x1b[32mworks  \x1b[0m  local       all of it\n"));
+        assert_eq!(harmless(&coloured), plain);
+    }
+
+    #[test]
+    fn an_object_for_machines() {
+        let mut out = Vec::new();
+        report(State::Works).write_json(&mut out).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(json["executors"][1]["state"], "limited");
+        assert_eq!(json["machine"][0]["name"], "git");
+        assert_eq!(json["machine"][0]["remedy"], "install it");
+    }
+
+    #[test]
+    fn the_code_says_whether_tasks_can_run() {
+        for (state, code) in [
+            (State::Works, ExitCode::Submitted),
+            (State::Limited, ExitCode::Submitted),
+            (State::Missing, ExitCode::Environment),
+        ] {
+            assert_eq!(report(state).code(), code);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A process that the command line client starts in a container.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::timeout;
+
+use super::{Client, owned};
+use crate::executor::container::engine::{Engine, EngineError, EngineErrorKind, ExecSpec};
+use crate::executor::container::errors::Doing;
+use crate::executor::container::process::Running;
+use crate::executor::container::stream::{Tap, Watched};
+use crate::executor::environment::looks_secret;
+
+/// How long somebody may take to read what an ended client wrote last.
+const READING: Duration = Duration::from_millis(200);
+
+/// What a process prints, whose first words are kept.
+pub(super) struct Output {
+    pub(super) pipe: tokio::net::unix::pipe::Receiver,
+    pub(super) tap: Tap,
+}
+
+impl AsyncRead for Output {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        let result = ready!(Pin::new(&mut self.pipe).poll_read(context, into));
+        match &into.filled()[before..] {
+            [] => self.tap.end(),
+            new => self.tap.see(new),
+        }
+        Poll::Ready(result)
+    }
+}
+
+/// Waits for the client, and tells its own failures from the process's, which have the same
+/// exit codes: by its words, and then by a look at the container.
+pub(super) async fn wait(
+    client: Client,
+    mut process: Running,
+    mut watched: Watched,
+    id: String,
+    what: String,
+) -> Result<i32, EngineError> {
+    let code = process.exited().await;
+    let code = code.map_err(|error| client.broken(&error))?;
+    if !matches!(code, 1 | 125..=127 | 255) {
+        return Ok(code);
+    }
+    // What the client wrote last may still be in the pipe.
+    let _ = timeout(READING, watched.ended()).await;
+    let head = watched.head();
+    let its_own = [
+        "OCI runtime exec failed",
+        "Error response from daemon",
+        "Error: ",
+        "unable to find user",
+        "Cannot connect",
+        "error during connect",
+        "permission denied while",
+    ];
+    // Of a container that goes, podman says nothing.
+    let unclear = code == 255 && client.is_podman();
+    if !unclear && !its_own.iter().any(|words| head.starts_with(words)) {
+        return Ok(code);
+    }
+    let state = client.state(&id).await?;
+    if !state.running || state.paused {
+        return Err(client.explain(Doing::Using(&id), &head));
+    }
+    let lower = head.to_lowercase();
+    let not_started = lower.contains("oci ") || lower.contains("unable to find user");
+    if matches!(code, 126 | 127 | 255) && not_started {
+        let mut error = client.explain(Doing::Starting(&what), &head);
+        if error.kind == EngineErrorKind::Other {
+            error.kind = EngineErrorKind::NotStarted;
+        }
+        return Err(error);
+    }
+    Ok(code)
+}
+
+/// The arguments that start a process, and what has to be in the client's environment for them:
+/// everybody on the machine can read arguments, so no secrets are in them.
+pub(super) fn arguments(id: &str, spec: &ExecSpec) -> (Vec<String>, Vec<(String, String)>) {
+    let mut args = owned(&["exec"]);
+    if spec.stdin {
+        args.push("-i".to_owned());
+    }
+    if let Some(cwd) = &spec.cwd {
+        args.extend(["-w".to_owned(), cwd.clone()]);
+    }
+    if let Some(user) = &spec.user {
+        args.extend(["-u".to_owned(), user.clone()]);
+    }
+    let mut env = Vec::new();
+    for (name, value) in &spec.env {
+        args.push("-e".to_owned());
+        if looks_secret(name) {
+            args.push(name.clone());
+            env.push((name.clone(), value.clone()));
+        } else {
+            args.push(format!("{name}={value}"));
+        }
+    }
+    args.push(id.to_owned());
+    args.extend(spec.argv.iter().cloned());
+    (args, env)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_among_the_arguments() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let spec = ExecSpec {
+            argv: owned(&["bash", "-lc", "x y"]),
+            env: vec![pair("A", "1"), pair("X_TOKEN", "hush")],
+            cwd: Some("/w".to_owned()),
+            user: Some("u".to_owned()),
+            stdin: true,
+        };
+        let (args, env) = arguments("id", &spec);
+        assert_eq!(
+            args.join(" "),
+            "exec -i -w /w -u u -e A=1 -e X_TOKEN id bash -lc x y"
+        );
+        assert_eq!(env, [pair("X_TOKEN", "hush")]);
+        let (args, env) = arguments("id", &ExecSpec::default());
+        assert_eq!(args, ["exec", "id"]);
+        assert!(env.is_empty());
+    }
+}

@@ -1,0 +1,278 @@
+//! The process that locks itself in and then becomes the interpreter.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::kernel::{self, Ruleset, right};
+use super::network;
+use crate::executor::secrecy;
+
+/// What a trial that went well begins its report with.
+pub(super) const TRIED: &str = "landlock works:";
+
+/// As shells have it for what is there but can't be run.
+const NOT_RUN: i32 = 126;
+
+/// What the arguments ask for.
+#[derive(Debug, Default, PartialEq)]
+struct Request {
+    writable: Vec<PathBuf>,
+    no_network: bool,
+    /// A folder to try the rules in, instead of a program to run.
+    trial: Option<PathBuf>,
+    /// Path, name and arguments.
+    program: Vec<OsString>,
+}
+
+/// The body of the subcommand, with what follows it on the command line: applies the rules and
+/// becomes the program that is named there, or ends the process.
+///
+/// A program that has the subcommand calls this first of all, before it touches its environment
+/// ([`secrecy::protect`]), makes itself a subreaper or starts a thread: all that would be handed
+/// on to the command.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ! {
+    let Err(why) = attempt(args);
+    let _ = writeln!(
+        io::stderr(),
+        "the sandbox can't be set up: {why}; nothing was run"
+    );
+    std::process::exit(NOT_RUN)
+}
+
+fn attempt(args: impl IntoIterator<Item = OsString>) -> Result<Infallible, String> {
+    let request = parse(args)?;
+    // Who began as a program that adopts orphans would stay one as the interpreter, and the
+    // host would never see them.
+    let _ = rustix::process::set_child_subreaper(None);
+    let abi = kernel::abi().map_err(|error| format!("no landlock: {error}"))?;
+    if request.no_network {
+        network::leave()?;
+    }
+    if let Some(folder) = &request.trial {
+        let report = trial(folder, abi, request.no_network)?;
+        let _ = writeln!(io::stdout(), "{TRIED} {report}");
+        std::process::exit(0);
+    }
+    let [path, name, args @ ..] = request.program.as_slice() else {
+        return Err("no program was named".to_owned());
+    };
+    let mut places = Places::usual();
+    places.folders.extend(request.writable);
+    places.enforce(abi)?;
+    let error = Command::new(path)
+        .arg0(name)
+        .args(args)
+        .env_clear()
+        // Of which some may have been hidden in this process.
+        .envs(secrecy::vars())
+        .exec();
+    Err(format!("`{}` can't be started: {error}", path.display()))
+}
+
+fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
+    let mut request = Request::default();
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let mut path = || args.next().map(PathBuf::from).ok_or("a path is missing");
+        match arg.to_str() {
+            Some("--write") => request.writable.push(path()?),
+            Some("--trial") => request.trial = Some(path()?),
+            Some("--no-network") => request.no_network = true,
+            Some("--") => request.program = args.by_ref().collect(),
+            _ => return Err(format!("unknown argument `{}`", arg.display())),
+        }
+    }
+    Ok(request)
+}
+
+/// What may be written to.
+#[derive(Debug, Default)]
+struct Places {
+    /// Has to be there.
+    folders: Vec<PathBuf>,
+    /// If it is there.
+    usual: Vec<PathBuf>,
+    /// Files that are not made or removed, and folders of such; if they are there.
+    devices: Vec<PathBuf>,
+}
+
+impl Places {
+    fn usual() -> Self {
+        let temporary = std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
+        let folders = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
+        Self {
+            folders: vec![PathBuf::from(".")],
+            usual: temporary
+                .map(PathBuf::from)
+                .into_iter()
+                .chain(folders)
+                .collect(),
+            devices: [
+                "/dev/null",
+                "/dev/zero",
+                "/dev/full",
+                "/dev/tty",
+                "/dev/ptmx",
+                "/dev/pts",
+                // Only this very process's: the kernel goes by the folder, not by its name.
+                "/proc/self",
+            ]
+            .map(PathBuf::from)
+            .into(),
+        }
+    }
+
+    /// Locks this process in.
+    fn enforce(&self, abi: i32) -> Result<(), String> {
+        let with_devices = if abi >= kernel::DEVICES {
+            right::IOCTL_DEV
+        } else {
+            0
+        };
+        let file = right::WRITE_FILE | right::TRUNCATE | with_devices;
+        let folder = file
+            | right::REMOVE_DIR
+            | right::REMOVE_FILE
+            | right::MAKE_DIR
+            | right::MAKE_REG
+            | right::MAKE_SOCK
+            | right::MAKE_FIFO
+            | right::MAKE_SYM
+            | right::REFER;
+        // By a device file of its own making, root could write to the disk itself.
+        let nowhere = right::MAKE_CHAR | right::MAKE_BLOCK;
+        let failed = |error: Errno| format!("landlock refused: {error}");
+        let rules = Ruleset::new(folder | nowhere, abi >= kernel::SCOPES).map_err(failed)?;
+        let needed = self.folders.iter().map(|path| (path, folder, true));
+        let usual = self.usual.iter().map(|path| (path, folder, false));
+        let devices = self.devices.iter().map(|path| (path, file, false));
+        for (path, rights, is_needed) in needed.chain(usual).chain(devices) {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            match rustix::fs::open(path, flags, Mode::empty()) {
+                Ok(place) => {
+                    let is_folder = path.is_dir();
+                    let rights = if is_folder { rights } else { rights & file };
+                    rules.allow(place, rights).map_err(failed)?;
+                }
+                Err(error) if is_needed => {
+                    return Err(format!(
+                        "`{}` can't be made writable: {error}",
+                        path.display()
+                    ));
+                }
+                Err(_) => {}
+            }
+        }
+        rules.enforce().map_err(failed)
+    }
+}
+
+/// Locks this process in, with `folder/in` to write to, and does what is forbidden.
+fn trial(folder: &Path, abi: i32, no_network: bool) -> Result<String, String> {
+    let at = |name: &str| folder.join(name);
+    let prepared = fs::create_dir(at("in"))
+        .and_then(|()| fs::write(at("in/file"), "x"))
+        .and_then(|()| fs::write(at("outside"), "x"));
+    prepared.map_err(|error| format!("`{}` can't be used: {error}", folder.display()))?;
+    let places = Places {
+        folders: vec![at("in")],
+        ..Places::default()
+    };
+    places.enforce(abi)?;
+
+    let mut write = OpenOptions::new();
+    write.write(true);
+    let forbidden: [(&str, io::Result<()>); 6] = [
+        ("make a file", fs::write(at("new"), "x")),
+        ("write to a file", write.open(at("outside")).map(drop)),
+        (
+            "empty a file",
+            rustix::fs::open(at("outside"), OFlags::RDONLY | OFlags::TRUNC, Mode::empty())
+                .map(drop)
+                .map_err(Into::into),
+        ),
+        ("remove a file", fs::remove_file(at("outside"))),
+        ("move a file", fs::rename(at("in/file"), at("moved"))),
+        ("make a link", std::os::unix::fs::symlink("x", at("link"))),
+    ];
+    for (what, result) in forbidden {
+        // `EXDEV` is landlock's answer to what would move a file out.
+        match result.map_err(|error| error.kind()) {
+            Err(io::ErrorKind::PermissionDenied | io::ErrorKind::CrossesDevices) => {}
+            Ok(()) => {
+                return Err(format!(
+                    "landlock does not work: it let a process {what} outside"
+                ));
+            }
+            Err(error) => return Err(format!("the trial to {what} failed otherwise: {error}")),
+        }
+    }
+    fs::write(at("in/new"), "x").map_err(|error| format!("writing inside failed: {error}"))?;
+    let mut report = format!("version {abi}");
+    if abi >= kernel::SCOPES {
+        let parent = rustix::process::getppid().ok_or("there is no parent to signal")?;
+        match rustix::process::test_kill_process(parent) {
+            Err(Errno::PERM) => report.push_str(", signals kept in"),
+            other => return Err(format!("landlock does not keep signals in: {other:?}")),
+        }
+    }
+    if no_network {
+        // Connecting sends nothing; the address is one of documentation's.
+        let sent = UdpSocket::bind("0.0.0.0:0").and_then(|it| it.connect("192.0.2.1:9"));
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => {
+                report.push_str(", network can be taken away");
+            }
+            other => return Err(format!("the network is still there: {other:?}")),
+        }
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_its_arguments() {
+        let vectors: [(&[&str], Result<Request, &str>); 6] = [
+            (&[], Ok(Request::default())),
+            (
+                &[
+                    "--write", "/a", "--write", "--", "--", "/bin/sh", "sh", "-c", "--write",
+                ],
+                Ok(Request {
+                    writable: vec!["/a".into(), "--".into()],
+                    program: ["/bin/sh", "sh", "-c", "--write"]
+                        .map(OsString::from)
+                        .into(),
+                    ..Request::default()
+                }),
+            ),
+            (
+                &["--no-network", "--trial", "/f"],
+                Ok(Request {
+                    no_network: true,
+                    trial: Some("/f".into()),
+                    ..Request::default()
+                }),
+            ),
+            (&["--write"], Err("a path is missing")),
+            (&["--wrote", "x"], Err("unknown argument `--wrote`")),
+            (&["x"], Err("unknown argument `x`")),
+        ];
+        for (args, wanted) in vectors {
+            let found = parse(args.iter().map(OsString::from));
+            assert_eq!(found, wanted.map_err(str::to_owned), "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Runs actions in an image that singularity or apptainer has unpacked into a folder.
+//!
+//! To the local executor `singularity exec` is one more process of the command: so timeouts,
+//! capture and cleanup are its. The arguments are mini-swe-agent's: first `singularity build
+//! --sandbox FOLDER IMAGE`, then for each command `singularity --quiet exec --contain --cleanenv
+//! --fakeroot --env NAME=VALUE ... --writable FOLDER bash -c COMMAND`.
+//!
+//! Other than there, the program is given no keys of the host; the image lies in a folder that
+//! only this user can enter, and goes with the run; a build that takes too long, or that
+//! nobody waits for any more, is ended; what it said is in the error; and two more variables
+//! name the run and the action inside, so that every process of theirs is found.
+//!
+//! Neither program could be installed where this was written (Debian 12 has no package). The
+//! tests run a shell script of that name, which records its arguments and runs the command
+//! without any sandbox; so the calls are tested, and singularity itself is not.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::folders::{TempFolder, inside};
+use super::local::wrap::{self, Wrap};
+use super::local::{LocalExecutor, LocalSettings};
+use super::{files, secrecy};
+use crate::roles::{Command, Context, Executor, ExecutorError, Object, Output, Progress, Stop};
+
+/// The names of the program, the second for when the first is not there.
+const PROGRAMS: [&str; 2] = ["singularity", "apptainer"];
+/// How much of a failed build's output is shown.
+const SHOWN: usize = 2000;
+/// How long it may take to tell its version.
+const VERSION: Duration = Duration::from_secs(20);
+
+/// What the program reads from the environment: configuration, proxies of registries, ...
+const PASSED: &[&str] = &["SINGULARITY*", "APPTAINER*"];
+/// Credentials for registries, which only the build needs: no command runs then.
+const CREDENTIALS: &[&str] = &[
+    "SINGULARITY_DOCKER_USERNAME",
+    "SINGULARITY_DOCKER_PASSWORD",
+    "SINGULARITY_TOKENFILE",
+    "APPTAINER_DOCKER_USERNAME",
+    "APPTAINER_DOCKER_PASSWORD",
+    "APPTAINER_TOKENFILE",
+    "DOCKER_USERNAME",
+    "DOCKER_PASSWORD",
+];
+
+/// How a singularity environment is set up.
+#[derive(Clone, Debug)]
+pub struct SingularitySettings {
+    /// What it has in common with a local one; `cwd` is not used, and `env` is what is set
+    /// inside.
+    pub local: LocalSettings,
+    /// What to build from: `docker://python:3.12`, a `.sif` file, a folder.
+    pub image: String,
+    /// Where commands start, inside.
+    pub cwd: String,
+    /// Variables of the host, by their whole names, that commands see; `env` wins.
+    pub forward_env: Vec<String>,
+    /// The program; none means `singularity`, or `apptainer` if only that is there.
+    pub executable: Option<String>,
+    /// How often the build is tried.
+    pub sandbox_build_retries: u32,
+    /// How long one try may take.
+    pub build_timeout: Duration,
+    /// Arguments before `exec`.
+    pub global_args: Vec<String>,
+    /// Arguments after `exec`.
+    pub exec_args: Vec<String>,
+}
+
+impl Default for SingularitySettings {
+    fn default() -> Self {
+        let list = |args: &[&str]| args.iter().map(|&arg| arg.to_owned()).collect();
+        Self {
+            local: LocalSettings {
+                interpreter: list(&["bash", "-c"]),
+                ..LocalSettings::default()
+            },
+            image: String::new(),
+            cwd: "/".to_owned(),
+            forward_env: Vec::new(),
+            executable: None,
+            sandbox_build_retries: 3,
+            build_timeout: Duration::from_secs(3600),
+            global_args: list(&["--quiet"]),
+            exec_args: list(&["--contain", "--cleanenv", "--fakeroot"]),
+        }
+    }
+}
+
+/// The singularity executor.
+#[derive(Debug)]
+pub struct SingularityExecutor {
+    settings: SingularitySettings,
+    local: LocalExecutor,
+    folder: Option<TempFolder>,
+}
+
+impl SingularityExecutor {
+    /// An executor; nothing is started or checked yet.
+    pub fn new(mut settings: SingularitySettings) -> Self {
+        settings.local.cwd = None;
+        let mut local = settings.local.clone();
+        local
+            .env_allow
+            .extend(PASSED.iter().map(|&name| name.to_owned()));
+        Self {
+            settings,
+            local: LocalExecutor::for_wrapped(local),
+            folder: None,
+        }
+    }
+
+    /// What marks the processes of this run.
+    pub fn run_id(&self) -> &str {
+        self.local.run_id()
+    }
+
+    /// The name to call the program by, and its path.
+    fn program(&self) -> Result<(String, PathBuf), ExecutorError> {
+        let names = match &self.settings.executable {
+            Some(name) => vec![name.as_str()],
+            None => PROGRAMS.to_vec(),
+        };
+        names
+            .iter()
+            .find_map(|name| Some(((*name).to_owned(), wrap::program(name)?)))
+            .ok_or_else(|| ExecutorError {
+                message: format!(
+                    "`{}` is not installed; install it (`sudo dnf install apptainer` on Fedora or with EPEL, `sudo apt-get install apptainer` with the PPA `ppa:apptainer/ppa` on Ubuntu), load it on a cluster (`module load apptainer`), or set `environment.executable` to its path",
+                    names.join("` or `")
+                ),
+            })
+    }
+
+    /// Unpacks the image; returns the folder, with its parent, which is ours.
+    async fn build(
+        &mut self,
+        name: &str,
+        program: &Path,
+        context: &Context,
+    ) -> Result<TempFolder, ExecutorError> {
+        let settings = &self.settings;
+        let fail = |message: String| Err(ExecutorError { message });
+        if settings.image.is_empty() {
+            return fail(
+                "no image is configured: set `environment.image`, for example to `docker://python:3.12`".to_owned(),
+            );
+        }
+        let image = &settings.image;
+        let mut local = settings.local.clone();
+        local.run_id = format!("{}-build", self.local.run_id());
+        let passed = PASSED.iter().chain(CREDENTIALS);
+        local.env_allow.extend(passed.map(|&name| name.to_owned()));
+        let mut builder = LocalExecutor::for_wrapped(local);
+        let tries = settings.sandbox_build_retries.max(1);
+        for number in 1..=tries {
+            let what = format!("building a sandbox from `{image}` (try {number} of {tries})");
+            context.front.show(&Progress::Preparing(&what));
+            self.local.guard_folders();
+            let folder = TempFolder::new(self.local.run_id(), "singularity")?;
+            // Not the folder itself: the program asks before it overwrites one.
+            let args: [OsString; 5] = [
+                program.into(),
+                "build".into(),
+                "--sandbox".into(),
+                root(&folder).into(),
+                image.into(),
+            ];
+            let limit = settings.build_timeout;
+            let output = builder.run_program(&args, limit, &context.stop).await;
+            builder.cleanup().await;
+            if output.returncode == 0 && output.exception_info.is_empty() {
+                return Ok(folder);
+            }
+            folder.remove().await;
+            let said = tail(output.output.trim());
+            let kind = output.extra.get("exception_type").and_then(Value::as_str);
+            match kind {
+                None if number < tries => {
+                    tracing::info!(image, number, said, "a sandbox was not built");
+                }
+                None => {
+                    return fail(format!(
+                        "`{name} build` of `{image}` failed {tries} times, the last time with exit code {}; it says: {said}; check the name of the image, the network, and the space in the folders of `TMPDIR` and of the cache (`{}_CACHEDIR`)",
+                        output.returncode,
+                        PROGRAMS[usize::from(name.ends_with(PROGRAMS[1]))].to_uppercase(),
+                    ));
+                }
+                Some("TimeoutExpired") => {
+                    return fail(format!(
+                        "`{name} build` of `{image}` took longer than {} s; set `build_timeout` to more, or build a `.sif` file once and set `image` to it; it says: {said}",
+                        limit.as_secs_f64(),
+                    ));
+                }
+                Some(_) => {
+                    return fail(format!(
+                        "`{name} build` of `{image}` was not finished: {}",
+                        output.exception_info
+                    ));
+                }
+            }
+        }
+        unreachable!("invariant: the last try returns")
+    }
+
+    fn args(&self, name: &str) -> Vec<OsString> {
+        let settings = &self.settings;
+        let mut args = vec![name.to_owned()];
+        args.extend(settings.global_args.iter().cloned());
+        args.push("exec".to_owned());
+        args.extend(settings.exec_args.iter().cloned());
+        if settings.cwd != "/" && !settings.cwd.is_empty() {
+            args.extend(["--pwd".to_owned(), settings.cwd.clone()]);
+        }
+        for name in &settings.forward_env {
+            if let Some(value) = secrecy::var(name) {
+                args.extend(env(name, &value));
+            }
+        }
+        let configured = settings.local.env.iter();
+        args.extend(configured.flat_map(|(name, value)| env(name, value)));
+        args.into_iter().map(OsString::from).collect()
+    }
+
+    async fn prepare(&mut self, context: &Context) -> Result<(), ExecutorError> {
+        let (name, program) = self.program()?;
+        // Whatever is wrong with the settings is told before the long build.
+        self.local.wrap(Wrap {
+            program: program.clone(),
+            before: self.args(&name),
+            variable: |name, value| env(name, value).into(),
+            after: Vec::new(),
+        });
+        self.local.start(context).await?;
+        let folder = self.build(&name, &program, context).await?;
+        self.local.wrap(Wrap {
+            program,
+            before: self.args(&name),
+            variable: |name, value| env(name, value).into(),
+            after: vec!["--writable".into(), root(&folder).into()],
+        });
+        self.folder = Some(folder);
+        Ok(())
+    }
+
+    /// Where `path` of the image is on this machine.
+    fn outside(&self, path: &str) -> Result<PathBuf, ExecutorError> {
+        let Some(folder) = &self.folder else {
+            return Err(ExecutorError {
+                message: "there is no sandbox yet: start the environment first".to_owned(),
+            });
+        };
+        let root = root(folder);
+        let start = root.join(self.settings.cwd.trim_start_matches('/'));
+        // What is absolute inside is so below the image's folder.
+        match path.strip_prefix('/') {
+            Some(absolute) => inside(&root, &root, absolute.trim_start_matches('/')),
+            None => inside(&root, &start, path),
+        }
+    }
+}
+
+/// The image, unpacked.
+fn root(folder: &TempFolder) -> PathBuf {
+    folder.path().join("image")
+}
+
+/// The arguments that set a variable inside. The program reads what has more than one `=` as a
+/// row of comma-separated values, so that commas in there have to be quoted.
+fn env(name: &str, value: &str) -> [String; 2] {
+    let mut entry = format!("{name}={value}");
+    let is_row = entry.matches('=').count() > 1;
+    if is_row && entry.contains([',', '"', '\n', '\r']) {
+        entry = format!("\"{}\"", entry.replace('"', "\"\""));
+    }
+    ["--env".to_owned(), entry]
+}
+
+fn tail(text: &str) -> &str {
+    let start = text.len().saturating_sub(SHOWN);
+    let start = (start..=text.len()).find(|at| text.is_char_boundary(*at));
+    &text[start.unwrap_or_default()..]
+}
+
+#[async_trait]
+impl Executor for SingularityExecutor {
+    async fn start(&mut self, context: &Context) -> Result<(), ExecutorError> {
+        let started = self.prepare(context).await;
+        if started.is_err() {
+            self.cleanup().await;
+        }
+        started
+    }
+
+    async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
+        self.local.execute(command, stop).await
+    }
+
+    async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
+        files::copy(from.to_owned(), self.outside(to)?).await
+    }
+
+    async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
+        files::copy(self.outside(from)?, to.to_owned()).await
+    }
+
+    async fn cleanup(&mut self) {
+        self.local.cleanup().await;
+        if let Some(folder) = self.folder.take() {
+            folder.remove().await;
+        }
+    }
+
+    fn template_vars(&self) -> Object {
+        let settings = &self.settings;
+        let mut variables = self.local.template_vars();
+        let executable = settings.executable.as_deref().unwrap_or(PROGRAMS[0]);
+        variables.extend(
+            [
+                ("cwd", Value::from(settings.cwd.as_str())),
+                ("image", Value::from(settings.image.as_str())),
+                ("forward_env", Value::from(settings.forward_env.clone())),
+                ("executable", Value::from(executable)),
+                (
+                    "sandbox_build_retries",
+                    settings.sandbox_build_retries.into(),
+                ),
+                ("global_args", Value::from(settings.global_args.clone())),
+                ("exec_args", Value::from(settings.exec_args.clone())),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        variables
+    }
+}
+
+/// Which program and version there is. Whether it can build and run is not tried: that needs
+/// an image.
+///
+/// # Errors
+/// When there is none.
+pub(super) async fn probe(context: &Context) -> Result<String, ExecutorError> {
+    let mut executor = SingularityExecutor::new(SingularitySettings::default());
+    let (name, program) = executor.program()?;
+    let args = [program.clone().into(), "--version".into()];
+    let output = executor
+        .local
+        .run_program(&args, VERSION, &context.stop)
+        .await;
+    executor.cleanup().await;
+    let said = output.output.trim();
+    if output.returncode != 0 {
+        return Err(ExecutorError {
+            message: format!(
+                "`{name} --version` failed, it says: {said}{}; reinstall it",
+                output.exception_info
+            ),
+        });
+    }
+    Ok(format!(
+        "{said} at `{}` (only its version was asked)",
+        program.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_quoted_where_they_would_be_taken_apart() {
+        let vectors = [
+            ("a,b", "X=a,b"),
+            ("a=b", "X=a=b"),
+            ("a b", "X=a b"),
+            ("a=1,b=2", "\"X=a=1,b=2\""),
+            ("a=\"1\"", "\"X=a=\"\"1\"\"\""),
+            ("", "X="),
+        ];
+        for (value, wanted) in vectors {
+            assert_eq!(env("X", value), ["--env", wanted], "{value}");
+        }
+    }
+
+    #[test]
+    fn the_tail_of_any_text() {
+        assert_eq!(tail("short"), "short");
+        let long = format!("x{}", "ä".repeat(SHOWN));
+        assert_eq!(tail(&long).len(), SHOWN);
+        assert!(tail(&long[..long.len() - 2]).len() <= SHOWN);
+    }
+}

@@ -1,0 +1,34 @@
+//! What a message's `extra` tells adapters: marks that history processors and the host have set.
+
+use mswea_sdk::types::Message;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The keys that are looked for.
+#[derive(Deserialize)]
+struct Extra {
+    cache_control: Option<Value>,
+    content_list: Option<Value>,
+}
+
+/// The message's mark for the cache.
+pub fn cache_control(message: &Message) -> Option<Map<String, Value>> {
+    match marked(message, "cache_control", |extra| extra.cache_control)? {
+        Value::Object(mark) => Some(mark),
+        _ => None,
+    }
+}
+
+/// Whether the message says that its content is a list, whatever is in it.
+pub fn is_list(message: &Message) -> bool {
+    marked(message, "content_list", |extra| extra.content_list) == Some(Value::Bool(true))
+}
+
+fn marked<T>(message: &Message, key: &str, take: fn(Extra) -> Option<T>) -> Option<T> {
+    let extra = message.extra.as_deref()?;
+    // Most messages have none of them, and their `extra` need not be read.
+    if !extra.contains(key) {
+        return None;
+    }
+    take(serde_json::from_str(extra).ok()?)
+}

@@ -1,0 +1,218 @@
+//! The host is killed at random moments, in every kind of environment: afterwards nothing that it
+//! started is left, and nothing that it had shown is missing from the journal.
+//!
+//! `MSWEA_KILLS=1000` makes it as many as one likes; `cargo bench --bench kills` asks for 1,000.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::Value;
+
+/// Leaves processes of every kind behind and takes a little time.
+const COMMAND: &str = "(setsid sleep 401 &) ; (setsid sh -c 'sleep 402 & exec sleep 403' &); \
+                       sleep 404 >/dev/null 2>&1 & echo $$; sleep 0.03";
+/// A run of any kind has begun and made steps by then.
+const MOMENT_MS: u64 = 1500;
+/// How long an end that was asked for may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What came of all rounds.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub rounds: usize,
+    /// Rounds in which the kill came before the run had its journal.
+    pub early: usize,
+    pub replies: usize,
+    pub containers: usize,
+    pub processes: usize,
+    pub folders: usize,
+    pub events: usize,
+    pub faults: Vec<String>,
+}
+
+/// Kills `rounds` runs of `program`, several at a time, in these classes.
+pub fn soak(program: &Path, rounds: usize, classes: &[&str]) -> Report {
+    let report = Mutex::new(Report::default());
+    let next = AtomicUsize::new(0);
+    let server = Server::start(Scenario::always(Turn::commands(&[COMMAND]))).recording(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let round = next.fetch_add(1, Ordering::Relaxed);
+                    if round >= rounds {
+                        return;
+                    }
+                    let class = classes[round % classes.len()];
+                    let found = one(program, &server.url(), class, round);
+                    let mut report = report.lock().unwrap();
+                    report.rounds += 1;
+                    report.early += found.early;
+                    report.replies += found.replies;
+                    report.containers += found.containers;
+                    report.processes += found.processes;
+                    report.folders += found.folders;
+                    report.events += found.events;
+                    report.faults.extend(found.faults);
+                }
+            });
+        }
+    });
+    report.into_inner().unwrap()
+}
+
+fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
+    let folder = tempfile::Builder::new()
+        .prefix("mswea-kill-")
+        .tempdir()
+        .unwrap();
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    // Different in every run of the test.
+    let chance = u64::from(
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .subsec_micros(),
+    );
+    let signal = [Signal::INT, Signal::TERM, Signal::KILL, Signal::KILL][round / 3 % 4];
+    let moment = Duration::from_millis(chance * 7919 % MOMENT_MS);
+    let told = format!("{class}, {signal:?} after {moment:?}");
+
+    let mut child = host(program, folder.path())
+        .args(["--json", "-t", "x", "-o", "traj.json", "-m", "local/test"])
+        .args(["--base-url", url, "-l", "0", "--step-limit", "200"])
+        .args(["-c", "environment.interpreter=[\"sh\", \"-c\"]"])
+        .args(arguments(class))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = child.stdout.take().unwrap();
+    let reader = thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        lines.collect::<Vec<String>>()
+    });
+    thread::sleep(moment);
+    let pid = Pid::from_child(&child);
+    let _ = kill_process(pid, signal);
+    let begun = Instant::now();
+    let mut report = Report::default();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > PATIENCE {
+            report.faults.push(format!("{told}: it does not end"));
+            let _ = child.kill();
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let shown = reader.join().unwrap();
+
+    // What the next start does, without a run around it.
+    let _ = host(program, folder.path())
+        .arg("gc")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let journal = std::fs::read_to_string(folder.path().join("work/traj.events.jsonl"));
+    let journal: Vec<Value> = journal
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let Some(id) = journal.first().and_then(|event| event["run_id"].as_str()) else {
+        report.early = 1;
+        return report;
+    };
+    // A guardian may still be at it.
+    let begun = Instant::now();
+    loop {
+        report.containers = containers(class, id);
+        report.processes = super::processes::left_over(id).len();
+        report.folders = std::fs::read_dir(&temporary).unwrap().count();
+        let left = report.containers + report.processes + report.folders;
+        if left == 0 || begun.elapsed() > Duration::from_secs(10) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let of = |events: &[Value], key: &str, kind: &str| {
+        events.iter().filter(|event| event[key] == kind).count()
+    };
+    let shown: Vec<Value> = shown
+        .iter()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    for (event, recorded) in [("replied", "reply"), ("action_ended", "output")] {
+        let lost = of(&shown, "type", event).saturating_sub(of(&journal, "event", recorded));
+        report.events += lost;
+    }
+    let numbers: Vec<u64> = journal
+        .iter()
+        .filter_map(|event| event["seq"].as_u64())
+        .collect();
+    if !numbers.iter().copied().eq(1..=numbers.len() as u64) {
+        report.events += 1;
+        report.faults.push(format!("{told}: the journal has gaps"));
+    }
+    report.replies = of(&journal, "event", "reply");
+    if report.containers + report.processes + report.folders + report.events > 0 {
+        report.faults.push(format!(
+            "{told}: run {id} left {} containers, {} processes ({:?}), {} folders, lost {} events",
+            report.containers,
+            report.processes,
+            super::processes::left_over(id),
+            report.folders,
+            report.events
+        ));
+    }
+    report
+}
+
+fn arguments(class: &str) -> Vec<String> {
+    let class = match class {
+        "landlock" => return vec!["-c".into(), "environment.sandbox=landlock".into()],
+        class => class,
+    };
+    let mut arguments = vec!["--environment-class".to_owned(), class.to_owned()];
+    if matches!(class, "docker" | "podman") {
+        arguments.extend(["--image".to_owned(), "mswea-test/bash".to_owned()]);
+    }
+    arguments
+}
+
+fn host(program: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    let work = folder.join("work");
+    std::fs::create_dir_all(&work).unwrap();
+    command
+        .env_clear()
+        .env("HOME", folder)
+        .env("TMPDIR", folder.join("tmp"))
+        .env(
+            "XDG_CACHE_HOME",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"),
+        )
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .current_dir(work)
+        .stdin(Stdio::null());
+    command
+}
+
+fn containers(class: &str, id: &str) -> usize {
+    if !matches!(class, "docker" | "podman") {
+        return 0;
+    }
+    let filter = format!("label=mswea.run={id}");
+    let listed = Command::new(class)
+        .args(["ps", "-aq", "--filter", &filter])
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&listed.stdout).lines().count()
+}

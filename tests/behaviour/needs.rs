@@ -1,0 +1,99 @@
+//! What some tests need of the machine: a container engine, a sandbox.
+//!
+//! On a developer's machine such a test is left out where the thing is missing, and says so where
+//! everybody sees it. Where `MSWEA_TEST_REQUIRE` names it (`.ci/run` does), its absence is a
+//! failure.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Something of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Docker,
+    Podman,
+    Bubblewrap,
+    Landlock,
+}
+
+impl Need {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "landlock",
+        }
+    }
+
+    fn missing(self) -> &'static Option<String> {
+        static FOUND: [OnceLock<Option<String>>; 4] = [const { OnceLock::new() }; 4];
+        FOUND[self as usize].get_or_init(|| match self {
+            Self::Docker | Self::Podman => engine(self.name()),
+            Self::Bubblewrap => works("bwrap", &["--ro-bind", "/", "/", "true"]),
+            Self::Landlock => landlock(),
+        })
+    }
+
+    /// Whether it is there.
+    ///
+    /// # Panics
+    /// When it is not there and must be.
+    pub fn is_met(self) -> bool {
+        let Some(why) = self.missing() else {
+            return true;
+        };
+        let required = std::env::var("MSWEA_TEST_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split_whitespace().any(|name| name == self.name()),
+            "this test needs {}: {why}",
+            self.name()
+        );
+        // Past the capture of the test runner.
+        let name = std::thread::current().name().unwrap_or("?").to_owned();
+        let line = format!("SKIPPED (no {}: {why}): {name}\n", self.name());
+        let written = std::fs::OpenOptions::new()
+            .append(true)
+            .open("/proc/self/fd/2")
+            .and_then(|mut file| file.write_all(line.as_bytes()));
+        drop(written);
+        false
+    }
+}
+
+/// Why a program can't be used, or nothing.
+fn works(program: &str, args: &[&str]) -> Option<String> {
+    let run = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output();
+    match run {
+        Err(error) => Some(format!("`{program}`: {error}")),
+        Ok(run) if run.status.success() => None,
+        Ok(run) => {
+            let text = String::from_utf8_lossy(&run.stderr).trim().to_owned();
+            Some(text.lines().last().unwrap_or_default().to_owned())
+        }
+    }
+}
+
+/// An engine that answers, with the images that the tests use.
+fn engine(program: &str) -> Option<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tooling/images.sh");
+    works(program, &["info"]).or_else(|| works("sh", &[&script.to_string_lossy(), program]))
+}
+
+fn landlock() -> Option<String> {
+    // SAFETY: asks for the version only; no memory is handed over.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            1_u32,
+        )
+    };
+    (version < 1).then(|| "the kernel has none".to_owned())
+}

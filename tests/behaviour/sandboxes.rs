@@ -1,0 +1,318 @@
+//! Runs in the sandboxes of this machine: what may be written where, what is left behind, and
+//! what is said when a sandbox can't be had.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use scripted_server::Turn;
+
+use crate::host::{Host, Signal};
+use crate::needs::Need;
+use crate::run::Run;
+use crate::story::{commands, git, turns};
+
+const LANDLOCK: [&str; 2] = ["-c", "environment.sandbox=landlock"];
+
+fn output(run: &Run, index: usize) -> String {
+    let outputs = run.events("output");
+    outputs[index]["output"]["output"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Fails if the run's folder for temporary things is not empty.
+#[track_caller]
+fn no_folder(run: &Run) {
+    let left: Vec<_> = fs::read_dir(run.dir.with_file_name("tmp"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(left.is_empty(), "left: {left:?}\n{run}");
+}
+
+#[test]
+fn landlock_keeps_writes_in_the_workspace() {
+    if !Need::Landlock.is_met() {
+        return;
+    }
+    let outside = tempfile::Builder::new()
+        .prefix("mswea-outside-")
+        .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+        .unwrap();
+    let allowed = outside.path().join("allowed");
+    fs::create_dir(&allowed).unwrap();
+    let place = outside.path().display();
+    let server = commands(&[
+        &format!(
+            "echo x > inside && cat inside; echo x > {place}/no; echo x > {place}/allowed/yes && echo allowed"
+        ),
+        "(setsid sleep 601 &); echo y > $TMPDIR/t && echo temporary; echo z > /dev/null && echo null",
+    ]);
+    let run = Host::new()
+        .server(&server)
+        .task("x")
+        .args(LANDLOCK)
+        .args([
+            "-c",
+            &format!("environment.writable=[\"{}\"]", allowed.display()),
+        ])
+        .run()
+        .expect(0)
+        .nothing_left();
+    let text = output(&run, 0);
+    assert!(
+        text.starts_with("x\n") && text.ends_with("allowed\n"),
+        "{text}"
+    );
+    assert!(text.contains("Permission denied"), "{text}");
+    assert_eq!(output(&run, 1), "temporary\nnull\n");
+    assert!(!outside.path().join("no").exists());
+    assert!(allowed.join("yes").exists());
+}
+
+#[test]
+fn landlock_can_take_the_network_away() {
+    if !Need::Landlock.is_met() {
+        return;
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = format!(
+        "if (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; then echo reached; else echo refused; fi"
+    );
+    for (network, expected) in [("true", "reached\n"), ("false", "refused\n")] {
+        let server = commands(&[&connect]);
+        let run = Host::new()
+            .server(&server)
+            .task("x")
+            .args(LANDLOCK)
+            .args(["-c", &format!("environment.sandbox_network={network}")])
+            .args(["-c", "environment.interpreter=[\"bash\", \"-c\"]"])
+            .run()
+            .expect(0);
+        assert_eq!(output(&run, 0), expected, "{run}");
+    }
+}
+
+#[test]
+fn bubblewrap_shows_the_system_read_only() {
+    if !Need::Bubblewrap.is_met() {
+        return;
+    }
+    let yaml = "\
+agent: {system_template: s, instance_template: '{{task}}', cost_limit: 0}
+environment: {environment_class: bubblewrap, timeout: 20, env: {A: b}}
+";
+    let server = commands(&[
+        "echo x > f; cat f; echo $A; touch /usr/no; ls /home 2>&1 | head -1; pwd",
+        "(setsid sleep 602 &); sleep 603 & echo done",
+    ]);
+    let run = Host::new()
+        .server(&server)
+        .file("b.yaml", yaml)
+        .task("x")
+        .args(["-c", "b.yaml"])
+        .run()
+        .expect(0)
+        .nothing_left();
+    let text = output(&run, 0);
+    assert!(text.starts_with("x\nb\n"), "{text}");
+    assert!(text.contains("Read-only file system"), "{text}");
+    assert_eq!(output(&run, 1), "done\n");
+    assert!(!run.dir.join("f").exists(), "a folder of its own");
+    no_folder(&run);
+
+    // A folder that is named is worked in.
+    let server = commands(&["echo x > f"]);
+    let run = Host::new()
+        .server(&server)
+        .file("place/here", "")
+        .task("x")
+        .args(["--environment-class", "bubblewrap", "--cwd", "place"])
+        .run()
+        .expect(0);
+    assert!(run.dir.join("place/f").exists(), "{run}");
+}
+
+#[test]
+fn a_killed_sandbox_leaves_nothing() {
+    let mut classes: Vec<&[&str]> = Vec::new();
+    if Need::Bubblewrap.is_met() {
+        classes.push(&["--environment-class", "bubblewrap"]);
+    }
+    if Need::Landlock.is_met() {
+        classes.push(&LANDLOCK);
+    }
+    for class in classes {
+        for (signal, code) in [(Signal::INT, 130), (Signal::KILL, -9)] {
+            let server = turns([Turn::commands(&[
+                "(setsid sleep 604 &); touch $PWD/started; echo on; sleep 605",
+            ])]);
+            let mut running = Host::new().server(&server).task("x").args(class).spawn();
+            running.until("the command", |running| {
+                running
+                    .journal()
+                    .iter()
+                    .any(|event| event["event"] == "action")
+            });
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            running.signal_group(signal);
+            let run = running.wait().expect(code).nothing_left();
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
+            while fs::read_dir(run.dir.with_file_name("tmp")).unwrap().count() > 0
+                && std::time::Instant::now() < end
+            {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            no_folder(&run);
+        }
+    }
+}
+
+#[test]
+fn a_sandbox_that_is_not_there_ends_the_run_before_it_costs_anything() {
+    for (arguments, says) in [
+        (
+            &[
+                "--environment-class",
+                "bubblewrap",
+                "-c",
+                "environment.executable=/no/bwrap",
+            ][..],
+            &["/no/bwrap"][..],
+        ),
+        (
+            &["--environment-class", "singularity", "--image", "x.sif"],
+            &["singularity"],
+        ),
+        (
+            &["--environment-class", "swerex_docker", "--image", "x"],
+            &["swerex_docker", "write `docker`"],
+        ),
+    ] {
+        let server = commands(&[]);
+        let run = Host::new().server(&server).task("x").args(arguments).run();
+        let code = if says[0] == "swerex_docker" { 2 } else { 6 };
+        run.expect(code).says(says);
+        assert_eq!(server.served(), 0);
+    }
+}
+
+/// Writes down what it is called with, and runs the command that follows `bash -c`.
+const SINGULARITY: &str = r#"#!/bin/sh
+{ printf '%s\n' "$@"; printf -- '--\n'; } >> "$RECORD"
+case " $* " in
+*" build "*)
+    for last; do folder=$image; image=$last; done
+    mkdir -p "$folder" && echo made > "$folder/made"
+    exit
+    ;;
+esac
+while [ "$1" != bash ]; do shift; done
+exec "$@"
+"#;
+
+#[test]
+fn singularity_is_called_as_mini_swe_agent_calls_it() {
+    let yaml = "\
+agent: {system_template: s, instance_template: '{{task}}', cost_limit: 0}
+environment:
+  environment_class: singularity
+  image: docker://python:3.11
+  cwd: /testbed
+  env: {A: b}
+  forward_env: [FORWARDED, NOT_SET]
+";
+    let server = commands(&["echo ran"]);
+    let host = Host::new()
+        .server(&server)
+        .file("s.yaml", yaml)
+        .file("bin/singularity", SINGULARITY);
+    let program = host.dir().join("bin/singularity");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let record = host.dir().join("record");
+    let run = host
+        .task("x")
+        .args(["-c", "s.yaml"])
+        .env("MSWEA_SINGULARITY_EXECUTABLE", &program)
+        .env("RECORD", &record)
+        .env("FORWARDED", "f")
+        .args(["-c", "environment.env_allow=[\"RECORD\"]"])
+        .run()
+        .expect(0)
+        .nothing_left();
+    assert_eq!(output(&run, 0), "ran\n");
+    let recorded = fs::read_to_string(record).unwrap();
+    let mut calls = recorded.split("--\n");
+    let build: Vec<&str> = calls.next().unwrap().lines().collect();
+    let folder = build[2];
+    assert_eq!(
+        build,
+        ["build", "--sandbox", folder, "docker://python:3.11"]
+    );
+    let exec = recorded
+        .split("\n--\n")
+        .find(|call| call.contains("echo ran"))
+        .unwrap();
+    let exec: Vec<&str> = exec.lines().collect();
+    let expected = [
+        "--quiet",
+        "exec",
+        "--contain",
+        "--cleanenv",
+        "--fakeroot",
+        "--pwd",
+        "/testbed",
+        "--env",
+        "FORWARDED=f",
+        "--env",
+        "A=b",
+    ];
+    assert_eq!(exec[..expected.len()], expected);
+    let end = ["--writable", folder, "bash", "-c", "echo ran"];
+    assert_eq!(exec[exec.len() - end.len()..], end);
+    no_folder(&run);
+}
+
+#[test]
+fn a_repository_is_cloned_and_what_was_done_is_salvaged() {
+    let host = Host::new();
+    let origin = host.dir().join("origin");
+    fs::create_dir(&origin).unwrap();
+    git(&origin, &["init", "-q"]);
+    fs::write(origin.join("file"), "one\n").unwrap();
+    git(&origin, &["add", "."]);
+    git(&origin, &["commit", "-qm", "one"]);
+    let base = git(&origin, &["rev-parse", "HEAD"]).trim().to_owned();
+    fs::write(origin.join("file"), "two\n").unwrap();
+    git(&origin, &["commit", "-qam", "two"]);
+    let server = turns([
+        Turn::commands(&["cat file; echo changed > file; echo new > other; git rev-parse HEAD"]),
+        Turn::status(401),
+    ]);
+    let run = host
+        .server(&server)
+        .task("x")
+        .args(["-c", &format!("workspace.repo=file://{}", origin.display())])
+        .args(["-c", &format!("workspace.base_commit=\"{base}\"")])
+        .args(["-c", "workspace.path=clone"])
+        .run()
+        .expect(5)
+        .nothing_left();
+    assert_eq!(output(&run, 0), format!("one\n{base}\n"));
+    let patch = run.events("salvaged")[0]["output"]["output"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(patch.contains("-one\n+changed\n"), "{patch}");
+    assert!(patch.contains("+++ b/other"), "{patch}");
+    assert_eq!(
+        fs::read_to_string(run.dir.join("clone/file")).unwrap(),
+        "changed\n"
+    );
+    assert_eq!(
+        fs::read_to_string(run.dir.join("origin/file")).unwrap(),
+        "two\n"
+    );
+}
