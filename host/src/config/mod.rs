@@ -13,6 +13,7 @@
 //! [`Layers::origin_of`] to say where the offending value came from.
 
 mod check;
+mod environment;
 mod environment_class;
 mod error;
 mod files;
