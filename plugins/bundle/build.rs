@@ -1,22 +1,18 @@
 //! Builds the first-party plugins in one nested cargo call and embeds them.
-//!
-//! - own target directory: no dead-lock with the cargo that runs this script;
-//! - cleaned environment, remapped paths: the components are bit-identical everywhere;
-//! - the wasm target is added through rustup where it is missing;
-//! - `MSWEA_BUNDLED_PLUGINS=DIR` takes prebuilt ones instead (`DIR/parsers/text_regex.wasm`).
+//! `MSWEA_BUNDLED_PLUGINS=DIR` takes prebuilt ones instead (`DIR/parsers/text_regex.wasm`).
 #![allow(clippy::print_stdout, clippy::print_stderr)] // how a build script speaks
 
+mod nested;
+
 use std::env;
-use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
+use nested::{Nested, Result, outer_target_dir};
 use sha2::{Digest as _, Sha256};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const TARGET: &str = "wasm32-wasip2";
 const FOLDERS: [&str; 5] = ["models", "parsers", "formatters", "history", "policies"];
@@ -49,9 +45,9 @@ fn run() -> Result<()> {
     let plugins = find_plugins(&root)?;
     let built = match env::var_os("MSWEA_BUNDLED_PLUGINS") {
         Some(folder) if !folder.is_empty() => take_prebuilt(Path::new(&folder), &plugins)?,
-        _ => build(&root, &target_dir(&out)?, &plugins)?,
+        _ => build(&root, &outer_target_dir(&out)?, &plugins)?,
     };
-    embed(&out, &target_dir(&out)?, &plugins, &built)
+    embed(&out, &outer_target_dir(&out)?, &plugins, &built)
 }
 
 /// Every crate in the plugin folders, in a fixed order.
@@ -94,26 +90,6 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
     Ok(plugins)
 }
 
-/// The target directory of the build that runs this script: above `PROFILE/build/CRATE/out`.
-fn target_dir(out: &Path) -> Result<PathBuf> {
-    let build = out
-        .ancestors()
-        .find(|path| path.file_name().is_some_and(|name| name == "build"))
-        .ok_or("OUT_DIR is not below a `build` folder")?;
-    let profile = build.parent().ok_or("`build` has no parent")?;
-    let mut target = profile
-        .parent()
-        .ok_or("the profile's folder has no parent")?;
-    // With `--target TRIPLE` there is one more level.
-    if !target.join("CACHEDIR.TAG").exists()
-        && let Some(parent) = target.parent()
-        && parent.join("CACHEDIR.TAG").exists()
-    {
-        target = parent;
-    }
-    Ok(target.to_owned())
-}
-
 fn take_prebuilt(folder: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>> {
     plugins
         .iter()
@@ -137,75 +113,18 @@ fn take_prebuilt(folder: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>> {
 }
 
 fn build(root: &Path, target: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>> {
-    add_wasm_target()?;
     let nested = target.join("plugins-build");
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .current_dir(root)
-        .args([
-            "build",
-            "--locked",
-            "--profile",
-            "plugin",
-            "--target",
-            TARGET,
-        ])
-        .arg("--target-dir")
-        .arg(&nested);
-    for plugin in plugins {
-        cargo.args(["-p", &plugin.package]);
+    let packages: Vec<&str> = plugins.iter().map(|plugin| &*plugin.package).collect();
+    Nested {
+        root,
+        target_dir: &nested,
+        triple: TARGET,
+        profile: "plugin",
+        flags: &["-Ctarget-feature=+simd128"],
+        what: "the plugins",
+        instead: "MSWEA_BUNDLED_PLUGINS=DIR takes prebuilt ones",
     }
-    for (name, _) in env::vars_os() {
-        let text = name.to_string_lossy();
-        let keep = ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR"]
-            .iter()
-            .any(|kept| text.starts_with(kept));
-        let drop = (text.starts_with("CARGO") && !keep)
-            || text.starts_with("RUSTC")
-            || text.starts_with("DEP_")
-            || [
-                "RUSTFLAGS",
-                "RUSTDOCFLAGS",
-                "TARGET",
-                "HOST",
-                "PROFILE",
-                "OPT_LEVEL",
-                "DEBUG",
-            ]
-            .contains(&&*text)
-            || [
-                "OUT_DIR",
-                "NUM_JOBS",
-                "MAKEFLAGS",
-                "MFLAGS",
-                "LD_LIBRARY_PATH",
-            ]
-            .contains(&&*text);
-        if drop {
-            cargo.env_remove(name);
-        }
-    }
-    // The compiler that the target was checked with, which need not be the one in the path.
-    if let Some(rustc) = env::var_os("RUSTC") {
-        cargo.env("RUSTC", rustc);
-    }
-    // Only the registry's path shows in a component (panic locations); workspace members are
-    // compiled with relative ones. Both are remapped, in case that changes.
-    let flags = [
-        format!("--remap-path-prefix={}=/mswea", root.display()),
-        format!("--remap-path-prefix={}=/cargo", cargo_home()?.display()),
-        "-Ctarget-feature=+simd128".to_owned(),
-    ];
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    let output = cargo.output()?;
-    if !output.status.success() {
-        return Err(format!(
-            "the plugins could not be built ({}):\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        )
-        .into());
-    }
+    .build(&packages)?;
     Ok(plugins
         .iter()
         .map(|plugin| {
@@ -215,48 +134,6 @@ fn build(root: &Path, target: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>>
                 .join(format!("{}.wasm", plugin.name))
         })
         .collect())
-}
-
-fn cargo_home() -> Result<PathBuf> {
-    if let Some(home) = env::var_os("CARGO_HOME") {
-        return Ok(home.into());
-    }
-    let home = env::var_os("HOME").ok_or("neither CARGO_HOME nor HOME is set")?;
-    Ok(Path::new(&home).join(".cargo"))
-}
-
-/// Makes sure that the toolchain has the guests' standard library.
-fn add_wasm_target() -> Result<()> {
-    if has_wasm_target()? {
-        return Ok(());
-    }
-    let added = Command::new("rustup")
-        .args(["target", "add", TARGET])
-        .output();
-    if has_wasm_target()? {
-        return Ok(());
-    }
-    let reason = match added {
-        Ok(output) => String::from_utf8_lossy(&output.stderr)
-            .lines()
-            .last()
-            .unwrap_or("no reason given")
-            .to_owned(),
-        Err(error) => format!("rustup can't be run: {error}"),
-    };
-    Err(format!(
-        "the plugins need the target {TARGET}, which this toolchain lacks: run `rustup target add {TARGET}`, or set MSWEA_BUNDLED_PLUGINS=DIR to use prebuilt plugins ({reason})"
-    )
-    .into())
-}
-
-fn has_wasm_target() -> Result<bool> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc)
-        .args(["--print", "target-libdir", "--target", TARGET])
-        .output()?;
-    let folder = String::from_utf8(output.stdout)?;
-    Ok(fs::read_dir(folder.trim()).is_ok_and(|mut entries| entries.next().is_some()))
 }
 
 fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Result<()> {

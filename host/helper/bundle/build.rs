@@ -1,18 +1,16 @@
 //! Builds the helper as a static program in a nested cargo call and embeds it.
-//!
-//! - own target directory: no dead-lock with the cargo that runs this script;
-//! - cleaned environment, remapped paths: the same bytes wherever it is built;
-//! - the target is added through rustup where it is missing;
-//! - `MSWEA_BUNDLED_HELPER=FILE` takes a prebuilt one instead.
+//! `MSWEA_BUNDLED_HELPER=FILE` takes a prebuilt one instead.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // how a build script speaks
 
+#[path = "../../../plugins/bundle/nested.rs"]
+mod nested;
+
 use std::env;
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use nested::{Nested, Result, outer_target_dir};
 
 /// What may be built for: Rust's name, Go's, and ELF's number.
 const ARCHITECTURES: [(&str, &str, u16); 2] = [("x86_64", "amd64", 62), ("aarch64", "arm64", 183)];
@@ -60,7 +58,7 @@ fn run() -> Result<()> {
         }
         _ => build(
             &root,
-            &target_dir(&out)?,
+            &outer_target_dir(&out)?,
             &format!("{rust}-unknown-linux-musl"),
         )?,
     };
@@ -98,130 +96,18 @@ fn check(bytes: &[u8], machine: u16) -> std::result::Result<(), &'static str> {
     Ok(())
 }
 
-/// The target directory of the build that runs this script: above `PROFILE/build/CRATE/out`.
-fn target_dir(out: &Path) -> Result<PathBuf> {
-    let build = out
-        .ancestors()
-        .find(|path| path.file_name().is_some_and(|name| name == "build"))
-        .ok_or("OUT_DIR is not below a `build` folder")?;
-    let profile = build.parent().ok_or("`build` has no parent")?;
-    let mut target = profile
-        .parent()
-        .ok_or("the profile's folder has no parent")?;
-    // With `--target TRIPLE` there is one more level.
-    if !target.join("CACHEDIR.TAG").exists()
-        && let Some(parent) = target.parent()
-        && parent.join("CACHEDIR.TAG").exists()
-    {
-        target = parent;
-    }
-    Ok(target.to_owned())
-}
-
 fn build(root: &Path, target: &Path, triple: &str) -> Result<PathBuf> {
-    add_target(triple)?;
     let nested = target.join("helper-build");
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .current_dir(root)
-        .args(["build", "--locked", "--profile", "helper"])
-        .args(["-p", "mswea-helper", "--bin", "mswea-helper"])
-        .args(["--target", triple, "--target-dir"])
-        .arg(&nested);
-    clean(&mut cargo);
-    // The compiler that the target was checked with, which need not be the one in the path.
-    if let Some(rustc) = env::var_os("RUSTC") {
-        cargo.env("RUSTC", rustc);
+    Nested {
+        root,
+        target_dir: &nested,
+        triple,
+        profile: "helper",
+        // Nothing to be relocated when it starts, which it does once per action without a session.
+        flags: &["-Ctarget-feature=+crt-static", "-Crelocation-model=static"],
+        what: "the helper for containers",
+        instead: "MSWEA_BUNDLED_HELPER=FILE takes a prebuilt one",
     }
-    let flags = [
-        format!("--remap-path-prefix={}=/mswea", root.display()),
-        format!("--remap-path-prefix={}=/cargo", cargo_home()?.display()),
-        "-Ctarget-feature=+crt-static".to_owned(),
-        // Nothing to be relocated when it starts, which it does once per action without a
-        // session.
-        "-Crelocation-model=static".to_owned(),
-    ];
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    let output = cargo.output()?;
-    if !output.status.success() {
-        return Err(format!(
-            "the helper for containers could not be built ({}); MSWEA_BUNDLED_HELPER=FILE takes a prebuilt one:\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        )
-        .into());
-    }
+    .build(&["mswea-helper"])?;
     Ok(nested.join(triple).join("helper").join("mswea-helper"))
-}
-
-/// Takes away what the outer cargo has set for this script.
-fn clean(cargo: &mut Command) {
-    const SET: [&str; 12] = [
-        "RUSTFLAGS",
-        "RUSTDOCFLAGS",
-        "TARGET",
-        "HOST",
-        "PROFILE",
-        "OPT_LEVEL",
-        "DEBUG",
-        "OUT_DIR",
-        "NUM_JOBS",
-        "MAKEFLAGS",
-        "MFLAGS",
-        "LD_LIBRARY_PATH",
-    ];
-    for (name, _) in env::vars_os() {
-        let text = name.to_string_lossy();
-        let keep = ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR"]
-            .iter()
-            .any(|kept| text.starts_with(kept));
-        let set = ["CARGO", "RUSTC", "DEP_"]
-            .iter()
-            .any(|prefix| text.starts_with(prefix));
-        if set && !keep || SET.contains(&&*text) {
-            cargo.env_remove(name);
-        }
-    }
-}
-
-fn cargo_home() -> Result<PathBuf> {
-    if let Some(home) = env::var_os("CARGO_HOME") {
-        return Ok(home.into());
-    }
-    let home = env::var_os("HOME").ok_or("neither CARGO_HOME nor HOME is set")?;
-    Ok(Path::new(&home).join(".cargo"))
-}
-
-/// Makes sure that the toolchain has the standard library for `triple`.
-fn add_target(triple: &str) -> Result<()> {
-    if has_target(triple)? {
-        return Ok(());
-    }
-    let added = Command::new("rustup")
-        .args(["target", "add", triple])
-        .output();
-    if has_target(triple)? {
-        return Ok(());
-    }
-    let reason = match added {
-        Ok(output) => String::from_utf8_lossy(&output.stderr)
-            .lines()
-            .last()
-            .unwrap_or("no reason given")
-            .to_owned(),
-        Err(error) => format!("rustup can't be run: {error}"),
-    };
-    Err(format!(
-        "the helper for containers needs the target {triple}, which this toolchain lacks: run `rustup target add {triple}`, or set MSWEA_BUNDLED_HELPER=FILE to use a prebuilt one ({reason})"
-    )
-    .into())
-}
-
-fn has_target(triple: &str) -> Result<bool> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc)
-        .args(["--print", "target-libdir", "--target", triple])
-        .output()?;
-    let folder = String::from_utf8(output.stdout)?;
-    Ok(fs::read_dir(folder.trim()).is_ok_and(|mut entries| entries.next().is_some()))
 }
