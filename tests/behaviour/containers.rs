@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scripted_server::{Fault, Turn};
+use scripted_server::{Fault, Server, Turn};
 
 use crate::host::{Host, Signal};
 use crate::needs::Need;
@@ -33,6 +33,14 @@ const WAYS: &[(&str, &[&str])] = &[
 fn docker(arguments: &[&str]) -> String {
     let run = Command::new("docker").args(arguments).output().unwrap();
     String::from_utf8_lossy(&run.stdout).trim().to_owned()
+}
+
+/// A run in a container of the usual image.
+fn in_container(server: &Server) -> Host {
+    Host::new()
+        .server(server)
+        .task("x")
+        .args(["--image", IMAGE])
 }
 
 /// The containers of a run, whatever their state.
@@ -236,12 +244,7 @@ fn an_ending_from_outside_leaves_no_container() {
             let server = turns([Turn::commands(&[
                 "(setsid sleep 501 &); trap '' TERM INT; sleep 500",
             ])]);
-            let mut running = Host::new()
-                .server(&server)
-                .task("x")
-                .args(["--image", IMAGE])
-                .args(*arguments)
-                .spawn();
+            let mut running = in_container(&server).args(*arguments).spawn();
             until_runs(&mut running, "sleep 500");
             running.signal_group(signal);
             let run = running.wait().expect(code).nothing_left();
@@ -259,11 +262,7 @@ fn while_the_model_is_asked_a_killed_host_leaves_no_container() {
         return;
     }
     let server = turns([Turn::commands(&["true"]), Turn::fault(Fault::Silence)]);
-    let mut running = Host::new()
-        .server(&server)
-        .task("x")
-        .args(["--image", IMAGE])
-        .spawn();
+    let mut running = in_container(&server).spawn();
     running.until("the second query", |_| server.served() == 2);
     running.signal(Signal::KILL);
     let run = running.wait().expect(-9).nothing_left();
@@ -277,12 +276,7 @@ fn a_container_that_goes_away_ends_the_run() {
     }
     for (_, arguments) in WAYS {
         let server = turns([Turn::commands(&["echo before; sleep 500"])]);
-        let mut running = Host::new()
-            .server(&server)
-            .task("x")
-            .args(["--image", IMAGE])
-            .args(*arguments)
-            .spawn();
+        let mut running = in_container(&server).args(*arguments).spawn();
         let container = until_runs(&mut running, "sleep 500");
         docker(&["rm", "-f", &container]);
         let run = running.wait().expect(6).says(&["container"]);
@@ -305,10 +299,8 @@ fn what_a_command_does_to_its_container_is_told_to_the_model() {
             "echo third",
             "ps | grep -c 'slee[p] 60'",
         ]);
-        let run = Host::new()
-            .server(&server)
-            .task("x")
-            .args(["--image", IMAGE, "-c", "environment.timeout=1"])
+        let run = in_container(&server)
+            .args(["-c", "environment.timeout=1"])
             .args(*arguments)
             .run()
             .expect(0);
@@ -372,12 +364,7 @@ fn a_container_that_is_paused_for_a_moment_goes_on() {
     }
     for (way, arguments) in WAYS {
         let server = commands(&["echo a; sleep 1.7; echo b", "echo c"]);
-        let mut running = Host::new()
-            .server(&server)
-            .task("x")
-            .args(["--image", IMAGE])
-            .args(*arguments)
-            .spawn();
+        let mut running = in_container(&server).args(*arguments).spawn();
         let container = until_runs(&mut running, "sleep 1.7");
         docker(&["pause", &container]);
         thread::sleep(Duration::from_secs(2));
@@ -396,10 +383,8 @@ fn the_end_of_the_memory_is_told_to_the_model() {
         return;
     }
     let server = commands(&["tail /dev/zero", "echo after"]);
-    let run = Host::new()
-        .server(&server)
-        .task("x")
-        .args(["--image", IMAGE, "-c", "environment.memory=\"24m\""])
+    let run = in_container(&server)
+        .args(["-c", "environment.memory=\"24m\""])
         .run()
         .expect(0);
     let outputs = run.events("output");
@@ -414,10 +399,8 @@ fn a_kept_container_is_named_and_gc_leaves_what_lives() {
         return;
     }
     let server = commands(&["echo kept > /kept"]);
-    let run = Host::new()
-        .server(&server)
-        .task("x")
-        .args(["--image", IMAGE, "-c", "environment.keep_container=true"])
+    let run = in_container(&server)
+        .args(["-c", "environment.keep_container=true"])
         .run()
         .expect(0);
     let id = run.run_id();
@@ -434,10 +417,8 @@ fn salvage_is_taken_from_a_container() {
         return;
     }
     let server = turns([Turn::commands(&["echo x > /w"]), Turn::status(401)]);
-    let run = Host::new()
-        .server(&server)
-        .task("x")
-        .args(["--image", IMAGE, "-c", "agent.salvage_command=cat /w"])
+    let run = in_container(&server)
+        .args(["-c", "agent.salvage_command=cat /w"])
         .run()
         .expect(5);
     let salvaged = run.events("salvaged");
@@ -470,10 +451,7 @@ fn a_folder_of_this_machine_goes_in_and_start_up_commands_run() {
     no_container(&run);
 
     let server = commands(&[]);
-    let run = Host::new()
-        .server(&server)
-        .task("x")
-        .args(["--image", IMAGE])
+    let run = in_container(&server)
         .args(["-c", "workspace.startup_commands=[\"echo out; exit 7\"]"])
         .run()
         .expect(6)
