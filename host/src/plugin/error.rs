@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::kind::{self, Kind};
 use super::limits;
+use crate::roles::Manner;
 
 /// A plugin can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -235,6 +236,15 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// In which way the plugin failed.
+    pub fn manner(&self) -> Manner {
+        match self {
+            Self::Reported { .. } => Manner::Reported,
+            Self::Broken(_) => Manner::Broke,
+            _ => Manner::Crashed,
+        }
+    }
+
     /// The message for a person: plugin, call, cause and remedy.
     pub fn describe(&self, plugin: &str, call: &str) -> String {
         let head = format!("plugin `{plugin}` failed in `{call}`");

@@ -185,7 +185,7 @@ impl<K: Bindings> Instance<K> {
 
     /// A fault of this plugin.
     pub fn fault(&self, failure: &Failure, call: &str) -> PluginFault {
-        PluginFault::new(failure.describe(self.name(), call))
+        PluginFault::new(failure.describe(self.name(), call)).in_manner(failure.manner())
     }
 
     /// The fault of an answer against the contract. Whoever gives one is not asked again.

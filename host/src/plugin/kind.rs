@@ -1,49 +1,7 @@
 //! The kinds of plugin, found by looking at what a component exports.
 
-use std::fmt;
-
 /// A role that a plugin can take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// Speaks a model's wire format.
-    ModelAdapter,
-    /// Finds actions in replies.
-    ActionParser,
-    /// Formats observations.
-    ObservationFormatter,
-    /// Changes the model's view of the history.
-    HistoryProcessor,
-    /// Judges actions.
-    ActionPolicy,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::ModelAdapter,
-        Self::ActionParser,
-        Self::ObservationFormatter,
-        Self::HistoryProcessor,
-        Self::ActionPolicy,
-    ];
-
-    /// The interface's name in `wit/`.
-    pub fn interface(self) -> &'static str {
-        match self {
-            Self::ModelAdapter => "model-adapter",
-            Self::ActionParser => "action-parser",
-            Self::ObservationFormatter => "observation-formatter",
-            Self::HistoryProcessor => "history-processor",
-            Self::ActionPolicy => "action-policy",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.interface())
-    }
-}
+pub use crate::roles::RoleKind as Kind;
 
 /// The contract's package.
 pub const PACKAGE: &str = "mswea:plugin";

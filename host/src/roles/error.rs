@@ -130,6 +130,20 @@ pub struct PluginFault {
     /// What was wrong with a template of the config that the plugin had rendered: the user's to
     /// mend, and nothing that a fallback could make up for.
     pub template: Option<String>,
+    /// In which way it failed.
+    pub manner: Manner,
+}
+
+/// In which way a plugin failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Manner {
+    /// It reported an error, as the contract lets it.
+    #[default]
+    Reported,
+    /// It trapped, ran too long, or wanted more than it may have.
+    Crashed,
+    /// It answered against the contract.
+    Broke,
 }
 
 impl PluginFault {
@@ -138,6 +152,14 @@ impl PluginFault {
         Self {
             message: message.into(),
             template: None,
+            manner: Manner::Reported,
         }
+    }
+
+    /// The same, said to have happened in this manner.
+    #[must_use]
+    pub fn in_manner(mut self, manner: Manner) -> Self {
+        self.manner = manner;
+        self
     }
 }

@@ -4,6 +4,7 @@
 //! and the executors implement it. Nothing in here does I/O.
 
 mod error;
+mod maker;
 mod stop;
 mod values;
 
@@ -13,7 +14,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use error::{ErrorClass, ExecutorError, ModelError, PluginFault};
+pub use error::{ErrorClass, ExecutorError, Manner, ModelError, PluginFault};
+pub use maker::{Identity, Made, Maker, Refused, RoleKind};
 pub use stop::{Stop, StopSource};
 pub use values::ViewChange;
 pub use values::{
