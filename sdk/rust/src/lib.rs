@@ -6,6 +6,8 @@
 //!
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
+// The README shows a plugin's file with its tests, as an author has it.
+#![allow(clippy::test_attr_in_doctest)]
 
 // Only the generated code is unsafe: it lifts and lowers the values at the boundary.
 mod bindings;

@@ -120,7 +120,9 @@ mod tests {
     use super::*;
     use crate::parser::{Outcome, Parser};
     use crate::policy::{Policy, Verdict};
-    use crate::testing::{Driver, check_fresh_instances};
+    use crate::testing::{
+        Driver, check_fresh_instances, check_fresh_instances_answering, reply_text,
+    };
     use crate::types::Action;
     use serde_json::json;
 
@@ -242,5 +244,72 @@ mod tests {
             error.map(|error| error.code).as_deref(),
             Some("unsupported")
         );
+    }
+
+    /// Asks what the last message means, and shows the answer alone. With `FORGETFUL` the question
+    /// is another on every instance that has lived for longer.
+    struct Asking<const FORGETFUL: bool> {
+        history: Vec<Message>,
+        calls: usize,
+    }
+
+    impl<const FORGETFUL: bool> Plugin for Asking<FORGETFUL> {
+        fn describe() -> Descriptor {
+            Descriptor::new("asking", "0.1.0", "Asks")
+        }
+
+        fn configure(_config: Value) -> Result<Self, PluginError> {
+            Ok(Self {
+                history: Vec::new(),
+                calls: 0,
+            })
+        }
+    }
+
+    impl<const FORGETFUL: bool> Processor for Asking<FORGETFUL> {
+        fn apply(&mut self, change: Change) -> Result<Next, PluginError> {
+            change.apply(&mut self.history);
+            self.calls += 1;
+            let mut messages: Vec<Message> = self.history.last().cloned().into_iter().collect();
+            if FORGETFUL {
+                messages.push(Message::new("user", self.calls.to_string()));
+            }
+            Ok(Next::Ask(Query {
+                messages,
+                purpose: "test".to_owned(),
+                extra: None,
+            }))
+        }
+
+        fn resume(&mut self, reply: Reply) -> Result<Next, PluginError> {
+            Ok(Next::Done(Change::all(vec![reply.message])))
+        }
+    }
+
+    fn asked() -> [Change; 3] {
+        ["a", "b", "a"].map(|text| Change::all(messages(&[text])))
+    }
+
+    #[test]
+    fn questions_are_answered_once_and_remembered() {
+        let mut count = 0;
+        let answer = move |query: &Query| {
+            count += 1;
+            reply_text(&format!("{} {count}", query.messages[0].text()))
+        };
+        let views = check_fresh_instances_answering::<Asking<false>>(&json!({}), &asked(), answer);
+        let texts: Vec<_> = views.iter().map(|view| view[0].text()).collect();
+        assert_eq!(texts, ["a 1", "b 2", "a 1"]);
+
+        let mut driver = Driver::<Asking<false>>::new(json!({})).answering(|_| reply_text("x"));
+        assert_eq!(driver.questions(), 0);
+        driver.apply(Change::all(messages(&["a"])));
+        assert_eq!(driver.questions(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "what the warm one never asked")]
+    fn a_question_that_depends_on_the_past_is_found() {
+        check_fresh_instances_answering::<Asking<true>>(&json!({}), &asked(), |_| reply_text("x"));
     }
 }

@@ -4,14 +4,15 @@
 //! These helpers panic where a test should fail.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::host::Level;
 use crate::parser::{Outcome, Parser, Problem};
 use crate::plugin::Plugin;
 use crate::processor::{Next, Processor, Query};
-use crate::types::{Action, Change, Message, PluginError, Reply, ToolCall};
+use crate::types::{Action, Change, Message, PluginError, Reply, ToolCall, extra_value};
 
 type Render = Box<dyn Fn(&str, &Value) -> Result<String, PluginError>>;
 
@@ -114,13 +115,19 @@ pub fn parse_commands(parser: &mut impl Parser, reply: Reply) -> Result<Vec<Stri
     }
 }
 
+type Answer = Box<dyn FnMut(&Query) -> Reply>;
+
+/// What was asked, and the answer.
+type Question = (Vec<Message>, Reply);
+
 /// A processor together with the view that the host has of it.
 pub struct Driver<P> {
     processor: P,
     view: Vec<Message>,
     last_start: usize,
     last_len: usize,
-    answer: fn(&Query) -> Reply,
+    questions: usize,
+    answer: Answer,
 }
 
 impl<P: Processor> Driver<P> {
@@ -132,7 +139,8 @@ impl<P: Processor> Driver<P> {
                 view: Vec::new(),
                 last_start: 0,
                 last_len: 0,
-                answer: |query| panic!("the processor asked for `{}`", query.purpose),
+                questions: 0,
+                answer: Box::new(|query| panic!("the processor asked for `{}`", query.purpose)),
             },
             Err(error) => panic!("the config was refused: {error:?}"),
         }
@@ -140,18 +148,22 @@ impl<P: Processor> Driver<P> {
 
     /// Answers what the processor asks the model.
     #[must_use]
-    pub fn answering(mut self, answer: fn(&Query) -> Reply) -> Self {
-        self.answer = answer;
+    pub fn answering(mut self, answer: impl FnMut(&Query) -> Reply + 'static) -> Self {
+        self.answer = Box::new(answer);
         self
     }
 
     /// Hands over a change, lays the answer over the view, and returns the view.
     pub fn apply(&mut self, change: Change) -> &[Message] {
         let mut next = self.processor.apply(change);
+        self.questions = 0;
         let change = loop {
             match next {
                 Ok(Next::Done(change)) => break change,
-                Ok(Next::Ask(query)) => next = self.processor.resume((self.answer)(&query)),
+                Ok(Next::Ask(query)) => {
+                    self.questions += 1;
+                    next = self.processor.resume((self.answer)(&query));
+                }
                 Err(error) => panic!("the processor failed: {error:?}"),
             }
         };
@@ -181,6 +193,11 @@ impl<P: Processor> Driver<P> {
     pub fn last_len(&self) -> usize {
         self.last_len
     }
+
+    /// How many questions the last change made the processor ask.
+    pub fn questions(&self) -> usize {
+        self.questions
+    }
 }
 
 /// Runs a processor over a sequence of changes twice, once with one instance and once with a
@@ -189,13 +206,62 @@ pub fn check_fresh_instances<P: Processor>(
     config: &Value,
     changes: &[Change],
 ) -> Vec<Vec<Message>> {
-    let mut warm = Driver::<P>::new(config.clone());
+    check_fresh_instances_answering::<P>(config, changes, |query| {
+        panic!("the processor asked for `{}`", query.purpose)
+    })
+}
+
+/// The reply with the host's mark of one that comes from the run's record.
+fn remembered(mut reply: Reply) -> Reply {
+    let mut extra = match extra_value(reply.extra.as_deref()) {
+        Value::Object(extra) => extra,
+        _ => Map::new(),
+    };
+    extra.insert("remembered".to_owned(), Value::Bool(true));
+    reply.extra = Some(Value::Object(extra).to_string());
+    reply
+}
+
+/// As [`check_fresh_instances`], for a processor that asks. What was asked before gets the answer
+/// that it got then, marked as `remembered`, as from the host; a fresh instance must ask nothing
+/// else.
+pub fn check_fresh_instances_answering<P: Processor>(
+    config: &Value,
+    changes: &[Change],
+    mut answer: impl FnMut(&Query) -> Reply + 'static,
+) -> Vec<Vec<Message>> {
+    let asked: Rc<RefCell<Vec<Question>>> = Rc::default();
+    let recorded = |asked: &[Question], query: &Query| {
+        let mut known = asked.iter();
+        let found = known.find(|(messages, _)| *messages == query.messages);
+        found.map(|(_, reply)| remembered(reply.clone()))
+    };
+    let kept = Rc::clone(&asked);
+    let mut warm = Driver::<P>::new(config.clone()).answering(move |query| {
+        let known = recorded(&kept.borrow(), query);
+        known.unwrap_or_else(|| {
+            let reply = answer(query);
+            let question = (query.messages.clone(), reply.clone());
+            kept.borrow_mut().push(question);
+            reply
+        })
+    });
     let mut history = Vec::new();
     let mut views = Vec::new();
     for (number, change) in changes.iter().enumerate() {
         change.clone().apply(&mut history);
         let view = warm.apply(change.clone()).to_vec();
-        let mut fresh = Driver::<P>::new(config.clone());
+        let asked = Rc::clone(&asked);
+        let mut fresh = Driver::<P>::new(config.clone()).answering(move |query| {
+            let known = recorded(&asked.borrow(), query);
+            known.unwrap_or_else(|| {
+                panic!(
+                    "after change {number} a fresh instance asked for `{}` what the warm one never \
+                     asked",
+                    query.purpose
+                )
+            })
+        });
         assert_eq!(
             view,
             fresh.apply(Change::all(history.clone())),

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Copies the SDK and the contract here, where `mswea-host plugin new` would have put them.
+set -eu
+cd "$(dirname "$0")"
+rm -rf mswea-sdk wit
+mkdir mswea-sdk
+cp ../../sdk/js/*.js ../../sdk/js/*.ts ../../sdk/js/package.json mswea-sdk/
+cp -R ../../wit wit

@@ -1,0 +1,116 @@
+//! Builds a project with the tools of its language.
+
+mod c;
+mod js;
+mod python;
+mod rust;
+mod tools;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::kinds::Language;
+use crate::project::Project;
+use tools::Tools;
+
+/// How to build.
+#[derive(Clone, Debug, Default)]
+pub struct Build {
+    /// Install what is missing and needs no root: the target of rustup, the packages of the
+    /// project in the project.
+    pub install: bool,
+    /// Show what the tools print while they print it; otherwise only if they fail.
+    pub verbose: bool,
+    /// Where tools are looked for, instead of `PATH`.
+    pub path: Option<OsString>,
+}
+
+/// What was built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The component: `build/NAME.wasm` in the project's folder.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it took.
+    pub seconds: f64,
+}
+
+/// Builds the project in a folder. `progress` is told what goes on, a line at a time.
+///
+/// # Errors
+///
+/// [`Error::NotAProject`], [`Error::Missing`] with the commands that install what is missing,
+/// [`Error::Failed`] with what the tool said.
+pub fn build(
+    folder: &Path,
+    options: &Build,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Built, Error> {
+    let begin = Instant::now();
+    let mut project = Project::read(folder)?;
+    // Tools run inside of it.
+    project.folder = folder
+        .canonicalize()
+        .map_err(Error::io("find the folder", folder))?;
+    let mut tools = Tools {
+        options,
+        folder: project.folder.clone(),
+        progress,
+    };
+    let out = project.folder.join("build");
+    fs::create_dir_all(&out).map_err(Error::io("make the folder", &out))?;
+    let file = format!("{}.wasm", project.name);
+    let made = out.join(&file);
+    // An old one must not pass for a new one.
+    if made.exists() {
+        fs::remove_file(&made).map_err(Error::io("remove", &made))?;
+    }
+    let command = match project.language {
+        Language::Rust => rust::build(&project, &made, &mut tools),
+        Language::C => c::build(&project, &mut tools),
+        Language::Python => python::build(&project, &made, &mut tools),
+        Language::Js => js::build(&project, &made, &mut tools),
+    }?;
+    let size = match fs::metadata(&made) {
+        Ok(data) => data.len(),
+        Err(_) => {
+            return Err(Error::NoComponent {
+                command,
+                why: format!("`{}` was not written", made.display()),
+            });
+        }
+    };
+    Ok(Built {
+        // As it would be typed.
+        path: match folder.strip_prefix(".") {
+            Ok(rest) => rest.join("build").join(file),
+            Err(_) => folder.join("build").join(file),
+        },
+        size,
+        seconds: begin.elapsed().as_secs_f64(),
+    })
+}
+
+/// How a project's own tests are run, in its folder.
+///
+/// # Errors
+///
+/// As [`Project::read`].
+pub fn test_command(folder: &Path) -> Result<Vec<String>, Error> {
+    let project = Project::read(folder)?;
+    let words = test_words(project.language);
+    Ok(words.iter().map(|&word| word.to_owned()).collect())
+}
+
+pub(crate) fn test_words(language: Language) -> &'static [&'static str] {
+    match language {
+        Language::Rust => &["cargo", "test"],
+        Language::Python => &["python3", "-m", "unittest"],
+        Language::Js => &["node", "--test"],
+        Language::C => &["make", "test"],
+    }
+}

@@ -1,0 +1,62 @@
+"""Faults, and whose they are. What the *model* did wrong is a `Problem` or a `Deny`, no error."""
+
+from typing import Any, Optional
+
+from .extra import WithExtra
+from .types import Usage
+
+
+class PluginError(WithExtra, Exception):
+    """A fault of the plugin, its config or its input, for the user to read.
+
+    `code` is `invalid-config`, `invalid-input`, `unsupported`, `internal`, `template` (what
+    `host.render` said) or a word of yours; `message` says what is wrong and what to do.
+    """
+
+    def __init__(self, code: str, message: str, extra: Optional[dict[str, Any]] = None):
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.extra = extra if extra is not None else {}
+
+    @classmethod
+    def invalid_config(cls, message: str, pointer: Optional[str] = None) -> "PluginError":
+        """The config is wrong. `pointer` is the JSON pointer of the value (`/limit`), by which the
+        host shows file and line."""
+        return cls("invalid-config", message, None if pointer is None else {"pointer": pointer})
+
+    @classmethod
+    def invalid_input(cls, message: str) -> "PluginError":
+        """What the host handed over makes no sense."""
+        return cls("invalid-input", message)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class ModelError(WithExtra, Exception):
+    """Why there is no reply; adapters raise it.
+
+    `class_` is one of `authentication`, `permission`, `not-found`, `bad-request`,
+    `context-window-exceeded`, `rate-limited`, `overloaded`, `timeout`, `network`,
+    `content-filtered` and `malformed-response`. The host tries again after `rate-limited`,
+    `overloaded`, `timeout`, `network` and `malformed-response`.
+    """
+
+    def __init__(
+        self,
+        class_: str,
+        message: str,
+        retry_after_ms: Optional[int] = None,
+        usage: Optional[Usage] = None,
+        extra: Optional[dict[str, Any]] = None,
+    ):
+        super().__init__(class_, message)
+        self.class_ = class_
+        self.message = message
+        self.retry_after_ms = retry_after_ms
+        self.usage = usage
+        self.extra = extra if extra is not None else {}
+
+    def __str__(self) -> str:
+        return f"{self.class_}: {self.message}"
