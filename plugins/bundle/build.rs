@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use nested::{Nested, Result, outer_target_dir};
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 const TARGET: &str = "wasm32-wasip2";
@@ -21,6 +22,16 @@ struct Plugin {
     folder: &'static str,
     name: String,
     package: String,
+    variants: Vec<Variant>,
+}
+
+/// A name under which the plugin is offered with a config of its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    name: String,
+    summary: String,
+    config: serde_json::Map<String, serde_json::Value>,
 }
 
 fn main() -> ExitCode {
@@ -73,6 +84,7 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
                 folder,
                 name: name.to_string_lossy().into_owned(),
                 package: package.to_owned(),
+                variants: variants(&path.join(&name).join("variants.json"))?,
             });
         }
     }
@@ -88,6 +100,16 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
     Ok(plugins)
+}
+
+/// The variants of a plugin; most have none.
+fn variants(path: &Path) -> Result<Vec<Variant>> {
+    match fs::read(path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map_err(|error| format!("{}: {error}", path.display()).into()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(format!("{}: {error}", path.display()).into()),
+    }
 }
 
 fn take_prebuilt(folder: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>> {
@@ -140,7 +162,8 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
     let mut code = String::from(
         "/// The first-party plugins, by folder and name.\npub static BUILTIN: &[Builtin] = &[\n",
     );
-    for (plugin, path) in plugins.iter().zip(built) {
+    let mut packs = String::new();
+    for (index, (plugin, path)) in plugins.iter().zip(built).enumerate() {
         let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let file = format!("{}.wasm", plugin.name);
         // What is embedded and what lies beside it are the same bytes.
@@ -158,15 +181,33 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
                 text
             });
         writeln!(
-            code,
-            "    Builtin {{ folder: {:?}, name: {:?}, size: {}, packed: include_bytes!(concat!(env!(\"OUT_DIR\"), {:?})), sha256: {digest:?} }},",
-            plugin.folder,
-            plugin.name,
-            bytes.len(),
+            packs,
+            "static PACKED_{index}: &[u8] = include_bytes!(concat!(env!(\"OUT_DIR\"), {:?}));",
             format!("/{}/{packed_file}", plugin.folder),
         )?;
+        let shared = format!(
+            "folder: {:?}, size: {}, packed: PACKED_{index}, sha256: {digest:?}",
+            plugin.folder,
+            bytes.len(),
+        );
+        writeln!(
+            code,
+            "    Builtin {{ name: {:?}, {shared}, variant: None }},",
+            plugin.name
+        )?;
+        for variant in &plugin.variants {
+            writeln!(
+                code,
+                "    Builtin {{ name: {:?}, {shared}, variant: Some(Variant {{ of: {:?}, summary: {:?}, config: {:?} }}) }},",
+                variant.name,
+                plugin.name,
+                variant.summary,
+                serde_json::to_string(&variant.config)?,
+            )?;
+        }
     }
     code.push_str("];\n");
+    code.push_str(&packs);
     fs::write(out.join("bundle.rs"), code)?;
     Ok(())
 }

@@ -14,6 +14,20 @@ pub struct Builtin {
     packed: &'static [u8],
     /// SHA-256 of the component, in hex.
     pub sha256: &'static str,
+    /// Set if it is a component of another name with a config of its own.
+    pub variant: Option<Variant>,
+}
+
+/// What makes a plugin of its own of a component that several share: `variants.json` in the
+/// component's folder has them.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// The component's own name.
+    pub of: &'static str,
+    /// One line on what it does.
+    pub summary: &'static str,
+    /// JSON object: what the config is where the user says nothing else.
+    pub config: &'static str,
 }
 
 impl Builtin {

@@ -7,6 +7,7 @@
 // `ModelError` is a record of the contract: its size is not ours to choose.
 #![allow(clippy::result_large_err)]
 
+mod calls;
 pub mod chat;
 mod client;
 mod config;
@@ -24,6 +25,7 @@ mod server;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 
+pub use calls::Calls;
 pub use client::Client;
 pub use config::{Table, invalid};
 pub use format::{Assembly, Encoded, Format, Sequential};

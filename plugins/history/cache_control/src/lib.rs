@@ -149,6 +149,10 @@ impl Plugin for CacheControl {
                 },
             },
             "additionalProperties": false,
+            "examples": [
+                {},
+                { "mode": "last_n", "last_n_messages": 3, "tagged_roles": ["user"] },
+            ],
         }))
     }
 

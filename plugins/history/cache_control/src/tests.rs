@@ -52,6 +52,16 @@ fn the_rules_mark_the_end() {
         (last_n(2, 1), "suatat", vec![1, 3]),
         (last_n(2, 2), "suatat", vec![1, 3]),
         (last_n(2, 9), "suatat", vec![]),
+        // The offset counts messages of every role; marks of others go, wherever they are.
+        (last_n(1, 1), "suaata", vec![4]),
+        (last_n(2, 3), "suaata", vec![1]),
+        (last_n(1, 0), "mmamt", vec![4]),
+        (last_n(4, 0), "suatatat", vec![1, 3, 5, 7]),
+        (
+            json!({"mode": "last_n", "tagged_roles": []}),
+            "smut",
+            vec![],
+        ),
         (
             json!({"mode": "last_n", "tagged_roles": ["system", "user"]}),
             "suatat",

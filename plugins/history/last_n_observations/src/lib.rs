@@ -50,7 +50,7 @@ pub struct LastNObservations {
     // The whole history: when its end is taken back, old observations come back, too.
     history: Vec<Message>,
     observations: Vec<Observation>,
-    /// Index of the first message of role `user`: the task.
+    /// Index of the first message of role `user` that is no demonstration: the task.
     task: Option<usize>,
     /// Observations before this number are old.
     last: usize,
@@ -97,6 +97,10 @@ impl Plugin for LastNObservations {
             },
             "required": ["n"],
             "additionalProperties": false,
+            "examples": [
+                { "n": 5 },
+                { "n": 5, "polling": 10, "always_keep_output_for_tags": ["keep_output", "plan"] },
+            ],
         }))
     }
 
@@ -136,7 +140,7 @@ impl LastNObservations {
         for message in change.messages {
             let index = self.history.len();
             let mut fate = observation::fate(&message, &self.tags);
-            if message.role == "user" && self.task.is_none() {
+            if message.role == "user" && self.task.is_none() && !observation::is_demo(&message) {
                 self.task = Some(index);
                 fate = Some(Fate::Keep);
             }

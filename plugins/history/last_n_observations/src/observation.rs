@@ -2,6 +2,7 @@
 
 use mswea_sdk::types::{ContentPart, Message};
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
+use serde_json::Value;
 
 /// What an observation's tags ask for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,8 +37,15 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error>
     IgnoredAny::deserialize(deserializer).map(|_| true)
 }
 
+/// Whether a message is part of a demonstration, which is neither the task nor an observation.
+pub fn is_demo(message: &Message) -> bool {
+    let mentions = |extra: &str| extra.contains("is_demo");
+    message.extra.as_deref().is_some_and(mentions)
+        && message.extra_value().get("is_demo") == Some(&Value::Bool(true))
+}
+
 /// The fate of a message if it is an observation: of role `tool`, or of role `user` with a
-/// return code, as formatters for plain text make them.
+/// return code, as formatters for plain text make them, and of no demonstration.
 pub fn fate(message: &Message, tags: &Tags) -> Option<Fate> {
     let is_tool = message.role == "tool";
     if !is_tool && message.role != "user" {
@@ -49,7 +57,7 @@ pub fn fate(message: &Message, tags: &Tags) -> Option<Fate> {
         .as_deref()
         .and_then(|extra| serde_json::from_str(extra).ok())
         .unwrap_or_default();
-    if !is_tool && !extra.returncode {
+    if !is_tool && !extra.returncode || is_demo(message) {
         return None;
     }
     let tagged = |wanted: &[String]| extra.tags.iter().any(|tag| wanted.contains(tag));
@@ -152,6 +160,14 @@ mod tests {
                 Some(Fate::Remove),
             ),
             ("assistant", r#"{"returncode":0}"#, None),
+            ("tool", r#"{"is_demo":true,"tags":["r"]}"#, None),
+            ("user", r#"{"returncode":0,"is_demo":true}"#, None),
+            ("tool", r#"{"is_demo":false}"#, Some(Fate::ByAge)),
+            (
+                "tool",
+                r#"{"is_demo":"true","tags":["k"]}"#,
+                Some(Fate::Keep),
+            ),
         ] {
             assert_eq!(
                 fate(&message(role, extra), &tags),

@@ -67,6 +67,43 @@ fn kept_numbers() {
     }
 }
 
+/// What SWE-agent's own test says: with 3 kept, all are elided but those and the first.
+#[test]
+fn all_but_the_kept_and_the_first_are_elided() {
+    for count in 1..12 {
+        let mut driver = Driver::<LastNObservations>::new(json!({ "n": 3 }));
+        let whole = kept(driver.apply(Change::all(history(count)))).len();
+        assert_eq!(count - whole, count.saturating_sub(3 + 1), "{count}");
+    }
+}
+
+#[test]
+fn demonstrations_are_untouched_and_not_counted() {
+    let demo = |mut message: Message| {
+        message.extra = Some(r#"{"is_demo":true,"returncode":0}"#.to_owned());
+        message
+    };
+    // In front of the task: a demonstration as one text, and one as messages.
+    let mut messages = vec![
+        Message::new("system", "s"),
+        demo(Message::new("user", "here is how")),
+    ];
+    messages.extend(observation(7).map(demo));
+    messages.extend(observation(8).map(demo));
+    let demos = messages.len();
+    messages.extend(history(4).drain(1..));
+    let mut driver = Driver::<LastNObservations>::new(json!({ "n": 1 }));
+    let view = driver.apply(Change::all(messages.clone()));
+    assert_eq!(view[..demos], messages[..demos]);
+    assert_eq!(kept(&view[demos..]), [0, 3]);
+
+    // Nor does one take the task's place as number 0, which is never elided.
+    let mut messages = vec![demo(Message::new("user", "here is how"))];
+    messages.extend((1..3).flat_map(observation));
+    let mut driver = Driver::<LastNObservations>::new(json!({ "n": 1 }));
+    assert_eq!(driver.apply(Change::all(messages.clone())), messages);
+}
+
 #[test]
 fn an_old_observation_keeps_its_place() {
     let mut driver = Driver::<LastNObservations>::new(json!({ "n": 1 }));
@@ -179,7 +216,12 @@ fn any_change_gives_the_same_view_as_the_whole_history() {
                 };
                 let mut messages = Vec::new();
                 for number in 0..random(3) {
-                    messages.extend(match random(6) {
+                    messages.extend(match random(7) {
+                        6 => tagged(number, "").map(|mut message| {
+                            message.role = "user".to_owned();
+                            message.extra = Some(r#"{"is_demo":true}"#.to_owned());
+                            message
+                        }),
                         0 => tagged(number, "keep_output"),
                         1 => tagged(number, "remove_output"),
                         2 => [Message::new("user", "u"), Message::new("assistant", "a")],

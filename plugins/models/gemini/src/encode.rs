@@ -7,14 +7,15 @@
 //! Responses, what of them is text or a call is in the message itself, and opaque parts hold the
 //! rest, with `null` in its place (see `response.rs`).
 
-use std::rc::Rc;
+use std::collections::BTreeSet;
 
 use mswea_sdk::host::{self, Level};
-use mswea_sdk::types::{ContentPart, Image, Message, Tool, ToolCall};
-use mswea_wire::History;
+use mswea_sdk::types::{ContentPart, Image, Message, Tool};
 use mswea_wire::json::{Body, append, object, parse_or_string};
+use mswea_wire::{Calls, History};
 use serde_json::{Map, Value, json};
 
+use crate::known::Known;
 use crate::{FORMAT, GenerateContent, schema};
 
 /// A signature that Gemini takes for calls which it has not made.
@@ -25,26 +26,17 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 pub struct State {
     /// The role of the content that is open.
     open: Option<&'static str>,
-    /// The parts of the system instruction so far.
-    system: Rc<Vec<Value>>,
-    /// The calls that wait for their outputs.
-    calls: Rc<Vec<Call>>,
-}
-
-#[derive(Clone)]
-struct Call {
-    id: String,
-    name: String,
-    /// Whether the id is Gemini's own.
-    is_given: bool,
+    /// What was said before it.
+    known: Known,
 }
 
 /// The body of a request.
 pub fn body(format: &GenerateContent, history: &History<State>, tools: &[Tool]) -> Vec<u8> {
     let state = history.state();
     let mut body = Body::new(&format.server, history.bytes().len());
-    if !state.system.is_empty() {
-        body.put("systemInstruction", &json!({ "parts": &**state.system }));
+    let system = state.known.system();
+    if !system.is_empty() {
+        body.put("systemInstruction", &json!({ "parts": system }));
     }
     let close = state.open.map_or("", |_| "]}");
     body.put_list("contents", history.bytes(), &[close.as_bytes()]);
@@ -86,28 +78,26 @@ pub fn append_message(
 ) {
     match (&*message.role, &message.tool_call_id) {
         ("system" | "developer", _) => {
-            Rc::make_mut(&mut state.system).extend(plain_parts(&message.content));
+            state.known.add_system(plain_parts(&message.content));
         }
         ("assistant", _) => {
             let parts = reply_parts(format, message);
-            let calls = message.tool_calls.iter().map(|call| Call {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                is_given: parts.iter().any(|part| {
-                    part.pointer("/functionCall/id")
-                        .is_some_and(|id| *id == *call.id)
-                }),
+            if state.open != Some("model") {
+                state.known.settle();
+            }
+            let ids = parts.iter().filter_map(|part| {
+                let id = part.get("functionCall")?.get("id")?;
+                id.as_str()
             });
-            let calls: Vec<Call> = calls.collect();
-            if state.open == Some("model") {
-                Rc::make_mut(&mut state.calls).extend(calls);
-            } else {
-                state.calls = Rc::new(calls);
+            let ids: BTreeSet<&str> = ids.collect();
+            for call in &message.tool_calls {
+                let is_given = ids.contains(&*call.id);
+                state.known.add_call(&call.id, &call.name, is_given);
             }
             push(out, state, "model", parts);
         }
         ("tool", Some(id)) => {
-            let parts = output_parts(state, id, &message.content);
+            let parts = output_parts(&state.known, id, &message.content);
             push(out, state, "user", parts);
         }
         _ => {
@@ -181,15 +171,16 @@ fn encode_image(image: &Image) -> Value {
 }
 
 /// The output of a call; its images stand beside it.
-fn output_parts(state: &State, id: &str, content: &[ContentPart]) -> Vec<Value> {
-    let call = state.calls.iter().find(|call| call.id == id);
+fn output_parts(known: &Known, id: &str, content: &[ContentPart]) -> Vec<Value> {
+    let (name, is_given) = known.with_call(id, |call| {
+        call.map_or_else(Default::default, |call| (call.name.clone(), call.is_given))
+    });
     let mut response = Map::new();
-    if call.is_some_and(|call| call.is_given) {
+    if is_given {
         response.insert("id".to_owned(), json!(id));
     }
-    let name = call.map_or("", |call| &call.name);
     // An empty name is refused, whatever it was that the model called.
-    let name = if name.is_empty() { "unknown" } else { name };
+    let name = if name.is_empty() { "unknown" } else { &name };
     let text: String = content.iter().filter_map(ContentPart::as_text).collect();
     response.insert("name".to_owned(), json!(name));
     response.insert("response".to_owned(), json!({ "content": text }));
@@ -203,7 +194,7 @@ fn output_parts(state: &State, id: &str, content: &[ContentPart]) -> Vec<Value> 
 }
 
 fn reply_parts(format: &GenerateContent, message: &Message) -> Vec<Value> {
-    let mut calls: Vec<Option<&ToolCall>> = message.tool_calls.iter().map(Some).collect();
+    let mut calls = Calls::new(&message.tool_calls);
     let mut texts: Vec<&str> = Vec::new();
     let mut parts = Vec::new();
     let mut is_own = false;
@@ -240,7 +231,7 @@ fn reply_parts(format: &GenerateContent, message: &Message) -> Vec<Value> {
         }
     }
     flush(&mut texts, &mut parts);
-    for (number, call) in calls.into_iter().flatten().enumerate() {
+    for (number, call) in calls.left().enumerate() {
         let mut part = json!({ "functionCall": {
             "name": call.name, "args": arguments(&call.arguments) } });
         if number == 0 && !is_own && format.wants_signatures {
@@ -252,18 +243,14 @@ fn reply_parts(format: &GenerateContent, message: &Message) -> Vec<Value> {
 }
 
 /// Puts a call's name and arguments back; false if the message has the call no more.
-fn fill_call(slot: &mut Value, calls: &mut [Option<&ToolCall>]) -> bool {
+fn fill_call(slot: &mut Value, calls: &mut Calls<'_>) -> bool {
     let Some(slot) = slot.as_object_mut() else {
         return true;
     };
     // Where Gemini gave no id, ours stands beside it.
     let own = slot.shift_remove("callId");
     let id = own.as_ref().or_else(|| slot.get("id"));
-    let id = id.and_then(Value::as_str);
-    let found = calls
-        .iter_mut()
-        .find(|call| call.is_some_and(|call| Some(&*call.id) == id));
-    let Some(call) = found.and_then(Option::take) else {
+    let Some(call) = id.and_then(Value::as_str).and_then(|id| calls.take(id)) else {
         return false;
     };
     slot.insert("name".to_owned(), json!(call.name));

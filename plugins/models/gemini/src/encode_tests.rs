@@ -294,6 +294,56 @@ fn the_kept_prefix_equals_encoding_from_scratch() {
     );
 }
 
+/// What is quadratic takes minutes here.
+#[test]
+fn thousands_of_calls_are_answered_at_once() {
+    const MANY: usize = 10_000;
+    let ids: Vec<String> = (0..MANY).map(|id| format!("call_{id}")).collect();
+    let plain = assistant(
+        vec![],
+        ids.iter().map(|id| call(id, "bash", "{}")).collect(),
+    );
+    // As Gemini gave them, with ids of its own.
+    let part = |id: &String| {
+        json!({"functionCall": {"id": id, "name": "bash", "args": {}},
+        "thoughtSignature": "s"})
+    };
+    let own = reply_message(&ids.iter().map(part).collect());
+    // One message for each, and instructions in between.
+    let mut apart: Vec<Message> = Vec::new();
+    for id in &ids {
+        apart.push(assistant(vec![], vec![call(id, "bash", "{}")]));
+        apart.push(message("system", vec![text("s")]));
+    }
+    for (calls, is_given) in [(vec![plain], false), (vec![own], true), (apart, false)] {
+        for is_reversed in [false, true] {
+            let mut ids = ids.clone();
+            if is_reversed {
+                ids.reverse();
+            }
+            let mut messages = calls.clone();
+            messages.extend(ids.iter().map(|id| tool_message(id, "x")));
+            let format = format(&json!({}));
+            let mut history = History::default();
+            let begun = std::time::Instant::now();
+            history.apply(&format, &Change::all(messages)).unwrap();
+            let body = format.body(&history, &[]);
+            let took = begun.elapsed();
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let outputs = body["contents"][1]["parts"].as_array().unwrap();
+            assert_eq!(outputs.len(), MANY);
+            for (output, id) in outputs.iter().zip(&ids) {
+                let output = &output["functionResponse"];
+                assert_eq!(output["name"], "bash");
+                assert_eq!(output.get("id").is_some(), is_given);
+                assert!(!is_given || output["id"] == *id);
+            }
+            // Half a second on a machine that has nothing else to do.
+            assert!(took.as_secs() < 5, "{took:?} for {MANY} calls");
+        }
+    }
+}
+
 #[test]
 #[ignore = "a measurement"]
 fn a_step_costs_little_beside_the_copy_of_its_bytes() {

@@ -5,6 +5,7 @@
 
 mod assemble;
 mod encode;
+mod known;
 mod params;
 mod response;
 mod schema;

@@ -301,5 +301,18 @@ fn the_descriptor_asks_for_nothing() {
     assert!(descriptor.hosts.is_empty() && descriptor.secrets.is_empty());
     let schema: Value = serde_json::from_str(&descriptor.config_schema).unwrap();
     assert_eq!(schema["additionalProperties"], false);
+    // It takes one of the two, and so does `configure`.
+    assert_eq!(schema["if"]["required"], json!(["trajectory"]));
+    assert_eq!(schema["else"]["required"], json!(["replies"]));
+    let examples = schema["examples"].as_array().unwrap();
+    let counts = examples.iter().map(|example| {
+        let replay = Replay::configure(example.clone()).ok().unwrap();
+        let replies = replay.replies.iter();
+        let calls: Vec<usize> = replies
+            .map(|reply| reply.message.tool_calls.len())
+            .collect();
+        calls
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [vec![1, 2, 0, 0], vec![1, 0]]);
     assert!(adapter(json!({"replies": []})).finish().is_err());
 }

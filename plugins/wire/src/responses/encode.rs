@@ -4,13 +4,13 @@
 //! the message itself, where history processors may change it; opaque parts hold the rest, with
 //! `null` where the text belongs (see `response.rs`).
 
-use mswea_sdk::types::{ContentPart, Image, Message, Tool, ToolCall};
+use mswea_sdk::types::{ContentPart, Image, Message, Tool};
 use serde_json::{Map, Value, json};
 
 use super::{FORMAT, Responses};
-use crate::History;
 use crate::json::{Body, append, object, parse_or_string};
 use crate::marks;
+use crate::{Calls, History};
 
 /// Keys of a reasoning item that must not be sent as `null`, though they may come so.
 const NEVER_NULL: [&str; 3] = ["status", "content", "encrypted_content"];
@@ -125,7 +125,7 @@ fn encode_image(image: &Image) -> Value {
 }
 
 fn encode_reply(responses: &Responses, message: &Message, push: &mut impl FnMut(Value)) {
-    let mut calls: Vec<Option<&ToolCall>> = message.tool_calls.iter().map(Some).collect();
+    let mut calls = Calls::new(&message.tool_calls);
     let mut texts: Vec<&str> = Vec::new();
     for part in &message.content {
         match part {
@@ -165,7 +165,7 @@ fn encode_reply(responses: &Responses, message: &Message, push: &mut impl FnMut(
         };
         push(plain("assistant", content, responses.typed_messages));
     }
-    for call in calls.into_iter().flatten() {
+    for call in calls.left() {
         push(json!({
             "type": "function_call",
             "call_id": call.id,
@@ -218,12 +218,9 @@ pub fn text_key(part: &Map<String, Value>) -> Option<&'static str> {
 }
 
 /// Puts a call's name and arguments back; false if the message has the call no more.
-fn fill_call(item: &mut Map<String, Value>, calls: &mut [Option<&ToolCall>]) -> bool {
+fn fill_call(item: &mut Map<String, Value>, calls: &mut Calls<'_>) -> bool {
     let id = item.get("call_id").and_then(Value::as_str);
-    let found = calls
-        .iter_mut()
-        .find(|call| call.is_some_and(|call| Some(&*call.id) == id));
-    let Some(call) = found.and_then(Option::take) else {
+    let Some(call) = id.and_then(|id| calls.take(id)) else {
         return false;
     };
     item.insert("name".to_owned(), json!(call.name));

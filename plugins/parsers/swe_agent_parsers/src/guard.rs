@@ -1,0 +1,199 @@
+//! Commands that read a text up to a certain line get it as a here-document: a shell has no
+//! other way to hand it over.
+
+use std::collections::BTreeMap;
+
+use crate::commands::Table;
+use crate::heredoc::{Heredocs, lines};
+use crate::python::is_space;
+
+/// Makes here-documents of all such commands in a script. Those that are one already, those
+/// that never end and those in another here-document stay as they are.
+pub fn guard(script: &str, table: &Table) -> String {
+    let ends: Vec<_> = table
+        .commands()
+        .filter_map(|command| Some((command.name.as_str(), command.end_name.as_deref()?)))
+        .filter(|(name, end)| script.contains(name) && script.contains(end))
+        .collect();
+    if ends.is_empty() {
+        return script.to_owned();
+    }
+    let mut last: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, line) in lines(script) {
+        last.insert(line.trim_end_matches(is_space), at);
+    }
+    let mut heredocs = Heredocs::new(script);
+    let mut guarded = String::with_capacity(script.len() + 32);
+    let mut waiting = None;
+    for (at, line) in lines(script) {
+        let whole = &script[at..];
+        let line_break = match whole[line.len()..].starts_with('\n') {
+            true => "\n",
+            false => "",
+        };
+        if let Some(end) = waiting {
+            // Blanks behind it would keep the shell from seeing it.
+            match line.trim_end_matches(is_space) == end {
+                true => {
+                    guarded.push_str(end);
+                    waiting = None;
+                }
+                false => guarded.push_str(line),
+            }
+        } else {
+            guarded.push_str(line);
+            let first = line.split(is_space).find(|word| !word.is_empty());
+            let is_inside = heredocs.feed(at, line);
+            let command = ends.iter().find(|(name, _)| Some(*name) == first);
+            if let Some((_, end)) = command.filter(|_| !is_inside && !line.contains("<<"))
+                && last.get(end).is_some_and(|last| *last > at)
+            {
+                guarded.push_str(&format!(" << '{end}'"));
+                waiting = Some(*end);
+            }
+        }
+        guarded.push_str(line_break);
+    }
+    guarded
+}
+
+/// What SWE-agent makes of a script: pieces joined by line breaks, and a script that does not
+/// begin with the command loses as many characters as stand before it.
+pub fn guard_as_they_do(script: &str, table: &Table) -> String {
+    let mut patterns: Vec<Pattern> = Vec::new();
+    for command in table.commands() {
+        // One that is to be submitted by has an end by this name, if it has none of its own.
+        let end = match (command.end_name.as_deref(), command.name.as_str()) {
+            (Some(end), _) => end,
+            (None, "submit") => "None",
+            (None, _) => continue,
+        };
+        if !script.contains(&command.name) || !script.contains(end) {
+            continue;
+        }
+        patterns.push(Pattern {
+            name: &command.name,
+            end,
+            next: None,
+            stop: None,
+        });
+    }
+    if patterns.is_empty() {
+        return script.to_owned();
+    }
+    let mut pieces: Vec<String> = Vec::new();
+    let mut from = 0;
+    while !script[from..].chars().all(is_space) {
+        let matches = patterns.iter_mut().filter_map(|pattern| {
+            let found = pattern.search(script, from)?;
+            Some((found.start, found.end, pattern.end))
+        });
+        let Some((start, stop, end)) = matches.min_by_key(|(start, ..)| *start) else {
+            pieces.push(script[from..].to_owned());
+            break;
+        };
+        let before = &script[from..start];
+        if !before.chars().all(is_space) {
+            pieces.push(before.to_owned());
+        }
+        let text = &script[start..stop];
+        let first = text.split('\n').next().unwrap_or_default();
+        if first
+            .trim_matches(is_space)
+            .ends_with(&format!("<< '{end}'"))
+        {
+            pieces.push(text.to_owned());
+        } else {
+            let cut = before.chars().count();
+            let text: String = text.chars().skip(cut).collect();
+            let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
+            pieces.push(format!("{first} << '{end}'{rest}"));
+        }
+        from = stop;
+    }
+    pieces.join("\n")
+}
+
+/// `^\s*(NAME)\s*(.*?)^(END)\s*$` over several lines.
+struct Pattern<'c> {
+    name: &'c str,
+    end: &'c str,
+    /// What was found last, so that it need not be found again: none for not looked yet, and
+    /// then none for nothing.
+    next: Option<Option<Match>>,
+    /// The end that was found last: where its line begins, and where the match ends.
+    stop: Option<(usize, usize)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Match {
+    start: usize,
+    /// Where the name stands.
+    name: usize,
+    end: usize,
+}
+
+impl Pattern<'_> {
+    /// The first match at or behind `from`, which counts as the beginning of a line.
+    fn search(&mut self, script: &str, from: usize) -> Option<Match> {
+        match self.next {
+            Some(None) => return None,
+            // What was found stands, unless it begins where the blanks before it were cut.
+            Some(Some(found)) if found.start >= from => {
+                let name = from + blanks(&script[from..]);
+                return Some(match name == found.name {
+                    true => Match {
+                        start: from,
+                        ..found
+                    },
+                    false => found,
+                });
+            }
+            _ => {}
+        }
+        let found = self.look(script, from);
+        self.next = Some(found);
+        found
+    }
+
+    fn look(&mut self, script: &str, from: usize) -> Option<Match> {
+        let mut start = from;
+        loop {
+            let name = start + blanks(&script[start..]);
+            if script[name..].starts_with(self.name) {
+                // An end that does not come for this one comes for none behind it.
+                let end = self.find_end(script, name + self.name.len())?;
+                return Some(Match { start, name, end });
+            }
+            // Lines of blanks lead to the same place.
+            start = name + script[name..].find('\n')? + 1;
+        }
+    }
+
+    fn find_end(&mut self, script: &str, from: usize) -> Option<usize> {
+        if let Some((_, end)) = self.stop.filter(|(at, _)| *at >= from) {
+            return Some(end);
+        }
+        let mut at = from;
+        loop {
+            if (at == 0 || script[..at].ends_with('\n')) && script[at..].starts_with(self.end) {
+                let behind = at + self.end.len();
+                let blanks = &script[behind..behind + blanks(&script[behind..])];
+                let end = match blanks.rfind('\n') {
+                    _ if behind + blanks.len() == script.len() => Some(script.len()),
+                    line_break => line_break.map(|line_break| behind + line_break),
+                };
+                if let Some(end) = end {
+                    self.stop = Some((at, end));
+                    return Some(end);
+                }
+            }
+            at += script[at..].find('\n')? + 1;
+        }
+    }
+}
+
+/// How many bytes of blanks a text begins with.
+fn blanks(text: &str) -> usize {
+    text.len() - text.trim_start_matches(is_space).len()
+}

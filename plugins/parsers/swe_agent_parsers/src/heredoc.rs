@@ -1,0 +1,219 @@
+//! Knows which lines of a shell script are the text of a here-document.
+//!
+//! A fence or an `edit` in such a text is not meant for the parser: the model writes a file.
+//! Only here-documents that end count, so that a stray `<<` does not swallow the reply.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Follows a script line by line.
+pub struct Heredocs<'t> {
+    ends: BTreeMap<&'t str, Last>,
+    /// What is open, each with the last place where it can end.
+    pending: VecDeque<(Delimiter<'t>, usize)>,
+}
+
+/// Where a line occurs for the last time.
+#[derive(Default)]
+struct Last {
+    /// Just so.
+    exact: Option<usize>,
+    /// With or without tabs before it, as `<<-` allows it.
+    indented: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Delimiter<'t> {
+    word: &'t str,
+    tabs: bool,
+}
+
+impl<'t> Heredocs<'t> {
+    /// For the lines of this text, or of a part of it.
+    pub fn new(text: &'t str) -> Self {
+        let mut ends: BTreeMap<&str, Last> = BTreeMap::new();
+        if text.contains("<<") {
+            for (at, line) in lines(text) {
+                let line = line.trim_end_matches('\r');
+                let bare = line.trim_start_matches('\t');
+                let last = ends.entry(bare).or_default();
+                last.indented = at;
+                if bare.len() == line.len() {
+                    last.exact = Some(at);
+                }
+            }
+        }
+        Self {
+            ends,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// Takes the next line, which begins at `at` in the text, without its line break. Says
+    /// whether it belongs to a here-document, its last line included.
+    pub fn feed(&mut self, at: usize, line: &'t str) -> bool {
+        let line = line.trim_end_matches('\r');
+        if let Some((open, _)) = self.pending.front() {
+            let bare = match open.tabs {
+                true => line.trim_start_matches('\t'),
+                false => line,
+            };
+            if bare == open.word {
+                self.pending.pop_front();
+                // Its end stands before its beginning.
+                while self.pending.front().is_some_and(|(_, end)| *end <= at) {
+                    self.pending.pop_front();
+                }
+            }
+            return true;
+        }
+        // Without an end anywhere there is nothing to find; most texts are of this kind.
+        if !self.ends.is_empty() {
+            for open in delimiters(line) {
+                let last = self.ends.get(open.word);
+                let end = last.and_then(|last| match open.tabs {
+                    true => Some(last.indented),
+                    false => last.exact,
+                });
+                if let Some(end) = end.filter(|end| *end > at) {
+                    self.pending.push_back((open, end));
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The lines of a text, without their line breaks, and where they begin.
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    text.split_inclusive('\n').map(move |line| {
+        let start = at;
+        at += line.len();
+        (start, line.strip_suffix('\n').unwrap_or(line))
+    })
+}
+
+/// The here-documents that a line of a shell script opens.
+fn delimiters(line: &str) -> Vec<Delimiter<'_>> {
+    let bytes = line.as_bytes();
+    let mut found = Vec::new();
+    let mut quote = None;
+    let mut at = 0;
+    while at < bytes.len() {
+        match (quote, bytes[at]) {
+            (None, b'#') if at == 0 || bytes[at - 1].is_ascii_whitespace() => break,
+            (None | Some(b'"'), b'\\') => at += 1,
+            (None, mark @ (b'\'' | b'"')) => quote = Some(mark),
+            (Some(open), mark) if open == mark => quote = None,
+            (None, b'<') if line[at..].starts_with("<<<") => at += 2,
+            (None, b'<') if line[at..].starts_with("<<") => {
+                let Some((delimiter, end)) = delimiter(line, at + 2) else {
+                    at += 2;
+                    continue;
+                };
+                found.push(delimiter);
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+        // A backslash may stand before a character of several bytes; they are skipped one by
+        // one, and none of them looks like any of the above.
+        while !line.is_char_boundary(at) && at < bytes.len() {
+            at += 1;
+        }
+    }
+    found
+}
+
+/// The delimiter that stands at `at`, behind `<<`, and where it ends.
+fn delimiter(line: &str, at: usize) -> Option<(Delimiter<'_>, usize)> {
+    let rest = &line[at..];
+    let (rest, tabs) = match rest.strip_prefix('-') {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let rest = rest.trim_start_matches([' ', '\t']);
+    let begin = line.len() - rest.len();
+    let (word, end) = match rest.chars().next()? {
+        mark @ ('\'' | '"') => {
+            let word = &rest[1..];
+            let word = &word[..word.find(mark)?];
+            (word, begin + 2 + word.len())
+        }
+        first => {
+            let skipped = usize::from(first == '\\');
+            let word = &rest[skipped..];
+            // `1 << 2` is no here-document.
+            let is_word = |c: char| c.is_ascii_alphabetic() || c == '_';
+            word.chars().next().filter(|c| is_word(*c))?;
+            let ends = |c: char| c.is_whitespace() || ";|&<>()'\"`\\$".contains(c);
+            let word = &word[..word.find(ends).unwrap_or(word.len())];
+            (word, begin + skipped + word.len())
+        }
+    };
+    (!word.is_empty()).then_some((Delimiter { word, tabs }, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_opens_one() {
+        for (line, expected) in [
+            ("cat <<EOF", vec![("EOF", false)]),
+            ("cat << EOF > x", vec![("EOF", false)]),
+            ("cat > x <<'A B' && ls", vec![("A B", false)]),
+            ("cat <<\"E\"; ls", vec![("E", false)]),
+            ("cat <<\\E", vec![("E", false)]),
+            ("cat <<-E|sort", vec![("E", true)]),
+            ("a <<A; b <<-'B'", vec![("A", false), ("B", true)]),
+            ("cat <<<E", vec![]),
+            ("echo $((1<<2))", vec![]),
+            ("echo $((1 << x))", vec![("x", false)]),
+            ("echo 'a <<E'", vec![]),
+            ("echo \"a <<E\"", vec![]),
+            ("echo \"a \\\" <<E\"", vec![]),
+            ("echo \\' <<E", vec![("E", false)]),
+            ("ls # <<E", vec![]),
+            ("ls a#b <<E", vec![("E", false)]),
+            ("cat <<''", vec![]),
+            ("cat <<'E", vec![]),
+            ("cat <<", vec![]),
+            ("\\é <<É", vec![]),
+            ("é<<E", vec![("E", false)]),
+            ("\\", vec![]),
+        ] {
+            let found: Vec<_> = delimiters(line)
+                .into_iter()
+                .map(|found| (found.word, found.tabs))
+                .collect();
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn which_lines_are_inside() {
+        for (text, inside) in [
+            ("cat <<E\na\nE\nb", "-++-"),
+            ("cat <<E\na\n\tE\nb", "----"),
+            ("cat <<-E\na\n\tE\nb", "-++-"),
+            ("cat <<E\r\na\r\nE\r\nb", "-++-"),
+            ("cat <<E\na\nE \nb", "----"),
+            ("a <<A; b <<B\n1\nA\n2\nB\nc", "-++++-"),
+            ("a <<A; b <<B\n1\nB\n2\nA\nc", "-++++-"),
+            ("cat <<E\n<<F\nE\nF", "-++-"),
+            ("E\ncat <<E\na", "---"),
+            ("E", "-"),
+            ("", ""),
+        ] {
+            let mut heredocs = Heredocs::new(text);
+            let found: String = lines(text)
+                .map(|(at, line)| if heredocs.feed(at, line) { '+' } else { '-' })
+                .collect();
+            assert_eq!(found, inside, "{text:?}");
+        }
+    }
+}

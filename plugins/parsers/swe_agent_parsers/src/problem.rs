@@ -1,0 +1,109 @@
+//! What is wrong with a reply: a stable word, a sentence for the model, and the variables that
+//! SWE-agent's error templates ask for.
+
+use mswea_sdk::parser::{Outcome, Problem};
+use mswea_sdk::types::{PluginError, Reply};
+use serde_json::{Map, Value, json};
+
+/// The stable words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Code {
+    /// No action in the reply.
+    Missing,
+    /// More than one.
+    Multiple,
+    /// A command that is not in the table.
+    InvalidCommand,
+    /// No JSON where JSON was agreed.
+    InvalidJson,
+    /// JSON without a key that was agreed.
+    MissingKey,
+    /// A call without a required argument.
+    MissingArg,
+    /// A call with an argument that the command does not have.
+    UnexpectedArg,
+    /// An argument with a value that does not fit.
+    InvalidArg,
+}
+
+impl Code {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Multiple => "multiple",
+            Self::InvalidCommand => "invalid_command",
+            Self::InvalidJson => "invalid_json",
+            Self::MissingKey => "missing_key",
+            Self::MissingArg => "missing_arg",
+            Self::UnexpectedArg => "unexpected_arg",
+            Self::InvalidArg => "invalid_arg",
+        }
+    }
+}
+
+/// Why there is no action.
+#[derive(Debug)]
+pub enum Fault {
+    /// The model's fault.
+    Reply {
+        /// The word.
+        code: Code,
+        /// For the model.
+        message: String,
+        /// More variables.
+        details: Map<String, Value>,
+    },
+    /// The config's: a template does not render.
+    Plugin(PluginError),
+}
+
+impl Fault {
+    /// The model's fault.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self::Reply {
+            code,
+            message: message.into(),
+            details: Map::new(),
+        }
+    }
+
+    /// Adds a variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        if let Self::Reply { details, .. } = &mut self {
+            details.insert(name.to_owned(), value.into());
+        }
+        self
+    }
+
+    /// As the host wants it. SWE-agent's templates know codes of tool calls only, so that
+    /// with `hide_code` theirs take the branch that they take there.
+    ///
+    /// # Errors
+    ///
+    /// The plugin's own.
+    pub fn outcome(self, reply: &Reply, hide_code: bool) -> Result<Outcome, PluginError> {
+        let (code, message, details) = match self {
+            Self::Reply {
+                code,
+                message,
+                details,
+            } => (code, message, details),
+            Self::Plugin(error) => return Err(error),
+        };
+        let word = code.word();
+        let mut all = json!({
+            "error_code": if hide_code { "" } else { word },
+            // Their templates put a period behind it.
+            "exception_message": message.trim_end_matches('.'),
+            "actions": [],
+            "has_tool_calls": !reply.message.tool_calls.is_empty(),
+            "num_tools": reply.message.tool_calls.len(),
+            "finish_reason": reply.finish_reason,
+        });
+        if let Value::Object(all) = &mut all {
+            all.extend(details);
+        }
+        Ok(Problem::new(word, message).details(&all).into())
+    }
+}

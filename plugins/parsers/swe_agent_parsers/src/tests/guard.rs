@@ -1,0 +1,107 @@
+//! Commands that take a text up to a line.
+
+use super::*;
+
+fn edited(compat: bool, text: &str) -> String {
+    let mut parser = parser(&json!({
+        "type": "action_only",
+        "compat": compat,
+        "commands": [
+            { "name": "edit", "end_name": "end_of_edit" },
+            { "name": "put", "end_name": "E" },
+            { "name": "open" },
+        ],
+    }));
+    match found(&mut parser, reply_text(text)) {
+        Found::Both(_, command) => command,
+        wrong => panic!("{wrong:?}"),
+    }
+}
+
+#[test]
+fn here_documents() {
+    for (text, ours, theirs) in [
+        (
+            "edit 1:2\nfoo\nend_of_edit",
+            "edit 1:2 << 'end_of_edit'\nfoo\nend_of_edit",
+            None,
+        ),
+        (
+            "edit 1:2\nfoo\nend_of_edit\nls",
+            "edit 1:2 << 'end_of_edit'\nfoo\nend_of_edit\nls",
+            Some("edit 1:2 << 'end_of_edit'\nfoo\nend_of_edit\n\nls"),
+        ),
+        (
+            "edit 1:2 << 'end_of_edit'\nfoo\nend_of_edit",
+            "edit 1:2 << 'end_of_edit'\nfoo\nend_of_edit",
+            None,
+        ),
+        ("edit 1:2\nfoo", "edit 1:2\nfoo", None),
+        (
+            "ls\nedit 1:2\nfoo\nend_of_edit",
+            "ls\nedit 1:2 << 'end_of_edit'\nfoo\nend_of_edit",
+            Some("ls\n\nt 1:2 << 'end_of_edit'\nfoo\nend_of_edit"),
+        ),
+        (
+            "edit 1:2\na\nend_of_edit\nedit 3:4\nb\nend_of_edit",
+            "edit 1:2 << 'end_of_edit'\na\nend_of_edit\nedit 3:4 << 'end_of_edit'\nb\nend_of_edit",
+            Some(
+                "edit 1:2 << 'end_of_edit'\na\nend_of_edit\n << 'end_of_edit'\nedit 3:4\nb\n\
+                 end_of_edit",
+            ),
+        ),
+        // Of our own.
+        ("ls\n", "ls\n", None),
+        ("", "", None),
+        (
+            "edit 1:2 <<'end_of_edit'\na\nend_of_edit",
+            "edit 1:2 <<'end_of_edit'\na\nend_of_edit",
+            Some("edit 1:2 <<'end_of_edit' << 'end_of_edit'\na\nend_of_edit"),
+        ),
+        (
+            "editor 1\nend_of_edit",
+            "editor 1\nend_of_edit",
+            Some("editor 1 << 'end_of_edit'\nend_of_edit"),
+        ),
+        (
+            "edit 1:2\na\nend_of_edit  \n",
+            "edit 1:2 << 'end_of_edit'\na\nend_of_edit\n",
+            Some("edit 1:2 << 'end_of_edit'\na\nend_of_edit  \n"),
+        ),
+        (
+            "cat > x <<'X'\nedit 1:2\na\nend_of_edit\nX",
+            "cat > x <<'X'\nedit 1:2\na\nend_of_edit\nX",
+            Some("cat > x <<'X'\n\n_of_edit << 'end_of_edit'\n\nX"),
+        ),
+        (
+            "put x\nedit 1\nend_of_edit\nE\nedit 2\nend_of_edit",
+            "put x << 'E'\nedit 1\nend_of_edit\nE\nedit 2 << 'end_of_edit'\nend_of_edit",
+            Some("put x << 'E'\nedit 1\nend_of_edit\nE\n << 'end_of_edit'\nedit 2\nend_of_edit"),
+        ),
+    ] {
+        assert_eq!(edited(false, text), ours, "{text:?}");
+        assert_eq!(
+            edited(true, text),
+            theirs.unwrap_or(ours),
+            "compat: {text:?}"
+        );
+    }
+}
+
+/// With `compat` a command by this name ends at `None`, if it says no end.
+#[test]
+fn submit_ends_at_none() {
+    let text = "submit\nx\nNone";
+    for (compat, expected) in [(false, text), (true, "submit << 'None'\nx\nNone")] {
+        let mut parser = parser(&json!({
+            "type": "action_only",
+            "compat": compat,
+            "commands": [{ "name": "submit" }],
+        }));
+        assert_eq!(
+            found(&mut parser, reply_text(text)),
+            both("", expected),
+            "{compat}"
+        );
+    }
+}
