@@ -5,7 +5,9 @@
 
 pub mod cli;
 pub mod config;
+pub mod conformance;
 pub mod executor;
+pub mod experiment;
 pub mod history;
 pub mod journal;
 pub mod plugin;

@@ -167,11 +167,24 @@ pub async fn prepare(
     journal: Arc<dyn Journal>,
     guard_program: Option<PathBuf>,
 ) -> Agent {
+    prepare_shadowed(runtime, config, run_id, journal, guard_program, &[]).await
+}
+
+/// The same, with candidates that look on.
+pub async fn prepare_shadowed(
+    runtime: &Runtime,
+    config: &Config,
+    run_id: &str,
+    journal: Arc<dyn Journal>,
+    guard_program: Option<PathBuf>,
+    shadows: &[String],
+) -> Agent {
     let job = Job {
         task: "Say `true` until you are told to stop.",
         config,
         layers: None,
         plugins: &[],
+        shadows,
         allow_hosts: &[],
         fresh_instances: false,
         run_id,

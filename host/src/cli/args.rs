@@ -6,6 +6,7 @@
 //! only the spelling is.
 
 mod machine;
+mod plugin;
 mod price;
 mod task;
 mod values;
@@ -19,6 +20,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use machine::{DoctorArgs, GcArgs};
+pub use plugin::{
+    BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
+    PluginCommand,
+};
 pub use price::{Price, PriceError};
 pub use task::{TaskError, read_task};
 
@@ -78,7 +83,7 @@ pub struct Cli {
 pub enum Command {
     /// Fix a bug in a small repository with a scripted model: no key, no network
     Demo(DemoArgs),
-    /// Look at plugins
+    /// Write, check, compare and look at plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
     /// Look at the configuration
@@ -173,6 +178,11 @@ pub struct RunArgs {
     #[arg(long = "plugin", value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
     pub plugins: Vec<String>,
 
+    /// Run this plugin beside the real one of its kind on the same inputs, and record where it
+    /// differs; repeatable
+    #[arg(long, value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    pub shadow: Vec<String>,
+
     /// Let plugins send requests to this host, as `host` or `host:port`; repeatable
     #[arg(long = "allow-host", value_name = "HOST", value_parser = values::host)]
     pub allow_hosts: Vec<String>,
@@ -254,28 +264,6 @@ pub struct DemoArgs {
     /// What is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
-}
-
-/// What can be done with plugins.
-#[derive(Clone, Debug, Subcommand)]
-pub enum PluginCommand {
-    /// List the built-in plugins
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show a plugin's kinds, contract version, config, imports, digest and the grants it needs
-    Inspect {
-        /// A component file, or the name of a built-in plugin
-        #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
-        plugin: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Delete the compiled plugins on disk; they are compiled again when needed
-    ClearCache,
 }
 
 /// What can be done with the configuration.

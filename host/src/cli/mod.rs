@@ -11,20 +11,21 @@ mod dotenv;
 pub mod exit;
 pub mod front;
 mod gc;
-mod listing;
 mod on_end;
 mod output;
 mod panics;
 mod paths;
+mod plugin;
 mod prices;
 mod run;
+mod ship;
 mod signals;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Cli, Command, ConfigCommand, PluginCommand, PricesCommand};
+use args::{Cli, Command, ConfigCommand, DisplayArgs, PluginCommand, PricesCommand};
 
 /// The whole program, from arguments to exit code.
 pub fn main() -> ExitCode {
@@ -48,6 +49,13 @@ pub fn main() -> ExitCode {
     }
     let display = match &cli.command {
         Some(Command::Demo(demo)) => demo.display,
+        // Thousands of calls with odd input: what a plugin says to each is not for people.
+        Some(Command::Plugin(
+            PluginCommand::Check(_) | PluginCommand::Bench(_) | PluginCommand::Diff(_),
+        )) => DisplayArgs {
+            quiet: true,
+            ..DisplayArgs::default()
+        },
         _ => cli.run.display,
     };
     signals::mind_interrupts();
@@ -56,11 +64,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         None => run::run(&cli.run),
         Some(Command::Demo(args)) => run::demo(&args),
-        Some(Command::Plugin(PluginCommand::List { json })) => listing::list(json),
-        Some(Command::Plugin(PluginCommand::Inspect { plugin, json })) => {
-            listing::inspect(&plugin, json)
-        }
-        Some(Command::Plugin(PluginCommand::ClearCache)) => listing::clear_cache(),
+        Some(Command::Plugin(command)) => plugin::run(&command),
         Some(Command::Config(ConfigCommand::Show { origin, run })) => configs::show(&run, origin),
         Some(Command::Config(ConfigCommand::Schema)) => configs::schema(),
         Some(Command::Prices(PricesCommand::Show {
@@ -81,7 +85,7 @@ pub fn main() -> ExitCode {
             Ok(())
         }),
         Some(Command::Man) => output::data(|out| args::write_man(out)),
-        Some(Command::Ship { output }) => listing::ship(&output),
+        Some(Command::Ship { output }) => ship::run(&output),
         Some(Command::Guard { .. }) => Ok(exit::ExitCode::Submitted),
     };
     match done {

@@ -77,6 +77,30 @@ pub fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Exit
     }
 }
 
+/// Writes text for people to stdout: part of it may be a plugin's, or come from a file.
+pub fn text(text: &str) -> Result<ExitCode, Failure> {
+    data(|out| out.write_all(harmless(text).as_bytes()))
+}
+
+/// Writes JSON to stdout. What acts on a terminal is escaped; to a parser it is the same.
+pub fn json(value: &serde_json::Value) -> Result<ExitCode, Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))?;
+    data(|out| {
+        for c in text.chars() {
+            match c {
+                // What JSON itself leaves as it is: C1 controls, and marks that turn the
+                // direction of writing.
+                '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                    write!(out, "\\u{:04x}", u32::from(c))?;
+                }
+                c => write!(out, "{c}")?,
+            }
+        }
+        writeln!(out)
+    })
+}
+
 /// What commands wait with that are no runs.
 pub fn runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()

@@ -23,6 +23,7 @@ use crate::session::{self, Job, Runtime, SetupError};
 /// How this one process works; what a run *is* stands in its config.
 struct Ways<'a> {
     plugins: &'a [String],
+    shadows: &'a [String],
     allow_hosts: &'a [String],
     fresh_instances: bool,
     fsync: bool,
@@ -45,6 +46,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let ways = Ways {
         plugins: &args.plugins,
+        shadows: &args.shadow,
         allow_hosts: &args.allow_hosts,
         fresh_instances: args.fresh_instances,
         fsync: args.fsync,
@@ -111,6 +113,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     ));
     let ways = Ways {
         plugins: &[],
+        shadows: &[],
         allow_hosts: &[],
         fresh_instances: false,
         fsync: false,
@@ -216,6 +219,7 @@ fn execute(
             config,
             layers: Some(layers),
             plugins: ways.plugins,
+            shadows: ways.shadows,
             allow_hosts: ways.allow_hosts,
             fresh_instances: ways.fresh_instances,
             run_id: &run_id,
@@ -302,7 +306,7 @@ fn cause(ended: &Ended) -> Option<String> {
 fn setup_failure(error: &SetupError) -> Failure {
     let code = match error {
         error if error.is_usage() => ExitCode::Usage,
-        SetupError::Plugin { .. } => ExitCode::Plugin,
+        SetupError::Plugin { .. } | SetupError::Pin(_) | SetupError::Shadow(_) => ExitCode::Plugin,
         SetupError::Environment(_) => ExitCode::Environment,
         _ => ExitCode::Failed,
     };

@@ -246,6 +246,11 @@ impl Files {
         self.0.push((path.to_owned(), source));
     }
 
+    /// Names of the sources, files and others.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(path, _)| &**path)
+    }
+
     fn source(&self, path: &str) -> Option<&str> {
         self.0
             .iter()

@@ -1,5 +1,7 @@
 //! The raw side of a configuration: what was given, by whom, in which order.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::check;
@@ -164,6 +166,14 @@ impl Layers {
     /// The layers that were laid, lowest first, in words: for the line that tells the user.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The folders of the config files.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        let files = self.files.names().map(Path::new);
+        files
+            .filter(|path| path.is_file())
+            .filter_map(|path| path.parent())
     }
 
     /// What the user should know although it is no error.

@@ -91,7 +91,38 @@ pub enum Event {
     PluginFault { plugin: String, message: String },
     /// The salvage command has run.
     Salvaged { output: Output },
-    /// The last line of a run that ended in an orderly way.
+    /// A candidate that only looks on (`--shadow`) answered otherwise than the plugin beside it.
+    /// Not every divergence has to be here: what is recorded of a run is bounded.
+    ShadowDiverged {
+        /// The candidate.
+        plugin: String,
+        /// The role, in the contract's word.
+        kind: String,
+        /// The plugin that the run goes by.
+        beside: String,
+        /// The query that this belongs to, from 1.
+        step: u32,
+        /// Which action of the step, where it is about one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<u32>,
+        /// How far they are apart: the words of `plugin diff`.
+        degree: String,
+        /// What both were given, shortened.
+        input: Value,
+        /// What the run went on with, shortened.
+        real: Value,
+        /// What it would have been, shortened.
+        candidate: Value,
+    },
+    /// What became of a candidate; written when the run is over, so it may follow `RunEnded`.
+    ShadowEnded {
+        plugin: String,
+        kind: String,
+        beside: String,
+        /// Counts and latencies; see `experiment::shadow`.
+        summary: Value,
+    },
+    /// The last line of a run that ended in an orderly way, but for what its shadows add.
     RunEnded {
         exit_status: String,
         submission: String,
@@ -123,6 +154,8 @@ impl Event {
         "denied",
         "plugin_fault",
         "salvaged",
+        "shadow_diverged",
+        "shadow_ended",
         "run_ended",
     ];
 }

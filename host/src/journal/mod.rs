@@ -14,7 +14,7 @@ pub mod trajectory;
 pub use event::Event;
 pub use file::JournalFile;
 pub use memory::MemoryJournal;
-pub use read::{JournalError, Log, Record, TornLine, UnknownEvent, read, read_bytes};
+pub use read::{JournalError, Log, Record, TornLine, UnknownEvent, each, read, read_bytes};
 pub use rebuild::accepted_message;
 
 /// What `RunStarted.format` of a journal of this version holds.

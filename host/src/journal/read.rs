@@ -1,5 +1,6 @@
 //! Reads a journal back, whatever state a killed host or a full disk left it in.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -99,11 +100,23 @@ struct Head<'l> {
 /// # Errors
 /// When the file can't be read, or is damaged elsewhere than at its end.
 pub fn read(path: &Path) -> Result<Log, JournalError> {
-    let bytes = std::fs::read(path).map_err(|source| JournalError::Io {
-        path: path.display().to_string(),
+    let mut records = Vec::new();
+    let log = each(path, |record| records.push(record))?;
+    Ok(Log { records, ..log })
+}
+
+/// Hands out the records of a journal file one by one, so that a long one never is in memory as
+/// a whole; the answer has no records in it.
+///
+/// # Errors
+/// As [`read`]; what was before the damage has been handed out by then.
+pub fn each(path: &Path, take: impl FnMut(Record)) -> Result<Log, JournalError> {
+    let name = || path.display().to_string();
+    let file = std::fs::File::open(path).map_err(|source| JournalError::Io {
+        path: name(),
         source,
     })?;
-    read_bytes(&bytes)
+    lines(BufReader::with_capacity(1 << 18, file), name, take)
 }
 
 /// Reads a journal from memory; see [`read`].
@@ -111,26 +124,40 @@ pub fn read(path: &Path) -> Result<Log, JournalError> {
 /// # Errors
 /// When it is damaged elsewhere than at its end.
 pub fn read_bytes(bytes: &[u8]) -> Result<Log, JournalError> {
+    let mut records = Vec::new();
+    let log = lines(bytes, String::new, |record| records.push(record))?;
+    Ok(Log { records, ..log })
+}
+
+fn lines(
+    mut input: impl BufRead,
+    name: impl Fn() -> String,
+    mut take: impl FnMut(Record),
+) -> Result<Log, JournalError> {
+    let io = |source| JournalError::Io {
+        path: name(),
+        source,
+    };
     let mut log = Log::default();
-    let mut rest = bytes;
+    let mut buffer = Vec::new();
     let mut line = 0;
-    while !rest.is_empty() {
+    loop {
+        buffer.clear();
+        let bytes = input.read_until(b'\n', &mut buffer).map_err(io)?;
+        if bytes == 0 {
+            return Ok(log);
+        }
         line += 1;
-        let newline = rest.iter().position(|byte| *byte == b'\n');
-        let text = &rest[..newline.unwrap_or(rest.len())];
-        let after = newline.map_or(&rest[rest.len()..], |at| &rest[at + 1..]);
+        let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
         // a power cut may leave zeros, or a block that never reached the disk, where the last
         // lines were; so a last line is torn whenever it is no JSON
         let head = match serde_json::from_slice::<Head<'_>>(text) {
             Ok(head) => head,
-            Err(_) if after.is_empty() => {
-                log.torn = Some(TornLine {
-                    line,
-                    bytes: rest.len(),
-                });
-                return Ok(log);
-            }
             Err(error) => {
+                if input.fill_buf().map_err(io)?.is_empty() {
+                    log.torn = Some(TornLine { line, bytes });
+                    return Ok(log);
+                }
                 return Err(JournalError::Line {
                     line,
                     reason: error.to_string(),
@@ -150,7 +177,7 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Log, JournalError> {
                 line,
                 reason: format!("event `{}`: {error}", head.event),
             })?;
-            log.records.push(Record {
+            take(Record {
                 seq: head.seq,
                 t: head.t,
                 event,
@@ -161,10 +188,8 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Log, JournalError> {
                 kind: head.event.into_owned(),
             });
         }
-        log.last_seq = head.seq;
-        log.len += (rest.len() - after.len()) as u64;
-        log.lacks_newline = newline.is_none();
-        rest = after;
+        log.last_seq = expected;
+        log.len += bytes as u64;
+        log.lacks_newline = text.len() == bytes;
     }
-    Ok(log)
 }

@@ -151,7 +151,13 @@ pub fn state(records: &[Record]) -> State {
     let mut state = State::default();
     for record in records {
         state.started.get_or_insert(record.t);
-        state.last = Some(record.t);
+        // Shadows are waited for when the run is over: they don't make it longer.
+        if !matches!(
+            record.event,
+            Event::ShadowDiverged { .. } | Event::ShadowEnded { .. }
+        ) {
+            state.last = Some(record.t);
+        }
         state.apply(&record.event);
     }
     state
@@ -251,7 +257,10 @@ impl State {
                     extra: extra.clone(),
                 });
             }
-            Event::Asked { .. } | Event::Denied { .. } => {}
+            Event::Asked { .. }
+            | Event::Denied { .. }
+            | Event::ShadowDiverged { .. }
+            | Event::ShadowEnded { .. } => {}
         }
     }
 

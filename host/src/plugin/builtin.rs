@@ -164,7 +164,8 @@ pub fn ship(output: &Path) -> anyhow::Result<u64> {
         }
     }
     let mut entries = Vec::new();
-    for builtin in all() {
+    // Variants share the code of what they are variants of.
+    for builtin in all().iter().filter(|builtin| builtin.variant.is_none()) {
         let code = engine
             .precompile_component(&builtin.wasm())
             .map_err(anyhow::Error::from)

@@ -14,7 +14,7 @@ use super::bindings::{adapter, base, formatter, parser, policy, processor};
 use super::error::{Failure, LoadError};
 use super::kind::Kind;
 use super::limits::Limits;
-use super::load::{Plugin, Source};
+use super::load::{Descriptor, Plugin, Source, descriptor};
 use super::store::{self, Guest, Renderer};
 use crate::roles::PluginFault;
 
@@ -268,6 +268,44 @@ async fn make<K: Bindings>(recipe: &Recipe) -> Result<Box<Live<K>>, LoadError> {
     }
 }
 
+/// What a plugin answers to `describe` on a new instance, which is configured before if there is
+/// a config.
+pub async fn describe(
+    plugin: &Plugin,
+    limits: &Limits,
+    renderer: Option<Arc<dyn Renderer>>,
+    config: Option<&String>,
+) -> Result<Descriptor, PluginFault> {
+    let mut store = store::new(&plugin.shared, &plugin.name, limits, 0, renderer);
+    let fault = |failure: Failure, call: &str| {
+        PluginFault::new(failure.describe(&plugin.name, call)).in_manner(failure.manner())
+    };
+    macro_rules! returned {
+        ($result:expr, $call:literal) => {
+            match $result {
+                Some(Ok(value)) => value,
+                Some(Err(error)) => return Err(fault(failure(&error, &store, limits), $call)),
+                None => return Err(fault(Failure::Deadline(limits.deadline), $call)),
+            }
+        };
+    }
+    let made = bounded(limits.deadline, plugin.pre.instantiate_async(&mut store)).await;
+    let instance = returned!(made, "instantiation");
+    let base = base::Base::new(&mut store, &instance)
+        .map_err(|error| fault(Failure::Broken(format!("{error:#}")), "instantiation"))?;
+    let base = base.mswea_plugin_plugin();
+    if let Some(config) = config {
+        let configured = bounded(limits.deadline, base.call_configure(&mut store, config)).await;
+        if let Err(error) = returned!(configured, "configure") {
+            let (code, message) = (bound(&error.code), bound(&error.message));
+            return Err(fault(Failure::Reported { code, message }, "configure"));
+        }
+    }
+    let said = bounded(limits.deadline, base.call_describe(&mut store)).await;
+    let said = returned!(said, "describe");
+    descriptor(said).map_err(|broken| fault(Failure::Broken(broken), "describe"))
+}
+
 /// Runs a call for at most `deadline`; `None` when it was still running.
 pub async fn bounded<T>(
     deadline: Duration,
@@ -318,7 +356,7 @@ fn last_words(guest: &Guest, otherwise: &str) -> String {
 }
 
 /// Text of a guest that goes to terminals, files and the model: no control characters.
-pub(super) fn harmless(text: &str) -> String {
+pub fn harmless(text: &str) -> String {
     text.chars()
         .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
         .collect()

@@ -67,6 +67,13 @@ impl Meter {
     }
 }
 
+impl Meter {
+    /// Bytes of linear memory that the instance has.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+}
+
 impl ResourceLimiter for Meter {
     fn memory_growing(
         &mut self,

@@ -54,6 +54,8 @@ pub struct Plugin {
     pub name: Arc<str>,
     /// Where it came from.
     pub source: Source,
+    /// The name under which the binary offers it, if it is a variant of a component of another.
+    variant: Option<&'static str>,
     /// SHA-256 of the component, in hex.
     pub digest: String,
     /// Size of the component in bytes.
@@ -64,6 +66,9 @@ pub struct Plugin {
     pub contract: String,
     /// Everything that it imports.
     pub imports: Vec<String>,
+    /// The digest that its file had when it was last used, by this process or with this cache, if
+    /// it was another.
+    pub changed_from: Option<String>,
     /// How long compiling it took, if that had to be done now; taken by who tells the user.
     compiled_now: Mutex<Option<std::time::Duration>>,
     validator: jsonschema::Validator,
@@ -79,6 +84,24 @@ impl std::fmt::Debug for Plugin {
             .field("digest", &self.digest)
             .finish_non_exhaustive()
     }
+}
+
+/// What is known of a plugin before it is looked into.
+struct Found {
+    /// What messages call it.
+    label: String,
+    source: Source,
+    digest: String,
+    size: usize,
+    variant: Option<&'static builtin::Builtin>,
+    changed_from: Option<String>,
+}
+
+/// A compilation that was done now.
+struct Compiled {
+    took: std::time::Duration,
+    /// The digest that the file had when it was compiled the last time.
+    changed_from: Option<String>,
 }
 
 /// Loads plugins, each once.
@@ -148,24 +171,31 @@ impl Loader {
         })?;
         let digest = cache::digest(&bytes);
         let source = Source::File(path.to_owned());
-        if let Some(plugin) = self.known(&digest, &source) {
+        if let Some(plugin) = self.known(&digest, &source, None) {
             return Ok(plugin);
         }
         let label = path.display().to_string();
         check_bytes(&label, &bytes)?;
         let shared = shared()?;
+        let absolute = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let absolute = absolute.display().to_string();
         let (component, compiled_now) =
-            self.compile(&shared, &label, &digest, || Cow::Borrowed(&bytes))?;
-        self.finish(
-            shared,
-            component,
-            compiled_now,
+            self.compile(&shared, &label, &absolute, &digest, || {
+                Cow::Borrowed(&bytes)
+            })?;
+        let changed_from = compiled_now
+            .as_ref()
+            .and_then(|compiled| compiled.changed_from.clone())
+            .or_else(|| self.forget(&source));
+        let found = Found {
             label,
             source,
             digest,
-            bytes.len(),
-        )
-        .await
+            size: bytes.len(),
+            variant: None,
+            changed_from,
+        };
+        self.finish(shared, component, compiled_now, found).await
     }
 
     /// Loads a plugin that this binary carries.
@@ -177,34 +207,43 @@ impl Loader {
         builtin: &'static builtin::Builtin,
     ) -> Result<Arc<Plugin>, LoadError> {
         let source = Source::BuiltIn(builtin.folder);
-        if let Some(plugin) = self.known(builtin.sha256, &source) {
+        let variant = builtin.variant.map(|_| builtin.name);
+        if let Some(plugin) = self.known(builtin.sha256, &source, variant) {
             return Ok(plugin);
         }
         let shared = shared()?;
         let (component, compiled_now) = match builtin::ahead_of_time(&shared.engine, builtin) {
             Some(component) => (component, None),
-            None => self.compile(&shared, builtin.name, builtin.sha256, || {
+            None => self.compile(&shared, builtin.name, builtin.name, builtin.sha256, || {
                 builtin.wasm().into()
             })?,
         };
-        self.finish(
-            shared,
-            component,
-            compiled_now,
-            builtin.name.to_owned(),
+        let found = Found {
+            label: builtin.name.to_owned(),
             source,
-            builtin.sha256.to_owned(),
-            builtin.size,
-        )
-        .await
+            digest: builtin.sha256.to_owned(),
+            size: builtin.size,
+            variant: Some(builtin).filter(|builtin| builtin.variant.is_some()),
+            changed_from: None,
+        };
+        self.finish(shared, component, compiled_now, found).await
     }
 
-    fn known(&self, digest: &str, source: &Source) -> Option<Arc<Plugin>> {
+    /// Lets go of what a file was before it changed; answers its digest.
+    fn forget(&self, source: &Source) -> Option<String> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = loaded.iter().position(|plugin| plugin.source == *source)?;
+        Some(loaded.remove(index).digest.clone())
+    }
+
+    fn known(&self, digest: &str, source: &Source, variant: Option<&str>) -> Option<Arc<Plugin>> {
         self.loaded
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
-            .find(|plugin| plugin.digest == digest && plugin.source == *source)
+            .find(|plugin| {
+                plugin.digest == digest && plugin.source == *source && plugin.variant == variant
+            })
             .cloned()
     }
 
@@ -214,9 +253,10 @@ impl Loader {
         &self,
         shared: &Shared,
         label: &str,
+        cached_as: &str,
         digest: &str,
         bytes: impl FnOnce() -> Cow<'a, [u8]>,
-    ) -> Result<(Component, Option<std::time::Duration>), LoadError> {
+    ) -> Result<(Component, Option<Compiled>), LoadError> {
         if let Some(component) = self
             .cache
             .as_ref()
@@ -231,23 +271,21 @@ impl Loader {
                 detail: one_line(&format!("{error:#}")),
             })?;
         let took = started.elapsed();
-        if let Some(cache) = &self.cache {
-            cache.put(&shared.engine, digest, &component);
-        }
-        Ok((component, Some(took)))
+        let changed_from = self
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.put(&shared.engine, cached_as, digest, &component));
+        Ok((component, Some(Compiled { took, changed_from })))
     }
 
-    #[allow(clippy::too_many_arguments)] // one place, called twice: a struct would only rename it
     async fn finish(
         &self,
         shared: Arc<Shared>,
         component: Component,
-        compiled_now: Option<std::time::Duration>,
-        label: String,
-        source: Source,
-        digest: String,
-        size: usize,
+        compiled_now: Option<Compiled>,
+        found: Found,
     ) -> Result<Arc<Plugin>, LoadError> {
+        let label = found.label;
         let exports = exports(&shared, &component);
         let (kinds, contract) = kinds(&label, &exports)?;
         let imports: Vec<String> = component
@@ -261,7 +299,10 @@ impl Loader {
             .instantiate_pre(&component)
             .map_err(|error| mismatch(&label, &error))?;
         let name: Arc<str> = label.as_str().into();
-        let descriptor = describe(&shared, &pre, &name, &kinds).await?;
+        let mut descriptor = describe(&shared, &pre, &name, &kinds).await?;
+        if let Some(builtin) = found.variant {
+            become_variant(&mut descriptor, builtin);
+        }
         let validator =
             schema::validator(&descriptor.config_schema).map_err(|reason| LoadError::Failed {
                 plugin: label,
@@ -270,13 +311,15 @@ impl Loader {
         let plugin = Arc::new(Plugin {
             name: descriptor.name.as_str().into(),
             descriptor,
-            source,
-            digest,
-            size,
+            source: found.source,
+            variant: found.variant.map(|builtin| builtin.name),
+            digest: found.digest,
+            size: found.size,
             kinds,
             contract,
             imports,
-            compiled_now: Mutex::new(compiled_now),
+            compiled_now: Mutex::new(compiled_now.map(|compiled| compiled.took)),
+            changed_from: found.changed_from,
             validator,
             pre,
             shared,
@@ -335,12 +378,57 @@ impl Plugin {
         })
     }
 
+    /// The component's bytes, read again.
+    ///
+    /// # Errors
+    /// When its file can't be read any more.
+    pub fn bytes(&self) -> std::io::Result<Vec<u8>> {
+        match &self.source {
+            Source::File(path) => read_file(path),
+            Source::BuiltIn(_) => Ok(builtin::all()
+                .iter()
+                .find(|builtin| builtin.sha256 == self.digest)
+                .map(builtin::Builtin::wasm)
+                .unwrap_or_default()),
+        }
+    }
+
+    /// Makes a descriptor of the component that of the variant that this is, if it is one.
+    pub(super) fn as_variant(&self, descriptor: &mut Descriptor) {
+        let found = self
+            .variant
+            .and_then(|name| builtin::all().iter().find(|builtin| builtin.name == name));
+        if let Some(builtin) = found {
+            become_variant(descriptor, builtin);
+        }
+    }
+
     /// How long compiling took, if it was done now; once.
     pub fn take_compile_time(&self) -> Option<std::time::Duration> {
         self.compiled_now
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+}
+
+/// A variant is its component with other defaults.
+fn become_variant(descriptor: &mut Descriptor, builtin: &builtin::Builtin) {
+    let Some(variant) = builtin.variant else {
+        return;
+    };
+    builtin.name.clone_into(&mut descriptor.name);
+    variant.summary.clone_into(&mut descriptor.summary);
+    let config: serde_json::Map<String, Value> =
+        serde_json::from_str(variant.config).expect("invariant: the build script wrote it");
+    for (key, value) in config {
+        if let Some(property) = descriptor
+            .config_schema
+            .pointer_mut("/properties")
+            .and_then(|properties| properties.get_mut(&key)?.as_object_mut())
+        {
+            property.insert("default".into(), value);
+        }
     }
 }
 
@@ -417,7 +505,11 @@ async fn describe(
 /// Longest config schema: compiling a huge one would take long, and no deadline covers that.
 const SCHEMA: usize = 256 << 10;
 
-fn descriptor(wit: WitDescriptor) -> Result<Descriptor, String> {
+/// Reads what a plugin said of itself.
+///
+/// # Errors
+/// With what is against the contract in it.
+pub(super) fn descriptor(wit: WitDescriptor) -> Result<Descriptor, String> {
     let well_named = !wit.name.is_empty()
         && wit.name.len() <= 64
         && wit

@@ -12,6 +12,10 @@ use crate::roles::{Asker, Change, PluginFault, Processor, ViewChange};
 /// How many questions a processor may ask in one step.
 const QUESTIONS: usize = 8;
 
+/// How many of them may have been answered before: a fresh instance asks again what was asked in
+/// all the steps before it. A bound all the same, since one that never ends costs nothing.
+const REMEMBERED: usize = 1_000;
+
 /// A processor in wasm.
 pub struct WasmProcessor(Instance<ProcessorKind>);
 
@@ -58,7 +62,7 @@ impl Processor for WasmProcessor {
         )
         .await;
         let mut call = "apply";
-        let mut asked = 0;
+        let (mut asked, mut repeated) = (0, 0);
         loop {
             let asks = matches!(&result, Some(Ok(Ok(wit::Next::Ask(_)))));
             let next = match self.0.settle(live, call, asks, result)? {
@@ -74,17 +78,21 @@ impl Processor for WasmProcessor {
                     return convert::change_in(change)
                         .map_err(|broken| self.0.broken(broken, call));
                 }
-                // Refused before it is put: a question is billed.
-                wit::Next::Ask(_) if asked == QUESTIONS => {
-                    let broken = format!("it asked more than {QUESTIONS} questions in one step");
-                    return Err(self.0.broken(broken, call));
-                }
                 wit::Next::Ask(query) => query,
             };
-            asked += 1;
             let messages = convert::messages_in(query.messages)
                 .map_err(|broken| self.0.broken(broken, call))?;
             let name = self.0.name().to_owned();
+            // Refused before it is put: a question is billed.
+            let (count, limit) = match asker.remembers(&name, &messages) {
+                true => (&mut repeated, REMEMBERED),
+                false => (&mut asked, QUESTIONS),
+            };
+            if *count == limit {
+                let broken = format!("it asked more than {limit} questions in one step");
+                return Err(self.0.broken(broken, call));
+            }
+            *count += 1;
             let reply = match asker.ask(&name, &query.purpose, messages).await {
                 Ok(reply) => convert::reply_out(&reply),
                 Err(error) => {

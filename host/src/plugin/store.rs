@@ -71,8 +71,9 @@ impl HostMonotonicClock for FrozenClock {
     fn resolution(&self) -> u64 {
         1
     }
+    // Not 0: to Go's runtime that is a clock that does not work.
     fn now(&self) -> u64 {
-        0
+        1_000_000_000
     }
 }
 

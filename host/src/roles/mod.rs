@@ -20,8 +20,8 @@ pub use stop::{Stop, StopSource};
 pub use values::ViewChange;
 pub use values::{
     Action, AdapterNext, CONTENT_LIST, Change, Delta, ENVIRONMENT_GONE, HeaderValue, HttpRequest,
-    Message, Object, Outcome, Output, Part, Problem, Reply, Tool, ToolCall, Usage, Verdict,
-    is_bulky,
+    Message, Object, Outcome, Output, Part, Problem, REMEMBERED, Reply, Tool, ToolCall, Usage,
+    Verdict, is_bulky,
 };
 
 use crate::journal::Event;
@@ -144,6 +144,13 @@ pub trait Asker: Send {
         purpose: &str,
         messages: Vec<Message>,
     ) -> Result<Reply, ModelError>;
+
+    /// Whether this question was answered before in this run: then the answer is the same, and
+    /// costs nothing.
+    fn remembers(&self, processor: &str, messages: &[Message]) -> bool {
+        let _ = (processor, messages);
+        false
+    }
 }
 
 /// Judges an action before it runs.
@@ -214,6 +221,14 @@ pub trait Executor: Send {
     fn template_vars(&self) -> Object;
 }
 
+/// Looks on while a run goes by, without a part in it.
+#[async_trait]
+pub trait Onlooker: Send {
+    /// The run is over: what was seen, in a line or two for a person. Takes no longer than was
+    /// agreed when it was made.
+    async fn finish(self: Box<Self>) -> String;
+}
+
 /// Records events before they take effect.
 pub trait Journal: Send + Sync {
     /// Appends one event and hands it to the kernel.
@@ -272,6 +287,8 @@ pub enum Progress<'a> {
     },
     /// Something that the person should know.
     Warning(&'a str),
+    /// What somebody saw who looked on.
+    Seen(&'a str),
     /// The run has ended.
     Ended {
         exit_status: &'a str,

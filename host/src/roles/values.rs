@@ -278,6 +278,9 @@ pub struct Reply {
     pub extra: Object,
 }
 
+/// The key of a reply's `extra` that is true when a processor's question was answered before.
+pub const REMEMBERED: &str = "remembered";
+
 /// Why a reply holds no usable action; for the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Problem {

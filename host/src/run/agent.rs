@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use super::account::{Account, Limits, Pricing};
-use super::asking::{LoopAsker, failure};
+use super::asking::{Answers, LoopAsker, failure};
 use super::calls::{add_raw, answers, invented_call, unused_calls};
 use super::global::GlobalAccount;
 use super::submission::{self, submission};
@@ -19,7 +19,8 @@ use crate::history::Chain;
 use crate::journal::{Event, accepted_message};
 use crate::roles::{
     Action, Command, Context, ErrorClass, Executor, Formatter, Message, Model, ModelError, Object,
-    Outcome, Output, Parser, PluginFault, Policy, Problem, Progress, Reply, Stop, Verdict,
+    Onlooker, Outcome, Output, Parser, PluginFault, Policy, Problem, Progress, Reply, Stop,
+    Verdict,
 };
 
 /// What a run is made of.
@@ -44,6 +45,8 @@ pub struct Parts {
     pub prompts: Prompts,
     /// Finds images in what templates make.
     pub multimodal: Option<Multimodal>,
+    /// Those who look on.
+    pub onlookers: Vec<Box<dyn Onlooker>>,
 }
 
 /// What the loop is told.
@@ -93,6 +96,8 @@ pub struct Agent {
     seen: usize,
     /// The environment is gone for good.
     gone: bool,
+    /// What processors were told by the model.
+    answers: Answers,
 }
 
 impl Agent {
@@ -106,6 +111,7 @@ impl Agent {
             messages: Vec::new(),
             seen: 0,
             gone: false,
+            answers: Answers::default(),
         }
     }
 
@@ -194,6 +200,7 @@ impl Agent {
                 global: &self.parts.global,
                 context: &self.context,
                 limits: &self.settings.limits,
+                answers: &mut self.answers,
             };
             let view = self
                 .parts
@@ -566,6 +573,13 @@ impl Agent {
                 "not everything is cleaned up: what is left is removed in the background, by the next \
                  start, or by `mswea-host gc`",
             )),
+        }
+        for onlooker in std::mem::take(&mut self.parts.onlookers) {
+            let stop = self.context.stop.clone();
+            tokio::select! {
+                seen = onlooker.finish() => self.show(&Progress::Seen(&seen)),
+                () = stop.stopped_twice() => {}
+            }
         }
         let mut exit = interrupt.exit_message();
         if matches!(interrupt, Interrupt::Failed { .. }) {

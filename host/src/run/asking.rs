@@ -1,12 +1,34 @@
 //! Questions that history processors put to the model: charged, limited and recorded like
-//! queries.
+//! queries, and put once. An instance may be dropped at any time; the one after it asks again
+//! what it can't know, and gets the answer that was paid for.
+
+use std::collections::HashMap;
 
 use async_trait::async_trait;
+use sha2::{Digest as _, Sha256};
 
 use super::account::{Account, Limits, Pricing};
 use super::global::GlobalAccount;
 use crate::journal::Event;
-use crate::roles::{Asker, Context, ErrorClass, Message, Model, ModelError, Reply};
+use crate::roles::{Asker, Context, ErrorClass, Message, Model, ModelError, REMEMBERED, Reply};
+
+/// The answers of a run, by processor and question.
+#[derive(Default)]
+pub(super) struct Answers(HashMap<[u8; 32], Reply>);
+
+impl Answers {
+    /// Names a question. Nothing but its words counts: the same ones get the same answer.
+    fn key(processor: &str, messages: &[Message]) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(processor.as_bytes());
+        for message in messages {
+            // What can't be told apart by serde can't be told apart by a model.
+            hash.update([0]);
+            hash.update(serde_json::to_vec(message).unwrap_or_default());
+        }
+        hash.finalize().into()
+    }
+}
 
 /// Puts a processor's question to the model.
 pub(super) struct LoopAsker<'a> {
@@ -16,6 +38,7 @@ pub(super) struct LoopAsker<'a> {
     pub(super) global: &'a GlobalAccount,
     pub(super) context: &'a Context,
     pub(super) limits: &'a Limits,
+    pub(super) answers: &'a mut Answers,
 }
 
 #[async_trait]
@@ -26,6 +49,12 @@ impl Asker for LoopAsker<'_> {
         purpose: &str,
         messages: Vec<Message>,
     ) -> Result<Reply, ModelError> {
+        let key = Answers::key(processor, &messages);
+        if let Some(answer) = self.answers.0.get(&key) {
+            let mut answer = answer.clone();
+            answer.extra.insert(REMEMBERED.to_owned(), true.into());
+            return Ok(answer);
+        }
         let journal = |event: &Event| {
             self.context.journal.record(event).map_err(|error| {
                 ModelError::new(
@@ -62,7 +91,18 @@ impl Asker for LoopAsker<'_> {
             reply: reply.clone(),
             cost,
         })?;
-        Ok(reply)
+        // The provider's own words are in the journal; no plugin gets them.
+        let answer = Reply {
+            response: None,
+            ..reply
+        };
+        self.answers.0.insert(key, answer.clone());
+        Ok(answer)
+    }
+
+    fn remembers(&self, processor: &str, messages: &[Message]) -> bool {
+        let key = Answers::key(processor, messages);
+        self.answers.0.contains_key(&key)
     }
 }
 

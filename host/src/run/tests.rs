@@ -314,6 +314,7 @@ async fn run_changed(replies: &[&str], limits: Limits, change: impl FnOnce(&mut 
             variables,
         },
         multimodal: None,
+        onlookers: Vec::new(),
     };
     change(&mut parts);
     let settings = Settings {

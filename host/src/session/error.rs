@@ -17,6 +17,12 @@ pub enum SetupError {
         /// Where the offending value was set.
         origin: Option<String>,
     },
+    /// A candidate that can't run beside the others.
+    #[error(transparent)]
+    Shadow(#[from] crate::experiment::ShadowError),
+    /// A plugin that is not the pinned one, or pins that can't be read.
+    #[error(transparent)]
+    Pin(#[from] super::pins::PinError),
     /// A template that does not parse.
     #[error("bad template: {error}{}", origin.as_ref().map_or_else(String::new, |at| format!("\n  set by {at}")))]
     Template {
@@ -74,7 +80,7 @@ impl SetupError {
             | Self::UnknownPrice(_)
             | Self::GlobalLimit(_) => true,
             Self::Plugin { error, .. } => matches!(error, LoadError::Config { .. }),
-            Self::Environment(_) | Self::Journal(_) => false,
+            Self::Environment(_) | Self::Journal(_) | Self::Pin(_) | Self::Shadow(_) => false,
         }
     }
 }

@@ -6,11 +6,14 @@
 mod environment;
 mod error;
 mod origins;
+pub mod outside;
+pub mod pins;
 mod plugins;
+mod shadows;
 mod shell;
 mod wiring;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -51,6 +54,8 @@ pub struct Job<'a> {
     pub layers: Option<&'a Layers>,
     /// Plugins that take the place of the config's, each in the roles that it has.
     pub plugins: &'a [String],
+    /// Plugins that run beside the real ones of their kinds.
+    pub shadows: &'a [String],
     /// Hosts that the adapter may reach besides.
     pub allow_hosts: &'a [String],
     /// Build plugins anew for every call.
@@ -59,6 +64,14 @@ pub struct Job<'a> {
     pub run_id: &'a str,
     /// The program that cleans up after a killed host; see [`crate::executor::guard`].
     pub guard_program: Option<PathBuf>,
+}
+
+/// The lock files of the current folder and of the config's folders.
+fn locks(layers: Option<&Layers>) -> Result<pins::Locks, SetupError> {
+    let folders = layers.into_iter().flat_map(Layers::folders);
+    Ok(pins::Locks::of(
+        std::iter::once(Path::new(".")).chain(folders),
+    )?)
 }
 
 impl Job<'_> {
@@ -90,7 +103,7 @@ impl Runtime {
     ///
     /// # Errors
     /// When something named in the config can't be used.
-    pub async fn prepare(&self, job: Job<'_>, context: Context) -> Result<Agent, SetupError> {
+    pub async fn prepare(&self, job: Job<'_>, mut context: Context) -> Result<Agent, SetupError> {
         let config = job.config;
         self.check_templates(&job)?;
         let multimodal = multimodal(&job)?;
@@ -112,9 +125,13 @@ impl Runtime {
             job: &job,
             context: &context,
             variables: &variables,
+            locks: locks(job.layers)?,
         }
         .make(secrets.clone())
         .await?;
+        if let Some(steps) = &roles.steps {
+            context.journal = steps.clone();
+        }
         // Before the first action: it could read them from this very process.
         let secret_names = secret_names(config, &secrets, roles.secrets);
         secrecy::hide(&secret_names);
@@ -139,10 +156,10 @@ impl Runtime {
             .map_err(SetupError::Journal)?;
         let parts = Parts {
             model: roles.model,
-            parser: roles.parser,
-            formatter: roles.formatter,
-            history: Chain::new(roles.processors),
-            policies: roles.policies,
+            parser: roles.cast.parser,
+            formatter: roles.cast.formatter,
+            history: Chain::new(roles.cast.processors),
+            policies: roles.cast.policies,
             executor,
             pricing: Arc::new(roles.prices),
             global,
@@ -153,6 +170,7 @@ impl Runtime {
                 variables,
             },
             multimodal,
+            onlookers: roles.onlookers,
         };
         Ok(Agent::new(parts, settings(&job), context))
     }

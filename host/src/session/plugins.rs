@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::pins::Locks;
 use super::{Job, Runtime, SetupError, nothing, origins, wiring};
 use crate::config::{ModelChoice, PluginEntry, WireKwargs, resolve_model};
+use crate::experiment::{Steps, shadow};
 use crate::plugin::{
     Kind, Limits, LoadError, Plugin, Recipe, Renderer, Source, WasmAdapter, WasmFormatter,
     WasmParser, WasmPolicy, WasmProcessor, builtin,
 };
 use crate::provider::{Grants, HostPattern, Prices, ProviderModel, Secrets};
 use crate::roles::{
-    Adapter, Context, Formatter, Model, Object, Parser, PluginFault, Policy, Processor, Progress,
+    Adapter, Context, Model, Object, Onlooker, Parser, PluginFault, Policy, Processor, Progress,
 };
 use crate::run::Variables;
 
@@ -30,29 +32,33 @@ pub struct Roles<'a> {
     pub context: &'a Context,
     /// For the plugins' templates.
     pub variables: &'a Arc<Variables>,
+    /// Which digests must be found.
+    pub locks: Locks,
 }
 
 /// The roles, made.
 pub struct Made {
     pub model: Box<dyn Model>,
-    pub parser: Box<dyn Parser>,
-    pub formatter: Box<dyn Formatter>,
-    pub processors: Vec<Box<dyn Processor>>,
-    pub policies: Vec<Box<dyn Policy>>,
+    /// Parser, formatter, processors and policies.
+    pub cast: shadow::Cast,
+    /// Those who look on.
+    pub onlookers: Vec<Box<dyn Onlooker>>,
     /// What the model's replies cost.
     pub prices: Prices,
     /// Names of the secrets that were granted.
     pub secrets: Vec<String>,
     /// Name, kind, version, digest and grants of each, for the journal.
     pub report: Vec<Value>,
+    /// The journal that the run has to write through, if somebody looks on.
+    pub steps: Option<Arc<Steps>>,
 }
 
 /// A plugin under the name that the config has for it: the key of its `[plugins.NAME]` entry
 /// (one plugin may have several, with different configs), else the name that it gives itself.
 #[derive(Clone)]
-struct Actor {
-    name: Arc<str>,
-    plugin: Arc<Plugin>,
+pub(super) struct Actor {
+    pub(super) name: Arc<str>,
+    pub(super) plugin: Arc<Plugin>,
 }
 
 /// The plugins by role, before they are configured.
@@ -136,7 +142,7 @@ impl Roles<'_> {
         let (model, grants) = self.model(&adapter, &choice, secrets).await?;
         report.push(describe(&adapter, Kind::ModelAdapter, Some(&grants)));
 
-        let offer = json!({ "action_regex": config.model.action_regex });
+        let offer = self.offer(&parser, Kind::ActionParser);
         let recipe = self.recipe(&parser, Kind::ActionParser, &offer)?;
         let made_parser = WasmParser::start(recipe)
             .await
@@ -144,7 +150,7 @@ impl Roles<'_> {
         report.push(describe(&parser, Kind::ActionParser, None));
         self.warn_about_prompts(&made_parser);
 
-        let offer = json!({ "observation_template": config.model.observation_template });
+        let offer = self.offer(&formatter, Kind::ObservationFormatter);
         let recipe = self.recipe(&formatter, Kind::ObservationFormatter, &offer)?;
         let made_formatter = WasmFormatter::start(recipe)
             .await
@@ -153,13 +159,7 @@ impl Roles<'_> {
 
         let mut processors: Vec<Box<dyn Processor>> = Vec::new();
         for plugin in &cast.processors {
-            let offer = match plugin.plugin.source {
-                // Under its own name for where the marks go, which others may give a meaning too.
-                Source::BuiltIn(_) if &*plugin.plugin.name == CACHE_CONTROL => {
-                    json!({ "mode": config.model.set_cache_control })
-                }
-                _ => Value::Null,
-            };
+            let offer = self.offer(plugin, Kind::HistoryProcessor);
             let recipe = self.recipe(plugin, Kind::HistoryProcessor, &offer)?;
             let made = WasmProcessor::start(recipe).await;
             processors.push(Box::new(made.map_err(|error| self.located(error))?));
@@ -172,16 +172,21 @@ impl Roles<'_> {
             policies.push(Box::new(made.map_err(|error| self.located(error))?));
             report.push(describe(plugin, Kind::ActionPolicy, None));
         }
-        Ok(Made {
+        let made = Made {
             model,
-            parser: Box::new(made_parser),
-            formatter: Box::new(made_formatter),
-            processors,
-            policies,
+            cast: shadow::Cast {
+                parser: Box::new(made_parser),
+                formatter: Box::new(made_formatter),
+                processors,
+                policies,
+            },
+            onlookers: Vec::new(),
             prices,
             secrets: grants.secrets,
             report,
-        })
+            steps: None,
+        };
+        self.shadow(made).await
     }
 
     /// What the model costs. Before anything is sent: a limit that can't be kept is told
@@ -240,7 +245,7 @@ impl Roles<'_> {
         Ok(cast)
     }
 
-    async fn load(&self, spec: &str, key: Option<&str>) -> Result<Actor, SetupError> {
+    pub(super) async fn load(&self, spec: &str, key: Option<&str>) -> Result<Actor, SetupError> {
         let entry = self.job.config.plugins.get(spec);
         let loader = self.runtime.loader();
         let loaded = match entry.and_then(|entry| entry.path.as_deref()) {
@@ -261,6 +266,16 @@ impl Roles<'_> {
             .plugin
             .pinned(&actor.name, pin)
             .map_err(|error| self.located(error))?;
+        self.locks.check(&actor.plugin)?;
+        if let Some(before) = &actor.plugin.changed_from {
+            let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
+            tracing::info!(
+                "plugin `{}` has changed since it was last used: sha256 {} is now {}",
+                actor.name,
+                short(before),
+                short(&actor.plugin.digest)
+            );
+        }
         if let Some(took) = actor.plugin.take_compile_time().filter(|took| *took > SLOW) {
             let text = format!(
                 "plugin `{}` was compiled in {:.1} s; the next run takes it from the cache",
@@ -326,9 +341,33 @@ impl Roles<'_> {
         SetupError::Plugin { error, origin }
     }
 
+    /// What the rest of the config has for a plugin in this role.
+    pub(super) fn offer(&self, actor: &Actor, kind: Kind) -> Value {
+        let model = &self.job.config.model;
+        match kind {
+            Kind::ActionParser => json!({ "action_regex": model.action_regex }),
+            Kind::ObservationFormatter => {
+                json!({ "observation_template": model.observation_template })
+            }
+            // Under its own name for where the marks go, which others may give a meaning too.
+            Kind::HistoryProcessor
+                if matches!(actor.plugin.source, Source::BuiltIn(_))
+                    && &*actor.plugin.name == CACHE_CONTROL =>
+            {
+                json!({ "mode": model.set_cache_control })
+            }
+            _ => Value::Null,
+        }
+    }
+
     /// A plugin with its config: what the host offers to plugins whose schema has a property
     /// of that name, and the user's own `[plugins.NAME.config]` over it.
-    fn recipe(&self, actor: &Actor, kind: Kind, offer: &Value) -> Result<Recipe, SetupError> {
+    pub(super) fn recipe(
+        &self,
+        actor: &Actor,
+        kind: Kind,
+        offer: &Value,
+    ) -> Result<Recipe, SetupError> {
         let plugin = &actor.plugin;
         plugin.require(kind).map_err(|error| self.located(error))?;
         let known = plugin
@@ -556,7 +595,7 @@ fn seed(run_id: &str) -> u64 {
     })
 }
 
-fn describe(actor: &Actor, kind: Kind, grants: Option<&Grants>) -> Value {
+pub(super) fn describe(actor: &Actor, kind: Kind, grants: Option<&Grants>) -> Value {
     let plugin = &actor.plugin;
     let mut report = json!({
         "name": &*actor.name,

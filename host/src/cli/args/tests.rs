@@ -108,7 +108,7 @@ fn commands() {
         (&["plugin", "list"], "Plugin(List { json: false })"),
         (
             &["plugin", "inspect", "a.wasm", "--json"],
-            "Plugin(Inspect { plugin: \"a.wasm\", json: true })",
+            "Plugin(Inspect { plugin: \"a.wasm\", wit: false, json: true })",
         ),
         (&["plugin", "clear-cache"], "Plugin(ClearCache)"),
         (&["config", "show"], "Config(Show { origin: false"),

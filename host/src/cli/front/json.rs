@@ -103,6 +103,7 @@ fn event(progress: &Progress<'_>) -> Value {
             "reason": reason,
         }),
         Progress::Warning(text) => json!({"type": "warning", "message": text}),
+        Progress::Seen(text) => json!({"type": "seen", "message": text}),
         Progress::Ended {
             exit_status,
             submission,
@@ -231,6 +232,7 @@ mod tests {
                 Progress::Warning("w"),
                 json!({"type": "warning", "message": "w"}),
             ),
+            (Progress::Seen("s"), json!({"type": "seen", "message": "s"})),
             (
                 Progress::Ended {
                     exit_status: "LimitsExceeded",

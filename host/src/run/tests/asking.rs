@@ -1,6 +1,8 @@
 //! Questions of processors, and queries that the run's time cuts short: what they cost, and what
 //! the journal says about them.
 
+use std::collections::HashSet;
+
 use super::*;
 use crate::roles::{Asker, Processor, ViewChange};
 
@@ -72,8 +74,8 @@ impl Model for Curious {
     }
 }
 
-/// Asks three questions and hands the history on.
-struct Inquisitive(Vec<Message>);
+/// Asks three questions, each of them twice, and hands the history on.
+struct Inquisitive(Vec<Message>, HashSet<&'static str>);
 
 #[async_trait]
 impl Processor for Inquisitive {
@@ -88,9 +90,12 @@ impl Processor for Inquisitive {
         change: Change,
         asker: &mut dyn Asker,
     ) -> Result<ViewChange, PluginFault> {
-        for _ in 0..3 {
+        for question in ["1?", "1?", "2?", "3?", "2?", "3?"] {
+            let messages = vec![Message::new("user", question)];
+            let known = asker.remembers("inquisitive", &messages);
+            assert_eq!(known, !self.1.insert(question), "{question}");
             asker
-                .ask("inquisitive", "test", vec![Message::new("user", "?")])
+                .ask("inquisitive", "test", messages)
                 .await
                 .map_err(|error| PluginFault::new(error.to_string()))?;
         }
@@ -117,7 +122,7 @@ async fn run(model: Curious, limits: Limits) -> Outcome {
         model: Box::new(model),
         parser: Box::new(Calls),
         formatter: Box::new(Plain),
-        history: Chain::new(vec![Box::new(Inquisitive(Vec::new()))]),
+        history: Chain::new(vec![Box::new(Inquisitive(Vec::new(), HashSet::new()))]),
         policies: Vec::new(),
         executor: Box::new(Echo {
             ran: Arc::default(),
@@ -132,6 +137,7 @@ async fn run(model: Curious, limits: Limits) -> Outcome {
             variables: Arc::new(Variables::new(Arc::new(Templates::new()), Object::new())),
         },
         multimodal: None,
+        onlookers: Vec::new(),
     };
     let settings = Settings {
         limits,

@@ -117,6 +117,11 @@ impl Screen {
             Progress::Warning(text) => {
                 self.labelled("warning:", Colour::Yellow, harmless(text).trim_end());
             }
+            Progress::Seen(text) => {
+                for line in harmless(text).lines() {
+                    self.line(line);
+                }
+            }
             Progress::Ended {
                 exit_status,
                 submission,

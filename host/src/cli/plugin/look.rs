@@ -1,23 +1,13 @@
-//! `plugin list`, `plugin inspect`, `plugin clear-cache` and `ship`.
+//! `plugin list` and `plugin inspect`: what there is, and what one is.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::exit::ExitCode;
-use super::output::{self, Failure};
-use crate::plugin::{Cache, Kind, LoadError, Loader, Plugin, Source, builtin};
-
-fn load(spec: &str) -> Result<std::sync::Arc<Plugin>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))?;
-    runtime
-        .block_on(Loader::new(Cache::of_user()).load(spec))
-        .map_err(|error: LoadError| Failure::new(ExitCode::Plugin, error.to_string()))
-}
+use super::super::exit::ExitCode;
+use super::super::output::{self, Failure};
+use super::{load, load_with};
+use crate::plugin::{Cache, Kind, Loader, Plugin, Producers, Source, builtin, producers, wit};
 
 fn kinds(plugin: &Plugin) -> Vec<String> {
     plugin.kinds.iter().map(ToString::to_string).collect()
@@ -26,9 +16,10 @@ fn kinds(plugin: &Plugin) -> Vec<String> {
 /// Lists the built-in plugins.
 pub fn list(as_json: bool) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
+    let (runtime, loader) = (output::runtime()?, Loader::new(Cache::of_user()));
     for builtin in builtin::all() {
-        let plugin = load(&format!("{}/{}", builtin.folder, builtin.name))?;
-        rows.push((builtin, plugin));
+        let spec = format!("{}/{}", builtin.folder, builtin.name);
+        rows.push((builtin, runtime.block_on(load_with(&loader, &spec))?));
     }
     if as_json {
         let value: Vec<Value> = rows
@@ -42,10 +33,11 @@ pub fn list(as_json: bool) -> Result<ExitCode, Failure> {
                     "summary": plugin.descriptor.summary,
                     "sha256": plugin.digest,
                     "size": plugin.size,
+                    "variant_of": builtin.variant.map(|variant| variant.of),
                 })
             })
             .collect();
-        return print_json(&Value::Array(value));
+        return output::json(&Value::Array(value));
     }
     let width = rows
         .iter()
@@ -74,12 +66,19 @@ pub fn list(as_json: bool) -> Result<ExitCode, Failure> {
         text,
         "\n`mswea-host plugin inspect NAME` shows one with its config."
     );
-    output::data(|out| out.write_all(text.as_bytes()))
+    output::text(&text)
 }
 
 /// Shows one plugin.
-pub fn inspect(spec: &str, as_json: bool) -> Result<ExitCode, Failure> {
+pub fn inspect(spec: &str, as_wit: bool, as_json: bool) -> Result<ExitCode, Failure> {
     let plugin = load(spec)?;
+    if as_wit {
+        return output::text(&wit(&plugin));
+    }
+    let producers = plugin
+        .bytes()
+        .map(|bytes| producers(&bytes))
+        .unwrap_or_default();
     let descriptor = &plugin.descriptor;
     let source = match &plugin.source {
         Source::BuiltIn(folder) => format!("built-in ({folder})"),
@@ -88,7 +87,7 @@ pub fn inspect(spec: &str, as_json: bool) -> Result<ExitCode, Failure> {
     // First-party adapters are granted what is configured; only others have to be given it.
     let needs_grants = matches!(plugin.source, Source::File(_));
     if as_json {
-        return print_json(&json!({
+        return output::json(&json!({
             "name": &*plugin.name,
             "version": descriptor.version,
             "summary": descriptor.summary,
@@ -104,6 +103,8 @@ pub fn inspect(spec: &str, as_json: bool) -> Result<ExitCode, Failure> {
                 "to_be_given": needs_grants,
             },
             "config_schema": descriptor.config_schema,
+            "producers": by_field(&producers),
+            "wit": wit(&plugin),
         }));
     }
     let mut text = String::new();
@@ -140,7 +141,23 @@ pub fn inspect(spec: &str, as_json: bool) -> Result<ExitCode, Failure> {
         "config    {}",
         config_table(&descriptor.config_schema)
     );
-    output::data(|out| out.write_all(text.as_bytes()))
+    let made = by_field(&producers);
+    let lines: Vec<String> = made
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(field, tools)| {
+            let tools: Vec<&str> = tools
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            format!("{field}: {}", tools.join(", "))
+        })
+        .collect();
+    let _ = writeln!(text, "made with {}", or_none(&lines.join("\n          ")));
+    output::text(&text)
 }
 
 /// The properties of a config schema, one a line.
@@ -182,7 +199,10 @@ fn config_table(schema: &Value) -> String {
                 let _ = write!(line, ", default {shown}{more}");
             }
             if let Some(doc) = property.get("description").and_then(Value::as_str) {
-                let _ = write!(line, "\n            {doc}");
+                // On lines of its own, so that it can't look like ours.
+                for text in doc.lines() {
+                    let _ = write!(line, "\n            {}", text.trim());
+                }
             }
             line
         })
@@ -194,37 +214,14 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { "none" } else { text }
 }
 
-fn print_json(value: &Value) -> Result<ExitCode, Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))?;
-    output::data(|out| writeln!(out, "{text}"))
-}
-
-/// Removes compiled plugins.
-pub fn clear_cache() -> Result<ExitCode, Failure> {
-    let Some(cache) = Cache::of_user() else {
-        output::note("there is no cache: neither `XDG_CACHE_HOME` nor `HOME` is set");
-        return Ok(ExitCode::Submitted);
-    };
-    let count = cache.clear().map_err(|error| {
-        Failure::new(
-            ExitCode::Failed,
-            format!("can't clear `{}`: {error}", cache.folder().display()),
-        )
-    })?;
-    let files = if count == 1 { "file" } else { "files" };
-    output::note(&format!(
-        "removed {count} {files} from `{}`",
-        cache.folder().display()
-    ));
-    Ok(ExitCode::Submitted)
-}
-
-/// Writes the binary that carries its plugins as machine code.
-pub fn ship(output: &Path) -> Result<ExitCode, Failure> {
-    let size = builtin::ship(output)?;
-    #[allow(clippy::cast_precision_loss)] // megabytes, for the eye
-    let megabytes = size as f64 / 1e6;
-    output::note(&format!("wrote `{}` ({megabytes:.1} MB)", output.display()));
-    Ok(ExitCode::Submitted)
+/// The tools that a file was made with, by what they did.
+fn by_field(producers: &Producers) -> Value {
+    let mut fields = serde_json::Map::new();
+    for (field, tool) in producers {
+        let tools = fields.entry(field.clone()).or_insert_with(|| json!([]));
+        if let Some(tools) = tools.as_array_mut() {
+            tools.push(tool.clone().into());
+        }
+    }
+    fields.into()
 }

@@ -1,0 +1,220 @@
+//! Flags of `plugin ...`: what authors of plugins, and those who compare them, type.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+/// What can be done with plugins.
+#[derive(Clone, Debug, Subcommand)]
+pub enum PluginCommand {
+    /// List the built-in plugins
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a plugin's kinds, contract version, config, imports, digest and the grants it needs
+    Inspect {
+        /// A component file, or the name of a built-in plugin
+        #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+        plugin: String,
+        /// Print its interface as WIT instead
+        #[arg(long, conflicts_with = "json")]
+        wit: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a project for a new plugin, which builds and passes its tests at once
+    #[command(after_help = "Example:\n  mswea-host plugin new parser --lang python my_parser")]
+    New(NewArgs),
+    /// Build the plugin of a project that `plugin new` made
+    Build(BuildArgs),
+    /// Run the conformance kit: whether a plugin keeps every law of its kind
+    Check(CheckArgs),
+    /// Call one function of a plugin by hand
+    #[command(
+        after_help = "Fields that are left out are empty; the content of a message may be \
+        one text.\n\nExamples:\n  mswea-host plugin call my.wasm describe\n  \
+        mswea-host plugin call text_regex parse \
+        '{\"message\": {\"role\": \"assistant\", \"content\": \"...\"}}'"
+    )]
+    Call(CallArgs),
+    /// Measure a plugin: latency, memory and size, beside the built-in one of its kind
+    Bench(BenchArgs),
+    /// Run two plugins over every recorded step, and show where they differ
+    #[command(after_help = "Example:\n  \
+        mswea-host plugin diff text_regex my.wasm --trajectories runs/ --html report.html")]
+    Diff(DiffArgs),
+    /// Look after the compiled plugins on disk
+    #[command(subcommand)]
+    Cache(CacheCommand),
+    /// Write digests of plugins into a lock file; a run with another digest is refused
+    #[command(
+        after_help = "Without a plugin, the pins are listed and checked.\n\nThe lock file \
+        is `mswea-plugins.lock` in the current folder. A run minds those of the current folder \
+        and of the folders of its config files."
+    )]
+    Pin(PinArgs),
+    /// The former name of `plugin cache clear`
+    #[command(hide = true)]
+    ClearCache,
+}
+
+/// Flags of `plugin new`.
+#[derive(Clone, Debug, Args)]
+pub struct NewArgs {
+    /// What it is to be: `adapter`, `parser`, `formatter`, `processor` or `policy`
+    pub kind: String,
+    /// The language: `rust`, `python`, `js` or `c`
+    #[arg(short, long, value_name = "LANG", default_value = "rust")]
+    pub lang: String,
+    /// Its name: lower-case letters, digits, `_` and `-`
+    pub name: String,
+    /// The project's folder; by default one of that name, here
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub path: Option<PathBuf>,
+}
+
+/// Flags of `plugin build`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BuildArgs {
+    /// The project's folder
+    #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
+    pub folder: PathBuf,
+    /// Fetch what is missing of the toolchain, as far as that needs no root
+    #[arg(long)]
+    pub install: bool,
+    /// Show what the compilers say
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Flags of `plugin check`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CheckArgs {
+    /// A component file, or the name of a built-in plugin
+    #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    pub plugin: String,
+    /// A config that it has to work with, as JSON or as a file of it; repeatable. Without one,
+    /// configs are derived from the schema: its defaults, its `examples`, the values of its enums
+    #[arg(short, long = "config", value_name = "JSON|FILE")]
+    pub configs: Vec<String>,
+    /// Inputs besides the kit's own: a JSON object with any of `replies`, `actions`, `steps`,
+    /// `histories`, `responses`, `invalid_configs`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub samples: Option<PathBuf>,
+    /// Fewer and smaller cases
+    #[arg(long)]
+    pub quick: bool,
+    /// Where the random cases start
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `plugin call`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CallArgs {
+    /// A component file, or the name of a built-in plugin
+    #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    pub plugin: String,
+    /// The function: `parse`, `format`, `apply`, `judge`, `query`, `describe`, ...
+    pub function: String,
+    /// Its argument as JSON, or an object of them by name; `-` reads it from stdin
+    #[arg(value_name = "JSON")]
+    pub arguments: Option<String>,
+    /// The config, as JSON or as a file of it
+    #[arg(short, long, value_name = "JSON|FILE")]
+    pub config: Option<String>,
+    /// Call again with these arguments on the same instance; repeatable
+    #[arg(long = "then", value_name = "FUNCTION=JSON")]
+    pub then: Vec<String>,
+}
+
+/// Flags of `plugin bench`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BenchArgs {
+    /// A component file, or the name of a built-in plugin
+    #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    pub plugin: String,
+    /// The config, as JSON or as a file of it
+    #[arg(short, long, value_name = "JSON|FILE")]
+    pub config: Option<String>,
+    /// Measure beside this plugin instead of the built-in one of its kind
+    #[arg(long, value_name = "FILE|NAME")]
+    pub against: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `plugin diff`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct DiffArgs {
+    /// A component file, or the name of a built-in plugin
+    #[arg(value_name = "OLD", value_hint = ValueHint::FilePath, required_unless_present = "shadowed")]
+    pub old: Option<String>,
+    /// Another
+    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath, required_unless_present = "shadowed")]
+    pub new: Option<String>,
+    /// Recorded runs: trajectories and journals, in this folder and below it, or a file;
+    /// repeatable
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath, required_unless_present = "shadowed")]
+    pub trajectories: Vec<PathBuf>,
+    /// Report instead what the shadows of runs have found, by the journals in this folder or file;
+    /// repeatable
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath,
+          conflicts_with_all = ["old", "new", "trajectories"])]
+    pub shadowed: Vec<PathBuf>,
+    /// As what, if both are of several kinds
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+    /// The config of both, as JSON or as a file of it
+    #[arg(short, long, value_name = "JSON|FILE")]
+    pub config: Option<String>,
+    /// The config of the first, if it is another
+    #[arg(long, value_name = "JSON|FILE")]
+    pub old_config: Option<String>,
+    /// The config of the second, if it is another
+    #[arg(long, value_name = "JSON|FILE")]
+    pub new_config: Option<String>,
+    /// Show so many disagreements at the most
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub max_shown: usize,
+    /// Write a report with plots, one file that needs no other
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be done with the cache.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CacheCommand {
+    /// List the compiled plugins
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete them; they are compiled again when needed
+    Clear,
+}
+
+/// Flags of `plugin pin`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PinArgs {
+    /// Component files, or names of built-in plugins
+    #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    pub plugins: Vec<String>,
+    /// The lock file
+    #[arg(long, value_name = "FILE", default_value = "mswea-plugins.lock", value_hint = ValueHint::FilePath)]
+    pub lock: PathBuf,
+    /// Take the pins of these plugins away
+    #[arg(long)]
+    pub remove: bool,
+}

@@ -1,0 +1,56 @@
+//! `plugin check`: the conformance kit on a plugin.
+
+use serde_json::Value;
+
+use super::super::args::CheckArgs;
+use super::super::exit::ExitCode;
+use super::super::output::{self, Failure};
+use super::{config, load};
+use crate::conformance::{Effort, Options, Samples, examine};
+use crate::session::outside;
+
+/// Examines, and reports; a broken law is exit code 7.
+pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let plugin = load(&args.plugin)?;
+    let configs: Result<Vec<Value>, Failure> = args
+        .configs
+        .iter()
+        .map(|given| config(Some(given)))
+        .collect();
+    let options = Options {
+        configs: configs?,
+        samples: samples(args)?,
+        seed: args.seed,
+        effort: match args.quick {
+            true => Effort::Quick,
+            false => Effort::Full,
+        },
+        ..Options::default()
+    };
+    let maker = outside::maker(plugin);
+    let report = output::runtime()?.block_on(examine(&maker, &options));
+    if args.json {
+        output::json(&report.json())?;
+    } else {
+        output::text(&report.text())?;
+    }
+    Ok(match report.passed() {
+        true => ExitCode::Submitted,
+        false => ExitCode::Plugin,
+    })
+}
+
+/// Inputs of the author's.
+fn samples(args: &CheckArgs) -> Result<Samples, Failure> {
+    let Some(path) = &args.samples else {
+        return Ok(Samples::default());
+    };
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("can't read the samples `{shown}`: {error}")))?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format!(
+            "the samples `{shown}` are not understood: {error}: wanted is an object with any of `replies`, `actions`, `steps`, `histories`, `responses`, `invalid_configs`"
+        ))
+    })
+}

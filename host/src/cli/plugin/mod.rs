@@ -1,0 +1,96 @@
+//! `plugin ...`: one file for each thing that people do with plugins.
+
+mod author;
+mod bench;
+mod cache;
+mod call;
+mod check;
+mod diff;
+mod look;
+mod pin;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::args::{CacheCommand, PluginCommand};
+use super::exit::ExitCode;
+use super::output::{self, Failure};
+use crate::plugin::{Cache, LoadError, Loader, Plugin};
+use crate::roles::Refused;
+
+/// Does what was asked for.
+pub fn run(command: &PluginCommand) -> Result<ExitCode, Failure> {
+    match command {
+        PluginCommand::List { json } => look::list(*json),
+        PluginCommand::Inspect { plugin, wit, json } => look::inspect(plugin, *wit, *json),
+        PluginCommand::New(args) => author::new(args),
+        PluginCommand::Build(args) => author::build(args),
+        PluginCommand::Call(args) => call::run(args),
+        PluginCommand::Bench(args) => bench::run(args),
+        PluginCommand::Diff(args) => diff::run(args),
+        PluginCommand::Check(args) => check::run(args),
+        PluginCommand::Cache(CacheCommand::List { json }) => cache::list(*json),
+        PluginCommand::Cache(CacheCommand::Clear) | PluginCommand::ClearCache => cache::clear(),
+        PluginCommand::Pin(args) => pin::run(args),
+    }
+}
+
+/// A compilation that takes longer than this is said.
+const SLOW: std::time::Duration = std::time::Duration::from_millis(300);
+
+/// Loads what is named.
+async fn load_with(loader: &Loader, spec: &str) -> Result<Arc<Plugin>, Failure> {
+    let plugin = loader
+        .load(spec)
+        .await
+        .map_err(|error: LoadError| Failure::new(ExitCode::Plugin, error.to_string()))?;
+    Ok(plugin)
+}
+
+/// Loads what is named, with the user's cache; says when that took long.
+fn load(spec: &str) -> Result<Arc<Plugin>, Failure> {
+    let loader = Loader::new(Cache::of_user());
+    let plugin = output::runtime()?.block_on(load_with(&loader, spec))?;
+    if let Some(took) = plugin.take_compile_time().filter(|took| *took > SLOW) {
+        let then = match Cache::of_user() {
+            Some(_) => "from now on it comes from the cache",
+            None => "without `HOME` and `XDG_CACHE_HOME` there is no cache to keep it in",
+        };
+        let took = took.as_secs_f64();
+        output::note(&format!("compiled `{spec}` in {took:.1} s; {then}"));
+    }
+    Ok(plugin)
+}
+
+/// A config as people give it: JSON, or a file that holds it.
+fn config(given: Option<&str>) -> Result<Value, Failure> {
+    let Some(given) = given else {
+        return Ok(Value::Object(Map::new()));
+    };
+    let (text, from) = if given.trim_start().starts_with('{') {
+        (given.to_owned(), "the config".to_owned())
+    } else {
+        let path = given.strip_prefix('@').unwrap_or(given);
+        let text = std::fs::read_to_string(Path::new(path)).map_err(|error| {
+            Failure::usage(format!(
+                "can't read the config `{path}`: {error}: give a JSON object, or a file that holds one"
+            ))
+        })?;
+        (text, format!("`{path}`"))
+    };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(object)) => Ok(Value::Object(object)),
+        Ok(_) => Err(Failure::usage(format!("{from} is no JSON object"))),
+        Err(error) => Err(Failure::usage(format!("{from} is not JSON: {error}"))),
+    }
+}
+
+/// What to do about a config that is refused.
+fn hint(refused: &Refused) -> &'static str {
+    match refused {
+        Refused::Config { .. } => ": give a config with `--config JSON`",
+        Refused::Failed(_) => "",
+    }
+}

@@ -1,0 +1,16 @@
+//! `ship`: the program with its plugins as machine code.
+
+use std::path::Path;
+
+use super::exit::ExitCode;
+use super::output::{self, Failure};
+use crate::plugin::builtin;
+
+/// Writes the binary that carries its plugins as machine code.
+pub fn run(output: &Path) -> Result<ExitCode, Failure> {
+    let size = builtin::ship(output)?;
+    #[allow(clippy::cast_precision_loss)] // megabytes, for the eye
+    let megabytes = size as f64 / 1e6;
+    output::note(&format!("wrote `{}` ({megabytes:.1} MB)", output.display()));
+    Ok(ExitCode::Submitted)
+}
