@@ -215,7 +215,10 @@ fn commands_that_only_print() {
             &["--version"],
             &[concat!("mswea-host ", env!("CARGO_PKG_VERSION"))],
         ),
-        (&["plugin", "--help"], &["inspect", "clear-cache"]),
+        (
+            &["plugin", "--help"],
+            &["inspect", "check", "diff", "cache", "pin"],
+        ),
         (
             &["completions", "bash"],
             &["_mswea__host()", "--no-default-config", "complete -F"],
@@ -284,7 +287,11 @@ fn commands_that_only_print() {
 
 /// The compiled plugins below a folder for caches.
 fn compiled(cache: &Path) -> usize {
-    fs::read_dir(cache.join("mswea-host/wasm")).map_or(0, Iterator::count)
+    let files = fs::read_dir(cache.join("mswea-host/wasm"));
+    let names = files.into_iter().flatten().map(|file| file.unwrap().path());
+    names
+        .filter(|path| path.extension().unwrap() == "cwasm")
+        .count()
 }
 
 #[test]

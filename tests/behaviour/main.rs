@@ -9,6 +9,7 @@ mod bad_servers;
 mod config_cli;
 mod containers;
 mod demo;
+mod docs;
 mod happy;
 mod host;
 mod keys;

@@ -1,4 +1,4 @@
-//! What some tests need of the machine: a container engine, a sandbox.
+//! What some tests need of the machine: a container engine, a sandbox, a language's tools.
 //!
 //! On a developer's machine such a test is left out where the thing is missing, and says so where
 //! everybody sees it. Where `MSWEA_TEST_REQUIRE` names it (`.ci/run` does), its absence is a
@@ -16,6 +16,12 @@ pub enum Need {
     Podman,
     Bubblewrap,
     Landlock,
+    /// What plugins in C are built with.
+    Clang,
+    /// What plugins in Python are built with, by what the registry brings.
+    Python,
+    /// The same of plugins in JavaScript.
+    Npm,
 }
 
 impl Need {
@@ -25,15 +31,24 @@ impl Need {
             Self::Podman => "podman",
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "landlock",
+            Self::Clang => "clang",
+            Self::Python => "python3",
+            Self::Npm => "npm",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 4] = [const { OnceLock::new() }; 4];
+        static FOUND: [OnceLock<Option<String>>; 7] = [const { OnceLock::new() }; 7];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::Bubblewrap => works("bwrap", &["--ro-bind", "/", "/", "true"]),
             Self::Landlock => landlock(),
+            Self::Clang => works("clang", &["--version"])
+                .or_else(|| works("make", &["--version"]))
+                .or_else(|| works("test", &["-f", "/usr/include/wasm32-wasi/stdlib.h"]))
+                .map(|why| format!("{why}; wanted are clang, make and wasi-libc")),
+            Self::Python => works("python3", &["-m", "venv", "--help"]),
+            Self::Npm => works("npm", &["--version"]),
         })
     }
 

@@ -13,7 +13,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };
-    entries.map(|entry| entry.unwrap().path()).collect()
+    // Code first, then what lies beside it.
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
 }
 
 /// Loads the plugin through a cache; whether it had to be compiled.
@@ -33,10 +36,10 @@ async fn the_second_load_does_not_compile() {
     let folder = home.path().join("a/b/wasm");
     assert!(compiles(&folder).await);
     assert!(!compiles(&folder).await);
-    let [file] = &files(&folder)[..] else {
-        panic!("one file is kept");
+    let [code, beside] = &files(&folder)[..] else {
+        panic!("code and its checksum are kept");
     };
-    for path in [file, &folder, folder.parent().unwrap()] {
+    for path in [code, beside, &folder, folder.parent().unwrap()] {
         let mode = fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
     }
@@ -101,7 +104,7 @@ fn the_program_keeps_its_cache_in_the_users_cache_folder() {
     let host = Host::new().empty_cache();
     let folder = host.home().join(".cache/mswea-host/wasm");
     let run = host.args(["plugin", "inspect", path]).run().expect(0);
-    assert_eq!(files(&folder).len(), 1, "{run}");
+    assert_eq!(files(&folder).len(), 2, "{run}");
     // Without a home there is none, and nothing is missing.
     let host = Host::new().env_remove("HOME").env_remove("XDG_CACHE_HOME");
     host.args(["plugin", "inspect", path]).run().expect(0);

@@ -204,6 +204,28 @@ fn a_processors_questions_are_answered_recorded_and_bounded() {
 }
 
 #[test]
+fn what_a_processor_asks_again_is_answered_from_the_record() {
+    for (size, bounded) in [(5, false), (2_000, true)] {
+        let server = Server::start(Scenario::new([
+            Turn::text("it was a summary"),
+            Turn::commands(&["true"]),
+            Turn::commands(&[SUBMIT]),
+        ]));
+        // In both steps, and many times in each.
+        let config = json!({"at": "apply", "do": "ask-again", "size": size});
+        let run = host(&server, "processors", &config).run().expect(0);
+        let counts = (run.events("asked").len(), run.events("ask_reply").len());
+        assert_eq!(counts, (1, 1), "{size}");
+        assert_eq!(server.requests().len(), 3, "{size}");
+        if bounded {
+            fault(&run, &["more than 1000 questions in one step"]);
+        } else {
+            assert!(conversation(&server, 2).contains("answered: it was a summary"));
+        }
+    }
+}
+
+#[test]
 fn a_policy_that_fails_denies() {
     for (deed, part) in [
         ("panic", "the guest's last words, in `judge`"),

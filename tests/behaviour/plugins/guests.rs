@@ -17,6 +17,13 @@ pub fn hostile() -> &'static Path {
     BUILT.get_or_init(|| build("tests/guests/hostile", "hostile"))
 }
 
+/// The honest plugin of every kind with the faults that its config plants; see
+/// `tests/guests/faulty`.
+pub fn faulty() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("tests/guests/faulty", "faulty"))
+}
+
 /// The example of a third party's plugin.
 pub fn parser_xml() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

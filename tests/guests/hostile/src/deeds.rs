@@ -22,6 +22,9 @@ pub fn act(deed: &str, at: &str) {
         "panic" => panic!("the guest's last words, in `{at}`"),
         "panic-escapes" => panic!("red: \x1b[31m, title: \x1b]0;owned\x07"),
         "flood" => flood(),
+        "flood-on" => loop {
+            flood();
+        },
         "flood-panic" => {
             flood();
             panic!("last words after a flood");

@@ -96,7 +96,7 @@ impl Processor for Hostile {
         let mut all = self.history.clone();
         let whole = match deed.as_str() {
             "error" => return Err(PluginError::internal("the processor gives up")),
-            "ask" => {
+            "ask" | "ask-again" => {
                 self.asked = 0;
                 return Ok(self.ask());
             }
@@ -142,7 +142,7 @@ impl Processor for Hostile {
     fn resume(&mut self, reply: Reply) -> Result<processor::Next, PluginError> {
         self.deed("resume");
         self.asked += 1;
-        if self.config.deed == "ask" && self.asked < self.config.size {
+        if self.config.deed.starts_with("ask") && self.asked < self.config.size {
             return Ok(self.ask());
         }
         let mut all = self.history.clone();
@@ -156,8 +156,13 @@ impl Processor for Hostile {
 
 impl Hostile {
     fn ask(&self) -> processor::Next {
+        // What is asked again word for word is not put again.
+        let words = match self.config.deed.as_str() {
+            "ask-again" => "what was that?".to_owned(),
+            _ => format!("what was that? ({})", self.asked),
+        };
         processor::Next::Ask(Query {
-            messages: vec![Message::new("user", "what was that?")],
+            messages: vec![Message::new("user", words)],
             purpose: "summary".to_owned(),
             extra: None,
         })
