@@ -13,13 +13,10 @@ use super::law::Law;
 use super::processor::unmade;
 use super::processor_session::{Session, Trouble};
 use crate::history::check_pairing;
-use crate::roles::{Asker, ErrorClass, Maker, Message, ModelError, REMEMBERED, Refused, Reply};
-
-/// How many questions a processor may ask in one step.
-pub(super) const QUESTIONS: usize = 8;
-
-/// How many it may ask again that were answered before.
-pub(super) const REPEATED: usize = 1_000;
+use crate::roles::{
+    Asker, ErrorClass, Maker, Message, ModelError, QUESTIONS, QUESTIONS_AGAIN, REMEMBERED, Refused,
+    Reply,
+};
 
 /// How questions are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +91,7 @@ impl Ear {
 
     /// Whether one question more is one too many.
     pub fn is_full(&self) -> bool {
-        self.asked >= QUESTIONS || self.repeated >= REPEATED
+        self.asked >= QUESTIONS || self.repeated >= QUESTIONS_AGAIN
     }
 
     /// A step begins.
@@ -122,7 +119,7 @@ impl Asker for Ear {
         let remembered = self.known.contains(&question);
         self.asked += usize::from(!remembered);
         self.repeated += usize::from(remembered);
-        if self.asked > QUESTIONS || self.repeated > REPEATED {
+        if self.asked > QUESTIONS || self.repeated > QUESTIONS_AGAIN {
             self.too_many();
             return Err(ModelError::new(
                 ErrorClass::Other("kit".into()),

@@ -7,14 +7,7 @@ use super::bindings::processor::exports::mswea::plugin::history_processor as wit
 use super::convert;
 use super::error::LoadError;
 use super::instance::{Instance, Recipe};
-use crate::roles::{Asker, Change, PluginFault, Processor, ViewChange};
-
-/// How many questions a processor may ask in one step.
-const QUESTIONS: usize = 8;
-
-/// How many of them may have been answered before: a fresh instance asks again what was asked in
-/// all the steps before it. A bound all the same, since one that never ends costs nothing.
-const REMEMBERED: usize = 1_000;
+use crate::roles::{Asker, Change, PluginFault, Processor, QUESTIONS, QUESTIONS_AGAIN, ViewChange};
 
 /// A processor in wasm.
 pub struct WasmProcessor(Instance<ProcessorKind>);
@@ -85,7 +78,7 @@ impl Processor for WasmProcessor {
             let name = self.0.name().to_owned();
             // Refused before it is put: a question is billed.
             let (count, limit) = match asker.remembers(&name, &messages) {
-                true => (&mut repeated, REMEMBERED),
+                true => (&mut repeated, QUESTIONS_AGAIN),
                 false => (&mut asked, QUESTIONS),
             };
             if *count == limit {

@@ -131,6 +131,13 @@ pub trait Processor: Send {
     fn discard(&mut self);
 }
 
+/// How many new questions a processor may ask in one step.
+pub const QUESTIONS: usize = 8;
+
+/// How many it may ask again that were answered before: a fresh instance repeats what was asked in
+/// all the steps before it. A bound all the same, since one that never ends costs nothing.
+pub const QUESTIONS_AGAIN: usize = 1_000;
+
 /// Puts a processor's question to the model; charged and recorded by whoever implements it.
 #[async_trait]
 pub trait Asker: Send {
