@@ -260,7 +260,10 @@ fn next(request: &New, folder: &Path) -> Vec<String> {
         next.push(format!("cd {}", quoted(&folder.to_string_lossy())));
     }
     next.push(test_words(request.language).join(" "));
-    next.push("mswea-host plugin build".to_owned());
+    // Of these a new project has no tools yet: they come from the registries.
+    let fetches = matches!(request.language, Language::Python | Language::Js);
+    let install = if fetches { " --install" } else { "" };
+    next.push(format!("mswea-host plugin build{install}"));
     next.push(format!(
         "mswea-host plugin check build/{}.wasm",
         request.name
