@@ -8,6 +8,7 @@ mod experiments;
 mod fallbacks;
 mod files;
 mod guests;
+mod honesty;
 mod kit;
 mod limits;
 mod memory;

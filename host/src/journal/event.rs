@@ -81,11 +81,24 @@ pub enum Event {
         /// Unix seconds.
         timestamp: f64,
     },
+    /// A policy put another action in the place of the one that the model, or an earlier
+    /// policy, wanted; a later policy may still deny it.
+    Rewritten {
+        index: usize,
+        policy: String,
+        /// The action before.
+        original: Action,
+        /// The action after.
+        action: Action,
+    },
     /// A policy did not allow an action.
     Denied {
         index: usize,
         policy: String,
         reason: String,
+        /// The action that it judged: the model's, or what an earlier policy made of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        action: Option<Action>,
     },
     /// A plugin failed and was replaced by a fresh instance or its fallback.
     PluginFault { plugin: String, message: String },
@@ -151,6 +164,7 @@ impl Event {
         "ask_reply",
         "action",
         "output",
+        "rewritten",
         "denied",
         "plugin_fault",
         "salvaged",

@@ -73,6 +73,8 @@ pub struct State {
     pub last: Option<f64>,
     /// Queries that were begun, failed ones included.
     pub queries: u32,
+    /// Questions of history processors that were put to the model, failed ones included.
+    pub questions: u32,
     /// Dollars, as far as prices were known.
     pub cost: f64,
     /// Something was billed whose price is unknown, so `cost` is too low.
@@ -257,7 +259,8 @@ impl State {
                     extra: extra.clone(),
                 });
             }
-            Event::Asked { .. }
+            Event::Asked { .. } => self.questions += 1,
+            Event::Rewritten { .. }
             | Event::Denied { .. }
             | Event::ShadowDiverged { .. }
             | Event::ShadowEnded { .. } => {}

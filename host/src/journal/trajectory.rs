@@ -160,6 +160,9 @@ fn own(state: &State, end: &End) -> Value {
     own.insert("usage".into(), json!(state.usage));
     own.insert("cost_known".into(), (!state.cost_unknown).into());
     own.insert("retries".into(), state.retries.into());
+    if state.questions > 0 {
+        own.insert("questions".into(), state.questions.into());
+    }
     if !state.faults.is_empty() {
         let faults = state.faults.iter();
         let faults = faults.map(|(plugin, message)| json!({"plugin": plugin, "message": message}));

@@ -8,7 +8,7 @@ use super::bindings::adapter::AdapterKind;
 use super::bindings::adapter::exports::mswea::plugin::model_adapter as wit;
 use super::convert;
 use super::error::LoadError;
-use super::instance::{Instance, Recipe};
+use super::instance::{Instance, Recipe, bound};
 use crate::roles::{
     Adapter, AdapterNext, Change, Delta, ErrorClass, HeaderValue, HttpRequest, Message, ModelError,
     PluginFault, Tool,
@@ -54,25 +54,9 @@ impl WasmAdapter {
             Ok(wit::Next::Reply(reply)) => convert::reply_in(reply)
                 .map(AdapterNext::Reply)
                 .map_err(|broken| plugin(self.instance.broken(broken, call))),
-            Ok(wit::Next::Send(request)) => Ok(AdapterNext::Send(HttpRequest {
-                method: request.method,
-                url: request.url,
-                headers: request
-                    .headers
-                    .into_iter()
-                    .map(|header| {
-                        let value = match header.value {
-                            wit::HeaderValue::Plain(value) => HeaderValue::Plain(value),
-                            wit::HeaderValue::Secret(secret) => HeaderValue::Secret {
-                                name: secret.name,
-                                prefix: secret.prefix,
-                            },
-                        };
-                        (header.name, value)
-                    })
-                    .collect(),
-                body: request.body.into(),
-            })),
+            Ok(wit::Next::Send(request)) => request_in(request)
+                .map(AdapterNext::Send)
+                .map_err(|broken| plugin(self.instance.broken(broken, call))),
             Err(error) => {
                 let usage = error
                     .usage
@@ -80,8 +64,8 @@ impl WasmAdapter {
                     .transpose()
                     .map_err(|broken| plugin(self.instance.broken(broken, call)))?;
                 Err(ModelError {
-                    class: ErrorClass::from(error.class),
-                    message: error.message,
+                    class: ErrorClass::reported(bound(&error.class)),
+                    message: bound(&error.message),
                     retry_after: error.retry_after_ms.map(Duration::from_millis),
                     usage,
                     status: None,
@@ -89,6 +73,40 @@ impl WasmAdapter {
             }
         }
     }
+}
+
+/// A request from a guest. The names of its secrets stand in advice to people, so they are names.
+fn request_in(request: wit::HttpRequest) -> Result<HttpRequest, convert::Broken> {
+    let headers = request.headers.into_iter().map(|header| {
+        let value = match header.value {
+            wit::HeaderValue::Plain(value) => HeaderValue::Plain(value),
+            wit::HeaderValue::Secret(secret) => {
+                let is_name = (1..=128).contains(&secret.name.len())
+                    && secret
+                        .name
+                        .chars()
+                        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+                if !is_name {
+                    return Err(format!(
+                        "the secret {:?} of header `{}` is not named by 1 to 128 letters, digits, `_`, `-` and `.`",
+                        bound(&secret.name),
+                        bound(&header.name)
+                    ));
+                }
+                HeaderValue::Secret {
+                    name: secret.name,
+                    prefix: secret.prefix,
+                }
+            }
+        };
+        Ok((header.name, value))
+    });
+    Ok(HttpRequest {
+        method: request.method,
+        url: request.url,
+        headers: headers.collect::<Result<_, _>>()?,
+        body: request.body.into(),
+    })
 }
 
 fn plugin(fault: PluginFault) -> ModelError {

@@ -283,9 +283,9 @@ pub fn reply_in(reply: wit::Reply) -> Result<Reply, Broken> {
     }
     Ok(Reply {
         message: message_in(reply.message)?,
-        finish_reason: reply.finish_reason,
+        finish_reason: bound(&reply.finish_reason),
         usage: reply.usage.map(usage_in).transpose()?,
-        model: reply.model,
+        model: bound(&reply.model),
         response: reply
             .response
             .map(|response| value_in("reply.response", &response))

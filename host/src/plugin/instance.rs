@@ -14,7 +14,7 @@ use super::bindings::{adapter, base, formatter, parser, policy, processor};
 use super::error::{Failure, LoadError};
 use super::kind::Kind;
 use super::limits::Limits;
-use super::load::{Descriptor, Plugin, Source, descriptor};
+use super::load::{Descriptor, Plugin, descriptor};
 use super::store::{self, Guest, Renderer};
 use crate::roles::PluginFault;
 
@@ -90,12 +90,18 @@ pub struct Live<K> {
 pub struct Instance<K> {
     recipe: Recipe,
     live: Option<Box<Live<K>>>,
+    /// Whether a template did not render in the last call.
+    render_failed: bool,
 }
 
 impl<K: Bindings> Instance<K> {
     /// An instance to be.
     pub fn new(recipe: Recipe) -> Self {
-        Self { recipe, live: None }
+        Self {
+            recipe,
+            live: None,
+            render_failed: false,
+        }
     }
 
     /// The plugin's name.
@@ -128,6 +134,7 @@ impl<K: Bindings> Instance<K> {
         guest.console.begin();
         // It was refused memory earlier and lived with it: no reason of what comes now.
         guest.meter.refused_memory = false;
+        guest.render_failed = false;
         Ok(live)
     }
 
@@ -170,6 +177,7 @@ impl<K: Bindings> Instance<K> {
     ) -> Result<T, PluginFault> {
         let limits = &self.recipe.limits;
         live.store.data().console.end();
+        self.render_failed = live.store.data().render_failed;
         let failure = match result {
             Some(Ok(value)) => {
                 if keep || !self.recipe.fresh {
@@ -203,9 +211,9 @@ impl<K: Bindings> Instance<K> {
             },
             call,
         );
-        // Others' word for it is not taken: it ends the run.
-        let is_ours = matches!(self.recipe.plugin.source, Source::BuiltIn(_));
-        let is_template = is_ours && error.code == "template";
+        // It ends the run, so the plugin's word is not enough: the host must have found a template
+        // that does not render in this call.
+        let is_template = self.render_failed && error.code == "template";
         fault.template = is_template.then(|| bound(&error.message));
         fault
     }

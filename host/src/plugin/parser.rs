@@ -6,8 +6,11 @@ use super::bindings::parser::ParserKind;
 use super::bindings::parser::exports::mswea::plugin::action_parser as wit;
 use super::convert;
 use super::error::LoadError;
-use super::instance::{Instance, Recipe};
+use super::instance::{Instance, Recipe, bound};
 use crate::roles::{Outcome, Parser, PluginFault, Problem, Reply, Tool};
+
+/// The longest `problem.details`: it may cite the commands that were found.
+const DETAILS: usize = 1 << 20;
 
 /// A parser in wasm.
 pub struct WasmParser {
@@ -90,10 +93,18 @@ fn outcome_in(outcome: wit::Outcome) -> Result<Outcome, convert::Broken> {
                 .map(convert::action_in)
                 .collect::<Result<_, _>>()?,
         ),
-        wit::Outcome::Malformed(problem) => Outcome::Malformed(Problem {
-            code: problem.code,
-            message: problem.message,
-            details: convert::object_in("problem.details", problem.details)?,
-        }),
+        wit::Outcome::Malformed(problem) => {
+            let size = problem.details.as_ref().map_or(0, String::len);
+            if size > DETAILS {
+                return Err(format!(
+                    "`problem.details` has {size} bytes, {DETAILS} are allowed"
+                ));
+            }
+            Outcome::Malformed(Problem {
+                code: bound(&problem.code),
+                message: bound(&problem.message),
+                details: convert::object_in("problem.details", problem.details)?,
+            })
+        }
     })
 }

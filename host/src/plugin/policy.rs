@@ -6,7 +6,7 @@ use super::bindings::policy::PolicyKind;
 use super::bindings::policy::exports::mswea::plugin::action_policy as wit;
 use super::convert;
 use super::error::LoadError;
-use super::instance::{Instance, Recipe};
+use super::instance::{Instance, Recipe, bound};
 use crate::roles::{Action, PluginFault, Policy, Verdict};
 
 /// A policy in wasm.
@@ -43,8 +43,8 @@ impl Policy for WasmPolicy {
         .await;
         match self.0.settle(live, "judge", false, result)? {
             Ok(wit::Verdict::Allow) => Ok(Verdict::Allow),
-            Ok(wit::Verdict::Deny(feedback)) => Ok(Verdict::Deny(feedback.message)),
-            Ok(wit::Verdict::Ask(reason)) => Ok(Verdict::Ask(reason.message)),
+            Ok(wit::Verdict::Deny(feedback)) => Ok(Verdict::Deny(bound(&feedback.message))),
+            Ok(wit::Verdict::Ask(reason)) => Ok(Verdict::Ask(bound(&reason.message))),
             Ok(wit::Verdict::Rewrite(action)) => convert::action_in(action)
                 .map(Verdict::Rewrite)
                 .map_err(|broken| self.0.broken(broken, "judge")),

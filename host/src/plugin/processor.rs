@@ -6,7 +6,7 @@ use super::bindings::processor::ProcessorKind;
 use super::bindings::processor::exports::mswea::plugin::history_processor as wit;
 use super::convert;
 use super::error::LoadError;
-use super::instance::{Instance, Recipe};
+use super::instance::{Instance, Recipe, bound};
 use crate::roles::{Asker, Change, PluginFault, Processor, QUESTIONS, QUESTIONS_AGAIN, ViewChange};
 
 /// A processor in wasm.
@@ -86,7 +86,7 @@ impl Processor for WasmProcessor {
                 return Err(self.0.broken(broken, call));
             }
             *count += 1;
-            let reply = match asker.ask(&name, &query.purpose, messages).await {
+            let reply = match asker.ask(&name, &bound(&query.purpose), messages).await {
                 Ok(reply) => convert::reply_out(&reply),
                 Err(error) => {
                     self.0.discard();

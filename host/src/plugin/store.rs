@@ -43,6 +43,8 @@ pub struct Guest {
     pub meter: Meter,
     /// What the guest wrote.
     pub console: Console,
+    /// A template that the guest had rendered in this call did not render.
+    pub render_failed: bool,
     name: Arc<str>,
     renderer: Option<Arc<dyn Renderer>>,
 }
@@ -267,9 +269,10 @@ impl Host for Guest {
             }
         };
         match &self.renderer {
-            Some(renderer) => renderer
-                .render(&template, vars)
-                .map_err(|message| error("template", message)),
+            Some(renderer) => renderer.render(&template, vars).map_err(|message| {
+                self.render_failed = true;
+                error("template", message)
+            }),
             None => Err(error(
                 "unsupported",
                 "templates can be rendered only during a run".into(),
@@ -320,6 +323,7 @@ pub fn new(
             table,
             meter: Meter::new(limits.memory),
             console,
+            render_failed: false,
             name: name.clone(),
             renderer,
         },

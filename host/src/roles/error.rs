@@ -51,6 +51,19 @@ impl ErrorClass {
         ("interrupted", Self::Interrupted),
     ];
 
+    /// What the host finds out itself. A plugin that reports one of these words has not been
+    /// interrupted, refused or replaced, and must not end the run as if it had been.
+    const OWN_WORDS: [&'static str; 5] = ["plugin", "refused", "interrupted", "limit", "journal"];
+
+    /// The class that an adapter reports. Words that only the host can know are marked as the
+    /// adapter's (`reported-interrupted`), so that they mean nothing to the host.
+    pub fn reported(word: String) -> Self {
+        if Self::OWN_WORDS.contains(&word.as_str()) {
+            return Self::Other(format!("reported-{word}"));
+        }
+        Self::from(word)
+    }
+
     /// The contract's word.
     pub fn as_str(&self) -> &str {
         if let Self::Other(word) = self {
@@ -161,5 +174,29 @@ impl PluginFault {
     pub fn in_manner(mut self, manner: Manner) -> Self {
         self.manner = manner;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adapter_can_not_speak_for_the_host() {
+        for (_, class) in ErrorClass::WORDS {
+            let word = class.as_str().to_owned();
+            let reported = ErrorClass::reported(word.clone());
+            // Written to a journal and read back it is the same.
+            assert_eq!(ErrorClass::from(reported.as_str().to_owned()), reported);
+            if ErrorClass::OWN_WORDS.contains(&word.as_str()) {
+                assert_eq!(reported, ErrorClass::Other(format!("reported-{word}")));
+            } else {
+                assert_eq!(reported, class);
+            }
+        }
+        for word in ["limit", "journal"] {
+            assert_ne!(ErrorClass::reported(word.into()).as_str(), word);
+        }
+        assert_eq!(ErrorClass::reported("new".into()).as_str(), "new");
     }
 }

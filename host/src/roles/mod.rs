@@ -286,6 +286,24 @@ pub enum Progress<'a> {
     },
     /// An action has ended.
     ActionEnded { output: &'a Output, index: usize },
+    /// A history processor asks the model something.
+    Asked {
+        processor: &'a str,
+        purpose: &'a str,
+    },
+    /// The model has answered a history processor.
+    Answered {
+        processor: &'a str,
+        reply: &'a Reply,
+        cost: Option<f64>,
+    },
+    /// A policy put another action in the place of an action.
+    Rewritten {
+        policy: &'a str,
+        original: &'a Action,
+        action: &'a Action,
+        index: usize,
+    },
     /// A policy did not allow an action.
     Denied {
         policy: &'a str,

@@ -14,7 +14,7 @@ pub trait Pricing: Send + Sync {
 /// The limits of a run; zero or less means none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Queries.
+    /// Queries, and questions of history processors.
     pub steps: i64,
     /// Dollars.
     pub cost: f64,
@@ -29,6 +29,8 @@ pub struct Limits {
 pub struct Account {
     /// Queries, failed ones included.
     pub queries: u32,
+    /// Questions of history processors, failed ones included.
+    pub questions: u32,
     /// Dollars, as far as known.
     pub cost: f64,
     /// Whether there was a reply whose price is unknown.
@@ -45,6 +47,7 @@ impl Account {
     pub fn open() -> Self {
         Self {
             queries: 0,
+            questions: 0,
             cost: 0.0,
             cost_unknown: false,
             usage: Usage::default(),
@@ -83,7 +86,8 @@ impl Account {
     /// # Errors
     /// With the limit that is used up.
     pub fn check(&self, limits: &Limits) -> Result<(), Interrupt> {
-        let steps_gone = limits.steps > 0 && limits.steps <= i64::from(self.queries);
+        let asked = i64::from(self.queries) + i64::from(self.questions);
+        let steps_gone = limits.steps > 0 && limits.steps <= asked;
         let money_gone = limits.cost > 0.0 && limits.cost <= self.cost;
         if steps_gone || money_gone {
             return Err(Interrupt::LimitsExceeded);

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::account::{Account, Limits, Pricing};
 use super::asking::{Answers, LoopAsker, failure};
-use super::calls::{add_raw, answers, invented_call, unused_calls};
+use super::calls::{MOST_ACTIONS, add_raw, answers, invented_call, too_many, unused_calls};
 use super::global::GlobalAccount;
 use super::submission::{self, submission};
 use super::{Interrupt, Multimodal, Prompts, plain};
@@ -20,7 +20,6 @@ use crate::journal::{Event, accepted_message};
 use crate::roles::{
     Action, Command, Context, ErrorClass, Executor, Formatter, Message, Model, ModelError, Object,
     Onlooker, Outcome, Output, Parser, PluginFault, Policy, Problem, Progress, Reply, Stop,
-    Verdict,
 };
 
 /// What a run is made of.
@@ -87,9 +86,9 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// One run of one task.
 pub struct Agent {
-    parts: Parts,
+    pub(super) parts: Parts,
     settings: Settings,
-    context: Context,
+    pub(super) context: Context,
     account: Account,
     messages: Vec<Message>,
     /// How much of `messages` the processors have seen.
@@ -98,6 +97,10 @@ pub struct Agent {
     gone: bool,
     /// What processors were told by the model.
     answers: Answers,
+    /// How often in a row the parser itself failed.
+    parser_faults: u32,
+    /// What was submitted before something else ended the run.
+    submitted: Option<String>,
 }
 
 impl Agent {
@@ -112,6 +115,8 @@ impl Agent {
             seen: 0,
             gone: false,
             answers: Answers::default(),
+            parser_faults: 0,
+            submitted: None,
         }
     }
 
@@ -180,13 +185,28 @@ impl Agent {
         self.push(accepted_message(reply, &actions, cost, timestamp));
         let (outputs, interrupt) = self.execute(&actions).await?;
         let submitted = matches!(interrupt, Some(Interrupt::Submitted { .. }));
-        if submitted && self.settings.bare_submission {
+        let observed = if submitted && self.settings.bare_submission {
             let executed = &actions[..outputs.len()];
-            self.observe(Vec::new(), executed, outputs).await?;
+            self.observe(Vec::new(), executed, outputs, submitted).await
         } else {
-            self.observe(unused, &actions, outputs).await?;
+            self.observe(unused, &actions, outputs, submitted).await
+        };
+        match (interrupt, observed) {
+            (None, observed) => observed,
+            (Some(interrupt), Ok(())) => Err(interrupt),
+            (Some(mut interrupt), Err(failed)) => {
+                self.fail(&mut interrupt, failed);
+                Err(interrupt)
+            }
         }
-        interrupt.map_or(Ok(()), Err)
+    }
+
+    /// Something failed after `interrupt` had already ended the run. What was submitted stays
+    /// submitted.
+    fn fail(&mut self, interrupt: &mut Interrupt, failed: Interrupt) {
+        if let Interrupt::Submitted { submission } = std::mem::replace(interrupt, failed) {
+            self.submitted = Some(submission);
+        }
     }
 
     /// Asks the model; what it answers is recorded and charged before anything else.
@@ -201,6 +221,7 @@ impl Agent {
                 context: &self.context,
                 limits: &self.settings.limits,
                 answers: &mut self.answers,
+                cut: None,
             };
             let view = self
                 .parts
@@ -209,6 +230,10 @@ impl Agent {
             let Some((change, faults)) = within(time_left, view).await else {
                 return Err(self.out_of_time());
             };
+            // The processor whose question was cut short reports that as its failure.
+            if let Some(interrupt) = asker.cut {
+                return Err(interrupt);
+            }
             for fault in faults {
                 self.fault(&fault.processor, &fault.message)?;
             }
@@ -292,8 +317,15 @@ impl Agent {
     /// goes in, with the reply in its `extra`.
     async fn parse(&mut self, reply: &Reply, cost: Option<f64>) -> Result<Vec<Action>, Interrupt> {
         let problem = match self.parts.parser.parse(reply).await {
+            Ok(Outcome::Actions(actions)) if actions.len() > MOST_ACTIONS => {
+                self.parser_faults = 0;
+                too_many(actions.len())
+            }
             Ok(Outcome::Actions(actions)) => match invented_call(reply, &actions) {
-                None => return Ok(actions),
+                None => {
+                    self.parser_faults = 0;
+                    return Ok(actions);
+                }
                 Some(id) => {
                     let name = self.parts.parser.name().to_owned();
                     self.parser_failed(format!(
@@ -301,7 +333,10 @@ impl Agent {
                     ))?
                 }
             },
-            Ok(Outcome::Malformed(problem)) => problem,
+            Ok(Outcome::Malformed(problem)) => {
+                self.parser_faults = 0;
+                problem
+            }
             Err(fault) => self.parser_failed(fault.message)?,
         };
         self.record(&Event::Rejected {
@@ -326,9 +361,17 @@ impl Agent {
         Err(Interrupt::FormatError { message })
     }
 
-    /// To the model, a parser that fails is a reply that was not understood.
-    fn parser_failed(&self, message: String) -> Result<Problem, Interrupt> {
+    /// To the model, a parser that fails is a reply that was not understood. The second time in
+    /// a row it is the parser, not the reply, and further replies would be paid for nothing.
+    fn parser_failed(&mut self, message: String) -> Result<Problem, Interrupt> {
         self.fault(self.parts.parser.name(), &message)?;
+        self.parser_faults += 1;
+        if self.parser_faults > 1 {
+            return Err(Interrupt::failed(
+                "PluginError",
+                format!("the parser failed twice in a row: {message}"),
+            ));
+        }
         Ok(Problem {
             code: "parser-failed".into(),
             message,
@@ -352,20 +395,33 @@ impl Agent {
             if index > 0 && time_left.is_some_and(|left| left.is_zero()) {
                 return Ok((outputs, Some(Interrupt::TimeExceeded)));
             }
-            let output = match self.judge(index, action).await? {
-                Ok(action) => self.run_action(index, actions.len(), &action).await?,
-                Err(feedback) => Output::not_executed(&feedback),
+            let judged = self.judge(index, action).await?;
+            let mut output = match &judged.denied {
+                None => {
+                    self.run_action(index, actions.len(), &judged.action)
+                        .await?
+                }
+                Some(feedback) => Output::not_executed(feedback),
             };
+            if !judged.verdicts.is_empty() {
+                output
+                    .extra
+                    .insert("mswea".into(), json!({ "policies": judged.verdicts }));
+            }
             let timestamp = now();
             let event = Event::Output {
                 index,
                 output,
                 timestamp,
             };
-            self.record(&event)?;
+            let recorded = self.record(&event);
             let Event::Output { output, .. } = event else {
                 unreachable!("it was made three lines above")
             };
+            if let Err(failed) = recorded {
+                self.submitted = submission(&output);
+                return Err(failed);
+            }
             self.show(&Progress::ActionEnded {
                 output: &output,
                 index,
@@ -415,60 +471,16 @@ impl Agent {
         Ok(submission::refuse_cut(output))
     }
 
-    /// The action as the policies let it pass, or the feedback for the model.
-    async fn judge(
-        &mut self,
-        index: usize,
-        action: &Action,
-    ) -> Result<Result<Action, String>, Interrupt> {
-        let mut action = action.clone();
-        for position in 0..self.parts.policies.len() {
-            let policy = &mut self.parts.policies[position];
-            let name = policy.name().to_owned();
-            let reason = match policy.judge(&action).await {
-                Ok(Verdict::Allow) => continue,
-                Ok(Verdict::Rewrite(rewritten)) => {
-                    action = rewritten;
-                    continue;
-                }
-                Ok(Verdict::Deny(feedback)) => feedback,
-                Ok(Verdict::Ask(reason)) => {
-                    match self.context.front.confirm(&action, &reason).await {
-                        Some(true) => continue,
-                        Some(false) => format!("the user did not allow it: {reason}"),
-                        None => format!(
-                            "it needs a confirmation and nobody is there to give it: {reason}"
-                        ),
-                    }
-                }
-                Err(fault) => {
-                    self.fault(&name, &fault.message)?;
-                    format!("the policy `{name}` failed, so nothing is allowed")
-                }
-            };
-            self.record(&Event::Denied {
-                index,
-                policy: name.clone(),
-                reason: reason.clone(),
-            })?;
-            self.show(&Progress::Denied {
-                policy: &name,
-                action: &action,
-                reason: &reason,
-            });
-            return Ok(Err(format!("action was not executed: {reason}")));
-        }
-        Ok(Ok(action))
-    }
-
     /// Formats the outputs and appends them. Tool calls that were not executed are answered
     /// all the same, also those that the parser made nothing of (`unused`, first): providers
-    /// refuse a call without a result.
+    /// refuse a call without a result. After a submission no model will read them, so nothing
+    /// about them fails the run.
     async fn observe(
         &mut self,
         unused: Vec<Action>,
         actions: &[Action],
         outputs: Vec<(Output, f64)>,
+        submitted: bool,
     ) -> Result<(), Interrupt> {
         let skipped = actions[outputs.len()..]
             .iter()
@@ -511,12 +523,13 @@ impl Agent {
                 template: Some(problem),
                 ..
             }) => {
-                // The outputs are in the journal; the model would never get to see them as the
-                // config wants.
-                return Err(Interrupt::failed(
-                    "TemplateError",
-                    format!("an observation can't be rendered: {problem}"),
-                ));
+                let message = format!("an observation can't be rendered: {problem}");
+                if !submitted {
+                    // The outputs are in the journal; the model would never get to see them as
+                    // the config wants.
+                    return Err(Interrupt::failed("TemplateError", message));
+                }
+                Err(message)
             }
             Err(fault) => Err(fault.message),
         };
@@ -560,7 +573,7 @@ impl Agent {
                 output: output.clone(),
             })
         {
-            interrupt = failed;
+            self.fail(&mut interrupt, failed);
         }
         // What a second Ctrl-C leaves undone is the guardian's, and the next start's.
         let stop = self.context.stop.clone();
@@ -586,8 +599,12 @@ impl Agent {
             // As mini-swe-agent does with this one of the endings.
             self.find_images(&mut exit);
         }
+        if let Some(submission) = &self.submitted {
+            exit.extra
+                .insert("submission".into(), submission.as_str().into());
+        }
         if let Err(failed) = self.append(exit) {
-            interrupt = failed;
+            self.fail(&mut interrupt, failed);
         }
         let mut extra = Object::new();
         if let Interrupt::Failed { message, .. } = &interrupt {
@@ -595,18 +612,18 @@ impl Agent {
         }
         let ended = Event::RunEnded {
             exit_status: interrupt.exit_status().to_owned(),
-            submission: interrupt.submission().to_owned(),
+            submission: self.submission_of(&interrupt).to_owned(),
             cost: self.account.known_cost(),
             queries: self.account.queries,
             usage: self.account.usage.clone(),
             extra,
         };
         if let Err(failed) = self.record(&ended) {
-            interrupt = failed;
+            self.fail(&mut interrupt, failed);
         }
         self.show(&Progress::Ended {
             exit_status: interrupt.exit_status(),
-            submission: interrupt.submission(),
+            submission: self.submission_of(&interrupt),
             cost: self.account.known_cost(),
             steps: self.account.queries,
             usage: &self.account.usage,
@@ -617,6 +634,12 @@ impl Agent {
             salvage,
             messages: self.messages,
         }
+    }
+
+    fn submission_of<'a>(&'a self, interrupt: &'a Interrupt) -> &'a str {
+        self.submitted
+            .as_deref()
+            .unwrap_or_else(|| interrupt.submission())
     }
 
     /// Saves the work, whatever the ending: only a second Ctrl-C skips it. Before the first
@@ -669,7 +692,7 @@ impl Agent {
         self.messages.push(message);
     }
 
-    fn fault(&self, plugin: &str, message: &str) -> Result<(), Interrupt> {
+    pub(super) fn fault(&self, plugin: &str, message: &str) -> Result<(), Interrupt> {
         self.show(&Progress::Warning(message));
         self.record(&Event::PluginFault {
             plugin: plugin.to_owned(),
@@ -677,20 +700,29 @@ impl Agent {
         })
     }
 
-    fn record(&self, event: &Event) -> Result<(), Interrupt> {
+    pub(super) fn record(&self, event: &Event) -> Result<(), Interrupt> {
         record(&self.context, event)
     }
 
-    fn show(&self, progress: &Progress<'_>) {
+    pub(super) fn show(&self, progress: &Progress<'_>) {
         self.context.front.show(progress);
     }
 }
 
-fn record(context: &Context, event: &Event) -> Result<(), Interrupt> {
+pub(super) fn record(context: &Context, event: &Event) -> Result<(), Interrupt> {
     context.journal.record(event).map_err(|error| {
+        let what = match event {
+            Event::Reply { .. } | Event::AskReply { .. } => {
+                "the model's last reply was paid for and is not recorded"
+            }
+            Event::Output { .. } => "the last command has run and its output is not recorded",
+            Event::Salvaged { .. } => "what the salvage command printed is not recorded",
+            Event::RunEnded { .. } => "the end of the run is not recorded",
+            _ => "nothing more was done",
+        };
         Interrupt::failed(
             "JournalError",
-            format!("the journal can't be written: {error}; nothing more was done"),
+            format!("the journal can't be written: {error}; {what}"),
         )
     })
 }

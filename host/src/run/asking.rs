@@ -7,10 +7,14 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
+use super::Interrupt;
 use super::account::{Account, Limits, Pricing};
+use super::agent::record;
 use super::global::GlobalAccount;
 use crate::journal::Event;
-use crate::roles::{Asker, Context, ErrorClass, Message, Model, ModelError, REMEMBERED, Reply};
+use crate::roles::{
+    Asker, Context, ErrorClass, Message, Model, ModelError, Progress, REMEMBERED, Reply,
+};
 
 /// The answers of a run, by processor and question.
 #[derive(Default)]
@@ -39,6 +43,24 @@ pub(super) struct LoopAsker<'a> {
     pub(super) context: &'a Context,
     pub(super) limits: &'a Limits,
     pub(super) answers: &'a mut Answers,
+    /// What cut a question short that is not the processor's fault: it ends the run.
+    pub(super) cut: Option<Interrupt>,
+}
+
+impl LoopAsker<'_> {
+    /// Records an event; a journal that can't be written ends the run.
+    fn record(&mut self, event: &Event) -> Result<(), ModelError> {
+        record(self.context, event).map_err(|interrupt| self.cut_by("journal", interrupt))
+    }
+
+    fn cut_by(&mut self, class: &str, interrupt: Interrupt) -> ModelError {
+        let status = interrupt.exit_status().to_owned();
+        self.cut = Some(interrupt);
+        ModelError::new(
+            ErrorClass::Other(class.to_owned()),
+            format!("the run ends (`{status}`), so nothing more is asked"),
+        )
+    }
 }
 
 #[async_trait]
@@ -55,42 +77,47 @@ impl Asker for LoopAsker<'_> {
             answer.extra.insert(REMEMBERED.to_owned(), true.into());
             return Ok(answer);
         }
-        let journal = |event: &Event| {
-            self.context.journal.record(event).map_err(|error| {
-                ModelError::new(
-                    ErrorClass::Other("journal".into()),
-                    format!("the journal can't be written: {error}"),
-                )
-            })
-        };
+        if let Some(interrupt) = self.cut.take() {
+            return Err(self.cut_by("limit", interrupt));
+        }
         let within = self.account.check(self.limits);
         if let Err(interrupt) = within.and_then(|()| self.global.check()) {
-            let status = interrupt.exit_status();
-            return Err(ModelError::new(
-                ErrorClass::Other("limit".into()),
-                format!("a limit of the run is used up (`{status}`): raise it to ask further"),
-            ));
+            return Err(self.cut_by("limit", interrupt));
         }
-        journal(&Event::Asked {
+        self.account.questions += 1;
+        self.record(&Event::Asked {
             processor: processor.to_owned(),
             purpose: purpose.to_owned(),
             messages: messages.clone(),
         })?;
+        self.context
+            .front
+            .show(&Progress::Asked { processor, purpose });
         let reply = match self.model.ask(messages, self.context).await {
             Ok(reply) => reply,
             Err(error) => {
-                journal(&failure(&error, self.account, self.pricing))?;
+                let failed = failure(&error, self.account, self.pricing);
+                self.global.add(&failed);
+                self.record(&failed)?;
+                if error.class == ErrorClass::Interrupted {
+                    self.cut = Some(Interrupt::UserInterruption);
+                }
                 return Err(error);
             }
         };
         let cost = self.account.charge(reply.usage.as_ref(), self.pricing);
         // If that was the last one, the check before the next query ends the run.
         let _ = self.global.charge(cost);
-        journal(&Event::AskReply {
+        self.record(&Event::AskReply {
             processor: processor.to_owned(),
             reply: reply.clone(),
             cost,
         })?;
+        self.context.front.show(&Progress::Answered {
+            processor,
+            reply: &reply,
+            cost,
+        });
         // The provider's own words are in the journal; no plugin gets them.
         let answer = Reply {
             response: None,

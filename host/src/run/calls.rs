@@ -1,6 +1,23 @@
 //! Tool calls and their answers, as the loop keeps them in step.
 
-use crate::roles::{Action, Message, Object, Output, Reply};
+use crate::roles::{Action, Message, Object, Output, Problem, Reply};
+
+/// The most actions that one reply may have: each is a process.
+pub(super) const MOST_ACTIONS: usize = 256;
+
+/// What the model is told of a reply with more than that.
+pub(super) fn too_many(count: usize) -> Problem {
+    let mut details = Object::new();
+    details.insert("n_actions".into(), count.into());
+    Problem {
+        code: "too-many-actions".into(),
+        message: format!(
+            "the reply has {count} actions, and none of them was executed: at most {MOST_ACTIONS} \
+             are allowed in one reply"
+        ),
+        details,
+    }
+}
 
 /// The id of an action that answers a call which the reply does not make.
 pub(super) fn invented_call<'a>(reply: &Reply, actions: &'a [Action]) -> Option<&'a str> {

@@ -9,6 +9,7 @@ mod asking;
 mod calls;
 mod global;
 mod interrupt;
+mod judging;
 mod multimodal;
 mod plain;
 mod prompts;

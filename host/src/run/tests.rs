@@ -287,8 +287,20 @@ async fn run_beside(
 }
 
 async fn run_changed(replies: &[&str], limits: Limits, change: impl FnOnce(&mut Parts)) -> Ran {
-    let (source, stop) = StopSource::new();
     let journal = Arc::new(MemoryJournal::default());
+    let mut ran = run_in(replies, limits, change, Arc::new(Silent), journal.clone()).await;
+    ran.journal = journal;
+    ran
+}
+
+async fn run_in(
+    replies: &[&str],
+    limits: Limits,
+    change: impl FnOnce(&mut Parts),
+    front: Arc<dyn Front>,
+    journal: Arc<dyn Journal>,
+) -> Ran {
+    let (source, stop) = StopSource::new();
     let ran = Arc::new(Mutex::new(Vec::new()));
     let views = Arc::new(Mutex::new(Vec::new()));
     let variables = Arc::new(Variables::new(Arc::new(Templates::new()), Object::new()));
@@ -327,8 +339,8 @@ async fn run_changed(replies: &[&str], limits: Limits, change: impl FnOnce(&mut 
         bare_submission: false,
     };
     let context = Context {
-        front: Arc::new(Silent),
-        journal: journal.clone() as Arc<dyn Journal>,
+        front,
+        journal,
         stop,
     };
     let ended = Agent::new(parts, settings, context).run().await;
@@ -336,7 +348,7 @@ async fn run_changed(replies: &[&str], limits: Limits, change: impl FnOnce(&mut 
     let views = views.lock().unwrap().clone();
     Ran {
         ended,
-        journal,
+        journal: Arc::default(),
         commands,
         views,
     }
@@ -377,7 +389,7 @@ async fn agents_of_a_process_share_its_limits() {
 
 #[tokio::test]
 async fn endings_and_what_the_history_holds() {
-    let table: [(&[&str], &str, &[&str]); 11] = [
+    let table: [(&[&str], &str, &[&str]); 13] = [
         (
             &["unused:none", "calls:submit x"],
             "Submitted",
@@ -491,6 +503,27 @@ async fn endings_and_what_the_history_holds() {
             "PluginError",
             &["system", "user", "exit"],
         ),
+        // Whatever a third reply said, it would be paid for nothing.
+        (
+            &["text:fault", "text:fault"],
+            "PluginError",
+            &["system", "user", "user", "exit"],
+        ),
+        (
+            &["text:fault", "calls:ls", "text:fault", "calls:submit x"],
+            "Submitted",
+            &[
+                "system",
+                "user",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "exit",
+            ],
+        ),
     ];
     for (replies, status, shape) in table {
         let ran = run(replies).await;
@@ -591,6 +624,23 @@ async fn policies_deny_ask_rewrite_and_fail_closed() {
         .filter(|record| matches!(record.event, Event::Denied { .. }))
         .count();
     assert_eq!(denied, 3);
+    let rewritten = ran
+        .journal
+        .records()
+        .into_iter()
+        .find_map(|record| match record.event {
+            Event::Rewritten {
+                policy,
+                original,
+                action,
+                ..
+            } => Some((policy, original.command, action.command)),
+            _ => None,
+        });
+    assert_eq!(
+        rewritten,
+        Some(("guard".into(), "old".into(), "new".into()))
+    );
 }
 
 #[tokio::test]
@@ -663,4 +713,95 @@ async fn half_a_submission_is_none() {
         "{told}"
     );
     assert!(!told.contains(MARK), "{told}");
+}
+
+/// What no template of the config makes of it.
+struct BadTemplate;
+
+#[async_trait]
+impl Formatter for BadTemplate {
+    fn name(&self) -> &str {
+        "bad-template"
+    }
+    async fn format(&mut self, _: &[Action], _: &[Output]) -> Result<Vec<Message>, PluginFault> {
+        Err(PluginFault {
+            template: Some("`nosuch` is undefined".into()),
+            ..PluginFault::new("plugin `bad-template` failed")
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_submission_survives_an_observation_that_can_not_be_rendered() {
+    for (replies, status, submission) in [
+        (["calls:ls|submit x", "calls:never"], "Submitted", "x"),
+        (["calls:ls", "calls:submit x"], "TemplateError", ""),
+    ] {
+        let ran = run_with(&replies, Limits::default(), Box::new(BadTemplate)).await;
+        assert_eq!(ran.ended.interrupt.exit_status(), status, "{replies:?}");
+        assert_eq!(ran.ended.interrupt.submission(), submission);
+    }
+}
+
+/// Can't be written once the command has run.
+#[derive(Default)]
+struct FullDisk(Arc<MemoryJournal>);
+
+impl Journal for FullDisk {
+    fn record(&self, event: &Event) -> std::io::Result<()> {
+        match event {
+            Event::Output { .. } => Err(std::io::ErrorKind::StorageFull.into()),
+            event => self.0.record(event),
+        }
+    }
+}
+
+/// Keeps what was shown of the end.
+#[derive(Default)]
+struct LastWords(Mutex<(String, String)>);
+
+#[async_trait]
+impl Front for LastWords {
+    fn show(&self, progress: &Progress<'_>) {
+        if let Progress::Ended {
+            exit_status,
+            submission,
+            ..
+        } = progress
+        {
+            *self.0.lock().unwrap() = ((*exit_status).to_owned(), (*submission).to_owned());
+        }
+    }
+    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn a_submission_is_shown_although_it_could_not_be_recorded() {
+    let full = FullDisk::default();
+    let journal = full.0.clone();
+    let front = Arc::new(LastWords::default());
+    let ran = run_in(
+        &["calls:submit x"],
+        Limits::default(),
+        |_| {},
+        front.clone(),
+        Arc::new(full),
+    )
+    .await;
+    let Interrupt::Failed {
+        exit_status,
+        message,
+    } = &ran.ended.interrupt
+    else {
+        panic!("{:?}", ran.ended.interrupt)
+    };
+    assert_eq!(exit_status, "JournalError");
+    // It had run: "nothing more was done" would be untrue.
+    assert!(message.contains("the last command has run"), "{message}");
+    let shown = front.0.lock().unwrap().clone();
+    assert_eq!(shown, ("JournalError".to_owned(), "x".to_owned()));
+    let state = rebuild::state(&journal.records());
+    assert_eq!(state.ended.map(|end| end.submission), Some("x".to_owned()));
 }

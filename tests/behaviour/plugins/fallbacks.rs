@@ -85,12 +85,15 @@ fn a_parser_that_fails_is_a_malformed_reply() {
 }
 
 #[test]
-fn a_parser_that_always_fails_ends_with_format_errors() {
+fn a_parser_that_fails_twice_in_a_row_ends_the_run() {
     let server = Server::start(Scenario::always(Turn::commands(&["true"])));
     let config = json!({"at": "parse", "do": "panic"});
-    let run = host(&server, "parser", &config).run().expect(4);
-    assert_eq!(run.exit_status(), "RepeatedFormatError");
-    assert_eq!(server.served(), 3);
+    let run = host(&server, "parser", &config)
+        .run()
+        .expect(7)
+        .says(&["the parser failed twice in a row"]);
+    assert_eq!(run.exit_status(), "PluginError");
+    assert_eq!(server.served(), 2);
 }
 
 #[test]
@@ -271,7 +274,7 @@ fn a_policy_that_denies_or_asks_nobody_is_obeyed() {
 }
 
 /// With the host of the server granted.
-fn adapter(server: &Server, config: &Value) -> Host {
+pub fn adapter(server: &Server, config: &Value) -> Host {
     host(server, "adapter", config)
         .arg("--allow-host")
         .arg(server.address().to_string())

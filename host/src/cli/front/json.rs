@@ -92,6 +92,34 @@ fn event(progress: &Progress<'_>) -> Value {
             "output": output,
             "index": index,
         }),
+        Progress::Asked { processor, purpose } => json!({
+            "type": "asked",
+            "processor": processor,
+            "purpose": purpose,
+        }),
+        Progress::Answered {
+            processor,
+            reply,
+            cost,
+        } => json!({
+            "type": "answered",
+            "processor": processor,
+            "message": reply.message,
+            "usage": reply.usage,
+            "cost": cost,
+        }),
+        Progress::Rewritten {
+            policy,
+            original,
+            action,
+            index,
+        } => json!({
+            "type": "rewritten",
+            "policy": policy,
+            "original": original,
+            "action": action,
+            "index": index,
+        }),
         Progress::Denied {
             policy,
             action,
@@ -134,6 +162,10 @@ mod tests {
     fn events() {
         let action = Action {
             command: "ls\npwd".into(),
+            ..Action::default()
+        };
+        let other = Action {
+            command: "true".into(),
             ..Action::default()
         };
         let output = Output {
@@ -218,6 +250,32 @@ mod tests {
                 },
                 json!({"type": "action_ended", "output": {"output": "a\n", "returncode": 2,
                        "exception_info": ""}, "index": 0}),
+            ),
+            (
+                Progress::Asked {
+                    processor: "compaction",
+                    purpose: "summary",
+                },
+                json!({"type": "asked", "processor": "compaction", "purpose": "summary"}),
+            ),
+            (
+                Progress::Answered {
+                    processor: "compaction",
+                    reply: &reply,
+                    cost: Some(0.25),
+                },
+                json!({"type": "answered", "processor": "compaction", "usage": null, "cost": 0.25,
+                       "message": {"role": "assistant", "content": text("Hi")}}),
+            ),
+            (
+                Progress::Rewritten {
+                    policy: "stay-inside",
+                    original: &action,
+                    action: &other,
+                    index: 1,
+                },
+                json!({"type": "rewritten", "policy": "stay-inside", "index": 1,
+                       "original": {"command": "ls\npwd"}, "action": {"command": "true"}}),
             ),
             (
                 Progress::Denied {

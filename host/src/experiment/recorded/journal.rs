@@ -115,6 +115,7 @@ impl Builder {
                 index,
                 policy,
                 reason,
+                ..
             } => self.verdict(index, RecordedVerdict::Denied { policy, reason }),
             Event::Output { index, output, .. } => {
                 self.outputs.insert(index, output);
@@ -124,6 +125,7 @@ impl Builder {
             }
             Event::Retry { .. }
             | Event::QueryFailed { .. }
+            | Event::Rewritten { .. }
             | Event::PluginFault { .. }
             | Event::Salvaged { .. }
             | Event::ShadowDiverged { .. }

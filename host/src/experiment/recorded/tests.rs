@@ -162,6 +162,7 @@ fn calls_without_a_command_and_the_submission() {
         index: 1,
         policy: "guard".into(),
         reason: "no".into(),
+        action: Some(action("d")),
     });
     record(output(1, "SUBMITTED"));
     record(tool("c"));

@@ -18,6 +18,7 @@ fn usage() -> Option<Usage> {
 #[derive(Clone, Default)]
 struct Curious {
     fails: bool,
+    interrupted: bool,
     ask_hangs: bool,
     query_hangs: bool,
     asked: Arc<Mutex<u32>>,
@@ -56,6 +57,9 @@ impl Model for Curious {
         *self.asked.lock().unwrap() += 1;
         if self.ask_hangs {
             self.hang().await;
+        }
+        if self.interrupted {
+            return Err(ModelError::new(ErrorClass::Interrupted, "stopped"));
         }
         if self.fails {
             return Err(ModelError {
@@ -118,6 +122,7 @@ async fn run(model: Curious, limits: Limits) -> Outcome {
     let (_source, stop) = StopSource::new();
     let journal = Arc::new(MemoryJournal::default());
     let asked = model.asked.clone();
+    let global = Arc::new(GlobalAccount::default());
     let parts = Parts {
         model: Box::new(model),
         parser: Box::new(Calls),
@@ -129,7 +134,7 @@ async fn run(model: Curious, limits: Limits) -> Outcome {
             stop: None,
         }),
         pricing: Arc::new(OneDollar),
-        global: Arc::default(),
+        global: global.clone(),
         prompts: Prompts {
             system: "system".into(),
             instance: "task".into(),
@@ -156,6 +161,9 @@ async fn run(model: Curious, limits: Limits) -> Outcome {
     assert_eq!(state.cost, ended.account.cost);
     assert_eq!(state.usage, ended.account.usage);
     assert_eq!(state.queries, ended.account.queries);
+    assert_eq!(state.questions, ended.account.questions);
+    // Failed ones were billed as well.
+    assert_eq!(global.used().0, ended.account.cost);
     let kinds = records
         .iter()
         .filter_map(|record| match &record.event {
@@ -209,7 +217,7 @@ async fn questions_are_charged_and_keep_to_the_limits() {
             "LimitsExceeded",
             2.0,
             0,
-            "asked answered asked answered fault",
+            "asked answered asked answered",
         ),
         (
             Curious::default(),
@@ -218,6 +226,30 @@ async fn questions_are_charged_and_keep_to_the_limits() {
             3.0,
             0,
             "asked answered asked answered asked answered",
+        ),
+        // A question is a step like a query.
+        (
+            Curious::default(),
+            Limits {
+                steps: 2,
+                ..Limits::default()
+            },
+            "LimitsExceeded",
+            2.0,
+            0,
+            "asked answered asked answered",
+        ),
+        // Whoever stops the run does not blame the processor.
+        (
+            Curious {
+                interrupted: true,
+                ..Curious::default()
+            },
+            Limits::default(),
+            "Interrupted",
+            0.0,
+            0,
+            "asked failed interrupted",
         ),
         (
             failing,

@@ -74,6 +74,12 @@ impl Formatter for Hostile {
             .collect();
         match deed.as_str() {
             "error" => return Err(PluginError::internal("the formatter gives up")),
+            // With and without the host having found a template that does not render.
+            "render" => {
+                let error = mswea_sdk::host::render("{{ nosuch }}", &json!({})).unwrap_err();
+                return Err(error);
+            }
+            "template" => return Err(PluginError::new("template", "it is the config's fault")),
             "bad-json" => messages[0].extra = Some("no json".to_owned()),
             "big" => messages[0] = Message::new("user", deeds::big(self.config.size)),
             "drop" => {
@@ -179,6 +185,10 @@ impl Policy for Hostile {
             }),
             "big" => Verdict::deny("", deeds::big(self.config.size)),
             "claim" => Verdict::deny("", deeds::claim()),
+            "rewrite" => Verdict::Rewrite(Action {
+                command: self.config.word.clone(),
+                ..action
+            }),
             "deny" => Verdict::deny("", "not on my watch"),
             "ask" => Verdict::ask("", "is that so?"),
             _ => Verdict::Allow,
@@ -195,6 +205,11 @@ impl Adapter for Hostile {
     ) -> Result<adapter::Next, ModelError> {
         match self.deed("query").as_str() {
             "error" => return Err(ModelError::new("bad-request", "the adapter gives up")),
+            // A word of the host's, for example.
+            "class" => {
+                let class = self.config.word.clone();
+                return Err(ModelError::new(&class, "the server is on fire"));
+            }
             "file-url" => self.config.base_url = "file:///etc".to_owned(),
             _ => {}
         }

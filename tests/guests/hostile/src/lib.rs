@@ -31,6 +31,8 @@ struct Config {
     then: String,
     /// How much of it, for deeds that can be done more or less.
     size: usize,
+    /// A word for deeds that take one.
+    word: String,
     /// Where the adapter's requests go.
     base_url: String,
     /// The secret that they carry, if any.

@@ -104,6 +104,32 @@ impl Screen {
                 self.command(&prompt, action);
             }
             Progress::ActionEnded { output, .. } => self.output(output),
+            Progress::Asked { processor, purpose } if self.look.verbose > 0 => {
+                let text = format!(
+                    "{} asks the model: {}",
+                    one_line(processor),
+                    one_line(purpose)
+                );
+                self.line(&self.look.paint(Colour::Dim, &text));
+            }
+            Progress::Answered {
+                processor, cost, ..
+            } if self.look.verbose > 0 => {
+                let cost = cost.map_or_else(String::new, |cost| {
+                    format!(" ({})", words::cost(Some(cost)))
+                });
+                let text = format!("{} has its answer{cost}", one_line(processor));
+                self.line(&self.look.paint(Colour::Dim, &text));
+            }
+            Progress::Asked { .. } | Progress::Answered { .. } => {}
+            Progress::Rewritten {
+                policy, original, ..
+            } => {
+                self.command("not run: $ ", original);
+                let text = format!("`{}` runs this instead:", one_line(policy));
+                let text = self.look.paint(Colour::Yellow, &text);
+                self.line(&format!("  {text}"));
+            }
             Progress::Denied {
                 policy,
                 action,
