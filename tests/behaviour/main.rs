@@ -17,6 +17,7 @@ mod killed;
 mod kills;
 mod limits;
 mod needs;
+mod pages;
 mod plugins;
 mod processes;
 mod run;
