@@ -26,3 +26,4 @@ mod sandboxes;
 mod side_by_side;
 mod signals;
 mod story;
+mod traps;

@@ -153,7 +153,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
 
-    /// A config file, a preset's name or `dotted.key=value`; repeatable, later ones win
+    /// A config file (with a `/` or its suffix), a preset's name or `dotted.key=value`;
+    /// repeatable, later ones win
     #[arg(short, long = "config", value_name = "SPEC", value_hint = ValueHint::FilePath)]
     pub configs: Vec<String>,
 

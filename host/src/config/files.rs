@@ -89,9 +89,13 @@ impl OfMini {
     }
 }
 
-/// Finds and reads what `name` names: a file as given, with its suffix replaced, in
-/// `$MSWEA_CONFIG_DIR`, then a preset, by its own name or by that of mini-swe-agent's file.
-/// `asked` is how the user put it, for messages.
+/// Finds and reads what `name` names.
+///
+/// A name without a `/` and without a config file's suffix is a file of the user's own config
+/// folder (`$MSWEA_CONFIG_DIR`) or a preset, and never a file of the current folder: that may be
+/// somebody else's repository, and a config can run commands and move keys. Anything else is a
+/// file, as given or with its suffix replaced, there or in the config folder; then a preset, by
+/// the name of mini-swe-agent's file. `asked` is how the user put it, for messages.
 pub(super) fn load(
     name: &str,
     asked: &str,
@@ -126,25 +130,43 @@ pub(super) fn load(
     if presets::NAMES.contains(&name) {
         return Ok(Named::Preset(name.to_owned()));
     }
-    let tried = tried.join(", ");
+    let tried = match tried.is_empty() {
+        true => String::new(),
+        false => format!("; tried {}", tried.join(", ")),
+    };
     if let Some(of_mini) = OfMini::find(name) {
         if let Some(preset) = of_mini.preset {
             return Ok(Named::Preset(preset.to_owned()));
         }
         let message = format!(
-            "`{asked}` is a config in mini-swe-agent's package, which this program does not have; \
-             tried {tried}"
+            "`{asked}` is a config in mini-swe-agent's package, which this program does not \
+             have{tried}"
         );
         return Err(Problem::new(Kind::NotFound, message).hint(of_mini.copying()));
     }
-    let message = format!("`{asked}` names neither a file nor a preset; tried {tried}");
+    let message = format!("`{asked}` names neither a file nor a preset{tried}");
+    Err(Problem::new(Kind::NotFound, message).hint(remedy(name, env)))
+}
+
+/// What to write in place of a name that names nothing.
+fn remedy(name: &str, env: &dyn Environment) -> String {
+    if is_bare(name) {
+        let here = with_suffixes(Path::new(name));
+        let mut here = here.filter(|path| env.read(&env.cwd().join(path)).is_ok());
+        if let Some(path) = here.next() {
+            return format!(
+                "a file of the current folder is named with its suffix or with a `/`: `-c ./{}`",
+                path.display()
+            );
+        }
+    }
     let presets: Vec<_> = presets::NAMES
         .iter()
         .map(|name| format!("`{name}`"))
         .collect();
     let known = presets::NAMES.iter().copied();
     let known = known.chain(OF_MINI.iter().map(|of_mini| of_mini.name));
-    let hint = match suggest::nearest(name, known) {
+    match suggest::nearest(name, known) {
         Some(near) if presets::NAMES.contains(&near) => {
             format!("did you mean the preset `{near}`?")
         }
@@ -153,8 +175,7 @@ pub(super) fn load(
             "presets are {}; a single value is given as `-c dotted.key=value`",
             presets.join(" and ")
         ),
-    };
-    Err(Problem::new(Kind::NotFound, message).hint(hint))
+    }
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -162,6 +183,18 @@ fn is_absent(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
+}
+
+/// Whether a name says nothing of being a file.
+fn is_bare(name: &str) -> bool {
+    !name.contains('/') && Format::of(Path::new(name)).is_none()
+}
+
+/// The path with each suffix that a config file may have.
+fn with_suffixes(path: &Path) -> impl Iterator<Item = PathBuf> {
+    ["toml", "yaml", "yml"]
+        .map(|suffix| path.with_extension(suffix))
+        .into_iter()
 }
 
 fn candidates(name: &str, env: &dyn Environment) -> Vec<PathBuf> {
@@ -172,20 +205,13 @@ fn candidates(name: &str, env: &dyn Environment) -> Vec<PathBuf> {
         }
     };
     let given = Path::new(name);
-    let mut folders = vec![PathBuf::new()];
-    if let Some(folder) = env
-        .var("MSWEA_CONFIG_DIR")
-        .filter(|folder| !folder.is_empty())
-    {
-        folders.push(PathBuf::from(folder));
-    }
-    for folder in folders {
+    let own = env.var("MSWEA_CONFIG_DIR").filter(|own| !own.is_empty());
+    let here = (!is_bare(name)).then(PathBuf::new);
+    for folder in here.into_iter().chain(own.map(PathBuf::from)) {
         let path = folder.join(given);
         add(path.clone());
         if given.file_name().is_some() && !name.ends_with('/') {
-            for suffix in ["toml", "yaml", "yml"] {
-                add(path.with_extension(suffix));
-            }
+            with_suffixes(&path).for_each(&mut add);
         }
     }
     paths
@@ -302,20 +328,22 @@ mod tests {
             .file("/work/noted", "")
             .file("/work/noted.toml", "")
             .file("/abs/x.toml", "")
+            .file("/work/../abs/x.toml", "")
             .file("/conf/c.toml", "")
             .file("/conf/a.toml", "")
             .folder("/work/text")
             .var("MSWEA_CONFIG_DIR", "/conf");
         for (spec, expected) in [
             ("a.toml", "a.toml"),
-            ("a", "a.toml"),
+            ("a", "/conf/a.toml"),
             ("./a", "./a.toml"),
-            ("b", "b.yaml"),
+            ("./b", "./b.yaml"),
             ("b.toml", "b.yaml"),
-            ("both", "both.toml"),
+            ("./both", "./both.toml"),
             ("both.yaml", "both.yaml"),
-            ("old", "old.yml"),
-            ("noted", "noted.toml"),
+            ("./old", "./old.yml"),
+            ("./noted", "./noted.toml"),
+            ("../abs/x.toml", "../abs/x.toml"),
             ("/abs/x", "/abs/x.toml"),
             ("c", "/conf/c.toml"),
             ("text", "preset text"),
@@ -327,9 +355,29 @@ mod tests {
         ] {
             assert_eq!(name(spec, &env), Ok(expected.to_owned()), "{spec}");
         }
-        let shadowed = env.file("/work/text.toml", "").file("/conf/mini.yaml", "");
-        assert_eq!(name("text", &shadowed), Ok("text.toml".to_owned()));
-        assert_eq!(name("mini", &shadowed), Ok("/conf/mini.yaml".to_owned()));
+        let own = env.file("/conf/mini.yaml", "");
+        assert_eq!(name("mini", &own), Ok("/conf/mini.yaml".to_owned()));
+    }
+
+    /// The current folder may be a repository that somebody else has written.
+    #[test]
+    fn a_bare_name_is_no_file_of_the_current_folder() {
+        let mut env = Memory::new();
+        for preset in presets::NAMES.iter().copied().chain(["mini", "mine"]) {
+            for suffix in ["", ".toml", ".yaml", ".yml"] {
+                env = env.file(&format!("/work/{preset}{suffix}"), "");
+            }
+        }
+        for preset in presets::NAMES {
+            assert_eq!(name(preset, &env), Ok(format!("preset {preset}")));
+        }
+        assert_eq!(name("mini", &env), Ok("preset default".to_owned()));
+        let error = name("mine", &env).unwrap_err();
+        assert!(error.contains("`-c mine` names neither"), "{error}");
+        assert!(error.contains("`-c ./mine.toml`"), "{error}");
+        // Once it is named, it is the user's decision.
+        assert_eq!(name("text.toml", &env), Ok("text.toml".to_owned()));
+        assert_eq!(name("./text", &env), Ok("./text.toml".to_owned()));
     }
 
     #[test]
@@ -355,7 +403,6 @@ mod tests {
                 "swebench",
                 &[
                     "`-c swebench` is a config in mini-swe-agent's package",
-                    "tried `swebench`, `swebench.toml`",
                     "/config/benchmarks/swebench.yaml\" .`",
                     "`-c ./swebench.yaml`",
                 ],
@@ -379,8 +426,8 @@ mod tests {
                 &["/config/default.yaml", "`-c ./default.yaml`"],
             ),
             (
-                "plain",
-                &["`plain` (exists, but is neither .toml nor .yaml)"],
+                "./plain",
+                &["`./plain` (exists, but is neither .toml nor .yaml)"],
             ),
             (
                 "secret.toml",
