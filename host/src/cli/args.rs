@@ -8,6 +8,7 @@
 mod machine;
 mod plugin;
 mod price;
+mod stray;
 mod task;
 mod values;
 
@@ -25,6 +26,7 @@ pub use plugin::{
     PluginCommand,
 };
 pub use price::{Price, PriceError};
+pub use stray::advice;
 pub use task::{TaskError, read_task};
 
 /// Name of the program, in help, completions and the manual page.
@@ -66,6 +68,7 @@ Exit codes:
     version,
     after_help = EXAMPLES,
     args_conflicts_with_subcommands = true,
+    args_override_self = true,
     subcommand_help_heading = "Commands (without one: run a task)",
     max_term_width = 100
 )]

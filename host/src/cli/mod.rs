@@ -32,6 +32,13 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let typed: Vec<String> = std::env::args_os()
+                .skip(1)
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            if let Some(advice) = args::advice(&error, &typed) {
+                return output::Failure::usage(advice).report().into();
+            }
             // clap knows that help and version are no errors, and where to print them.
             let code = if error.use_stderr() {
                 exit::ExitCode::Usage

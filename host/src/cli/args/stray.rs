@@ -1,0 +1,145 @@
+//! Words on the command line that are no command: a task without `-t`, or a command of
+//! mini-swe-agent's. What to type in their place.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Error};
+
+use super::{Cli, PROGRAM};
+
+/// What is there in place of a command of mini-swe-agent's.
+fn in_place_of(word: &str) -> Option<&'static str> {
+    match word {
+        "swebench" | "swebench-single" | "programbench" => Some(
+            "batch runs are not part of this version; one instance is run with the preset of its \
+             name and its image: mswea-host -c swebench --image IMAGE -t - < problem.txt",
+        ),
+        "inspector" | "inspect" | "i" => Some(
+            "there is no inspector in this version; mini-swe-agent's own opens the trajectories: \
+             mini-extra inspector PATH",
+        ),
+        "mini" | "mini-extra" | "mswea-host" | "run" => {
+            Some("a run needs no command, only its flags: mswea-host -m MODEL -t TASK")
+        }
+        _ => None,
+    }
+}
+
+/// The message for a command line that clap has refused because of a word where only a command
+/// may stand; none if clap's own says it better. `arguments` are without the program's name.
+pub fn advice(error: &Error, arguments: &[String]) -> Option<String> {
+    let context = match error.kind() {
+        // The latter is what clap makes of such a word behind a flag.
+        ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict => {
+            ContextKind::InvalidSubcommand
+        }
+        _ => return None,
+    };
+    let Some(ContextValue::String(stray)) = error.get(context) else {
+        return None;
+    };
+    let place = arguments.iter().position(|argument| argument == stray)?;
+    let (before, from) = arguments.split_at(place);
+    let root = Cli::command();
+    if before
+        .iter()
+        .any(|word| root.find_subcommand(word).is_some())
+    {
+        // `plugin lsit`: the word is at a place where no task could be.
+        return None;
+    }
+    let count = from
+        .iter()
+        .take_while(|word| !word.starts_with('-'))
+        .count();
+    let (words, after) = from.split_at(count);
+    // `dmeo`: one word that is nearly a command is no task.
+    let is_typo = count == 1 && error.get(ContextKind::SuggestedSubcommand).is_some();
+    let task = words.join(" ");
+    let hint = match in_place_of(stray) {
+        // `mini is slow, fix it` is a task.
+        Some(hint) if count < 3 => hint.to_owned(),
+        _ if is_typo => return None,
+        _ => {
+            let line = before.iter().map(|word| quoted(word));
+            let line = line.chain(["-t".to_owned(), quoted(&task)]);
+            let line: Vec<String> = line.chain(after.iter().map(|word| quoted(word))).collect();
+            format!("a task is given with `-t`: {PROGRAM} {}", line.join(" "))
+        }
+    };
+    let said = if count < 3 { stray } else { &task };
+    Some(format!("`{said}` is no command\nhint: {hint}"))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn told(line: &[&str]) -> Option<String> {
+        let arguments: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
+        let typed = std::iter::once(PROGRAM).chain(line.iter().copied());
+        let error = Cli::try_parse_from(typed).expect_err("must be refused");
+        advice(&error, &arguments)
+    }
+
+    #[test]
+    fn a_task_without_its_flag() {
+        for (line, expected) in [
+            (
+                &["fix", "the", "failing", "test"][..],
+                "`fix the failing test` is no command\nhint: a task is given with `-t`: \
+                 mswea-host -t 'fix the failing test'",
+            ),
+            (
+                &["-m", "openai/gpt-5", "don't", "stop", "--json"],
+                "`don't` is no command\nhint: a task is given with `-t`: mswea-host -m \
+                 openai/gpt-5 -t 'don'\\''t stop' --json",
+            ),
+            (
+                &["fix it"],
+                "`fix it` is no command\nhint: a task is given with `-t`: mswea-host -t 'fix it'",
+            ),
+        ] {
+            assert_eq!(told(line).as_deref(), Some(expected), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn commands_of_mini_swe_agent() {
+        for (line, part) in [
+            (
+                &["swebench", "--subset", "verified"][..],
+                "-c swebench --image",
+            ),
+            (&["swebench-single"], "-c swebench --image"),
+            (&["inspector", "out.traj.json"], "mini-extra inspector PATH"),
+            (&["mini", "-t", "x"], "mswea-host -m MODEL -t TASK"),
+            (&["mini", "is", "slow"], "-t 'mini is slow'"),
+        ] {
+            let told = told(line).unwrap_or_default();
+            assert!(told.contains(part), "{line:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn typing_errors_are_left_to_clap() {
+        for line in [
+            &["dmeo"][..],
+            &["plugin", "lsit"],
+            &["--modle", "x"],
+            &["-m"],
+        ] {
+            assert_eq!(told(line), None, "{line:?}");
+        }
+    }
+}
