@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::error::{Files, Kind, Problem, Snippet};
 use super::host_env::Environment;
 use super::keys::{self, Names, Type};
+use super::mini_files::{self, OfMini};
 use super::node::{Content, Node};
 use super::{presets, suggest, toml_file, yaml_file};
 
@@ -36,57 +37,11 @@ pub(super) enum Named {
         node: Node,
         warnings: Vec<String>,
     },
-    Preset(String),
-}
-
-/// A file of mini-swe-agent's package, which `-c` finds there without a folder.
-struct OfMini {
-    name: &'static str,
-    /// Where it is below the package's folder of configs.
-    folder: &'static str,
-    /// The preset that does here what it does there. The words of those are our own.
-    preset: Option<&'static str>,
-}
-
-const fn of_mini(name: &'static str, folder: &'static str, preset: Option<&'static str>) -> OfMini {
-    OfMini {
-        name,
-        folder,
-        preset,
-    }
-}
-
-const OF_MINI: &[OfMini] = &[
-    of_mini("mini", "", Some(presets::DEFAULT)),
-    of_mini("mini_textbased", "", Some(presets::TEXT)),
-    of_mini("default", "", None),
-    of_mini("swebench", "benchmarks/", None),
-    of_mini("swebench_backticks", "benchmarks/", None),
-    of_mini("swebench_modal", "benchmarks/", None),
-    of_mini("swebench_xml", "benchmarks/", None),
-    of_mini("programbench", "benchmarks/", None),
-];
-
-impl OfMini {
-    /// What a name is there; none if there is no such file.
-    fn find(name: &str) -> Option<&'static Self> {
-        let stem = name.strip_suffix(".yaml").unwrap_or(name);
-        let stem = ["benchmarks/", "extra/"]
-            .iter()
-            .find_map(|folder| stem.strip_prefix(folder))
-            .unwrap_or(stem);
-        OF_MINI.iter().find(|known| known.name == stem)
-    }
-
-    /// How to have it here.
-    fn copying(&self) -> String {
-        let Self { name, folder, .. } = self;
-        format!(
-            "copy it from there, `cp \"$(python3 -c 'from importlib.util import find_spec as f; \
-             print(f(\"minisweagent\").submodule_search_locations[0])')/config/{folder}{name}.yaml\" \
-             .`, and name the copy, `-c ./{name}.yaml`"
-        )
-    }
+    Preset {
+        name: String,
+        /// What the user should know who knows the name from mini-swe-agent.
+        notice: Option<String>,
+    },
 }
 
 /// Finds and reads what `name` names.
@@ -127,22 +82,32 @@ pub(super) fn load(
             }
         }
     }
-    if presets::NAMES.contains(&name) {
-        return Ok(Named::Preset(name.to_owned()));
+    let of_mini = OfMini::find(name);
+    let preset = match of_mini {
+        _ if presets::NAMES.contains(&name) => Some(name),
+        Some(of_mini) => of_mini.preset,
+        None => None,
+    };
+    if let Some(preset) = preset {
+        return Ok(Named::Preset {
+            name: preset.to_owned(),
+            // `default` is a name of our own first.
+            notice: of_mini
+                .filter(|_| name != presets::DEFAULT)
+                .map(|of_mini| of_mini.notice(asked)),
+        });
     }
     let tried = match tried.is_empty() {
         true => String::new(),
         false => format!("; tried {}", tried.join(", ")),
     };
-    if let Some(of_mini) = OfMini::find(name) {
-        if let Some(preset) = of_mini.preset {
-            return Ok(Named::Preset(preset.to_owned()));
-        }
+    if let Some(of_mini) = of_mini {
         let message = format!(
             "`{asked}` is a config in mini-swe-agent's package, which this program does not \
              have{tried}"
         );
-        return Err(Problem::new(Kind::NotFound, message).hint(of_mini.copying()));
+        let hint = format!("copy it from there: {}", of_mini.copying());
+        return Err(Problem::new(Kind::NotFound, message).hint(hint));
     }
     let message = format!("`{asked}` names neither a file nor a preset{tried}");
     Err(Problem::new(Kind::NotFound, message).hint(remedy(name, env)))
@@ -165,7 +130,7 @@ fn remedy(name: &str, env: &dyn Environment) -> String {
         .map(|name| format!("`{name}`"))
         .collect();
     let known = presets::NAMES.iter().copied();
-    let known = known.chain(OF_MINI.iter().map(|of_mini| of_mini.name));
+    let known = known.chain(mini_files::names());
     match suggest::nearest(name, known) {
         Some(near) if presets::NAMES.contains(&near) => {
             format!("did you mean the preset `{near}`?")
@@ -173,7 +138,7 @@ fn remedy(name: &str, env: &dyn Environment) -> String {
         Some(near) => format!("did you mean mini-swe-agent's `{near}`?"),
         None => format!(
             "presets are {}; a single value is given as `-c dotted.key=value`",
-            presets.join(" and ")
+            presets.join(", ")
         ),
     }
 }
@@ -312,7 +277,7 @@ mod tests {
     fn name(spec: &str, env: &Memory) -> Result<String, String> {
         match load(spec, &format!("-c {spec}"), env, &mut Files::default()) {
             Ok(Named::File { path, .. }) => Ok(path),
-            Ok(Named::Preset(name)) => Ok(format!("preset {name}")),
+            Ok(Named::Preset { name, .. }) => Ok(format!("preset {name}")),
             Err(problem) => Err(problem.to_string()),
         }
     }
@@ -352,6 +317,12 @@ mod tests {
             ("mini", "preset default"),
             ("mini_textbased.yaml", "preset text"),
             ("mini_textbased", "preset text"),
+            ("default.yaml", "preset default.yaml"),
+            ("swebench", "preset swebench"),
+            ("swebench.yaml", "preset swebench"),
+            ("benchmarks/swebench_backticks", "preset swebench_backticks"),
+            ("benchmarks/swebench_xml.yaml", "preset swebench_xml"),
+            ("programbench.yaml", "preset programbench"),
         ] {
             assert_eq!(name(spec, &env), Ok(expected.to_owned()), "{spec}");
         }
@@ -394,36 +365,23 @@ mod tests {
                 &[
                     "names neither a file nor a preset",
                     "`nothing.toml`, `nothing.yaml`",
-                    "`default` and `text`",
+                    "presets are `default`, `text`, `swebench`",
                 ][..],
             ),
             ("defualt", &["did you mean the preset `default`?"]),
-            ("swebnch", &["did you mean mini-swe-agent's `swebench`?"]),
-            (
-                "swebench",
-                &[
-                    "`-c swebench` is a config in mini-swe-agent's package",
-                    "/config/benchmarks/swebench.yaml\" .`",
-                    "`-c ./swebench.yaml`",
-                ],
-            ),
-            ("swebench.yaml", &["/config/benchmarks/swebench.yaml"]),
-            (
-                "swebench_backticks",
-                &["/config/benchmarks/swebench_backticks.yaml"],
-            ),
+            ("swebnch", &["did you mean the preset `swebench`?"]),
+            ("swebench_modl", &["mini-swe-agent's `swebench_modal`?"]),
             (
                 "swebench_modal",
-                &["/config/benchmarks/swebench_modal.yaml"],
+                &[
+                    "`-c swebench_modal` is a config in mini-swe-agent's package",
+                    "/config/benchmarks/swebench_modal.yaml",
+                    "`-c ./swebench_modal.yaml`",
+                ],
             ),
             (
-                "benchmarks/swebench_xml",
-                &["/config/benchmarks/swebench_xml.yaml"],
-            ),
-            ("programbench", &["/config/benchmarks/programbench.yaml"]),
-            (
-                "default.yaml",
-                &["/config/default.yaml", "`-c ./default.yaml`"],
+                "swebench_modal.yaml",
+                &["tried `swebench_modal.yaml`, `swebench_modal.toml`"],
             ),
             (
                 "./plain",

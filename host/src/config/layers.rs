@@ -35,6 +35,7 @@ pub struct Layers {
     /// The YAML file that keeps the preset `default` out, if one does.
     pub(super) displaced_by: Option<String>,
     warnings: Vec<String>,
+    notices: Vec<String>,
     /// Whether a file of mini-swe-agent is among them.
     pub(super) mini: bool,
 }
@@ -54,6 +55,7 @@ impl Layers {
     pub fn load(sources: &Sources, env: &dyn Environment) -> Result<Self, ConfigError> {
         let mut files = Files::default();
         let mut given = Vec::new();
+        let mut notices = Vec::new();
         let mut displaced_by = None;
         let specs = sources
             .configs
@@ -70,13 +72,16 @@ impl Layers {
                 Spec::Set(node) => Given::Set(node),
                 Spec::Name(name) => Given::Named(files::load(&name, &asked, env, &mut files)?),
             };
-            if let Given::Named(Named::File {
-                path,
-                format: Format::Yaml,
-                ..
-            }) = &item
-            {
-                displaced_by.get_or_insert_with(|| path.clone());
+            match &item {
+                Given::Named(Named::File {
+                    path,
+                    format: Format::Yaml,
+                    ..
+                }) => {
+                    displaced_by.get_or_insert_with(|| path.clone());
+                }
+                Given::Named(Named::Preset { notice, .. }) => notices.extend(notice.clone()),
+                _ => {}
             }
             given.push(item);
         }
@@ -101,13 +106,13 @@ impl Layers {
         let mut has_default = implicit;
         for item in given {
             match item {
-                Given::Named(Named::Preset(name)) if name == presets::DEFAULT => {
+                Given::Named(Named::Preset { name, .. }) if name == presets::DEFAULT => {
                     if !at_default {
                         builder.preset(&name);
                     }
                     has_default = true;
                 }
-                Given::Named(Named::Preset(name)) => {
+                Given::Named(Named::Preset { name, .. }) => {
                     // Other presets hold only what differs from the default one.
                     if !has_default {
                         builder.preset(presets::DEFAULT);
@@ -156,6 +161,7 @@ impl Layers {
             files: builder.files,
             displaced_by,
             warnings: builder.warnings,
+            notices,
             mini: builder.mini,
         };
         layers.settle_environment(env);
@@ -179,6 +185,11 @@ impl Layers {
     /// What the user should know although it is no error.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// What is meant otherwise than its name may make the user believe.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Who set the value at `path`, a dotted key or a JSON pointer (which can also name keys

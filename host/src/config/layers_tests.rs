@@ -130,6 +130,39 @@ fn layers_are_laid_in_order() {
 }
 
 #[test]
+fn names_of_mini_swe_agent_say_that_the_words_differ() {
+    let env = Memory::new();
+    for (configs, notices) in [
+        (&[][..], 0),
+        (&["default"], 0),
+        (&["text"], 0),
+        (&["mini.yaml"], 1),
+        (&["mini", "swebench"], 2),
+        (&["swebench_xml.yaml", "model.model_name=a/b"], 1),
+        (&["default.yaml"], 1),
+    ] {
+        let layers = env.load(configs).unwrap();
+        assert_eq!(layers.notices().len(), notices, "{configs:?}");
+        assert!(layers.warnings().is_empty(), "{:?}", layers.warnings());
+        for notice in layers.notices() {
+            assert!(notice.contains("in words of our own"), "{notice}");
+        }
+    }
+    let config = env.resolve(&["swebench", "environment.image=x"]).unwrap();
+    assert_eq!(config.environment.cwd, "/testbed");
+    assert_eq!(config.agent.step_limit, 250);
+    // A file over a preset, and the preset by its place in the package.
+    let env = env.file("/work/mine.yaml", "agent: {step_limit: 7}\n");
+    let layers = env
+        .load(&["benchmarks/swebench.yaml", "mine.yaml"])
+        .unwrap();
+    assert_eq!(
+        layers.names()[1..],
+        ["preset default", "preset swebench", "mine.yaml"]
+    );
+}
+
+#[test]
 fn later_layers_win_and_the_environment_only_over_the_preset() {
     let env = Memory::new()
         .file("/work/a.toml", "[agent]\nstep_limit = 1\n[model]\nmodel_name = \"openai/file\"\n[environment.env]\nA = \"file\"\n")

@@ -21,6 +21,7 @@ mod host_env;
 pub mod keys;
 mod layers;
 mod litellm;
+mod mini_files;
 mod model_choice;
 mod model_class;
 mod node;
