@@ -101,7 +101,10 @@ fn broken_links(pages: &BTreeMap<String, String>, exists: &dyn Fn(&Path) -> bool
     for (name, page) in pages {
         for (line, text) in prose(page) {
             for target in targets(text) {
-                if ["://", "mailto:", "data:"].iter().any(|scheme| target.contains(scheme)) {
+                if ["://", "mailto:", "data:"]
+                    .iter()
+                    .any(|scheme| target.contains(scheme))
+                {
                     continue;
                 }
                 let (path, anchor) = match target.split_once('#') {
