@@ -4,6 +4,7 @@
 // All of it is test code, also what stands outside of `#[test]` functions.
 #![allow(clippy::unwrap_used)]
 
+mod addresses;
 mod bad_input;
 mod bad_servers;
 mod config_cli;

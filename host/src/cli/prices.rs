@@ -9,7 +9,7 @@ use super::args::RunArgs;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::{configs, paths};
-use crate::config::{Config, resolve_model};
+use crate::config::{Config, whose_model};
 use crate::provider::price::{self, COLUMNS, PlaceError, Plan, Quote, Row};
 use crate::session;
 
@@ -28,7 +28,7 @@ pub fn show(model: &str, json: bool, specs: &[String]) -> Result<ExitCode, Failu
     let config: Config = configs::layers(&args)?
         .resolve()
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let choice = resolve_model(&config).map_err(|error| Failure::usage(error.to_string()))?;
+    let choice = whose_model(&config).map_err(|error| Failure::usage(error.to_string()))?;
     let (prices, warnings) =
         session::prices(&config, &choice).map_err(|error| Failure::usage(error.to_string()))?;
     for warning in &warnings {

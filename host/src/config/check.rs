@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::error::{Files, Kind, Problem};
+use super::import_paths;
 use super::keys::{self, Found, KNOWN_LATER, Key, MAX_SECONDS, Type};
 use super::model_class;
 use super::node::{Content, Entry, Node};
@@ -123,6 +124,11 @@ impl Checker<'_> {
             && let Some(read) = lenient(key.kind, value)
         {
             *value = read;
+        }
+        if let Content::Scalar(Value::String(text)) = &mut node.content
+            && let Some(name) = import_paths::short_name(key.path, text)
+        {
+            name.clone_into(text);
         }
         match (key.kind, &node.content) {
             (Type::TextList, Content::List(items)) => {

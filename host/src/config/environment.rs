@@ -58,6 +58,26 @@ impl Layers {
         }
     }
 
+    /// In mini-swe-agent the class `local` has no interpreter: one in its files, which are often
+    /// written for containers, means nothing there.
+    pub(super) fn drop_interpreter(&mut self) -> Option<String> {
+        let path = ["environment", "interpreter"];
+        let origin = self
+            .merged
+            .origin_of(&path)
+            .filter(|at| is_yaml(at))?
+            .clone();
+        self.merged.get(&path)?;
+        if self.environment_class() != LOCAL {
+            return None;
+        }
+        self.merged.remove(&path[..1], path[1]);
+        Some(format!(
+            "`environment.interpreter` is ignored in the class `local`, as mini-swe-agent does (set \
+             at {origin}): `-c 'environment.interpreter=[\"bash\", \"-c\"]'` sets one"
+        ))
+    }
+
     /// Who gave the image, if it means docker: nobody named a class, or `--image` stands above
     /// whoever did. In the files of mini-swe-agent an image alone means nothing.
     fn meant_by_image(&self) -> Option<Origin> {
@@ -250,6 +270,44 @@ mod tests {
         let local = "environment.environment_class=local";
         let config = env.resolve(&["b.yaml", local]).unwrap();
         assert_eq!(config.environment.environment_class, "local");
+    }
+
+    #[test]
+    fn an_interpreter_in_a_file_of_mini_means_nothing_to_local_commands() {
+        let yaml = "agent: {system_template: s, instance_template: i}\n\
+                    environment: {interpreter: [bash, -lc]}\n";
+        let env = Memory::new().file("/work/a.yaml", yaml).file(
+            "/work/a.toml",
+            "environment.interpreter = [\"zsh\", \"-c\"]\n",
+        );
+        let docker = "environment.environment_class=docker";
+        for (configs, interpreter, told) in [
+            (&["a.yaml"][..], &["/bin/sh", "-c"][..], true),
+            (
+                &["a.yaml", docker, "environment.image=x"],
+                &["bash", "-lc"],
+                false,
+            ),
+            // whoever types it means it
+            (
+                &["a.yaml", "environment.interpreter=[\"x\"]"],
+                &["x"],
+                false,
+            ),
+            (&["a.yaml", "a.toml"], &["zsh", "-c"], false),
+        ] {
+            let layers = env.load(configs).unwrap();
+            assert_eq!(
+                layers.resolve().unwrap().environment.interpreter,
+                interpreter,
+                "{configs:?}"
+            );
+            let warned = layers
+                .warnings()
+                .iter()
+                .any(|text| text.contains("interpreter"));
+            assert_eq!(warned, told, "{configs:?}: {:?}", layers.warnings());
+        }
     }
 
     #[test]

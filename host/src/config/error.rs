@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::origin::Origin;
+use super::redact;
 
 /// What kind of problem it is, for callers that decide by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Snippet {
             line,
             column,
             width: width.clamp(1, rest.max(1)),
-            text: text.to_owned(),
+            text: redact::line(text),
         }
     }
 }
@@ -262,6 +263,26 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_snippet_shows_no_key() {
+        for (source, expected) in [
+            ("  api_key: sk-12 # mine", "  api_key: ***** # mine"),
+            (
+                "kw: {api_key: \"sk-1, 2\", top_p: 1}",
+                "kw: {api_key: \"*******\", top_p: 1}",
+            ),
+            ("'api-key' : 'sk-1' x", "'api-key' : '****' x"),
+            ("api_key = \"sk-1", "api_key = \"****"),
+            ("Authorization: Bearer sk-1", "Authorization: ***********"),
+            ("api_key_env: NAME", "api_key_env: NAME"),
+            ("max_tokens: 5", "max_tokens: 5"),
+            ("a token of thanks: x", "a token of thanks: x"),
+        ] {
+            let shown = Snippet::new("f", source, 1, 1, 1).to_string();
+            assert!(shown.contains(&format!("| {expected}\n")), "{shown}");
+        }
+    }
 
     #[test]
     fn a_snippet_puts_the_caret_under_its_mark() {

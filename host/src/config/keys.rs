@@ -151,6 +151,7 @@ pub const KEYS: &[Key] = &[
     optional("model.model_class", Type::OneOf(model_class::NAMES), "mini-swe-agent's model class: chooses the provider, its API and the parser."),
     optional("model.base_url", Type::Text, "Base URL of the provider's API; unset: the provider's own."),
     optional("model.api_key_env", Type::Text, "Name of the secret that holds the API key; unset: the provider's own."),
+    key("model.plain_http_hosts", Type::TextList, "[]", "Hosts to which keys are sent over plain `http`, too: `host` or `host:port`; this machine, and private addresses that `base_url` names, need not be here."),
     key("model.stream", Type::Bool, "true", "Receive replies as a stream."),
     key("model.model_kwargs", Type::Object, "{}", "Further parameters of the request, passed on as they are."),
     optional("model.observation_template", Type::Text, "Jinja template of what a command printed; unset: the formatter's own."),

@@ -8,7 +8,9 @@ use super::check;
 use super::error::{ConfigError, Files, Kind, Problem};
 use super::files::{self, Format, Named};
 use super::host_env::Environment;
+use super::key_rule::Ledger;
 use super::keys::KEYS;
+use super::litellm::{self, GivenKey, KeyChange};
 use super::node::Node;
 use super::origin::Origin;
 use super::presets;
@@ -38,6 +40,10 @@ pub struct Layers {
     notices: Vec<String>,
     /// Whether a file of mini-swe-agent is among them.
     pub(super) mini: bool,
+    /// Who set the model's address and its key.
+    pub(super) ledger: Ledger,
+    /// The key itself, where a file of mini-swe-agent holds it.
+    pub(super) given_key: Option<GivenKey>,
 }
 
 impl Layers {
@@ -92,6 +98,8 @@ impl Layers {
             files,
             problems: Vec::new(),
             warnings: Vec::new(),
+            ledger: Ledger::default(),
+            given_key: None,
         };
         let implicit = !sources.no_default_config && displaced_by.is_none();
         if implicit {
@@ -127,11 +135,13 @@ impl Layers {
                     warnings,
                 }) => {
                     builder.warnings.extend(warnings);
+                    builder.ledger.note(&node, Some(&path));
                     builder.layer(path, node, format == Format::Yaml);
                 }
                 Given::Set(node) => {
                     let name = node_spec(&node);
                     let mini = builder.mini;
+                    builder.ledger.note(&node, None);
                     builder.layer(name, node, mini);
                 }
             }
@@ -141,6 +151,7 @@ impl Layers {
             let path: Vec<&str> = dotted.split('.').collect();
             let origin = Origin::Flag { name: flag.clone() };
             let node = Node::nested(&path, value.clone(), &origin);
+            builder.ledger.note(&node, None);
             builder.layer(origin.to_string(), node, false);
         }
         ConfigError::check(builder.problems)?;
@@ -163,9 +174,17 @@ impl Layers {
             warnings: builder.warnings,
             notices,
             mini: builder.mini,
+            ledger: builder.ledger,
+            given_key: builder.given_key,
         };
         layers.settle_environment(env);
+        let dropped = layers.drop_interpreter();
+        layers.warnings.extend(dropped);
         layers.warnings.extend(layers.idle_keys());
+        let kwargs = layers.merged.get(&["model", "model_kwargs"]);
+        if let Some(Value::Object(kwargs)) = kwargs.map(Node::to_value) {
+            layers.warnings.extend(litellm::unverified(&kwargs));
+        }
         Ok(layers)
     }
 
@@ -236,10 +255,17 @@ struct Builder {
     files: Files,
     problems: Vec<Problem>,
     warnings: Vec<String>,
+    ledger: Ledger,
+    given_key: Option<GivenKey>,
 }
 
 impl Builder {
     fn layer(&mut self, name: String, mut node: Node, mini: bool) {
+        match litellm::take_key(&mut node, mini) {
+            KeyChange::None => {}
+            KeyChange::Gone => self.given_key = None,
+            KeyChange::Taken(key) => self.given_key = Some(key),
+        }
         let (problems, warnings) = check::layer(&mut node, mini, &self.files);
         self.problems.extend(problems);
         self.warnings.extend(warnings);

@@ -219,14 +219,16 @@ fn files_of_mini_load_unchanged() {
     assert_eq!(
         layers.warnings(),
         [
-            "`agent.mode` = `confirm` has no effect: this host never asks, and runs every command at once"
+            "`agent.mode` = `confirm` has no effect: this host never asks, and runs every command at once",
+            "`environment.interpreter` is ignored in the class `local`, as mini-swe-agent does (set at \
+             mini.yaml:18): `-c 'environment.interpreter=[\"bash\", \"-c\"]'` sets one",
         ]
     );
     let config = layers.resolve().unwrap();
     assert_eq!(config.agent.system_template, "You can run commands.\n");
     assert_eq!((config.agent.step_limit, config.agent.cost_limit), (0, 3.0));
     assert_eq!(config.environment.timeout, 60.0);
-    assert_eq!(config.environment.interpreter, ["bash", "-c"]);
+    assert_eq!(config.environment.interpreter, ["/bin/sh", "-c"]);
     assert_eq!(config.environment.env["PIP_PROGRESS_BAR"], "off");
     assert_eq!(config.environment.env.len(), 3);
     assert_eq!(config.model.format_error_template, "{{error}}");
@@ -252,7 +254,7 @@ fn files_of_mini_load_unchanged() {
         ]
     );
     assert_eq!(
-        layers.warnings()[3..],
+        layers.warnings()[4..],
         [
             "`environment.run_args` has no effect in the class `local`: it is for `docker`, `podman` \
              (set at mini.yaml:18)"

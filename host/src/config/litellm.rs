@@ -1,17 +1,94 @@
 //! What litellm takes out of `model_kwargs` for itself, in files written for mini-swe-agent:
 //! it never reaches the server there and must not here. The config keeps it as it was written:
-//! templates and trajectories show it.
+//! templates and trajectories show it. A key is the exception: it is taken out as soon as its layer
+//! is read.
+
+use std::fmt;
 
 use serde_json::{Map, Value};
 
 use super::error::{Kind, Problem};
 use super::layers::Layers;
-use super::node::Node;
+use super::node::{Content, Node};
+use super::origin::Origin;
 use super::providers;
+use super::redact;
 use super::sections::{Config, ModelConfig};
 
 /// How litellm says that a key stands in an environment variable.
 const VARIABLE: &str = "os.environ/";
+
+/// The name of the secret that a key in `model_kwargs` becomes.
+pub const GIVEN_KEY: &str = "MODEL_KWARGS_API_KEY";
+
+/// Where such a key stands.
+const KEY: [&str; 3] = ["model", "model_kwargs", "api_key"];
+
+/// A key that a file of mini-swe-agent holds. `Debug` hides it and there is no `Display`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GivenKey {
+    text: String,
+    origin: Origin,
+}
+
+impl GivenKey {
+    /// The key, for the host's secrets.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+
+    /// What its owner should know.
+    #[must_use]
+    pub fn warning(&self) -> String {
+        let readers = match self.origin {
+            Origin::File { .. } => "the model's commands can read that file",
+            _ => "every process of this machine sees the command line",
+        };
+        format!(
+            "`model.model_kwargs.api_key` ({}) holds a key: it is sent and not written down \
+             anywhere, but {readers}; put it into an environment variable or \
+             `model.secrets_file`, and its name into `model.api_key_env`",
+            self.origin
+        )
+    }
+}
+
+impl fmt::Debug for GivenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GivenKey")
+            .field("origin", &self.origin.to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a layer does to the key in `model_kwargs`.
+pub(super) enum KeyChange {
+    /// It says nothing of it.
+    None,
+    /// There is none any more, or one by its name, or one that is refused.
+    Gone,
+    /// The layer held this one, and holds it no longer.
+    Taken(GivenKey),
+}
+
+/// Takes a key out of a layer, if the layer may hold one: only `mini`-swe-agent's may.
+pub(super) fn take_key(layer: &mut Node, mini: bool) -> KeyChange {
+    let origin = layer.origin_of(&KEY).cloned();
+    let (Some(node), Some(origin)) = (layer.get_mut(&KEY), origin) else {
+        return KeyChange::None;
+    };
+    let text = match &node.content {
+        Content::Scalar(Value::String(text)) => text.trim().to_owned(),
+        Content::Scalar(Value::Number(number)) => number.to_string(),
+        _ => return KeyChange::Gone,
+    };
+    if !mini || text.is_empty() || text.starts_with(VARIABLE) {
+        return KeyChange::Gone;
+    }
+    node.content = Content::Scalar(redact::MARK.into());
+    KeyChange::Taken(GivenKey { text, origin })
+}
 
 /// Parameters of litellm and of the client below it; servers reject them.
 const OWN: &[&str] = &[
@@ -35,27 +112,54 @@ const OWN: &[&str] = &[
     "organization",
     "output_cost_per_token",
     "request_timeout",
+    "ssl_verify",
     "timeout",
+    "verbose",
 ];
 
 /// Those of them that have been taken for something else; the built-in adapters know the rest,
 /// and say what becomes of it.
-const TAKEN: [&str; 7] = [
+const TAKEN: [&str; 10] = [
     "api_base",
     "api_key",
     "base_url",
+    "custom_llm_provider",
     "extra_body",
     "extra_headers",
     "headers",
     "organization",
+    "ssl_verify",
+    "verbose",
 ];
 
+/// The provider that `custom_llm_provider` names, if it does.
+pub(super) fn custom_provider(kwargs: &Map<String, Value>) -> Option<&str> {
+    let custom = kwargs.get("custom_llm_provider")?.as_str()?.trim();
+    (!custom.is_empty()).then_some(custom)
+}
+
+/// What `ssl_verify` asks for and does not get.
+pub(super) fn unverified(kwargs: &Map<String, Value>) -> Option<String> {
+    let wish = kwargs
+        .get("ssl_verify")
+        .filter(|wish| !wish.is_null() && **wish != true)?;
+    Some(format!(
+        "`model.model_kwargs.ssl_verify` = {wish} has no effect: a server's certificate is always \
+         checked; for one that no public authority has signed, let `SSL_CERT_FILE` name the \
+         certificates to trust"
+    ))
+}
+
 /// Takes from `model_kwargs` what has a key of its own; what is set there already wins.
-pub(super) fn translate(model: &mut ModelConfig) {
+pub(super) fn translate(model: &mut ModelConfig, key_is_given: bool) {
     let kwargs = &model.model_kwargs;
-    let text = |name: &str| kwargs.get(name).and_then(Value::as_str);
+    let text = |name: &str| {
+        let text = kwargs.get(name).and_then(Value::as_str);
+        text.filter(|text| !text.trim().is_empty())
+    };
     let base_url = text("api_base").or_else(|| text("base_url"));
-    let key = text("api_key").and_then(|key| key.strip_prefix(VARIABLE));
+    let named = text("api_key").and_then(|key| key.strip_prefix(VARIABLE));
+    let key = named.or(key_is_given.then_some(GIVEN_KEY));
     let (base_url, key) = (base_url.map(str::to_owned), key.map(str::to_owned));
     model.base_url = model.base_url.take().or(base_url);
     model.api_key_env = model.api_key_env.take().or(key);
@@ -130,7 +234,8 @@ pub(super) fn credentials(layers: &Layers) -> Vec<Problem> {
     let problems = kwargs.iter().filter_map(|(name, value)| {
         let dotted = format!("model.model_kwargs.{name}");
         let (message, hint) = if name == "api_key" {
-            if value.as_str()?.starts_with(VARIABLE) {
+            let text = value.as_str()?;
+            if text.is_empty() || text.starts_with(VARIABLE) || layers.given_key.is_some() {
                 return None;
             }
             let hint = "put the key into an environment variable or `model.secrets_file`, and its \
@@ -215,6 +320,7 @@ mod tests {
         assert_eq!(wire.organization.as_deref(), Some("org-1"));
         let native = WireKwargs::of(&config, true).parameters;
         assert_eq!(native["drop_params"], true);
+        assert!(!native.contains_key("custom_llm_provider"));
         assert!(!native.contains_key("organization"));
         assert_eq!(
             config.redacted()["model"]["model_kwargs"]["organization"],
@@ -257,6 +363,122 @@ mod tests {
                 "{text}"
             );
             assert!(!text.contains("sk-123"), "{text}");
+        }
+    }
+
+    const MINI: &str = "agent: {system_template: s, instance_template: i}\nmodel:\n  model_name: \
+                        openai/m\n  model_kwargs:\n    api_key: ";
+
+    /// Taken out at once, and in nothing that is shown or written down.
+    #[test]
+    fn a_key_in_a_file_of_mini_becomes_a_secret() {
+        for (configs, key) in [
+            (&["m.yaml"][..], "sk-in-yaml"),
+            (
+                &["m.yaml", "model.model_kwargs.api_key=sk-typed"],
+                "sk-typed",
+            ),
+        ] {
+            let env = Memory::new().file("/work/m.yaml", &format!("{MINI}sk-in-yaml\n"));
+            let layers = env.load(configs).unwrap();
+            let config = layers.resolve().unwrap();
+            let given = config.given_key.clone().unwrap();
+            assert_eq!(given.expose(), key);
+            assert_eq!(config.model.api_key_env.as_deref(), Some(GIVEN_KEY));
+            let warning = given.warning();
+            assert!(warning.contains("`model.api_key_env`"), "{warning}");
+            let shown = [
+                layers.show(true),
+                layers.show(false),
+                layers.merged().to_string(),
+                format!("{config:?}"),
+                config.redacted().to_string(),
+                format!("{:?}", WireKwargs::of(&config, true)),
+                warning,
+                layers.names().join(" "),
+            ];
+            for text in shown {
+                assert!(!text.contains("sk-"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_else_stands_where_a_key_would() {
+        for (value, later, given, name) in [
+            ("os.environ/K", None, None, Some("K")),
+            ("''", None, None, None),
+            ("null", None, None, None),
+            ("EMPTY", None, Some("EMPTY"), Some(GIVEN_KEY)),
+            ("1234", None, Some("1234"), Some(GIVEN_KEY)),
+            // a later layer wins
+            ("sk-1", Some("null"), None, None),
+            ("sk-1", Some("os.environ/K"), None, Some("K")),
+        ] {
+            let env = Memory::new().file("/work/m.yaml", &format!("{MINI}{value}\n"));
+            let later = later.map(|value| format!("model.model_kwargs.api_key={value}"));
+            let configs: Vec<&str> = std::iter::once("m.yaml").chain(later.as_deref()).collect();
+            let config = env.resolve(&configs).unwrap();
+            let found = config.given_key.as_ref().map(GivenKey::expose);
+            assert_eq!(found, given, "{configs:?} {value}");
+            assert_eq!(
+                config.model.api_key_env.as_deref(),
+                name,
+                "{configs:?} {value}"
+            );
+        }
+        // What the user names wins over what the file holds.
+        let env = Memory::new().file("/work/m.yaml", &format!("{MINI}sk-1\n"));
+        let config = env.resolve(&["m.yaml", "model.api_key_env=MINE"]).unwrap();
+        assert_eq!(config.model.api_key_env.as_deref(), Some("MINE"));
+        // A file of ours above one of mini's is held to our rule.
+        let toml = "[model.model_kwargs]\napi_key = \"sk-2\"\n";
+        let text = env
+            .file("/work/k.toml", toml)
+            .resolve(&["m.yaml", "k.toml"]);
+        let text = text.unwrap_err().to_string();
+        assert!(text.contains("k.toml:2") && !text.contains("sk-"), "{text}");
+    }
+
+    #[test]
+    fn a_broken_file_does_not_show_its_key() {
+        let env = Memory::new().file("/work/m.yaml", &format!("{MINI}sk-1: x\n"));
+        let text = env.resolve(&["m.yaml"]).unwrap_err().to_string();
+        assert!(text.contains("m.yaml:5") && !text.contains("sk-"), "{text}");
+        let yaml = "model: {model_kwargs: {api_key: sk-1}, stream: [x]}\n";
+        let text = Memory::new()
+            .file("/work/m.yaml", yaml)
+            .resolve(&["m.yaml"]);
+        let text = text.unwrap_err().to_string();
+        assert!(
+            text.contains("`model.stream`") && !text.contains("sk-"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn settings_of_litellm_s_connection_stay_here() {
+        let env = Memory::new();
+        for (wish, told) in [
+            ("true", false),
+            ("null", false),
+            ("false", true),
+            ("\"/ca.pem\"", true),
+        ] {
+            let kwargs = format!("{{\"ssl_verify\": {wish}, \"verbose\": true, \"top_k\": 1}}");
+            let layers = env
+                .load(&[&format!("model.model_kwargs={kwargs}")])
+                .unwrap();
+            let warned = layers
+                .warnings()
+                .iter()
+                .any(|text| text.contains("`SSL_CERT_FILE`"));
+            assert_eq!(warned, told, "{:?}", layers.warnings());
+            let config = layers.resolve().unwrap();
+            for native in [true, false] {
+                let sent = Value::Object(WireKwargs::of(&config, native).parameters);
+                assert_eq!(sent, json!({"top_k": 1}));
+            }
         }
     }
 

@@ -3,6 +3,8 @@
 
 use super::error::{ConfigError, Kind, Problem};
 use super::host_env::{Environment, ProcessEnvironment};
+use super::key_rule::{self, NamedModel};
+use super::litellm;
 use super::model_class::{self, ModelClass};
 use super::providers::{self, LOCAL, PROVIDERS, Provider, REPLAY, Shape};
 use super::sections::Config;
@@ -19,8 +21,12 @@ pub struct ModelChoice {
     pub adapter: String,
     /// Base URL of the API, if the adapter needs one.
     pub base_url: Option<String>,
-    /// Name of the secret that holds the key; none: no key is sent.
+    /// Name of the secret that holds the key; none: no key is sent, unless one of
+    /// `optional_keys` is there.
     pub api_key_env: Option<String>,
+    /// Names of secrets of which the first that is there is the key: for servers that often want
+    /// none. They are not in the environment, but may be in the secrets file.
+    pub optional_keys: Vec<String>,
     /// The header that the key is sent in; none: the adapter's own.
     pub auth_header: Option<String>,
     /// Further headers of every request.
@@ -37,6 +43,17 @@ pub struct ModelChoice {
     pub self_hosted: bool,
     /// The address is not the provider's own but the user's: whose prices count is not known.
     pub own_address: bool,
+    /// Marks for the prompt cache are left out.
+    pub no_cache_marks: bool,
+}
+
+impl ModelChoice {
+    /// The names of the secrets that its requests carry.
+    pub(super) fn secret_names(&self) -> impl Iterator<Item = &str> {
+        let headers = self.secret_headers.iter().map(|(_, secret)| secret);
+        let key = self.api_key_env.iter().chain(headers);
+        key.chain(&self.optional_keys).map(String::as_str)
+    }
 }
 
 const OPENAI: &str = "openai";
@@ -47,7 +64,15 @@ const OPENAI: &str = "openai";
 /// # Errors
 /// When there is no model, its prefix is not known, or its base URL is missing.
 pub fn resolve_model(config: &Config) -> Result<ModelChoice, ConfigError> {
-    resolve_model_in(config, &ProcessEnvironment)
+    resolve(config, &ProcessEnvironment, true)
+}
+
+/// [`resolve_model`] for who only asks whose the model is: its address may be missing.
+///
+/// # Errors
+/// As [`resolve_model`].
+pub fn whose_model(config: &Config) -> Result<ModelChoice, ConfigError> {
+    resolve(config, &ProcessEnvironment, false)
 }
 
 /// [`resolve_model`] with another environment.
@@ -57,6 +82,14 @@ pub fn resolve_model(config: &Config) -> Result<ModelChoice, ConfigError> {
 pub fn resolve_model_in(
     config: &Config,
     env: &dyn Environment,
+) -> Result<ModelChoice, ConfigError> {
+    resolve(config, env, true)
+}
+
+fn resolve(
+    config: &Config,
+    env: &dyn Environment,
+    needs_address: bool,
 ) -> Result<ModelChoice, ConfigError> {
     let name = config
         .model
@@ -78,17 +111,50 @@ pub fn resolve_model_in(
         .hint("or set `model.model_name` in a config file, or `MSWEA_MODEL_NAME`")
         .into());
     }
-    Chooser { config, class, env }.choose(name)
+    let chooser = Chooser {
+        config,
+        class,
+        env,
+        needs_address,
+    };
+    chooser.choose(name)
 }
 
 struct Chooser<'a> {
     config: &'a Config,
     class: Option<&'static ModelClass>,
     env: &'a dyn Environment,
+    /// Whether it is an error if nobody says where the server is.
+    needs_address: bool,
+}
+
+/// A provider's key.
+enum Key {
+    None,
+    Named(String),
+    /// The first of these that is there.
+    Optional(&'static [&'static str]),
 }
 
 impl Chooser<'_> {
     fn choose(&self, name: &str) -> Result<ModelChoice, ConfigError> {
+        let mut choice = self.find(name)?;
+        if choice.adapter == REPLAY {
+            return Ok(choice);
+        }
+        let provider = providers::canonical(&choice.prefix);
+        let whose = |named: &NamedModel| self.provider_of(named, name);
+        let checked = key_rule::check(&self.config.set_by, &choice, name, provider, whose);
+        if choice.api_key_env.is_some() || !choice.secret_headers.is_empty() {
+            checked?;
+        } else if checked.is_err() {
+            // Nothing has to be sent, so nothing is.
+            choice.optional_keys.clear();
+        }
+        Ok(choice)
+    }
+
+    fn find(&self, name: &str) -> Result<ModelChoice, ConfigError> {
         let model = &self.config.model;
         let adapter = self.config.pipeline.adapter.as_deref();
         if let Some(provider) = self.class.and_then(|class| class.provider) {
@@ -101,9 +167,19 @@ impl Chooser<'_> {
             };
             return self.of(Some(provider), provider.prefix, name, name);
         }
-        let (prefix, rest) = name.split_once('/').unwrap_or((name, ""));
+        let (first, rest) = name.split_once('/').unwrap_or((name, ""));
+        // As litellm has it: the provider that is named so stands in front, if it does not already,
+        // and the rest is the model's name, whatever prefix there is in it.
+        let (prefix, rest) = match self.custom_provider()? {
+            Some(custom) if custom != first => (custom, name),
+            _ => (first, rest),
+        };
         let built_in = providers::find(prefix);
         if built_in.is_none() && !self.config.providers.contains_key(prefix) {
+            // An adapter by its own name in the config, as `ADAPTER/NAME`.
+            if !rest.is_empty() && (adapter == Some(prefix) || self.is_entry(prefix)) {
+                return self.of(None, prefix, rest, name);
+            }
             // The whole name is the model's: `Qwen/Qwen3` has a slash and no prefix of ours.
             if model.base_url.is_some() || adapter.is_some() {
                 return Ok(ModelChoice {
@@ -113,6 +189,7 @@ impl Chooser<'_> {
                     base_url: model.base_url.clone(),
                     api_key_env: model.api_key_env.clone(),
                     self_hosted: true,
+                    own_address: model.base_url.is_some(),
                     ..ModelChoice::default()
                 });
             }
@@ -137,6 +214,55 @@ impl Chooser<'_> {
         self.of(built_in, prefix, rest, name)
     }
 
+    /// The provider that `custom_llm_provider` names.
+    fn custom_provider(&self) -> Result<Option<&str>, ConfigError> {
+        let Some(custom) = litellm::custom_provider(&self.config.model.model_kwargs) else {
+            return Ok(None);
+        };
+        if providers::find(custom).is_some() || self.config.providers.contains_key(custom) {
+            return Ok(Some(custom));
+        }
+        let key = "model.model_kwargs.custom_llm_provider";
+        let message = format!("`{key}` names a provider that is not known here, `{custom}`");
+        let known = PROVIDERS.iter().flat_map(Provider::prefixes);
+        let hint = match (
+            providers::without_adapter(custom),
+            suggest::nearest(custom, known),
+        ) {
+            (Some(instead), _) => instead.to_owned(),
+            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, None) => "write `openai` for a server that speaks OpenAI's protocol, and its \
+                             address into `api_base`"
+                .to_owned(),
+        };
+        Err(Problem::new(Kind::Model, message)
+            .key(key)
+            .hint(hint)
+            .into())
+    }
+
+    /// The provider of a model that a file names, where the run's own is `name`.
+    fn provider_of(&self, named: &NamedModel, name: &str) -> String {
+        let class = named.class.as_deref().and_then(model_class::find);
+        let name = named.name.as_deref().unwrap_or(name);
+        let (prefix, _) = name.split_once('/').unwrap_or((name, ""));
+        let known = |prefix: &&str| {
+            providers::find(prefix).is_some() || self.config.providers.contains_key(*prefix)
+        };
+        let provider = class
+            .and_then(|class| class.provider)
+            .or(named.custom.as_deref())
+            .or(Some(prefix).filter(known))
+            .or_else(|| providers::of_bare_name(name).map(|provider| provider.prefix));
+        providers::canonical(provider.unwrap_or(LOCAL)).to_owned()
+    }
+
+    /// Whether a plugin of the config has this name.
+    fn is_entry(&self, name: &str) -> bool {
+        let entry = self.config.plugins.get(name);
+        entry.is_some_and(|entry| entry.path.is_some())
+    }
+
     /// The model `model` of a provider, over whose row the user's own entry is laid.
     fn of(
         &self,
@@ -157,6 +283,7 @@ impl Chooser<'_> {
         let adapter = match config.pipeline.adapter.as_deref() {
             Some(adapter) => adapter,
             None if responses && provided == OPENAI => "openai_responses",
+            None if row.is_none() && own.is_none() => prefix,
             None => provided,
         };
         let configured = config
@@ -167,7 +294,7 @@ impl Chooser<'_> {
             .or_else(|| self.first(row.map_or(&[], |row| row.base_url_vars)));
         let own_address = configured.is_some();
         let base_url = configured.or_else(|| row?.base_url.map(str::to_owned));
-        if base_url.is_none() && adapter.starts_with(OPENAI) {
+        if base_url.is_none() && adapter.starts_with(OPENAI) && self.needs_address {
             let message = format!(
                 "the model `{typed}` needs a base URL: where does the server of `{prefix}` listen?"
             );
@@ -202,16 +329,27 @@ impl Chooser<'_> {
         });
         let model = format!("{}{model}", name_prefix.unwrap_or_default());
         let shape = row.map_or(Shape::Plain, |row| row.shape);
+        let api_key_env = config
+            .model
+            .api_key_env
+            .clone()
+            .or_else(|| own.and_then(|own| own.api_key_env.clone()));
+        let key = match (api_key_env, row) {
+            (Some(name), _) => Key::Named(name),
+            (None, Some(row)) => self.key(row, own_address),
+            (None, None) => Key::None,
+        };
+        let (api_key_env, optional_keys) = match key {
+            Key::None => (None, &[][..]),
+            Key::Named(name) => (Some(name), &[][..]),
+            Key::Optional(names) => (None, names),
+        };
         Ok(ModelChoice {
             prefix: prefix.to_owned(),
             base_url: base_url.map(|url| self.shaped(shape, &url, &model)),
             adapter: adapter.to_owned(),
-            api_key_env: config
-                .model
-                .api_key_env
-                .clone()
-                .or_else(|| own.and_then(|own| own.api_key_env.clone()))
-                .or_else(|| self.key(row?)),
+            api_key_env,
+            optional_keys: optional_keys.iter().map(ToString::to_string).collect(),
             auth_header: row.and_then(|row| row.auth_header).map(str::to_owned),
             headers,
             secret_headers,
@@ -220,20 +358,24 @@ impl Chooser<'_> {
                 .filter(|row| row.prefix != LOCAL)
                 .map(|row| row.prefix.to_owned()),
             reports_cost: row.is_some_and(|row| row.reports_cost),
-            self_hosted: row.is_some_and(|row| row.self_hosted),
+            self_hosted: row.map_or(own.is_none(), |row| row.self_hosted),
             own_address,
+            no_cache_marks: row.is_some_and(|row| row.no_cache_marks),
             model,
         })
     }
 
     /// The first of the provider's secrets that is set; if none is, the first: it may stand in
-    /// the secrets file, and it is the one to name in a message.
-    fn key(&self, row: &Provider) -> Option<String> {
+    /// the secrets file, and it is the one to name in a message. Servers of the user's own rarely
+    /// want one, and a variable that was emptied by hand says so: then all are optional.
+    fn key(&self, row: &'static Provider, own_address: bool) -> Key {
         let set = row.keys.iter().find(|name| self.is_set(name));
+        let is_emptied = |name: &&str| self.env.var(name).is_some_and(|value| value.is_empty());
+        let is_optional = row.key_is_optional || own_address && row.keys.iter().any(is_emptied);
         match set.or(row.keys.first()) {
-            // Servers of the user's own rarely want one.
-            Some(_) if row.self_hosted && set.is_none() => None,
-            name => name.map(|name| (*name).to_owned()),
+            Some(_) if set.is_none() && is_optional => Key::Optional(row.keys),
+            Some(name) => Key::Named((*name).to_owned()),
+            None => Key::None,
         }
     }
 

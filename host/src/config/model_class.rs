@@ -62,29 +62,10 @@ pub fn find(name: &str) -> Option<&'static ModelClass> {
 /// What to do about a class that there is not.
 pub(super) fn hint(name: &str) -> String {
     if name.contains('.') {
-        // mini's own classes have short names that mean the same.
-        let own = match name {
-            "minisweagent.models.litellm_model.LitellmModel" => Some("litellm"),
-            "minisweagent.models.litellm_textbased_model.LitellmTextbasedModel" => {
-                Some("litellm_textbased")
-            }
-            "minisweagent.models.litellm_response_model.LitellmResponseModel" => {
-                Some("litellm_response")
-            }
-            "minisweagent.models.openrouter_model.OpenRouterModel" => Some("openrouter"),
-            "minisweagent.models.portkey_model.PortkeyModel" => Some("portkey"),
-            "minisweagent.models.requesty_model.RequestyModel" => Some("requesty"),
-            _ => None,
-        };
-        return match own {
-            Some(own) => format!("Python is not run here: write its short name, `{own}`"),
-            None => {
-                "Python is not run here: a plugin of the kind `model-adapter` takes the place of \
-                     a model class: name one (or its `.wasm` file) in `pipeline.adapter`, and drop \
-                     `model.model_class`"
-                    .to_owned()
-            }
-        };
+        return "Python is not run here: a plugin of the kind `model-adapter` takes the place of a \
+                model class: name one (or its `.wasm` file) in `pipeline.adapter`, and drop \
+                `model.model_class`"
+            .to_owned();
     }
     match super::suggest::nearest(name, NAMES.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -125,10 +106,6 @@ mod tests {
     fn hints() {
         for (name, part) in [
             ("my_package.models.MyModel", "kind `model-adapter`"),
-            (
-                "minisweagent.models.litellm_model.LitellmModel",
-                "`litellm`",
-            ),
             ("litelm", "did you mean `litellm`?"),
             ("roulette", "several models"),
             ("xyzzy", "leave it out"),

@@ -129,6 +129,29 @@ impl Node {
             .try_fold(self, |node, key| node.child(key).map(|(child, _)| child))
     }
 
+    /// The node at a path of keys, to change it.
+    pub(super) fn get_mut(&mut self, path: &[&str]) -> Option<&mut Self> {
+        path.iter()
+            .try_fold(self, |node, key| match &mut node.content {
+                Content::Map(entries) => {
+                    let entry = entries.iter_mut().find(|entry| entry.key == *key);
+                    entry.map(|entry| &mut entry.node)
+                }
+                _ => None,
+            })
+    }
+
+    /// Takes a key out of the map at `path`.
+    pub(super) fn remove(&mut self, path: &[&str], key: &str) {
+        if let Some(Self {
+            content: Content::Map(entries),
+            ..
+        }) = self.get_mut(path)
+        {
+            entries.retain(|entry| entry.key != key);
+        }
+    }
+
     /// Where the value at a path was set, or failing that what is nearest above it.
     pub(super) fn origin_of(&self, path: &[&str]) -> Option<&Origin> {
         let mut found = None;

@@ -47,6 +47,10 @@ pub struct Provider {
     pub reports_cost: bool,
     /// Runs on the user's own machines, where a token has no price.
     pub self_hosted: bool,
+    /// Many of its servers want no key: none is sent unless one is set.
+    pub key_is_optional: bool,
+    /// Marks for the prompt cache are not sent to it, as litellm does.
+    pub no_cache_marks: bool,
 }
 
 /// A provider of the OpenAI-compatible kind.
@@ -71,6 +75,8 @@ const fn openai(
         name_prefix: None,
         reports_cost: false,
         self_hosted: false,
+        key_is_optional: false,
+        no_cache_marks: false,
     }
 }
 
@@ -83,6 +89,7 @@ const fn own(
 ) -> Provider {
     let mut provider = openai(prefix, base_url, base_url_vars, keys);
     provider.self_hosted = true;
+    provider.key_is_optional = true;
     provider
 }
 
@@ -133,6 +140,16 @@ impl Provider {
         self
     }
 
+    const fn key_is_optional(mut self) -> Self {
+        self.key_is_optional = true;
+        self
+    }
+
+    const fn no_cache_marks(mut self) -> Self {
+        self.no_cache_marks = true;
+        self
+    }
+
     const fn without_url(mut self) -> Self {
         self.base_url = None;
         self
@@ -166,14 +183,17 @@ pub const PROVIDERS: &[Provider] = &[
         .without_url().auth_header("api-key"),
 
     own(LOCAL, "", &[], &[]).without_url(),
-    own("hosted_vllm", "", &["HOSTED_VLLM_API_BASE"], &["HOSTED_VLLM_API_KEY"]).without_url().aliases(&["vllm"]),
+    own("hosted_vllm", "", &["HOSTED_VLLM_API_BASE"], &["HOSTED_VLLM_API_KEY"]).without_url().aliases(&["vllm"])
+        .no_cache_marks(),
     own("sglang", "http://127.0.0.1:30000/v1", &["SGLANG_API_BASE"], &["SGLANG_API_KEY"]),
     own("llama_cpp", "http://127.0.0.1:8080/v1", &["LLAMA_CPP_API_BASE"], &["LLAMA_CPP_API_KEY"]).aliases(&["llamacpp", "llama.cpp"]),
     own("llamafile", "http://127.0.0.1:8080/v1", &["LLAMAFILE_API_BASE"], &["LLAMAFILE_API_KEY"]),
     own("ollama", "http://localhost:11434", &["OLLAMA_API_BASE"], &["OLLAMA_API_KEY"]).shape(Shape::AddV1).aliases(&["ollama_chat"]),
     own("lm_studio", "http://127.0.0.1:1234/v1", &["LM_STUDIO_API_BASE"], &["LM_STUDIO_API_KEY"]).aliases(&["lmstudio"]),
-    openai("custom_openai", "", &["OPENAI_LIKE_API_BASE"], &["OPENAI_LIKE_API_KEY"]).without_url().aliases(&["openai_like"]),
-    openai("litellm_proxy", "", &["LITELLM_PROXY_API_BASE"], &["LITELLM_PROXY_API_KEY"]).without_url(),
+    openai("custom_openai", "", &["OPENAI_LIKE_API_BASE"], &["OPENAI_LIKE_API_KEY"]).without_url().aliases(&["openai_like"])
+        .key_is_optional(),
+    openai("litellm_proxy", "", &["LITELLM_PROXY_API_BASE"], &["LITELLM_PROXY_API_KEY"]).without_url()
+        .key_is_optional(),
 
     openai("groq", "https://api.groq.com/openai/v1", &["GROQ_API_BASE"], &["GROQ_API_KEY"]),
     openai("deepseek", "https://api.deepseek.com/beta", &["DEEPSEEK_API_BASE"], &["DEEPSEEK_API_KEY"]).bare(&["deepseek-"]),
@@ -219,6 +239,11 @@ pub fn find(prefix: &str) -> Option<&'static Provider> {
     PROVIDERS
         .iter()
         .find(|provider| provider.prefixes().any(|known| known == prefix))
+}
+
+/// The name by which a provider is known, of any of its prefixes.
+pub fn canonical(prefix: &str) -> &str {
+    find(prefix).map_or(prefix, |provider| provider.prefix)
 }
 
 /// The provider of a model that is named without a prefix.

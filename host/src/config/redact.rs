@@ -65,6 +65,41 @@ pub(super) fn spec(spec: &str) -> String {
     }
 }
 
+/// A line of a file with stars in place of each value whose key says that it is a secret: as many
+/// as it has characters, so that columns stay where they are.
+pub(super) fn line(text: &str) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_word) {
+        let (before, from) = rest.split_at(start);
+        out.push_str(before);
+        let (word, after) = from.split_at(from.find(|c| !is_word(c)).unwrap_or(from.len()));
+        out.push_str(word);
+        rest = after;
+        let behind = after.trim_start_matches(['"', '\'']).trim_start();
+        if !behind.starts_with([':', '=']) || !is_secret(word) {
+            continue;
+        }
+        let value = behind[1..].trim_start();
+        let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let value = quote.map_or(value, |quote| value.trim_start_matches(quote));
+        out.push_str(&after[..after.len() - value.len()]);
+        let end = match quote {
+            Some(quote) => value.find(quote),
+            None => [" #", ",", "}", "]"]
+                .iter()
+                .filter_map(|end| value.find(end))
+                .min(),
+        };
+        let (value, after) = value.split_at(end.unwrap_or(value.len()));
+        out.extend(value.chars().map(|_| '*'));
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Whether what stands at `path` is a secret, by the names above it. `leaf`: it is no map.
 fn is_secret_place(path: &[&str], leaf: bool) -> bool {
     let Some((key, above)) = path.split_last() else {

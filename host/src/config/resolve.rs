@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::error::{ConfigError, Kind, Problem};
+use super::key_rule::{self, SetBy};
 use super::keys::{KEYS, Key, Type};
 use super::layers::Layers;
 use super::litellm;
@@ -63,8 +64,13 @@ impl Layers {
         if self.merged.get(&["model", "set_cache_control"]).is_none() && is_claude(&config) {
             config.model.set_cache_control = Some("default_end".to_owned());
         }
-        litellm::translate(&mut config.model);
+        litellm::translate(&mut config.model, self.given_key.is_some());
         config.mini = self.mini;
+        config.given_key.clone_from(&self.given_key);
+        config.set_by = SetBy {
+            address: self.ledger.first(&key_rule::ADDRESSES, &self.merged),
+            key: self.ledger.first(&key_rule::KEYS, &self.merged),
+        };
         Ok(config)
     }
 

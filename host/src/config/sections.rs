@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::key_rule::SetBy;
+use super::litellm::GivenKey;
+
 /// Everything that a run is made from. The fields are the keys of [`super::keys::KEYS`],
 /// where their docs stand.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +34,12 @@ pub struct Config {
     /// Whether it was written for mini-swe-agent: then templates see what they see there.
     #[serde(skip)]
     pub mini: bool,
+    /// Who set the model's address and its key.
+    #[serde(skip)]
+    pub set_by: SetBy,
+    /// The key itself, where a file of mini-swe-agent holds it.
+    #[serde(skip)]
+    pub given_key: Option<GivenKey>,
 }
 
 /// `[agent]`.
@@ -60,6 +69,7 @@ pub struct ModelConfig {
     pub model_class: Option<String>,
     pub base_url: Option<String>,
     pub api_key_env: Option<String>,
+    pub plain_http_hosts: Vec<String>,
     pub stream: bool,
     pub model_kwargs: Map<String, Value>,
     pub observation_template: Option<String>,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::grants::is_loopback;
 use super::http::origin;
+use super::plain_http::is_loopback;
 use super::proxy::Proxy;
 use super::settings::Settings;
 use crate::roles::{ErrorClass, ModelError};

@@ -3,11 +3,11 @@
 //! Grants live in the config; nothing is ever asked. A denial therefore prints what to add.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 
 use url::{Host, Url};
 
+use super::plain_http::is_loopback;
 use crate::roles::{ErrorClass, ModelError};
 
 /// A host that is granted: `host`, `host:port`, `*.example.com` or `*.example.com:port`.
@@ -121,6 +121,8 @@ pub struct Grants {
     pub hosts: Vec<HostPattern>,
     /// Names of the secrets that its requests may carry.
     pub secrets: Vec<String>,
+    /// Hosts to which they may travel over plain `http`, besides this machine.
+    pub plain_http: Vec<HostPattern>,
 }
 
 impl Grants {
@@ -146,35 +148,43 @@ impl Grants {
         ))
     }
 
-    /// Checks that `plugin` may send the secret `name` to `url`, whose host is granted.
-    pub(super) fn check_secret(
-        &self,
-        plugin: &str,
-        name: &str,
-        url: &Url,
-    ) -> Result<(), ModelError> {
-        if !self.secrets.iter().any(|granted| granted == name) {
-            return Err(ModelError::new(
-                ErrorClass::Refused,
-                format!(
-                    "the plugin `{plugin}` may not use the secret `{name}`; to allow it, add to \
-                     the config\n[plugins.{key}]\nsecrets = [\"{name}\"]",
-                    key = toml_key(plugin),
-                ),
-            ));
+    /// Checks that `plugin` may use the secret `name`.
+    pub(super) fn check_secret(&self, plugin: &str, name: &str) -> Result<(), ModelError> {
+        if self.secrets.iter().any(|granted| granted == name) {
+            return Ok(());
         }
-        if url.scheme() != "https" && !is_loopback(url) {
-            let host = host_and_port(url);
-            return Err(ModelError::new(
-                ErrorClass::Refused,
-                format!(
-                    "the secret `{name}` is not sent to `{host}` over plain http, where anyone \
-                     on the way can read it: use an `https:` URL, tunnel the server to \
-                     127.0.0.1 (`ssh -L`), or configure the model without a key",
-                ),
-            ));
+        Err(ModelError::new(
+            ErrorClass::Refused,
+            format!(
+                "the plugin `{plugin}` may not use the secret `{name}`; to allow it, add to the \
+                 config\n[plugins.{key}]\nsecrets = [\"{name}\"]",
+                key = toml_key(plugin),
+            ),
+        ))
+    }
+
+    /// Whether a secret goes to `url` although it can be read on the way.
+    #[must_use]
+    pub fn is_exposed(&self, url: &Url) -> bool {
+        let is_safe = url.scheme() == "https" || is_loopback(url);
+        !is_safe && self.plain_http.iter().any(|host| host.matches(url))
+    }
+
+    /// Checks that the secret `name` may travel to `url`, whose host is granted.
+    pub(super) fn check_way(&self, name: &str, url: &Url) -> Result<(), ModelError> {
+        if url.scheme() == "https" || is_loopback(url) || self.is_exposed(url) {
+            return Ok(());
         }
-        Ok(())
+        let host = host_and_port(url);
+        Err(ModelError::new(
+            ErrorClass::Refused,
+            format!(
+                "the secret `{name}` is not sent to `{host}` over plain http, where anyone on the \
+                 way can read it: use an `https:` URL, tunnel the server to 127.0.0.1 (`ssh -L`), \
+                 configure the model without a key, or allow it with \
+                 `-c 'model.plain_http_hosts=[\"{host}\"]'`",
+            ),
+        ))
     }
 }
 
@@ -184,22 +194,6 @@ pub(super) fn host_and_port(url: &Url) -> String {
     match url.port() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
-    }
-}
-
-/// Whether what is sent to `url` stays on this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => {
-            ip.is_loopback()
-                || ip
-                    .to_ipv4_mapped()
-                    .is_some_and(|ip| IpAddr::from(ip).is_loopback())
-        }
-        // Not `*.localhost`: some resolvers ask the network for such names.
-        Some(Host::Domain(name)) => name.trim_end_matches('.') == "localhost",
-        None => false,
     }
 }
 
@@ -278,28 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn loopback() {
-        for (target, expected) in [
-            ("http://localhost:1/", true),
-            ("http://a.localhost/", false),
-            ("http://127.0.0.1/", true),
-            ("http://127.9.9.9/", true),
-            ("http://[::1]/", true),
-            ("http://[::ffff:127.0.0.1]/", true),
-            ("http://0.0.0.0/", false),
-            ("http://10.0.0.1/", false),
-            ("http://localhost.evil.com/", false),
-            ("http://127.0.0.1.evil.com/", false),
-        ] {
-            assert_eq!(is_loopback(&url(target)), expected, "{target}");
-        }
-    }
-
-    #[test]
     fn denials_print_what_to_add() {
         let grants = Grants {
             hosts: vec!["a.com".parse().unwrap()],
             secrets: vec!["KEY".to_owned()],
+            ..Grants::default()
         };
         grants.check_host("p", &url("https://a.com/x")).unwrap();
         let error = grants
@@ -312,24 +289,38 @@ mod tests {
         ] {
             assert!(error.message.contains(part), "{}", error.message);
         }
-        for (name, target, part) in [
-            ("KEY", "https://a.com/", None),
-            ("KEY", "http://127.0.0.1:1/", None),
-            ("KEY", "http://a.com/", Some("over plain http")),
-            (
-                "OTHER",
-                "https://a.com/",
-                Some("[plugins.p]\nsecrets = [\"OTHER\"]"),
-            ),
+        grants.check_secret("p", "KEY").unwrap();
+        let error = grants.check_secret("p", "OTHER").unwrap_err();
+        assert_eq!(error.class, ErrorClass::Refused);
+        let lines = "[plugins.p]\nsecrets = [\"OTHER\"]";
+        assert!(error.message.contains(lines), "{}", error.message);
+    }
+
+    #[test]
+    fn secrets_take_safe_ways_and_those_that_the_user_allows() {
+        let grants = Grants {
+            plain_http: vec!["node17:8000".parse().unwrap(), "b.com".parse().unwrap()],
+            ..Grants::default()
+        };
+        for (target, refused) in [
+            ("https://a.com/", None),
+            ("http://127.0.0.1:1/", None),
+            ("http://node17:8000/v1", None),
+            ("http://b.com:9000/", None),
+            ("http://node17:8001/v1", Some("node17:8001")),
+            ("http://a.com/", Some("a.com")),
+            ("http://a.com:8000/", Some("a.com:8000")),
         ] {
-            let outcome = grants.check_secret("p", name, &url(target));
-            match part {
-                None => outcome.unwrap(),
-                Some(part) => {
-                    let error = outcome.unwrap_err();
-                    assert_eq!(error.class, ErrorClass::Refused);
-                    assert!(error.message.contains(part), "{}", error.message);
-                }
+            let outcome = grants.check_way("KEY", &url(target));
+            let Some(host) = refused else {
+                outcome.unwrap();
+                continue;
+            };
+            let error = outcome.unwrap_err();
+            assert_eq!(error.class, ErrorClass::Refused);
+            let remedy = format!("`-c 'model.plain_http_hosts=[\"{host}\"]'`");
+            for part in ["over plain http", &*remedy] {
+                assert!(error.message.contains(part), "{}", error.message);
             }
         }
     }

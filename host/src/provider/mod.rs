@@ -14,6 +14,7 @@ mod fault;
 mod grants;
 mod http;
 mod model;
+mod plain_http;
 pub mod price;
 mod proxy;
 mod request;
@@ -32,8 +33,9 @@ use crate::executor::secrecy;
 pub use grants::{Grants, HostPattern, PatternError};
 pub use http::Http;
 pub use model::{Asker, ProviderModel};
+pub use plain_http::is_near;
 pub use price::{Prices, Quote, Rates, Wanted};
-pub use secrets::{Secret, Secrets, SecretsError};
+pub use secrets::{Secret, Secrets, SecretsError, is_placeholder};
 pub use settings::Settings;
 
 /// Looks a variable up: the process's environment, or what a test puts in its place.

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 use super::Environment;
-use super::grants::is_loopback;
+use super::plain_http::is_loopback;
 
 /// A proxy and where it was found.
 #[derive(Clone, PartialEq, Eq, Hash)]

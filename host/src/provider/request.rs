@@ -7,7 +7,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue as WireValue};
 use url::Url;
 
 use super::grants::Grants;
-use super::secrets::Secrets;
+use super::secrets::{Secret, Secrets};
 use crate::roles::{ErrorClass, HeaderValue, HttpRequest, ModelError};
 
 /// Headers that belong to the connection and not to the request: an adapter that set them could
@@ -83,9 +83,13 @@ pub(super) fn prepare(
                 ))
             })?,
             HeaderValue::Secret { name, prefix } => {
-                grants.check_secret(plugin, name, &url)?;
+                grants.check_secret(plugin, name)?;
                 used.push(name.clone());
-                secret(name, prefix, secrets)?
+                let secret = secret(name, secrets)?;
+                if !secret.is_placeholder() {
+                    grants.check_way(name, &url)?;
+                }
+                header(name, prefix, &secret)?
             }
         };
         headers.append(key, value);
@@ -118,20 +122,22 @@ fn parse_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-fn secret(name: &str, prefix: &str, secrets: &Secrets) -> Result<WireValue, ModelError> {
-    let unusable = |message: String| ModelError::new(ErrorClass::Authentication, message);
+fn secret(name: &str, secrets: &Secrets) -> Result<Secret, ModelError> {
     let found = secrets
         .get(name)
         .map_err(|error| unusable(error.to_string()))?;
-    let Some(secret) = found else {
+    found.ok_or_else(|| {
         let file = match secrets.path() {
             Some(path) => format!("`{}` (the `model.secrets_file`, mode 0600)", path.display()),
             None => "a file (mode 0600) that `model.secrets_file` names".to_owned(),
         };
-        return Err(unusable(format!(
+        unusable(format!(
             "no API key: set the environment variable `{name}`, or write `{name}=...` into {file}"
-        )));
-    };
+        ))
+    })
+}
+
+fn header(name: &str, prefix: &str, secret: &Secret) -> Result<WireValue, ModelError> {
     let mut value = WireValue::from_str(&format!("{prefix}{}", secret.expose())).map_err(|_| {
         unusable(format!(
             "the value of `{name}` holds characters that no header can carry: copy the key again"
@@ -140,6 +146,10 @@ fn secret(name: &str, prefix: &str, secrets: &Secrets) -> Result<WireValue, Mode
     // Keeps it out of the HTTP client's logs and of HTTP/2's shared header table.
     value.set_sensitive(true);
     Ok(value)
+}
+
+fn unusable(message: String) -> ModelError {
+    ModelError::new(ErrorClass::Authentication, message)
 }
 
 #[cfg(test)]
@@ -164,6 +174,8 @@ mod tests {
         for (method, url, header, expected) in [
             ("POST", a, plain("x-a", "b"), None),
             ("POST", a, key("KEY"), None),
+            // a placeholder is no secret
+            ("POST", "http://a.com/", key("NO_KEY"), None),
             (
                 "P OST",
                 a,
@@ -261,13 +273,17 @@ mod tests {
         ] {
             let grants = Grants {
                 hosts: vec!["a.com".parse().unwrap()],
-                secrets: ["KEY", "ABSENT", "BROKEN"].map(str::to_owned).to_vec(),
+                secrets: ["KEY", "ABSENT", "BROKEN", "NO_KEY"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                ..Grants::default()
             };
             let secrets = Secrets::new(
                 Arc::new(|name| match name {
                     "KEY" => Some("sk-hidden".to_owned()),
                     "OTHER" => Some("hidden-too".to_owned()),
                     "BROKEN" => Some("hid\nden".to_owned()),
+                    "NO_KEY" => Some("EMPTY".to_owned()),
                     _ => None,
                 }),
                 Some("/nonexistent/s".into()),

@@ -27,6 +27,34 @@ impl Secret {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is one of the words that people write where a client insists on a key and the
+    /// server wants none: no secret at all.
+    #[must_use]
+    pub fn is_placeholder(&self) -> bool {
+        is_placeholder(&self.0)
+    }
+}
+
+const PLACEHOLDERS: [&str; 11] = [
+    "dummy",
+    "empty",
+    "fake",
+    "fake-api-key",
+    "lm-studio",
+    "no-key",
+    "none",
+    "not-needed",
+    "null",
+    "ollama",
+    "sk-no-key-required",
+];
+
+/// Whether a text is a placeholder where a key should be.
+#[must_use]
+pub fn is_placeholder(text: &str) -> bool {
+    let text = text.trim().to_ascii_lowercase();
+    text.is_empty() || PLACEHOLDERS.contains(&text.as_str())
 }
 
 impl fmt::Debug for Secret {
@@ -57,6 +85,8 @@ pub struct Secrets {
     environment: Environment,
     path: Option<PathBuf>,
     file: OnceLock<Result<BTreeMap<String, Secret>, SecretsError>>,
+    /// Brought by the config, before all others.
+    given: BTreeMap<String, Secret>,
     /// What was handed out so far, for redaction.
     used: Mutex<BTreeMap<String, Secret>>,
 }
@@ -70,8 +100,16 @@ impl Secrets {
             environment,
             path,
             file: OnceLock::new(),
+            given: BTreeMap::new(),
             used: Mutex::default(),
         }
+    }
+
+    /// With a secret that the config holds itself.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.given.insert(name.to_owned(), Secret(value.to_owned()));
+        self
     }
 
     /// The secret of that name, if there is one. An empty value counts as absent.
@@ -79,6 +117,9 @@ impl Secrets {
     /// # Errors
     /// When the secrets file has to be read and can't be.
     pub fn get(&self, name: &str) -> Result<Option<Secret>, SecretsError> {
+        if let Some(secret) = self.given.get(name) {
+            return Ok(Some(secret.clone()));
+        }
         let found = match (self.environment)(name).as_deref().map(str::trim) {
             Some(value) if !value.is_empty() => Some(Secret(value.to_owned())),
             _ => self.file_entries()?.get(name).cloned(),
@@ -116,8 +157,10 @@ impl Secrets {
             .into_iter()
             .flatten()
             .chain(used.iter())
+            .chain(&self.given)
             .map(|(name, secret)| (secret.expose(), name.as_str()))
             .filter(|(value, _)| value.chars().count() >= SHORTEST_REDACTED)
+            .filter(|(value, _)| !is_placeholder(value))
             .collect();
         known.sort_unstable();
         let mut out = String::with_capacity(text.len());
@@ -370,6 +413,36 @@ mod tests {
         let error = secrets.get("A").unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
         assert!(!format!("{error} {error:?}").contains("verysecret"));
+    }
+
+    #[test]
+    fn what_the_config_brings_comes_first_and_is_redacted_at_once() {
+        let secrets =
+            Secrets::new(environment(&[("A", "from-env")]), None).with("A", "from-config");
+        assert_eq!(secrets.redact("x from-config"), "x [A]");
+        assert_eq!(secrets.get("A").unwrap().unwrap().expose(), "from-config");
+        assert!(!format!("{secrets:?}").contains("from-config"));
+    }
+
+    #[test]
+    fn placeholders_are_no_secrets() {
+        for text in [
+            "EMPTY",
+            "dummy",
+            "None",
+            "sk-no-key-required",
+            "",
+            " ",
+            "ollama",
+        ] {
+            assert!(is_placeholder(text), "{text}");
+            let secrets = Secrets::new(environment(&[]), None).with("A", text);
+            let line = format!("model {text} not found");
+            assert_eq!(secrets.redact(&line), line);
+        }
+        for text in ["sk-1234", "dummy-1", "token-abc123", "emptyish"] {
+            assert!(!is_placeholder(text), "{text}");
+        }
     }
 
     #[test]

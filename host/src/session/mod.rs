@@ -5,6 +5,7 @@
 
 mod environment;
 mod error;
+mod keys;
 mod origins;
 pub mod outside;
 pub mod pins;
@@ -108,10 +109,7 @@ impl Runtime {
         self.check_templates(&job)?;
         let multimodal = multimodal(&job)?;
         let global = self.global.clone()?;
-        let secrets = Arc::new(Secrets::new(
-            provider::process_environment(),
-            config.model.secrets_file.as_ref().map(PathBuf::from),
-        ));
+        let secrets = Arc::new(keys::secrets(config));
         let known_secrets = secret_names(config, &secrets, Vec::new());
         let base = wiring::base_variables(config, job.task);
         let variables = Variables::new(self.templates.clone(), base);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::pins::Locks;
-use super::{Job, Runtime, SetupError, nothing, origins, wiring};
+use super::{Job, Runtime, SetupError, keys, nothing, origins, wiring};
 use crate::config::{ModelChoice, PluginEntry, WireKwargs, resolve_model};
 use crate::experiment::{Steps, shadow};
 use crate::plugin::{
@@ -61,6 +61,12 @@ pub(super) struct Actor {
     pub(super) plugin: Arc<Plugin>,
 }
 
+impl Actor {
+    fn is_built_in(&self) -> bool {
+        matches!(self.plugin.source, Source::BuiltIn(_))
+    }
+}
+
 /// The plugins by role, before they are configured.
 struct Cast {
     adapter: Option<Actor>,
@@ -103,7 +109,11 @@ impl Roles<'_> {
     /// Loads, configures and grants.
     pub async fn make(&self, secrets: Arc<Secrets>) -> Result<Made, SetupError> {
         let config = self.job.config;
-        let cast = self.cast().await?;
+        let mut cast = self.cast().await?;
+        // Before the model's name: it may begin with the adapter's.
+        if let (None, Some(adapter)) = (&cast.adapter, &config.pipeline.adapter) {
+            cast.adapter = Some(self.load(adapter, Some("pipeline.adapter")).await?);
+        }
         // What `--plugin` brought decides the adapter before the model's prefix does.
         let choice = match &cast.adapter {
             Some(adapter) => {
@@ -113,6 +123,12 @@ impl Roles<'_> {
             }
             None => resolve_model(config)?,
         };
+        // Last, so that it sees what is sent.
+        let marks = |actor: &Actor| &*actor.plugin.name == CACHE_CONTROL;
+        let is_wanted = config.model.set_cache_control.is_some() && !choice.no_cache_marks;
+        if is_wanted && !cast.processors.iter().any(marks) {
+            cast.processors.push(self.load(CACHE_CONTROL, None).await?);
+        }
         let prices = self.prices(&choice)?;
         let adapter = match cast.adapter {
             Some(adapter) => adapter,
@@ -235,12 +251,6 @@ impl Roles<'_> {
                     Kind::ActionPolicy => cast.policies.push(plugin),
                 }
             }
-        }
-        // Last, so that it sees what is sent.
-        let marks = |actor: &Actor| &*actor.plugin.name == CACHE_CONTROL;
-        if self.job.config.model.set_cache_control.is_some() && !cast.processors.iter().any(marks) {
-            let plugin = self.load(CACHE_CONTROL, None).await?;
-            cast.processors.push(plugin);
         }
         Ok(cast)
     }
@@ -378,8 +388,12 @@ impl Roles<'_> {
         let mut config = Map::new();
         for (key, value) in offer.as_object().into_iter().flatten() {
             let wanted = known.and_then(|known| known.get(key));
-            // No value is offered as `null` only where the schema has a word for that.
-            if wanted.is_some_and(|wanted| !value.is_null() || takes_null(wanted)) {
+            // No value is offered as `null` only where the schema has a word for that, and to a
+            // plugin of others only where that takes nothing away from a default of its own.
+            let null = |wanted: &Value| {
+                takes_null(wanted) && (actor.is_built_in() || wanted.get("default").is_none())
+            };
+            if wanted.is_some_and(|wanted| !value.is_null() || null(wanted)) {
                 config.insert(key.clone(), value.clone());
             }
         }
@@ -420,7 +434,8 @@ impl Roles<'_> {
         secrets: Arc<Secrets>,
     ) -> Result<(Box<dyn Model>, Grants), SetupError> {
         let config = self.job.config;
-        let built_in = matches!(actor.plugin.source, Source::BuiltIn(_));
+        let built_in = actor.is_built_in();
+        let key = keys::of_model(choice, &secrets);
         let kwargs = WireKwargs::of(config, built_in);
         let mut headers = choice.headers.clone();
         if choice.adapter.starts_with("openai") {
@@ -433,7 +448,7 @@ impl Roles<'_> {
             "base_url": choice.base_url,
             "stream": config.model.stream,
             "model_kwargs": kwargs.parameters,
-            "api_key": choice.api_key_env,
+            "api_key": key,
             "auth_header": choice.auth_header,
             "headers": pairs(&headers),
             "secret_headers": pairs(&choice.secret_headers),
@@ -444,7 +459,10 @@ impl Roles<'_> {
         }
         let recipe = self.recipe(actor, Kind::ModelAdapter, &offer)?;
         let own: Value = serde_json::from_str(&recipe.config).unwrap_or_default();
-        let grants = self.grants(actor, choice, &own)?;
+        let grants = self.grants(actor, choice, key, &own)?;
+        for warning in keys::warnings(config, &grants, &own, &secrets) {
+            self.context.front.show(&Progress::Warning(&warning));
+        }
         let adapter = WasmAdapter::start(recipe.clone())
             .await
             .map_err(|error| self.located(error))?;
@@ -469,6 +487,7 @@ impl Roles<'_> {
         &self,
         actor: &Actor,
         choice: &ModelChoice,
+        key: Option<String>,
         own: &Value,
     ) -> Result<Grants, SetupError> {
         let mut hosts: Vec<String> = self.job.allow_hosts.to_vec();
@@ -482,21 +501,19 @@ impl Roles<'_> {
             .map(|host| host.parse::<HostPattern>())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| SetupError::Grant(error.to_string()))?;
-        if matches!(actor.plugin.source, Source::BuiltIn(_)) {
-            let base_url = own
-                .get("base_url")
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-                .or_else(|| choice.base_url.clone());
-            if let Some(base_url) = base_url {
-                let url = url::Url::parse(&base_url).map_err(|error| {
-                    SetupError::Grant(format!(
-                        "the base URL `{base_url}` is none: {error}: write it as `https://HOST/v1`"
-                    ))
-                })?;
-                patterns.extend(HostPattern::of_url(&url));
-            }
-            secrets.extend(choice.api_key_env.clone());
+        let config = self.job.config;
+        let entry = self.entry(actor);
+        let base_url = match keys::base_url(choice, own) {
+            // What a plugin of others takes for an address is its own business.
+            Err(_) if !actor.is_built_in() => None,
+            base_url => base_url?,
+        };
+        let plain_http = keys::plain_http(config, choice, entry, base_url.as_ref())?;
+        if actor.is_built_in() {
+            let (name, key_name, url) = (&*actor.name, key.as_deref(), base_url.as_ref());
+            keys::check_own_address(name, config, choice, entry, key_name, url)?;
+            patterns.extend(base_url.as_ref().and_then(HostPattern::of_url));
+            secrets.extend(key);
             secrets.extend(
                 choice
                     .secret_headers
@@ -512,6 +529,7 @@ impl Roles<'_> {
         Ok(Grants {
             hosts: patterns,
             secrets,
+            plain_http,
         })
     }
 

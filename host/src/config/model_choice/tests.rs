@@ -411,3 +411,214 @@ fn an_entry_of_the_user_is_laid_over_a_row() {
     let choice = choose(&["model.model_name=anthropic/c", other]).unwrap();
     assert_eq!(choice.adapter, "mine.wasm");
 }
+
+#[test]
+fn custom_llm_provider_decides_format_key_and_address() {
+    let kwargs = |custom: &str, base: &str| {
+        format!(
+            "model.model_kwargs={{\"custom_llm_provider\": \"{custom}\", \"api_base\": \"{base}\"}}"
+        )
+    };
+    let gateway = "https://gw.example";
+    for (model, custom, base, prefix, name, adapter, url, key) in [
+        // litellm: the provider stands in front, the rest is the model's name
+        (
+            "qwen3",
+            "openai",
+            gateway,
+            "openai",
+            "qwen3",
+            "openai",
+            gateway,
+            "OPENAI_API_KEY",
+        ),
+        (
+            "Qwen/Q3",
+            "hosted_vllm",
+            gateway,
+            "hosted_vllm",
+            "Qwen/Q3",
+            "openai",
+            gateway,
+            "",
+        ),
+        (
+            "anthropic/claude-x",
+            "openai",
+            gateway,
+            "openai",
+            "anthropic/claude-x",
+            "openai",
+            gateway,
+            "OPENAI_API_KEY",
+        ),
+        (
+            "claude-x",
+            "anthropic",
+            gateway,
+            "anthropic",
+            "claude-x",
+            "anthropic",
+            gateway,
+            "ANTHROPIC_API_KEY",
+        ),
+        (
+            "gemini/g-3",
+            "openai",
+            gateway,
+            "openai",
+            "gemini/g-3",
+            "openai",
+            gateway,
+            "OPENAI_API_KEY",
+        ),
+        (
+            "g-3",
+            "gemini",
+            gateway,
+            "gemini",
+            "g-3",
+            "gemini",
+            gateway,
+            "GEMINI_API_KEY",
+        ),
+        // it stands there already
+        (
+            "openai/gpt-5",
+            "openai",
+            gateway,
+            "openai",
+            "gpt-5",
+            "openai",
+            gateway,
+            "OPENAI_API_KEY",
+        ),
+        // the provider's own address
+        (
+            "llama-3",
+            "groq",
+            "",
+            "groq",
+            "llama-3",
+            "openai",
+            "https://api.groq.com/openai/v1",
+            "GROQ_API_KEY",
+        ),
+        // none
+        (
+            "openai/x",
+            "",
+            gateway,
+            "openai",
+            "x",
+            "openai",
+            gateway,
+            "OPENAI_API_KEY",
+        ),
+    ] {
+        let configs = [format!("model.model_name={model}"), kwargs(custom, base)];
+        let choice = choose(&[&configs[0], &configs[1]]).unwrap();
+        assert_eq!(choice.prefix, prefix, "{configs:?}");
+        assert_eq!(choice.model, name, "{configs:?}");
+        assert_eq!(choice.adapter, adapter, "{configs:?}");
+        assert_eq!(choice.base_url.as_deref(), Some(url), "{configs:?}");
+        assert_eq!(choice.api_key_env.unwrap_or_default(), key, "{configs:?}");
+    }
+    for (custom, part) in [
+        ("bedrock", "have to be signed"),
+        ("opnai", "did you mean `openai`?"),
+        ("zzzzzz", "write `openai` for a server"),
+    ] {
+        let text = choose(&["model.model_name=m", &kwargs(custom, gateway)]).unwrap_err();
+        for part in [part, "custom_llm_provider"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
+
+#[test]
+fn some_servers_want_a_key_only_where_there_is_one() {
+    let base = "model.base_url=https://h/v1";
+    for (model, variables, key, optional) in [
+        ("litellm_proxy/m", &[][..], "", "LITELLM_PROXY_API_KEY"),
+        ("custom_openai/m", &[], "", "OPENAI_LIKE_API_KEY"),
+        ("openai_like/m", &[], "", "OPENAI_LIKE_API_KEY"),
+        ("hosted_vllm/m", &[], "", "HOSTED_VLLM_API_KEY"),
+        (
+            "litellm_proxy/m",
+            &[("LITELLM_PROXY_API_KEY", "k")],
+            "LITELLM_PROXY_API_KEY",
+            "",
+        ),
+        ("openai/m", &[], "OPENAI_API_KEY", ""),
+        // emptied by hand: the server wants none
+        ("openai/m", &[("OPENAI_API_KEY", "")], "", "OPENAI_API_KEY"),
+    ] {
+        let mut env = Memory::new();
+        for (name, value) in variables {
+            env = env.var(name, value);
+        }
+        let choice = in_env(&env, &[&format!("model.model_name={model}"), base]);
+        assert_eq!(
+            choice.api_key_env.unwrap_or_default(),
+            key,
+            "{model} {variables:?}"
+        );
+        assert_eq!(
+            choice.optional_keys.concat(),
+            optional,
+            "{model} {variables:?}"
+        );
+    }
+    // At the provider's own address a key that is missing is worth a message.
+    let env = Memory::new().var("OPENAI_API_KEY", "");
+    let choice = in_env(&env, &["model.model_name=openai/m"]);
+    assert_eq!(choice.api_key_env.as_deref(), Some("OPENAI_API_KEY"));
+}
+
+#[test]
+fn an_adapter_is_named_as_a_prefix() {
+    let entry = "plugins.linewire.path=/work/l.wasm";
+    for (configs, adapter, model) in [
+        (
+            &[entry, "model.model_name=linewire/foo"][..],
+            "linewire",
+            "foo",
+        ),
+        (&[entry, "model.model_name=linewire/a/b"], "linewire", "a/b"),
+        (
+            &["pipeline.adapter=mine", "model.model_name=mine/foo"],
+            "mine",
+            "foo",
+        ),
+        (
+            &["pipeline.adapter=mine", "model.model_name=other/foo"],
+            "mine",
+            "other/foo",
+        ),
+        // a provider's name stays one
+        (
+            &["pipeline.adapter=mine", "model.model_name=openai/foo"],
+            "mine",
+            "foo",
+        ),
+    ] {
+        let choice = choose(configs).unwrap();
+        assert_eq!(
+            (&*choice.adapter, &*choice.model),
+            (adapter, model),
+            "{configs:?}"
+        );
+    }
+}
+
+#[test]
+fn whose_a_model_is_can_be_asked_without_an_address() {
+    let config = Memory::new()
+        .resolve(&["model.model_name=hosted_vllm/qwen"])
+        .unwrap();
+    let choice = whose_model(&config).unwrap();
+    assert_eq!(choice.listed_as.as_deref(), Some("hosted_vllm"));
+    assert_eq!(choice.model, "qwen");
+    assert!(choice.no_cache_marks);
+}

@@ -110,6 +110,7 @@ impl Bench {
             grants: Grants {
                 hosts: vec!["127.0.0.1".parse().unwrap(), "localhost".parse().unwrap()],
                 secrets: vec!["KEY".to_owned()],
+                ..Grants::default()
             },
             environment: environment(&[]),
             secrets_file: None,

@@ -1,0 +1,125 @@
+//! The key of a run: which one it is, and what is asked and told before an adapter may have it sent.
+//! Which key goes to which address is decided in `config/key_rule.rs`; here is the part of it that
+//! needs the plugins' own settings.
+
+use serde_json::Value;
+use url::Url;
+
+use super::SetupError;
+use crate::config::{Config, GIVEN_KEY, ModelChoice, PluginEntry};
+use crate::provider::{self, Grants, HostPattern, Secrets};
+
+/// The secrets of a run, with the key that its config may hold itself.
+pub fn secrets(config: &Config) -> Secrets {
+    let secrets = Secrets::new(
+        provider::process_environment(),
+        config.model.secrets_file.as_ref().map(Into::into),
+    );
+    match &config.given_key {
+        Some(key) => secrets.with(GIVEN_KEY, key.expose()),
+        None => secrets,
+    }
+}
+
+/// The name of the model's key, where one is to be sent.
+pub fn of_model(choice: &ModelChoice, secrets: &Secrets) -> Option<String> {
+    let is_there = |name: &&String| matches!(secrets.get(name), Ok(Some(_)));
+    let optional = || choice.optional_keys.iter().find(is_there).cloned();
+    choice.api_key_env.clone().or_else(optional)
+}
+
+/// Where an adapter's requests go: the base URL of its config, else the model's.
+///
+/// # Errors
+/// When that is no URL.
+pub fn base_url(choice: &ModelChoice, own: &Value) -> Result<Option<Url>, SetupError> {
+    let own = own.get("base_url").and_then(Value::as_str);
+    let Some(text) = own.or(choice.base_url.as_deref()) else {
+        return Ok(None);
+    };
+    let url = Url::parse(text).map_err(|error| {
+        SetupError::Grant(format!(
+            "the base URL `{text}` is none: {error}: write it as `https://HOST/v1`"
+        ))
+    })?;
+    Ok(Some(url))
+}
+
+fn is_set(entry: Option<&PluginEntry>, name: &str) -> bool {
+    entry.is_some_and(|entry| entry.config.contains_key(name))
+}
+
+/// The hosts to which keys may go over plain `http`: those of the config, and the base URL's if the
+/// user has named it and it is near.
+///
+/// # Errors
+/// When one of the config's is no host.
+pub fn plain_http(
+    config: &Config,
+    choice: &ModelChoice,
+    entry: Option<&PluginEntry>,
+    base_url: Option<&Url>,
+) -> Result<Vec<HostPattern>, SetupError> {
+    let hosts = config.model.plain_http_hosts.iter();
+    let hosts: Result<Vec<HostPattern>, _> = hosts.map(|host| host.parse()).collect();
+    let mut hosts =
+        hosts.map_err(|error| SetupError::Grant(format!("`model.plain_http_hosts`: {error}")))?;
+    let is_named = is_set(entry, "base_url") || choice.own_address;
+    let near = base_url.filter(|url| is_named && provider::is_near(url));
+    hosts.extend(near.and_then(HostPattern::of_url));
+    Ok(hosts)
+}
+
+/// A `base_url` in an adapter's own config gets the key that is named there, or that the config
+/// names for the model, and not that of whatever provider the model's name leads to.
+///
+/// # Errors
+/// When there is such a key, and the address is another than the model's.
+pub fn check_own_address(
+    name: &str,
+    config: &Config,
+    choice: &ModelChoice,
+    entry: Option<&PluginEntry>,
+    key: Option<&str>,
+    base_url: Option<&Url>,
+) -> Result<(), SetupError> {
+    let model = choice.base_url.as_deref();
+    let model = model.and_then(|text| Url::parse(text).ok());
+    let is_elsewhere =
+        is_set(entry, "base_url") && base_url.map(Url::origin) != model.as_ref().map(Url::origin);
+    let has_key = key.is_some() || !choice.secret_headers.is_empty();
+    let is_named = is_set(entry, "api_key") || config.set_by.key.is_some();
+    if !is_elsewhere || !has_key || is_named {
+        return Ok(());
+    }
+    Err(SetupError::Grant(format!(
+        "`plugins.{name}.config.base_url` is an address without a key: the key of `{}` is not sent \
+         there; name its key beside it, `plugins.{name}.config.api_key=NAME` (empty for none), or \
+         write the address as `model.base_url`",
+        choice.prefix
+    )))
+}
+
+/// What the owner of the keys should know before one is sent.
+pub fn warnings(config: &Config, grants: &Grants, own: &Value, secrets: &Secrets) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let is_used = own.get("api_key").and_then(Value::as_str) == Some(GIVEN_KEY);
+    if let Some(key) = config.given_key.as_ref().filter(|_| is_used)
+        && !provider::is_placeholder(key.expose())
+    {
+        warnings.push(key.warning());
+    }
+    let is_secret =
+        |name: &&String| matches!(secrets.get(name), Ok(Some(secret)) if !secret.is_placeholder());
+    let base_url = own.get("base_url").and_then(Value::as_str);
+    let base_url = base_url.and_then(|text| Url::parse(text).ok());
+    if let Some(url) = base_url.filter(|url| grants.is_exposed(url))
+        && let Some(name) = grants.secrets.iter().find(is_secret)
+    {
+        warnings.push(format!(
+            "the key `{name}` goes to `{}` over plain http: everybody on that network can read it",
+            url.host_str().unwrap_or_default()
+        ));
+    }
+    warnings
+}
