@@ -176,6 +176,13 @@ fn a_plugin_in_rust_by_the_page() {
 }
 
 #[test]
+fn an_adapter_by_the_page() {
+    if Need::Python.is_met() {
+        page("sdk/ADAPTERS.md");
+    }
+}
+
+#[test]
 fn a_plugin_in_c_by_the_page() {
     if Need::Clang.is_met() {
         page("sdk/c/README.md");

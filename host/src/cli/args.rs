@@ -132,7 +132,7 @@ pub enum Command {
 /// Flags of a run.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunArgs {
-    /// The model, as `ADAPTER/NAME`: `openai/gpt-5`, `local/qwen`
+    /// The model, as `PROVIDER/NAME` (`openai/gpt-5`, `local/qwen`), or as `ADAPTER/NAME` for a plugin
     #[arg(short, long, value_name = "MODEL")]
     pub model: Option<String>,
 

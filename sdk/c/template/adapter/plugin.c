@@ -19,7 +19,7 @@ void plugin_describe(mswea_descriptor_t *it) {
         "  \"base_url\": {\"type\": \"string\", \"default\": \"https://api.openai.com/v1\","
         "    \"description\": \"Where the server's API begins.\"},"
         "  \"api_key\": {\"type\": [\"string\", \"null\"], \"default\": \"OPENAI_API_KEY\","
-        "    \"description\": \"The NAME of the secret; null for servers that want none.\"},"
+        "    \"description\": \"The NAME of the secret; empty for servers that want none.\"},"
         "  \"model_kwargs\": {\"type\": \"object\", \"default\": {},"
         "    \"description\": \"Further parameters of the model.\"}}}");
     mswea_push(&it->secrets, mswea_str("OPENAI_API_KEY"));
@@ -93,7 +93,7 @@ mswea_model_error_t *plugin_query(const mswea_change_t *change, const mswea_requ
     http->url = mswea_format("%.*s/chat/completions", MSWEA_ARG(base_url));
     mswea_header(http, "content-type", mswea_str("application/json"));
     // The plugin never sees a key: the host fills it in, for hosts that it is granted to.
-    if (mswea_type(api_key) == MSWEA_TEXT)
+    if (mswea_text_or(api_key, "").len > 0)
         mswea_secret_header(http, "authorization", "Bearer ", mswea_text_or(api_key, ""));
     mswea_string_t text = body(request);
     http->body.ptr = text.ptr;

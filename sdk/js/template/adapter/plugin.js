@@ -28,15 +28,16 @@ export default class {{pascal_name}} extends SimpleAdapter {
           description: "Where the API begins",
         },
         api_key: {
-          type: "string",
-          default: "",
-          description: "Name of the secret that holds the key; empty for none",
+          type: ["string", "null"],
+          default: "OPENAI_API_KEY",
+          description: "NAME of the secret; empty for servers that want none",
         },
       },
       required: ["model"],
       additionalProperties: false,
     },
     hosts: ["127.0.0.1:8000"],
+    secrets: ["OPENAI_API_KEY"],
   };
 
   configure(config) {
@@ -48,7 +49,7 @@ export default class {{pascal_name}} extends SimpleAdapter {
   send(history, tools) {
     const headers = { "content-type": "application/json" };
     // The host fills it in; no plugin ever holds a key.
-    if (this.apiKey !== "") headers.authorization = secret(this.apiKey, "Bearer ");
+    if (this.apiKey) headers.authorization = secret(this.apiKey, "Bearer ");
     const body = { model: this.model, messages: history.map(toWire) };
     if (tools.length > 0) {
       body.tools = tools.map(({ name, description, parameters }) => ({

@@ -43,15 +43,16 @@ class {{pascal_name}}(SimpleAdapter):
                     "description": "Where the API begins",
                 },
                 "api_key": {
-                    "type": "string",
-                    "default": "",
-                    "description": "Name of the secret that holds the key; empty for none",
+                    "type": ["string", "null"],
+                    "default": "OPENAI_API_KEY",
+                    "description": "NAME of the secret; empty for servers that want none",
                 },
             },
             "required": ["model"],
             "additionalProperties": False,
         },
         hosts=["127.0.0.1:8000"],
+        secrets=["OPENAI_API_KEY"],
     )
 
     def configure(self, config):

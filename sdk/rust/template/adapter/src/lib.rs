@@ -44,7 +44,7 @@ impl Plugin for {{pascal_name}} {
                 "api_key": {
                     "type": ["string", "null"],
                     "default": "OPENAI_API_KEY",
-                    "description": "The NAME of the secret; null for servers that want none."
+                    "description": "The NAME of the secret; empty for servers that want none."
                 },
                 "model_kwargs": {
                     "type": "object",
@@ -191,7 +191,8 @@ impl Adapter for {{pascal_name}} {
             .header(Header::plain("content-type", "application/json"))
             .body(self.body(&request).to_string());
         // The plugin never sees a key: the host fills it in, for hosts that it is granted to.
-        if let Some(name) = &self.config.api_key {
+        let name = self.config.api_key.as_ref();
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
             http = http.header(Header::secret("authorization", "Bearer ", name));
         }
         Ok(Next::Send(http))
