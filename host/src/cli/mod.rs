@@ -11,6 +11,7 @@ mod dotenv;
 pub mod exit;
 pub mod front;
 mod gc;
+mod limits;
 mod on_end;
 mod output;
 mod panics;
@@ -66,7 +67,11 @@ pub fn main() -> ExitCode {
         _ => cli.run.display,
     };
     signals::mind_interrupts();
+    limits::survive_large_files();
     output::start_log(display);
+    if let Err(failure) = limits::check() {
+        return failure.report().into();
+    }
     dotenv::load();
     let done = match cli.command {
         None => run::run(&cli.run),

@@ -294,8 +294,9 @@ impl<'a> Attributes<'a> {
             &[]
         };
         // Rust programs ignore SIGPIPE, and commands must not inherit that: `yes | head` would
-        // complain instead of ending.
-        let restored = [libc::SIGPIPE];
+        // complain instead of ending. The host also ignores SIGXFSZ, the end of programs whose
+        // files grow too large.
+        let restored = [libc::SIGPIPE, libc::SIGXFSZ];
         // SAFETY: `this.0` is initialised; the sets are initialised by `set`.
         unsafe {
             check(libc::posix_spawnattr_setflags(

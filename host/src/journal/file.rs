@@ -232,6 +232,7 @@ fn free_name(path: &Path) -> PathBuf {
 fn explain(path: &Path, error: &io::Error) -> io::Error {
     let remedy = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
+        io::ErrorKind::FileTooLarge => "; raise the limit of the size of files (`ulimit -f`)",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "; choose an output that you may write to"
         }

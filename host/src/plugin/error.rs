@@ -224,6 +224,8 @@ pub enum Failure {
     Stack,
     /// It trapped; the text is the end of its standard error, or the trap's name.
     Trap(String),
+    /// It is not its fault: this process may not have what the engine needs.
+    Machine(String),
     /// It answered against the contract.
     Broken(String),
     /// It reported a fault itself.
@@ -266,7 +268,7 @@ impl Failure {
                 limits::caps()
             ),
             Self::Stack => format!("{head}: it overflowed its stack (endless recursion?)"),
-            Self::Trap(text) => format!("{head}: {text}"),
+            Self::Trap(text) | Self::Machine(text) => format!("{head}: {text}"),
             Self::Broken(text) => format!("{head}: it broke the contract: {text}"),
             Self::Reported { code, message } => format!("{head}: {message} ({code})"),
         }

@@ -15,6 +15,7 @@ use super::error::{Failure, LoadError};
 use super::kind::Kind;
 use super::limits::Limits;
 use super::load::{Descriptor, Plugin, descriptor};
+use super::shortage::shortage;
 use super::store::{self, Guest, Renderer};
 use crate::roles::PluginFault;
 
@@ -348,7 +349,10 @@ pub fn failure(error: &wasmtime::Error, store: &Store<Guest>, limits: &Limits) -
             Some(exit) => {
                 Failure::Trap(last_words(guest, &format!("it called `exit({})`", exit.0)))
             }
-            None => Failure::Broken(bound(error.root_cause().to_string().as_str())),
+            None => match shortage(&text) {
+                Some(text) => Failure::Machine(text),
+                None => Failure::Broken(bound(error.root_cause().to_string().as_str())),
+            },
         },
     }
 }

@@ -16,7 +16,7 @@ use super::error::{Failure, LoadError};
 use super::instance::{bounded, failure};
 use super::kind::Kind;
 use super::limits::Limits;
-use super::recognise::{check_bytes, check_imports, exports, kinds, mismatch, one_line};
+use super::recognise::{check_bytes, check_imports, damaged, exports, kinds, mismatch, one_line};
 use super::store::{self, Guest};
 use super::{builtin, schema};
 
@@ -266,10 +266,7 @@ impl Loader {
         }
         let started = Instant::now();
         let component =
-            Component::new(&shared.engine, bytes()).map_err(|error| LoadError::Damaged {
-                plugin: label.to_owned(),
-                detail: one_line(&format!("{error:#}")),
-            })?;
+            Component::new(&shared.engine, bytes()).map_err(|error| damaged(label, &error))?;
         let took = started.elapsed();
         let changed_from = self
             .cache

@@ -3,7 +3,8 @@
 //! `load` gets a plugin ready and `recognise` says what a file is; `instance` keeps a configured
 //! instance and makes it anew when it has failed; one file per kind turns an instance into a
 //! role. Limits are in `limits`, what a guest finds around it is in `store`, compiled code comes
-//! from `cache` or from inside the binary (`builtin`).
+//! from `cache` or from inside the binary (`builtin`). `shortage` tells the machine's failures from
+//! the plugin's.
 
 mod adapter;
 pub mod bindings;
@@ -24,6 +25,7 @@ mod policy;
 mod processor;
 mod recognise;
 mod schema;
+mod shortage;
 mod store;
 
 pub use adapter::WasmAdapter;

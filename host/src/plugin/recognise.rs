@@ -7,6 +7,7 @@ use super::engine::Shared;
 use super::error::LoadError;
 use super::instance::bound;
 use super::kind::{self, Kind};
+use super::shortage::shortage;
 
 /// Tells what a file is that is no component, before wasmtime sees it.
 pub(super) fn check_bytes(label: &str, bytes: &[u8]) -> Result<(), LoadError> {
@@ -131,10 +132,28 @@ pub(super) fn check_imports(label: &str, imports: &[String]) -> Result<(), LoadE
 }
 
 pub(super) fn mismatch(label: &str, error: &wasmtime::Error) -> LoadError {
-    LoadError::Mismatch {
-        plugin: label.to_owned(),
-        wanted: kind::show(kind::VERSION),
-        detail: one_line(&format!("{error:#}")),
+    let plugin = label.to_owned();
+    let text = format!("{error:#}");
+    match shortage(&text) {
+        Some(detail) => LoadError::Failed { plugin, detail },
+        None => LoadError::Mismatch {
+            plugin,
+            wanted: kind::show(kind::VERSION),
+            detail: one_line(&text),
+        },
+    }
+}
+
+/// What to say where wasmtime could not compile a component.
+pub(super) fn damaged(label: &str, error: &wasmtime::Error) -> LoadError {
+    let plugin = label.to_owned();
+    let text = format!("{error:#}");
+    match shortage(&text) {
+        Some(detail) => LoadError::Failed { plugin, detail },
+        None => LoadError::Damaged {
+            plugin,
+            detail: one_line(&text),
+        },
     }
 }
 

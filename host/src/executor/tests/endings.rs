@@ -401,3 +401,37 @@ fn what_cannot_be_killed_is_named() {
         .status();
     assert!(status.unwrap().success());
 }
+
+#[tokio::test]
+#[ignore = "a role in another test"]
+async fn large_files_body() {
+    if !plays("large_files_body") {
+        return;
+    }
+    // As the program has it.
+    // SAFETY: has a signal ignored; no memory of ours is involved.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let folder = tempfile::tempdir().unwrap();
+    let mut executor = LocalExecutor::new(LocalSettings {
+        cwd: Some(folder.path().to_owned()),
+        ..settings()
+    });
+    let output = run(
+        &mut executor,
+        "ulimit -f 1; { sh -c 'exec head -c 9999 /dev/zero >file'; } 2>/dev/null; echo $?",
+    )
+    .await;
+    assert_eq!(output.output, format!("{}\n", 128 + libc::SIGXFSZ));
+    executor.cleanup().await;
+}
+
+#[test]
+fn commands_do_not_inherit_that_large_files_are_minded() {
+    let output = in_its_own_process(module_path!(), "large_files_body").output();
+    let output = output.unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
