@@ -222,7 +222,7 @@ exec "$@"
 "#;
 
 #[test]
-fn singularity_is_called_as_mini_swe_agent_calls_it() {
+fn singularity_is_called_as_mini_swe_agent_calls_it_but_for_values() {
     let yaml = "\
 agent: {system_template: s, instance_template: '{{task}}', cost_limit: 0}
 environment:
@@ -232,7 +232,7 @@ environment:
   env: {A: b}
   forward_env: [FORWARDED, NOT_SET]
 ";
-    let server = commands(&["echo ran"]);
+    let server = commands(&["echo ran $SINGULARITYENV_A $APPTAINERENV_FORWARDED"]);
     let host = Host::new()
         .server(&server)
         .file("s.yaml", yaml)
@@ -250,7 +250,8 @@ environment:
         .run()
         .expect(0)
         .nothing_left();
-    assert_eq!(output(&run, 0), "ran\n");
+    // The recording runs the command in the environment that it has itself.
+    assert_eq!(output(&run, 0), "ran b f\n");
     let recorded = fs::read_to_string(record).unwrap();
     let mut calls = recorded.split("--\n");
     let build: Vec<&str> = calls.next().unwrap().lines().collect();
@@ -273,13 +274,18 @@ environment:
         "--pwd",
         "/testbed",
         "--env",
-        "FORWARDED=f",
-        "--env",
-        "A=b",
     ];
     assert_eq!(exec[..expected.len()], expected);
-    let end = ["--writable", folder, "bash", "-c", "echo ran"];
-    assert_eq!(exec[exec.len() - end.len()..], end);
+    assert!(
+        exec[expected.len()].starts_with("MSWEA_RUN_ID="),
+        "{exec:?}"
+    );
+    let end = exec.len() - 5;
+    assert_eq!(exec[end..end + 4], ["--writable", folder, "bash", "-c"]);
+    assert!(
+        !recorded.contains("FORWARDED=") && !recorded.contains("\nA="),
+        "{recorded}"
+    );
     no_folder(&run);
 }
 

@@ -198,10 +198,10 @@ impl Layers {
                 return None;
             }
             if classes.contains(&class.as_str()) {
-                let idle = key == "writable" && !self.is_sandboxed();
+                let idle = ["writable", "sandbox_sockets"].contains(&key) && !self.is_sandboxed();
                 return idle.then(|| {
                     format!(
-                        "`environment.writable` has no effect without \
+                        "`environment.{key}` has no effect without \
                          `environment.sandbox=landlock` (set at {})",
                         node.origin
                     )

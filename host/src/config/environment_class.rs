@@ -124,6 +124,7 @@ const SPECIAL: &[(&str, &[Kind])] = &[
     ("wrapper_args", &[Kind::Bubblewrap]),
     ("sandbox", &[Kind::Local]),
     ("sandbox_network", &[Kind::Local]),
+    ("sandbox_sockets", &[Kind::Local]),
     ("writable", &[Kind::Local]),
     ("interpreter", &[Kind::Local, Kind::Container]),
     (

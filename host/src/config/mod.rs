@@ -58,6 +58,7 @@ pub use presets::NAMES as PRESETS;
 pub use providers::{PROVIDERS, Provider, of_bare_name};
 pub use redact::{is_secret_entry, redacted};
 pub use schema::schema;
+pub use secret_look::is_credential as is_credential_value;
 pub use sections::{
     AgentConfig, Config, EnvironmentConfig, ModelConfig, PipelineConfig, PluginEntry, Price,
     ProviderEntry, RunSection, WorkspaceConfig,

@@ -167,7 +167,7 @@ pub fn is_secret_entry(name: &str, value: &str) -> bool {
     is_secret_variable(name)
         || is_secret(name)
         || !is_folder && PARTS.iter().any(|part| upper.contains(part))
-        || secret_look::redacted(value) != value
+        || secret_look::is_credential(value)
 }
 
 /// Whether values under this key are secrets.

@@ -15,6 +15,57 @@ pub(super) fn redacted(text: &str) -> String {
     tokens(&urls(text))
 }
 
+/// Whether a variable with this value is likely to hold a credential: a secret that is known by its
+/// look, a login in front of a host (`user:password@proxy`), or a setting with a secret's name
+/// (`-Dhttp.proxyPassword=...`), be it one of many.
+pub fn is_credential(value: &str) -> bool {
+    // Also a list of paths; a folder may well be called like a key.
+    if value.starts_with(['/', '~', '.']) {
+        return urls(value) != value;
+    }
+    let list = value.split(|c: char| c.is_whitespace() || ",|;".contains(c));
+    redacted(value) != value
+        || value.contains("PRIVATE KEY-----")
+        || list.clone().any(|part| {
+            redacted(part) != part || is_login(part) || is_secret_setting(part) || is_channel(part)
+        })
+        || list.clone().zip(list.skip(1)).any(|(option, argument)| {
+            option.starts_with('-')
+                && is_secret_setting(&format!("{option}={argument}"))
+                && !argument.starts_with('-')
+        })
+}
+
+/// A login without a scheme before it, as proxies take it.
+fn is_login(text: &str) -> bool {
+    let Some((login, host)) = text.rsplit_once('@') else {
+        return false;
+    };
+    let is_word = |part: &str| !part.is_empty() && !part.contains('/');
+    let login = login.split_once(':');
+    is_word(host) && login.is_some_and(|(user, password)| is_word(user) && is_word(password))
+}
+
+/// An option or a property of a program whose name is a secret's.
+fn is_secret_setting(text: &str) -> bool {
+    let Some((name, value)) = text.split_once('=') else {
+        return false;
+    };
+    let name = name.strip_prefix("-D").unwrap_or(name);
+    !value.is_empty() && redact::is_secret(name.trim_start_matches('-'))
+}
+
+/// A URL with a token in its path, as conda's channels have it: `https://host/t/TOKEN/channel`.
+fn is_channel(text: &str) -> bool {
+    let Some((_, rest)) = text.split_once("://") else {
+        return false;
+    };
+    let token = rest
+        .split_once("/t/")
+        .map_or("", |(_, rest)| run(rest, dashed));
+    token.len() >= 12 && token.contains(|c: char| c.is_ascii_digit())
+}
+
 /// Every URL without its password and without the secrets in its query.
 fn urls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -88,6 +139,10 @@ fn word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
+fn plain(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+}
+
 fn dashed(c: char) -> bool {
     word(c) || c == '-'
 }
@@ -108,6 +163,13 @@ const FORMS: &[Form] = &[
     form("xoxb-", dashed, 10),
     form("xoxp-", dashed, 10),
     form("hf_", word, 16),
+    form("npm_", plain, 30),
+    form("pypi-", dashed, 30),
+    form("gsk_", word, 30),
+    form("sk_live_", word, 16),
+    form("rk_live_", word, 16),
+    form("dckr_pat_", dashed, 16),
+    form("xapp-", dashed, 16),
     form("AIza", dashed, 30),
     Form {
         digits: false,
@@ -172,6 +234,45 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_of_variables_that_hold_credentials() {
+        for value in [
+            "https://me:pw@host/simple",
+            "https://token@host/simple",
+            "mine=https://me:pw@host/simple",
+            "https://proxy.golang.org,https://me:pw@host,direct",
+            "https://proxy.golang.org|https://me:pw@host",
+            "https://pypi.org/simple https://me:pw@host/simple",
+            "https://host/simple?token=abc",
+            "https://conda.example/t/ab-0123456789ab/channel",
+            "me:pw@proxy:3128",
+            "-Xmx1g -Dhttp.proxyUser=me -Dhttp.proxyPassword=pw",
+            "--user me --password pw",
+            "--token=abc",
+            "ghp_0123456789abcdefghij",
+            "-----BEGIN RSA PRIVATE KEY-----",
+            "/a:/b https://me:pw@host",
+        ] {
+            assert!(is_credential(value), "{value}");
+        }
+        for value in [
+            "",
+            "https://pypi.org/simple",
+            "https://proxy.golang.org,direct",
+            "git@github.com:a/b",
+            "/usr/bin:/opt/sk-plugins-0123456789abcdef/bin:/opt/x@1/bin",
+            "-Xmx1g -Dfile.encoding=UTF-8 --no-password",
+            "proxy:3128",
+            "Jo Doe",
+            "jo@example.com",
+            "1",
+            "http://host/t/short/x",
+            "max_split_size_mb:512,roundup_power2_divisions:[256:1]",
+        ] {
+            assert!(!is_credential(value), "{value}");
+        }
+    }
+
+    #[test]
     fn secrets_are_known_by_their_look() {
         for (text, expected) in [
             // In URLs.
@@ -208,6 +309,8 @@ mod tests {
             ("KEY=ghp_0123456789abcdefghij x", "KEY=[redacted] x"),
             ("github_pat_11ABCDEFG0_abcdefghijklmn", "[redacted]"),
             ("xoxb-1234567890-abc", "[redacted]"),
+            ("npm_abcdefghij0123456789abcdefghij012345", "[redacted]"),
+            ("gsk_abcdefghij0123456789abcdefghij012345", "[redacted]"),
             ("xoxp-1234567890-abc", "[redacted]"),
             ("AKIAABCDEFGHIJKLMNOP", "[redacted]"),
             ("a eyJhbGciOi.eyJzdWIiOi.abc-_d b", "a [redacted] b"),

@@ -115,6 +115,7 @@ pub struct EnvironmentConfig {
     pub capture_bytes: u64,
     pub sandbox: String,
     pub sandbox_network: bool,
+    pub sandbox_sockets: bool,
     pub writable: Vec<String>,
     pub image: Option<String>,
     pub forward_env: Vec<String>,

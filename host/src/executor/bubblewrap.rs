@@ -6,12 +6,22 @@
 //!
 //! Other than there, `bwrap` itself is given the same few variables of the host as commands of
 //! the local executor, and no keys; and two more variables are set inside, which name the run
-//! and the action, so that every process of theirs is found. Configured variables stand among
-//! the arguments of `bwrap`, where other users of the machine can see them.
+//! and the action, so that every process of theirs is found. Configured variables are handed over
+//! by a descriptor (`--args 3`), since other users of the machine can see arguments.
 //!
-//! `--new-session` hides the session of what it starts: a process that goes on in the background
-//! with an emptied environment is then found only where the host adopts orphans
-//! ([`super::orphans`]), as the program does; or with `--unshare-pid`, always.
+//! The default has namespaces for processes and for System V's objects, so that no command sees the
+//! host or its guardian. Signals and abstract sockets are kept in by the kernel's Landlock too, where
+//! it can do that ([`landlock::scope`]): whoever has the machine's network has its abstract sockets
+//! otherwise. Sockets of known services below the working directory are covered ([`SERVICES`]).
+//! `SANDBOX.md`, beside this file, has what is kept out and what remains.
+//!
+//! There is no `--die-with-parent`: what it ends is whatever a command has left running, at the end
+//! of each action, because the parent is the `bwrap` of that action and not the host. When the host
+//! dies, its guardian ends it.
+//!
+//! `--new-session` hides the session of what it starts: without `--unshare-pid`, a process that goes
+//! on in the background with an emptied environment is found only where the host adopts orphans
+//! ([`super::orphans`]), as the program does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,7 +34,7 @@ use serde_json::Value;
 use super::folders::{TempFolder, inside};
 use super::local::wrap::{self, Wrap};
 use super::local::{LocalExecutor, LocalSettings};
-use super::{files, userns};
+use super::{files, landlock, userns};
 use crate::roles::{Command, Context, Executor, ExecutorError, Object, Output, Stop};
 
 /// What a sandbox consists of unless the config says otherwise: the system, read-only, and a
@@ -53,9 +63,36 @@ pub const DEFAULT_WRAPPER_ARGS: &[&str] = &[
     "--dev",
     "/dev",
     "--new-session",
+    "--unshare-pid",
+    "--unshare-ipc",
     "--setenv",
     "PATH",
     "/usr/local/bin:/usr/sbin:/usr/bin:/bin",
+];
+
+/// Where services of this machine have sockets, or folders of sockets, by which a command could have
+/// something done outside of its sandbox; below `~` for those of a user.
+const SERVICES: &[&str] = &[
+    "/run/docker.sock",
+    "/run/podman",
+    "/run/containerd",
+    "/run/crio",
+    "/run/dbus",
+    "/run/systemd",
+    "/run/snapd.socket",
+    "/run/libvirt",
+    "/run/screen",
+    "/run/tmux",
+    "/run/user",
+    "/tmp/.X11-unix",
+    "~/.docker/run",
+    "~/.docker/desktop",
+    "~/.colima",
+    "~/.rd",
+    "~/.screen",
+    "~/.ssh/agent",
+    "~/.gnupg",
+    "~/.1password",
 ];
 
 /// How long the first, empty command may take.
@@ -118,7 +155,7 @@ impl BubblewrapExecutor {
             wrapper_args,
             env: local.env.clone(),
             cwd,
-            local: LocalExecutor::for_wrapped(local),
+            local: LocalExecutor::for_wrapped(local, BTreeMap::new()),
             folder: None,
         }
     }
@@ -128,6 +165,7 @@ impl BubblewrapExecutor {
         self.local.run_id()
     }
 
+    /// The arguments up to the command's own variables, which [`Self::variables`] has.
     fn args(&self, cwd: &Path) -> Vec<OsString> {
         let is_default = self.wrapper_args == DEFAULT_WRAPPER_ARGS;
         let wrapper_args = if is_default {
@@ -142,16 +180,25 @@ impl BubblewrapExecutor {
             "--chdir".into(),
             cwd.into(),
         ];
-        let env = self
-            .env
-            .iter()
-            .flat_map(|(name, value)| setenv(name, value));
+        let covers = covers(cwd, &self.wrapper_args);
+        let variables = ["--args", "3"].map(OsString::from);
         [self.executable.clone()]
             .into_iter()
             .chain(wrapper_args)
             .map(OsString::from)
             .chain(place)
-            .chain(env.map(OsString::from))
+            .chain(covers)
+            .chain(variables)
+            .collect()
+    }
+
+    /// The arguments that set the configured variables, as `--args` reads them.
+    fn variables(&self) -> Vec<u8> {
+        let args = self
+            .env
+            .iter()
+            .flat_map(|(name, value)| setenv(name, value));
+        args.flat_map(|arg| [arg.into_bytes(), vec![0]].concat())
             .collect()
     }
 
@@ -170,11 +217,18 @@ impl BubblewrapExecutor {
                 self.folder.insert(folder).path().to_owned()
             }
         };
+        let args = self.args(&cwd);
+        let guard = self.local.settings().guard_program.as_deref();
+        let (program, before) = match landlock::scope(guard, &program) {
+            Some((host, front)) => (host, front.into_iter().chain(args).collect()),
+            None => (program, args),
+        };
         self.local.wrap(Wrap {
             program,
-            before: self.args(&cwd),
+            before,
             variable: |name, value| setenv(name, value).into(),
             after: Vec::new(),
+            third: Some(self.variables()),
         });
         if cwd == Path::new("/") {
             tracing::warn!("`cwd` is `/`: commands in the sandbox can write everywhere");
@@ -237,6 +291,51 @@ fn advice(said: &str) -> String {
 
 fn setenv(name: &str, value: &str) -> [String; 3] {
     ["--setenv".to_owned(), name.to_owned(), value.to_owned()]
+}
+
+/// The arguments that hide the services' sockets below `cwd`, except for those that `wrapper_args`
+/// name.
+fn covers(cwd: &Path, wrapper_args: &[String]) -> Vec<OsString> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    let places = SERVICES
+        .iter()
+        .filter_map(|place| match place.strip_prefix("~/") {
+            Some(rest) => Some(home.as_ref()?.join(rest)),
+            None => Some(PathBuf::from(place)),
+        });
+    let user = rustix::process::geteuid().as_raw();
+    let tmux = std::env::var_os("TMUX_TMPDIR").map_or_else(|| "/tmp".into(), PathBuf::from);
+    let named = ["SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"].map(std::env::var_os);
+    let named = named.into_iter().flatten().map(PathBuf::from);
+    let mut args = Vec::new();
+    let Ok(here) = cwd.canonicalize() else {
+        return args;
+    };
+    for path in places
+        .chain(named)
+        .chain([tmux.join(format!("tmux-{user}"))])
+    {
+        let is_wanted = wrapper_args
+            .iter()
+            .any(|arg| Path::new(arg).starts_with(&path));
+        let (Ok(found), Ok(real)) = (path.metadata(), path.canonicalize()) else {
+            continue;
+        };
+        let Ok(below) = real.strip_prefix(&here) else {
+            continue;
+        };
+        // Who works in such a folder means it.
+        if is_wanted || below.as_os_str().is_empty() {
+            continue;
+        }
+        let inside = cwd.join(below);
+        if found.is_dir() {
+            args.extend(["--tmpfs".into(), inside.into()]);
+        } else {
+            args.extend(["--ro-bind".into(), "/dev/null".into(), inside.into()]);
+        }
+    }
+    args
 }
 
 /// The default arguments without what this machine does not have: not every one has a `/lib64`.
@@ -378,7 +477,8 @@ mod tests {
         settings.local.env = [("B", "2"), ("A", "a b")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
-        let args = BubblewrapExecutor::new(settings).args(Path::new("/w"));
+        let executor = BubblewrapExecutor::new(settings);
+        let args = executor.args(Path::new("/w"));
         let wanted = [
             "bwrap",
             "--ro-bind",
@@ -389,14 +489,12 @@ mod tests {
             "/w",
             "--chdir",
             "/w",
-            "--setenv",
-            "A",
-            "a b",
-            "--setenv",
-            "B",
-            "2",
+            "--args",
+            "3",
         ];
         assert_eq!(args, wanted);
+        let wanted = b"--setenv\0A\0a b\0--setenv\0B\02\0";
+        assert_eq!(executor.variables(), wanted);
         // Of the default, nothing is missing on a machine that has it all.
         let args = BubblewrapExecutor::new(BubblewrapSettings::default()).args(Path::new("/w"));
         let binds = DEFAULT_WRAPPER_ARGS

@@ -1,12 +1,13 @@
 //! Which variables of the host a command gets to see.
 //!
 //! A model that can run `env` must never find a key: so variables pass by an allow-list, and
-//! names that look like secrets, or are known to be some, pass only where somebody wrote down
-//! the whole name.
+//! names that look like secrets, or are known to be some, and values that look like credentials (a
+//! URL with a password in it) pass only where the user wrote down the whole name. That holds for the
+//! addresses of proxies, too.
 //!
-//! The addresses of proxies pass as they are, even one with a password in it
-//! (`http://user:password@proxy`): without it, no command behind such a proxy would reach
-//! anything. Who minds takes the variable away, by an empty one in the config's `env`.
+//! The list is long: a variable that is missing makes a build fail in a way that neither the model
+//! nor its user understands. Whatever is on it is there because programs are told by it where things
+//! are and how to work, and not who their user is.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -14,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// What passes unless the config says otherwise: names, or beginnings with a trailing `*`.
 pub const DEFAULT_ENV_ALLOW: &[&str] = &[
+    // The session, the terminal and the shell.
     "PATH",
     "HOME",
     "USER",
@@ -25,49 +27,286 @@ pub const DEFAULT_ENV_ALLOW: &[&str] = &[
     "LC_*",
     "TZ",
     "TERM",
+    "TERMINFO",
+    "TERM_PROGRAM",
     "COLORTERM",
+    "COLUMNS",
+    "LINES",
     "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "FORCE_COLOR",
+    "LS_COLORS",
     "TMPDIR",
     "TMP",
     "TEMP",
     "XDG_*",
+    "DISPLAY",
     "EDITOR",
+    "VISUAL",
     "PAGER",
+    "MANPAGER",
+    "MANPATH",
+    "INFOPATH",
+    "LESS",
+    "DEBIAN_FRONTEND",
+    "CI",
+    "BASH_ENV",
+    // Compilers and linkers.
     "LD_LIBRARY_PATH",
-    "PKG_CONFIG_PATH",
+    "LD_RUN_PATH",
+    "LIBRARY_PATH",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "PKG_CONFIG_*",
     "CC",
+    "CC_*",
     "CXX",
+    "CXX_*",
+    "CPP",
     "CFLAGS",
+    "CFLAGS_*",
+    "CPPFLAGS",
     "CXXFLAGS",
+    "CXXFLAGS_*",
     "LDFLAGS",
+    "LDLIBS",
+    "FC",
+    "F77",
+    "F90",
+    "FFLAGS",
+    "FCFLAGS",
+    "AR",
+    "AS",
+    "LD",
+    "NM",
+    "RANLIB",
+    "STRIP",
+    "MAKEFLAGS",
+    "CMAKE_*",
+    "CTEST_*",
+    "MESON_*",
+    "CCACHE_*",
+    "SCCACHE_*",
+    "CGO_*",
+    "OPENSSL_DIR",
+    "OPENSSL_LIB_DIR",
+    "OPENSSL_INCLUDE_DIR",
+    "LIBCLANG_PATH",
+    "BINDGEN_EXTRA_CLANG_ARGS",
+    "PROTOC",
+    // Python.
     "VIRTUAL_ENV",
+    "VIRTUAL_ENV_PROMPT",
     "CONDA_*",
+    "MAMBA_*",
     "PYTHON*",
     "PYENV_*",
     "PIP_*",
+    "PIPX_*",
+    "PIPENV_*",
     "UV_*",
+    "POETRY_*",
+    "PDM_*",
+    "HATCH_*",
+    "PYTEST_*",
+    "TOX_*",
+    "NOX*",
+    "COVERAGE_*",
+    "MYPY*",
+    "RUFF_*",
+    "DJANGO_SETTINGS_MODULE",
+    "FLASK_APP",
+    "FLASK_ENV",
+    "FLASK_DEBUG",
+    "IPYTHONDIR",
+    "JUPYTER_*",
+    "MPLBACKEND",
+    "MPLCONFIGDIR",
+    "NUMBA_*",
+    // Models and processors for them.
+    "CUDA_*",
+    "CUDNN_*",
+    "NVIDIA_*",
+    "NCCL_*",
+    "HIP_*",
+    "ROCM_*",
+    "ROCR_*",
+    "HSA_*",
+    "GPU_*",
+    "ZE_*",
+    "SYCL_*",
+    "ONEAPI_*",
+    "TORCH_*",
+    "PYTORCH_*",
+    "TRITON_*",
+    "TF_*",
+    "XLA_*",
+    "JAX_*",
+    "VLLM_*",
+    "HF_HOME",
+    "HF_HUB_*",
+    "HF_DATASETS_*",
+    "HF_ENDPOINT",
+    "HUGGINGFACE_HUB_CACHE",
+    "TRANSFORMERS_*",
+    "TOKENIZERS_PARALLELISM",
+    "WANDB_MODE",
+    "WANDB_DISABLED",
+    "WANDB_DIR",
+    // Clusters: threads, messages, jobs and modules.
+    "OMP_*",
+    "GOMP_*",
+    "KMP_*",
+    "MKL_*",
+    "OPENBLAS_*",
+    "BLIS_*",
+    "NUMEXPR_*",
+    "VECLIB_*",
+    "OMPI_*",
+    "OPAL_*",
+    "PMI_*",
+    "PMIX_*",
+    "PRTE_*",
+    "MPI_*",
+    "MPICH_*",
+    "I_MPI_*",
+    "UCX_*",
+    "FI_*",
+    "SLURM_*",
+    "SLURMD_*",
+    "SBATCH_*",
+    "SRUN_*",
+    "PBS_*",
+    "LSB_*",
+    "SGE_*",
+    "JOB_ID",
+    "SCRATCH",
+    "MODULEPATH",
+    "MODULEPATH_*",
+    "MODULESHOME",
+    "MODULES_*",
+    "MODULERCFILE",
+    "LOADEDMODULES",
+    "_LMFILES_*",
+    "LMOD_*",
+    "__LMOD_*",
+    "_ModuleTable*",
+    "BASH_FUNC_module%%",
+    "BASH_FUNC_ml%%",
+    "EBROOT*",
+    "EBVERSION*",
+    "EASYBUILD_*",
+    "SPACK_*",
+    // JavaScript.
     "NODE_*",
     "NVM_*",
+    "FNM_*",
+    "VOLTA_*",
     "NPM_CONFIG_*",
     "npm_config_*",
+    "YARN_*",
+    "PNPM_HOME",
+    "COREPACK_*",
+    "BUN_INSTALL",
+    "DENO_DIR",
+    "DENO_INSTALL",
+    "TS_NODE_*",
+    "PLAYWRIGHT_*",
+    "PUPPETEER_*",
+    // Rust and Go.
     "CARGO_*",
     "RUSTUP_*",
     "RUST_*",
+    "RUSTC",
+    "RUSTC_*",
     "RUSTFLAGS",
+    "RUSTDOC",
+    "RUSTDOCFLAGS",
     "GOPATH",
     "GOROOT",
     "GOBIN",
     "GOFLAGS",
     "GOPROXY",
     "GOTOOLCHAIN",
-    "JAVA_HOME",
-    "MAVEN_OPTS",
-    "GRADLE_OPTS",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOTMPDIR",
+    "GOENV",
+    "GOOS",
+    "GOARCH",
+    "GOARM",
+    "GOAMD64",
+    "GOEXPERIMENT",
+    "GOPRIVATE",
+    "GONOPROXY",
+    "GONOSUMDB",
+    "GOSUMDB",
+    "GOINSECURE",
+    "GOVCS",
+    "GOWORK",
+    "GOMAXPROCS",
+    "GOMEMLIMIT",
+    "GOGC",
+    "GODEBUG",
+    "GO111MODULE",
+    // Java, Ruby, .NET, PHP, Perl, R, Julia, Nix.
+    "JAVA_*",
+    "JDK_*",
+    "_JAVA_OPTIONS",
+    "MAVEN_*",
+    "M2_HOME",
+    "M2",
+    "GRADLE_*",
+    "SBT_OPTS",
+    "ANT_HOME",
+    "ANT_OPTS",
+    "KOTLIN_HOME",
+    "SCALA_HOME",
+    "SDKMAN_*",
+    "ANDROID_HOME",
+    "ANDROID_SDK_ROOT",
+    "ANDROID_NDK_HOME",
     "GEM_HOME",
     "GEM_PATH",
     "BUNDLE_*",
-    "DEBIAN_FRONTEND",
-    "CI",
+    "RBENV_*",
+    "RUBYLIB",
+    "RUBYOPT",
+    "RAILS_ENV",
+    "RACK_ENV",
+    "DOTNET_*",
+    "NUGET_PACKAGES",
+    "COMPOSER_HOME",
+    "COMPOSER_CACHE_DIR",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PERL_MM_OPT",
+    "PERL_MB_OPT",
+    "PERL_LOCAL_LIB_ROOT",
+    "R_HOME",
+    "R_LIBS",
+    "R_LIBS_USER",
+    "R_LIBS_SITE",
+    "JULIA_*",
+    "NIX_PATH",
+    "NIX_PROFILES",
+    "NIX_SSL_CERT_FILE",
+    "NIX_STORE",
+    "IN_NIX_SHELL",
+    // Git: who commits, and how it behaves.
+    "GIT_AUTHOR_*",
+    "GIT_COMMITTER_*",
+    "GIT_EDITOR",
+    "GIT_PAGER",
+    "GIT_TERMINAL_PROMPT",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_LFS_SKIP_SMUDGE",
+    "GIT_SSL_CAINFO",
+    "EMAIL",
+    // The network.
     "http_proxy",
     "https_proxy",
     "ftp_proxy",
@@ -82,7 +321,6 @@ pub const DEFAULT_ENV_ALLOW: &[&str] = &[
     "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
-    "GIT_SSL_CAINFO",
 ];
 
 /// Words that make a name look like a secret's.
@@ -94,7 +332,30 @@ const SECRET_PARTS: &[&str] = &[
     "PASSWD",
     "PGPASS",
     "CREDENTIAL",
+    "AUTH_IDENT",
+    "_JWT",
 ];
+
+/// Which variables of the host pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules<'a> {
+    /// What passes besides [`DEFAULT_ENV_ALLOW`]: names, or beginnings with a trailing `*`.
+    pub(super) allow: &'a [String],
+    /// Names of secrets, whatever they look like.
+    pub(super) secrets: &'a [String],
+    /// Whether a value looks like a credential.
+    pub(super) is_credential: fn(&str) -> bool,
+}
+
+/// The environment of commands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Built {
+    /// As `NAME=value`.
+    pub(super) variables: Vec<CString>,
+    /// Names of the host's variables that did not pass: first those whose name would have, then the
+    /// others, each by the alphabet. Those that shells make for themselves are left out.
+    pub(super) withheld: Vec<String>,
+}
 
 /// A configured variable that no process can be given.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -104,29 +365,34 @@ pub(super) struct BadVariable {
     reason: &'static str,
 }
 
-/// The command's environment: what `allow` lets through of `process`, under `configured`.
-/// `secrets` are names of secrets, whatever they look like.
+/// The command's environment: what the `rules` let through of `process`, under `configured`.
 ///
 /// # Errors
 /// When a configured name or value can't be handed to a process.
 pub(super) fn build(
     process: impl IntoIterator<Item = (OsString, OsString)>,
-    allow: &[String],
-    secrets: &[String],
+    rules: Rules<'_>,
     configured: &BTreeMap<String, String>,
-) -> Result<Vec<CString>, BadVariable> {
+) -> Result<Built, BadVariable> {
     let mut variables = Vec::new();
+    let mut withheld = Vec::new();
     for (name, value) in process {
         // A name that is not text can't be in the list.
-        if let Some(name) = name.to_str()
-            && !configured.contains_key(name)
-            && passes(name, allow, secrets)
-        {
+        let Some(name) = name.to_str() else {
+            continue;
+        };
+        if configured.contains_key(name) {
+            continue;
+        }
+        if rules.pass(name, &value.to_string_lossy()) {
             let entry = [name.as_bytes(), b"=", value.as_bytes()].concat();
             // What the process itself was given holds no NUL.
             variables.extend(CString::new(entry));
+        } else if !value.is_empty() && !is_made_anew(name) {
+            withheld.push((!rules.lists(name), name.to_owned()));
         }
     }
+    withheld.sort();
     for (name, value) in configured {
         let bad = |reason| BadVariable {
             name: name.clone(),
@@ -138,26 +404,48 @@ pub(super) fn build(
         let entry = format!("{name}={value}");
         variables.push(CString::new(entry).map_err(|_| bad("there is a null byte in it"))?);
     }
-    Ok(variables)
+    Ok(Built {
+        variables,
+        withheld: withheld.into_iter().map(|(_, name)| name).collect(),
+    })
 }
 
-fn passes(name: &str, allow: &[String], secrets: &[String]) -> bool {
-    let known = secrets.iter().any(|secret| secret == name);
-    // The names that pass by default were not written down with this secret in mind.
-    if known && DEFAULT_ENV_ALLOW.contains(&name) {
-        return false;
+impl Rules<'_> {
+    fn pass(self, name: &str, value: &str) -> bool {
+        if self.allow.iter().any(|pattern| pattern == name) {
+            return true;
+        }
+        let known = self.secrets.iter().any(|secret| secret == name);
+        self.lists(name) && !known && !looks_secret(name) && !(self.is_credential)(value)
     }
-    let secret = known || looks_secret(name);
-    allow.iter().any(|pattern| match pattern.strip_suffix('*') {
-        Some(beginning) => !secret && name.starts_with(beginning),
-        None => name == pattern,
-    })
+
+    /// Whether the name is on one of the lists.
+    fn lists(self, name: &str) -> bool {
+        let default = DEFAULT_ENV_ALLOW.iter().copied();
+        let mut patterns = default.chain(self.allow.iter().map(String::as_str));
+        patterns.any(|pattern| match pattern.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == pattern,
+        })
+    }
+}
+
+/// Whether shells, or this program, give a variable its value in each process anew.
+fn is_made_anew(name: &str) -> bool {
+    matches!(name, "_" | "PWD" | "OLDPWD" | "SHLVL") || name.starts_with("MSWEA_")
 }
 
 /// Whether a variable of this name is likely to hold a secret.
 pub(super) fn looks_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    SECRET_ENDS.iter().any(|end| name.ends_with(end))
+    // A tokenizer is no token.
+    let name = name.to_ascii_uppercase().replace("TOKENIZER", "");
+    // Bundler's logins: the host's name, with `__` for each dot.
+    let is_login = name.strip_prefix("BUNDLE_").is_some_and(|rest| {
+        let is_setting = ["BUILD__", "MIRROR__", "LOCAL__"];
+        rest.contains("__") && !is_setting.iter().any(|start| rest.starts_with(start))
+    });
+    is_login
+        || SECRET_ENDS.iter().any(|end| name.ends_with(end))
         || SECRET_PARTS.iter().any(|part| name.contains(part))
 }
 
@@ -175,70 +463,131 @@ pub(super) fn get<'a>(variables: &'a [CString], name: &str) -> Option<&'a [u8]> 
 mod tests {
     use super::*;
 
+    const SECRETS: [&str; 3] = ["MYLLM", "PIP_ME", "CI"];
+
+    fn built(
+        process: &[(&str, &str)],
+        allow: &[&str],
+        configured: &[(&str, &str)],
+    ) -> Result<Built, BadVariable> {
+        let list = |names: &[&str]| -> Vec<String> { names.iter().map(|&it| it.into()).collect() };
+        let process = process
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        let configured = configured
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let rules = Rules {
+            allow: &list(allow),
+            secrets: &list(&SECRETS),
+            is_credential: |value| value.contains('@'),
+        };
+        build(process, rules, &configured.collect())
+    }
+
     #[test]
     fn secrets_pass_by_their_whole_name_only() {
-        let default: Vec<String> = DEFAULT_ENV_ALLOW
-            .iter()
-            .map(|&name| name.to_owned())
-            .collect();
-        let with = |more: &str| [default.clone(), vec![more.to_owned()]].concat();
-        let vectors = [
-            ("PATH", default.clone(), true),
-            ("LC_ALL", default.clone(), true),
-            ("CARGO_HOME", default.clone(), true),
-            ("https_proxy", default.clone(), true),
-            ("PATHX", default.clone(), false),
-            ("LC", default.clone(), false),
-            ("OPENAI_API_KEY", default.clone(), false),
-            ("SSH_AUTH_SOCK", default.clone(), false),
-            ("MSWEA_RUN_ID", default.clone(), false),
-            ("CARGO_REGISTRY_TOKEN", default.clone(), false),
-            ("PYTHON_KEYRING_PASSWORD", default.clone(), false),
-            ("CONDA_SECRETS", default.clone(), false),
-            ("NODE_API_KEY", default.clone(), false),
-            ("npm_config__auth", default.clone(), false),
-            ("NODE_auth_token", default.clone(), false),
-            ("OPENAI_API_KEY", with("*"), false),
-            ("OPENAI_API_KEY", with("OPENAI_*"), false),
-            ("OPENAI_API_KEY", with("OPENAI_API_KEY"), true),
-            ("OPENAI_BASE_URL", with("OPENAI_*"), true),
-            ("PYTHON_KEY", default.clone(), false),
-            ("NODE_TOKENS", default.clone(), false),
-            ("TOKEN", with("*"), false),
-            ("PGPASSFILE", with("PG*"), false),
-            ("PGHOST", with("PG*"), true),
+        let vectors: &[(&str, &[&str], bool)] = &[
+            ("PATH", &[], true),
+            ("LC_ALL", &[], true),
+            ("CARGO_HOME", &[], true),
+            ("https_proxy", &[], true),
+            ("PATHX", &[], false),
+            ("LC", &[], false),
+            ("OPENAI_API_KEY", &[], false),
+            ("SSH_AUTH_SOCK", &[], false),
+            ("MSWEA_RUN_ID", &[], false),
+            ("CARGO_REGISTRY_TOKEN", &[], false),
+            ("PYTHON_KEYRING_PASSWORD", &[], false),
+            ("CONDA_SECRETS", &[], false),
+            ("NODE_API_KEY", &[], false),
+            ("npm_config__auth", &[], false),
+            ("NODE_auth_token", &[], false),
+            ("OPENAI_API_KEY", &["*"], false),
+            ("OPENAI_API_KEY", &["OPENAI_*"], false),
+            ("OPENAI_API_KEY", &["OPENAI_API_KEY"], true),
+            ("OPENAI_BASE_URL", &["OPENAI_*"], true),
+            ("PYTHON_KEY", &[], false),
+            ("NODE_TOKENS", &[], false),
+            ("TOKEN", &["*"], false),
+            ("PGPASSFILE", &["PG*"], false),
+            ("PGHOST", &["PG*"], true),
             // Known to be secrets.
-            ("MYLLM", with("*"), false),
-            ("PIP_ME", default.clone(), false),
-            ("MYLLM", with("MYLLM"), true),
-            ("CI", with("*"), false),
-            ("ANYTHING", with("*"), true),
+            ("MYLLM", &["*"], false),
+            ("PIP_ME", &[], false),
+            ("MYLLM", &["MYLLM"], true),
+            ("CI", &["*"], false),
+            ("CI", &["CI"], true),
+            ("ANYTHING", &["*"], true),
+            // Of clusters, languages and tools.
+            ("CUDA_VISIBLE_DEVICES", &[], true),
+            ("HF_HOME", &[], true),
+            ("HF_HUB_OFFLINE", &[], true),
+            ("HF_HUB_TOKEN", &[], false),
+            ("HF_TOKEN", &[], false),
+            ("TOKENIZERS_PARALLELISM", &[], true),
+            ("SLURM_JOB_ID", &[], true),
+            ("SLURM_JWT", &[], false),
+            ("LOADEDMODULES", &[], true),
+            ("BASH_FUNC_module%%", &[], true),
+            ("DJANGO_SETTINGS_MODULE", &[], true),
+            ("PYTEST_ADDOPTS", &[], true),
+            ("GIT_AUTHOR_NAME", &[], true),
+            ("GIT_CONFIG_VALUE_0", &[], false),
+            ("DISPLAY", &[], true),
+            ("JAVA_TOOL_OPTIONS", &[], true),
+            ("YARN_NPM_AUTH_IDENT", &[], false),
+            ("BUNDLE_GEMFILE", &[], true),
+            ("BUNDLE_BUILD__NOKOGIRI", &[], true),
+            ("BUNDLE_GEMS__EXAMPLE__COM", &[], false),
+            ("BUNDLE_GEMS__EXAMPLE__COM", &["*"], false),
         ];
         for (name, allow, wanted) in vectors {
-            let secrets = ["MYLLM", "PIP_ME", "CI"].map(str::to_owned);
-            assert_eq!(passes(name, &allow, &secrets), wanted, "{name}");
+            let built = built(&[(name, "x")], allow, &[]).unwrap();
+            assert_eq!(built.variables.len() == 1, *wanted, "{name} {allow:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_withheld_has_a_name() {
+        let process = [
+            ("ZED", "1"),
+            ("PIP_INDEX_URL", "https://a:b@host"),
+            ("OPENAI_API_KEY", "k"),
+            ("UNSET", ""),
+            ("PWD", "/"),
+            ("MSWEA_RUN_ID", "1"),
+            ("PATH", "/bin"),
+            ("MINE", "1"),
+        ];
+        let found = built(&process, &[], &[("MINE", "2")]).unwrap();
+        assert_eq!(found.withheld, ["PIP_INDEX_URL", "OPENAI_API_KEY", "ZED"]);
+        for (allow, wanted) in [
+            (&["*"][..], &["OPENAI_API_KEY", "PIP_INDEX_URL"][..]),
+            (&["PIP_INDEX_URL", "ZED"], &["OPENAI_API_KEY"]),
+        ] {
+            let found = built(&process, allow, &[("MINE", "2")]).unwrap();
+            assert_eq!(found.withheld, wanted, "{allow:?}");
         }
     }
 
     #[test]
     fn configured_variables_win() {
-        let process =
-            [("PATH", "/bin"), ("LANG", "C"), ("KEY", "k")].map(|(k, v)| (k.into(), v.into()));
-        let configured = BTreeMap::from([
-            ("LANG".to_owned(), "de_DE".to_owned()),
-            ("X_API_KEY".to_owned(), "mine".to_owned()),
-        ]);
-        let allow = ["PATH", "LANG"].map(str::to_owned);
-        let built = build(process, &allow, &[], &configured).unwrap();
-        let built: Vec<_> = built.iter().map(|entry| entry.to_str().unwrap()).collect();
-        assert_eq!(built, ["PATH=/bin", "LANG=de_DE", "X_API_KEY=mine"]);
+        let process = [("PATH", "/bin"), ("LANG", "C"), ("KEY", "k")];
+        let configured = [("LANG", "de_DE"), ("X_API_KEY", "me@home")];
+        let built = built(&process, &[], &configured).unwrap();
+        let built: Vec<_> = built
+            .variables
+            .iter()
+            .map(|it| it.to_str().unwrap())
+            .collect();
+        assert_eq!(built, ["PATH=/bin", "LANG=de_DE", "X_API_KEY=me@home"]);
     }
 
     #[test]
     fn what_no_process_can_be_given_is_named() {
         for (name, value) in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0y")] {
-            let configured = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-            let error = build([], &[], &[], &configured).unwrap_err();
+            let error = built(&[], &[], &[(name, value)]).unwrap_err();
             assert!(error.to_string().contains("`env`"), "{error}");
         }
     }

@@ -22,7 +22,7 @@ use super::landlock::{self, Sandbox, SandboxKind};
 use super::orphans::{self, Presence};
 use super::processes::{self, RUN_VARIABLE, Session, Target};
 use super::{capture::Capture, files, machine};
-use crate::roles::{Command, Context, Executor, ExecutorError, Object, Output, Stop};
+use crate::roles::{Command, Context, Executor, ExecutorError, Object, Output, Progress, Stop};
 use attend::{End, Running};
 use launch::{Task, is_program};
 pub use settings::LocalSettings;
@@ -46,6 +46,8 @@ pub struct LocalExecutor {
     settings: LocalSettings,
     /// The commands' environment as far as it is the same for all; or why there is none.
     env: Result<Vec<CString>, String>,
+    /// Names of the host's variables that commands do not see.
+    withheld: Vec<String>,
     /// How many actions there have been; their names in `MSWEA_ACTION`.
     actions: u64,
     /// When the run can have had its first process.
@@ -70,10 +72,14 @@ impl LocalExecutor {
         if settings.run_id.is_empty() {
             settings.run_id = fresh_id();
         }
-        let env = base_environment(&settings);
+        let (env, withheld) = match base_environment(&settings) {
+            Ok(built) => (Ok(built.variables), built.withheld),
+            Err(why) => (Err(why), Vec::new()),
+        };
         Self {
             settings,
             env,
+            withheld,
             actions: 0,
             since: processes::now(),
             sessions: Vec::new(),
@@ -87,16 +93,20 @@ impl LocalExecutor {
     }
 
     /// An executor for commands that another program puts into a sandbox: the configured
-    /// variables are for the inside, and that program does not see them. Landlock does not go
-    /// with it.
-    pub(super) fn for_wrapped(settings: LocalSettings) -> Self {
+    /// variables are for the inside, and that program is given those of `for_program` in their place.
+    /// Landlock does not go with it.
+    pub(super) fn for_wrapped(
+        settings: LocalSettings,
+        for_program: BTreeMap<String, String>,
+    ) -> Self {
         let mut this = Self::new(settings);
         this.settings.sandbox = Sandbox::default();
         if this.env.is_ok() {
-            this.env = base_environment(&LocalSettings {
-                env: BTreeMap::new(),
+            let settings = LocalSettings {
+                env: for_program,
                 ..this.settings.clone()
-            });
+            };
+            this.env = base_environment(&settings).map(|built| built.variables);
         }
         this
     }
@@ -109,6 +119,11 @@ impl LocalExecutor {
     /// Has commands run in a sandbox from now on.
     pub(super) fn wrap(&mut self, wrap: Wrap) {
         self.wrap = Some(wrap);
+    }
+
+    /// Says nothing of variables that commands do not see: where they are not to see the host's.
+    pub(super) fn withhold_silently(&mut self) {
+        self.withheld.clear();
     }
 
     /// How it is set up.
@@ -339,6 +354,9 @@ impl Executor for LocalExecutor {
         }
         if self.settings.sandbox.kind == SandboxKind::Landlock && self.wrap.is_none() {
             self.wrap = Some(landlock::prepare(self, &context.stop).await?);
+        }
+        if !self.withheld.is_empty() {
+            context.front.show(&Progress::Withheld(&self.withheld));
         }
         Ok(())
     }

@@ -5,7 +5,10 @@
 //! --sandbox FOLDER IMAGE`, then for each command `singularity --quiet exec --contain --cleanenv
 //! --fakeroot --env NAME=VALUE ... --writable FOLDER bash -c COMMAND`.
 //!
-//! Other than there, the program is given no keys of the host; the image lies in a folder that
+//! Other than there, the variables of `env` and `forward_env` are handed over as variables of the
+//! program (`APPTAINERENV_NAME`, `SINGULARITYENV_NAME`), which is what it makes of `--env` itself: other users of the
+//! machine can see arguments, but not variables. The program is given no other keys of the host; the
+//! image lies in a folder that
 //! only this user can enter, and goes with the run; a build that takes too long, or that
 //! nobody waits for any more, is ended; what it said is in the error; and two more variables
 //! name the run and the action inside, so that every process of theirs is found.
@@ -14,6 +17,7 @@
 //! tests run a shell script of that name, which records its arguments and runs the command
 //! without any sandbox; so the calls are tested, and singularity itself is not.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +40,10 @@ const VERSION: Duration = Duration::from_secs(20);
 
 /// What the program reads from the environment: configuration, proxies of registries, ...
 const PASSED: &[&str] = &["SINGULARITY*", "APPTAINER*"];
+/// What the name of a variable for the inside begins with, outside. The program that goes by the
+/// first also knows the second, and says nothing of it if both have the same value.
+const INSIDE: [&str; 2] = ["APPTAINERENV_", "SINGULARITYENV_"];
+
 /// Credentials for registries, which only the build needs: no command runs then.
 const CREDENTIALS: &[&str] = &[
     "SINGULARITY_DOCKER_USERNAME",
@@ -108,9 +116,11 @@ impl SingularityExecutor {
         local
             .env_allow
             .extend(PASSED.iter().map(|&name| name.to_owned()));
+        let mut local = LocalExecutor::for_wrapped(local, variables(&settings));
+        local.withhold_silently();
         Self {
             settings,
-            local: LocalExecutor::for_wrapped(local),
+            local,
             folder: None,
         }
     }
@@ -156,7 +166,7 @@ impl SingularityExecutor {
         local.run_id = format!("{}-build", self.local.run_id());
         let passed = PASSED.iter().chain(CREDENTIALS);
         local.env_allow.extend(passed.map(|&name| name.to_owned()));
-        let mut builder = LocalExecutor::for_wrapped(local);
+        let mut builder = LocalExecutor::for_wrapped(local, BTreeMap::new());
         let tries = settings.sandbox_build_retries.max(1);
         for number in 1..=tries {
             let what = format!("building a sandbox from `{image}` (try {number} of {tries})");
@@ -217,13 +227,6 @@ impl SingularityExecutor {
         if settings.cwd != "/" && !settings.cwd.is_empty() {
             args.extend(["--pwd".to_owned(), settings.cwd.clone()]);
         }
-        for name in &settings.forward_env {
-            if let Some(value) = secrecy::var(name) {
-                args.extend(env(name, &value));
-            }
-        }
-        let configured = settings.local.env.iter();
-        args.extend(configured.flat_map(|(name, value)| env(name, value)));
         args.into_iter().map(OsString::from).collect()
     }
 
@@ -235,6 +238,7 @@ impl SingularityExecutor {
             before: self.args(&name),
             variable: |name, value| env(name, value).into(),
             after: Vec::new(),
+            third: None,
         });
         self.local.start(context).await?;
         let folder = self.build(&name, &program, context).await?;
@@ -243,6 +247,7 @@ impl SingularityExecutor {
             before: self.args(&name),
             variable: |name, value| env(name, value).into(),
             after: vec!["--writable".into(), root(&folder).into()],
+            third: None,
         });
         self.folder = Some(folder);
         Ok(())
@@ -270,15 +275,21 @@ fn root(folder: &TempFolder) -> PathBuf {
     folder.path().join("image")
 }
 
-/// The arguments that set a variable inside. The program reads what has more than one `=` as a
-/// row of comma-separated values, so that commas in there have to be quoted.
+/// The variables of the program that it makes those of the inside from.
+fn variables(settings: &SingularitySettings) -> BTreeMap<String, String> {
+    let forwarded = settings.forward_env.iter();
+    let forwarded = forwarded.filter_map(|name| Some((name.clone(), secrecy::var(name)?)));
+    let mut inside: BTreeMap<String, String> = forwarded.collect();
+    inside.extend(settings.local.env.clone());
+    let named = |(name, value): (String, String)| {
+        INSIDE.map(|beginning| (format!("{beginning}{name}"), value.clone()))
+    };
+    inside.into_iter().flat_map(named).collect()
+}
+
+/// The arguments that set a mark inside, which is no secret.
 fn env(name: &str, value: &str) -> [String; 2] {
-    let mut entry = format!("{name}={value}");
-    let is_row = entry.matches('=').count() > 1;
-    if is_row && entry.contains([',', '"', '\n', '\r']) {
-        entry = format!("\"{}\"", entry.replace('"', "\"\""));
-    }
-    ["--env".to_owned(), entry]
+    ["--env".to_owned(), format!("{name}={value}")]
 }
 
 fn tail(text: &str) -> &str {
@@ -371,21 +382,6 @@ pub(super) async fn probe(context: &Context) -> Result<String, ExecutorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn variables_are_quoted_where_they_would_be_taken_apart() {
-        let vectors = [
-            ("a,b", "X=a,b"),
-            ("a=b", "X=a=b"),
-            ("a b", "X=a b"),
-            ("a=1,b=2", "\"X=a=1,b=2\""),
-            ("a=\"1\"", "\"X=a=\"\"1\"\"\""),
-            ("", "X="),
-        ];
-        for (value, wanted) in vectors {
-            assert_eq!(env("X", value), ["--env", wanted], "{value}");
-        }
-    }
 
     #[test]
     fn the_tail_of_any_text() {

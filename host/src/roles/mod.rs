@@ -312,6 +312,8 @@ pub enum Progress<'a> {
     },
     /// Something that the person should know.
     Warning(&'a str),
+    /// Names of the host's variables that commands do not see: worth knowing once one fails.
+    Withheld(&'a [String]),
     /// What somebody saw who looked on.
     Seen(&'a str),
     /// The run has ended.

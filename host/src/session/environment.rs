@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use super::error::SetupError;
 use super::shell;
 use super::wiring::seconds;
-use crate::config::{Config, EnvironmentClass, EnvironmentKind, environment_class};
+use crate::config::{
+    Config, EnvironmentClass, EnvironmentKind, environment_class, is_credential_value,
+};
 use crate::executor::{
     self, BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxKind,
     SingularitySettings, StartupCommand, Transport, WorkspaceSettings,
@@ -83,15 +85,14 @@ impl Wanted<'_> {
     fn local(&self, cwd: &str) -> LocalSettings {
         let environment = &self.config.environment;
         let standard = LocalSettings::default();
-        let mut env_allow = standard.env_allow.clone();
-        env_allow.extend(environment.env_allow.iter().cloned());
         LocalSettings {
             cwd: Some(PathBuf::from(cwd)).filter(|cwd| !cwd.as_os_str().is_empty()),
             env: environment.env.clone(),
             timeout: seconds(environment.timeout),
             interpreter: shell::interpreter(environment),
-            env_allow,
+            env_allow: environment.env_allow.clone(),
             secret_names: self.secret_names.clone(),
+            is_credential: is_credential_value,
             capture_bytes: self.capture_bytes(),
             whole_after: Some(MARK.to_owned()),
             run_id: self.run_id.to_owned(),
@@ -113,6 +114,7 @@ impl Wanted<'_> {
             },
             writable: environment.writable.iter().map(PathBuf::from).collect(),
             network: environment.sandbox_network,
+            sockets: environment.sandbox_sockets,
         }
     }
 

@@ -131,6 +131,7 @@ fn event(progress: &Progress<'_>) -> Value {
             "reason": reason,
         }),
         Progress::Warning(text) => json!({"type": "warning", "message": text}),
+        Progress::Withheld(names) => json!({"type": "withheld", "names": names}),
         Progress::Seen(text) => json!({"type": "seen", "message": text}),
         Progress::Ended {
             exit_status,
@@ -289,6 +290,10 @@ mod tests {
             (
                 Progress::Warning("w"),
                 json!({"type": "warning", "message": "w"}),
+            ),
+            (
+                Progress::Withheld(&["A".to_owned()]),
+                json!({"type": "withheld", "names": ["A"]}),
             ),
             (Progress::Seen("s"), json!({"type": "seen", "message": "s"})),
             (

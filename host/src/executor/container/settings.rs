@@ -170,9 +170,15 @@ impl ContainerSettings {
             .forward_env
             .iter()
             .filter_map(|name| Some((name.into(), secrecy::var(name)?.into())));
-        let built = environment::build(forwarded, &self.forward_env, &[], &self.env);
+        let rules = environment::Rules {
+            allow: &self.forward_env,
+            secrets: &[],
+            is_credential: |_| false,
+        };
+        let built = environment::build(forwarded, rules, &self.env);
         let built = built.map_err(|error| error.to_string())?;
         let mut variables: Vec<(String, String)> = built
+            .variables
             .iter()
             .filter_map(|entry| {
                 let entry = entry.to_string_lossy();

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::kernel::{self, Ruleset, right};
-use super::network;
+use super::{network, seccomp};
 use crate::executor::secrecy;
 
 /// What a trial that went well begins its report with.
@@ -27,6 +29,10 @@ const NOT_RUN: i32 = 126;
 struct Request {
     writable: Vec<PathBuf>,
     no_network: bool,
+    /// Whether UNIX sockets may be used as if there were no sandbox.
+    sockets: bool,
+    /// Whether files are left alone: signals and abstract sockets are all that is kept in.
+    scope: bool,
     /// A folder to try the rules in, instead of a program to run.
     trial: Option<PathBuf>,
     /// Path, name and arguments.
@@ -58,16 +64,21 @@ fn attempt(args: impl IntoIterator<Item = OsString>) -> Result<Infallible, Strin
         network::leave()?;
     }
     if let Some(folder) = &request.trial {
-        let report = trial(folder, abi, request.no_network)?;
+        let report = trial(folder, abi, &request)?;
         let _ = writeln!(io::stdout(), "{TRIED} {report}");
         std::process::exit(0);
     }
     let [path, name, args @ ..] = request.program.as_slice() else {
         return Err("no program was named".to_owned());
     };
-    let mut places = Places::usual();
-    places.folders.extend(request.writable);
-    places.enforce(abi)?;
+    if request.scope {
+        let scoped = Ruleset::new(0, true).and_then(Ruleset::enforce);
+        scoped.map_err(refused)?;
+    } else {
+        let mut places = Places::usual();
+        places.folders.extend(request.writable);
+        places.enforce(abi, request.sockets)?;
+    }
     let error = Command::new(path)
         .arg0(name)
         .args(args)
@@ -87,6 +98,8 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
             Some("--write") => request.writable.push(path()?),
             Some("--trial") => request.trial = Some(path()?),
             Some("--no-network") => request.no_network = true,
+            Some("--sockets") => request.sockets = true,
+            Some("--scope") => request.scope = true,
             Some("--") => request.program = args.by_ref().collect(),
             _ => return Err(format!("unknown argument `{}`", arg.display())),
         }
@@ -131,8 +144,8 @@ impl Places {
         }
     }
 
-    /// Locks this process in.
-    fn enforce(&self, abi: i32) -> Result<(), String> {
+    /// Locks this process in; `sockets` says whether it may use those of services outside.
+    fn enforce(&self, abi: i32, sockets: bool) -> Result<(), String> {
         let with_devices = if abi >= kernel::DEVICES {
             right::IOCTL_DEV
         } else {
@@ -149,9 +162,13 @@ impl Places {
             | right::MAKE_SYM
             | right::REFER;
         // By a device file of its own making, root could write to the disk itself.
-        let nowhere = right::MAKE_CHAR | right::MAKE_BLOCK;
-        let failed = |error: Errno| format!("landlock refused: {error}");
-        let rules = Ruleset::new(folder | nowhere, abi >= kernel::SCOPES).map_err(failed)?;
+        let mut nowhere = right::MAKE_CHAR | right::MAKE_BLOCK;
+        // Where Landlock knows sockets, those that are made inside stay usable; else there are none.
+        let by_landlock = abi >= kernel::SOCKETS;
+        if by_landlock && !sockets {
+            nowhere |= right::RESOLVE_UNIX;
+        }
+        let rules = Ruleset::new(folder | nowhere, abi >= kernel::SCOPES).map_err(refused)?;
         let needed = self.folders.iter().map(|path| (path, folder, true));
         let usual = self.usual.iter().map(|path| (path, folder, false));
         let devices = self.devices.iter().map(|path| (path, file, false));
@@ -161,7 +178,7 @@ impl Places {
                 Ok(place) => {
                     let is_folder = path.is_dir();
                     let rights = if is_folder { rights } else { rights & file };
-                    rules.allow(place, rights).map_err(failed)?;
+                    rules.allow(place, rights).map_err(refused)?;
                 }
                 Err(error) if is_needed => {
                     return Err(format!(
@@ -172,26 +189,37 @@ impl Places {
                 Err(_) => {}
             }
         }
-        rules.enforce().map_err(failed)
+        rules.enforce().map_err(refused)?;
+        seccomp::enforce(seccomp::Allowed {
+            sockets: sockets || by_landlock,
+        })
     }
 }
 
+fn refused(error: Errno) -> String {
+    format!("landlock refused: {error}")
+}
+
 /// Locks this process in, with `folder/in` to write to, and does what is forbidden.
-fn trial(folder: &Path, abi: i32, no_network: bool) -> Result<String, String> {
+fn trial(folder: &Path, abi: i32, request: &Request) -> Result<String, String> {
+    let folder = std::path::absolute(folder)
+        .map_err(|error| format!("`{}` can't be used: {error}", folder.display()))?;
     let at = |name: &str| folder.join(name);
     let prepared = fs::create_dir(at("in"))
         .and_then(|()| fs::write(at("in/file"), "x"))
         .and_then(|()| fs::write(at("outside"), "x"));
     prepared.map_err(|error| format!("`{}` can't be used: {error}", folder.display()))?;
+    // By a short name, since a socket's path has to be one. Not every file system has sockets.
+    let service = std::env::set_current_dir(&folder).and_then(|()| UnixListener::bind("service"));
     let places = Places {
         folders: vec![at("in")],
         ..Places::default()
     };
-    places.enforce(abi)?;
+    places.enforce(abi, request.sockets)?;
 
     let mut write = OpenOptions::new();
     write.write(true);
-    let forbidden: [(&str, io::Result<()>); 6] = [
+    let mut forbidden: Vec<(&str, io::Result<()>)> = vec![
         ("make a file", fs::write(at("new"), "x")),
         ("write to a file", write.open(at("outside")).map(drop)),
         (
@@ -203,7 +231,15 @@ fn trial(folder: &Path, abi: i32, no_network: bool) -> Result<String, String> {
         ("remove a file", fs::remove_file(at("outside"))),
         ("move a file", fs::rename(at("in/file"), at("moved"))),
         ("make a link", std::os::unix::fs::symlink("x", at("link"))),
+        (
+            "set a set-user-id bit",
+            fs::set_permissions(at("outside"), fs::Permissions::from_mode(0o4755)),
+        ),
     ];
+    if !request.sockets && (service.is_ok() || abi < kernel::SOCKETS) {
+        let connected = UnixStream::connect("service").map(drop);
+        forbidden.push(("connect to a socket", connected));
+    }
     for (what, result) in forbidden {
         // `EXDEV` is landlock's answer to what would move a file out.
         match result.map_err(|error| error.kind()) {
@@ -217,7 +253,11 @@ fn trial(folder: &Path, abi: i32, no_network: bool) -> Result<String, String> {
         }
     }
     fs::write(at("in/new"), "x").map_err(|error| format!("writing inside failed: {error}"))?;
+    UnixStream::pair().map_err(|error| format!("a pair of sockets was refused: {error}"))?;
     let mut report = format!("version {abi}");
+    if !request.sockets {
+        report.push_str(", sockets of services kept out");
+    }
     if abi >= kernel::SCOPES {
         let parent = rustix::process::getppid().ok_or("there is no parent to signal")?;
         match rustix::process::test_kill_process(parent) {
@@ -225,7 +265,7 @@ fn trial(folder: &Path, abi: i32, no_network: bool) -> Result<String, String> {
             other => return Err(format!("landlock does not keep signals in: {other:?}")),
         }
     }
-    if no_network {
+    if request.no_network {
         // Connecting sends nothing; the address is one of documentation's.
         let sent = UdpSocket::bind("0.0.0.0:0").and_then(|it| it.connect("192.0.2.1:9"));
         match sent {
@@ -244,7 +284,7 @@ mod tests {
 
     #[test]
     fn reads_its_arguments() {
-        let vectors: [(&[&str], Result<Request, &str>); 6] = [
+        let vectors: [(&[&str], Result<Request, &str>); 7] = [
             (&[], Ok(Request::default())),
             (
                 &[
@@ -259,10 +299,19 @@ mod tests {
                 }),
             ),
             (
-                &["--no-network", "--trial", "/f"],
+                &["--no-network", "--sockets", "--trial", "/f"],
                 Ok(Request {
                     no_network: true,
+                    sockets: true,
                     trial: Some("/f".into()),
+                    ..Request::default()
+                }),
+            ),
+            (
+                &["--scope", "--", "/bin/x"],
+                Ok(Request {
+                    scope: true,
+                    program: vec!["/bin/x".into()],
                     ..Request::default()
                 }),
             ),

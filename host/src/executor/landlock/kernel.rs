@@ -23,6 +23,8 @@ pub(super) mod right {
     pub(in super::super) const TRUNCATE: u64 = 1 << 14;
     /// Since version 5.
     pub(in super::super) const IOCTL_DEV: u64 = 1 << 15;
+    /// Since version 9: to connect to a socket that has a path and was made outside.
+    pub(in super::super) const RESOLVE_UNIX: u64 = 1 << 16;
 }
 
 /// Since version 6.
@@ -33,6 +35,8 @@ const SCOPE_SIGNAL: u64 = 1 << 1;
 pub(super) const SCOPES: i32 = 6;
 /// The version since which device calls are covered.
 pub(super) const DEVICES: i32 = 5;
+/// The version since which sockets with a path are covered.
+pub(super) const SOCKETS: i32 = 9;
 
 const CREATE_RULESET_VERSION: libc::c_uint = 1;
 const RULE_PATH_BENEATH: libc::c_int = 1;

@@ -4,23 +4,22 @@
 //! code of ours in between. So the host's own binary stands in front of the interpreter: as
 //! [`SUBCOMMAND`] it applies the rules (`child`) and then becomes the interpreter.
 //!
-//! What a command may do: read and execute everything that its user may; write below its
-//! working directory, the configured folders, the temporary folders and in a few devices. No
-//! command may signal or debug a process outside of its sandbox, connect to abstract sockets
-//! there (both from Linux 6.12 on), make device files, or gain rights by a set-user-id program. Without
-//! network, it has a loopback device of its own and nothing else.
+//! What Landlock has no rights for is refused by a filter of system calls (`seccomp`): UNIX sockets,
+//! since a service behind one (docker's, tmux's) would write elsewhere on a command's behalf;
+//! set-user-id bits; and typing into other terminals.
 //!
-//! What this can't do: landlock knows contents and names, but not modes, owners, times and
-//! extended attributes, which a command can change wherever its user may; and sockets with a
-//! path (docker's, tmux's) can be connected to. Each action is a sandbox of its own: a later one can
-//! neither signal the background processes of an earlier one nor, without network, reach their
-//! ports. For commands that run as root, all this is a rail and not a wall.
+//! What the sandbox keeps out and what remains is in `SANDBOX.md`, beside this folder.
+//!
+//! `scope` is a smaller sandbox, around programs that make one of their own (bubblewrap): it leaves
+//! files alone and keeps signals and abstract sockets in.
 
 mod child;
 mod kernel;
 mod network;
+mod seccomp;
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,6 +50,8 @@ pub struct Sandbox {
     pub writable: Vec<PathBuf>,
     /// Whether commands may use the network.
     pub network: bool,
+    /// Whether commands may use UNIX sockets, those of services outside among them.
+    pub sockets: bool,
 }
 
 impl Default for Sandbox {
@@ -59,6 +60,7 @@ impl Default for Sandbox {
             kind: SandboxKind::None,
             writable: Vec::new(),
             network: true,
+            sockets: false,
         }
     }
 }
@@ -108,7 +110,7 @@ pub(super) async fn prepare(
         );
     }
     let mut args: Vec<OsString> = vec![program.clone().into(), SUBCOMMAND.into()];
-    for path in sandbox.writable {
+    for path in &sandbox.writable {
         let path = absolute(cwd.join(path))?;
         if let Err(error) = path.metadata() {
             return refuse(&format!(
@@ -118,16 +120,48 @@ pub(super) async fn prepare(
         }
         args.extend(["--write".into(), path.into()]);
     }
-    if !sandbox.network {
-        args.push("--no-network".into());
-    }
-    try_it(executor, &program, sandbox.network, stop).await?;
+    let flags = flags(&sandbox);
+    try_it(executor, &program, &flags, stop).await?;
+    args.extend(flags);
     Ok(Wrap {
         program,
         before: args,
         variable: |_, _| Vec::new(), // the environment passes as it is
         after: vec!["--".into(), name.into()],
+        third: None,
     })
+}
+
+/// The arguments that say what may be done beside files.
+fn flags(sandbox: &Sandbox) -> Vec<OsString> {
+    let network = (!sandbox.network).then_some("--no-network");
+    let sockets = sandbox.sockets.then_some("--sockets");
+    network
+        .into_iter()
+        .chain(sockets)
+        .map(OsString::from)
+        .collect()
+}
+
+/// What has to stand in front of `program` so that it and all that it starts can neither signal a
+/// process outside nor connect to an abstract socket there; none where the kernel can't do that, or
+/// the program needs its set-user-id bit, which it would lose.
+pub(super) fn scope(
+    guard_program: Option<&Path>,
+    program: &Path,
+) -> Option<(PathBuf, Vec<OsString>)> {
+    let host = std::path::absolute(guard_program?).ok()?;
+    let sets_user_id = program.metadata().ok()?.mode() & libc::S_ISUID != 0;
+    if sets_user_id || kernel::abi().ok()? < kernel::SCOPES {
+        return None;
+    }
+    let args = [SUBCOMMAND, "--scope", "--"].map(OsString::from);
+    let args = [host.clone().into()]
+        .into_iter()
+        .chain(args)
+        .chain([program.into()])
+        .collect();
+    Some((host, args))
 }
 
 fn refuse<T>(why: &str) -> Result<T, ExecutorError> {
@@ -166,7 +200,7 @@ fn check_version(abi: Result<i32, Errno>, release: &str) -> Result<(), ExecutorE
 async fn try_it(
     executor: &mut LocalExecutor,
     program: &Path,
-    network: bool,
+    flags: &[OsString],
     stop: &Stop,
 ) -> Result<String, ExecutorError> {
     let folder = TempFolder::new(executor.run_id(), "trial")?;
@@ -176,9 +210,7 @@ async fn try_it(
         "--trial".into(),
         folder.path().into(),
     ];
-    if !network {
-        args.push("--no-network".into());
-    }
+    args.extend_from_slice(flags);
     let output = executor.run_program(&args, TRIAL, stop).await;
     folder.remove().await;
     let said = output.output.trim();
@@ -200,7 +232,11 @@ pub(super) async fn probe(program: PathBuf, network: bool) -> Result<String, Exe
     check_kernel()?;
     let program = std::path::absolute(&program).unwrap_or(program);
     let mut executor = LocalExecutor::new(super::LocalSettings::default());
-    let tried = try_it(&mut executor, &program, network, &Stop::never()).await;
+    let flags = flags(&Sandbox {
+        network,
+        ..Sandbox::default()
+    });
+    let tried = try_it(&mut executor, &program, &flags, &Stop::never()).await;
     crate::roles::Executor::cleanup(&mut executor).await;
     tried
 }

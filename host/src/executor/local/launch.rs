@@ -1,7 +1,8 @@
 //! From a command to a process: which program gets which arguments, and where it starts.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use rustix::pipe::PipeFlags;
 
 use super::attend::Running;
 use super::settings::nested;
-use super::wrap::Wrap;
+use super::wrap::{self, Wrap};
 use super::{LocalExecutor, Presence};
 use crate::executor::environment;
 use crate::executor::failure::Failure;
@@ -81,6 +82,7 @@ impl LocalExecutor {
             before,
             variable,
             after,
+            third: _,
         } = wrap;
         let marks = marks
             .iter()
@@ -104,10 +106,16 @@ impl LocalExecutor {
             .map(|arg| CString::new(arg.into_vec()).map_err(|_| Failure::null_byte()))
             .collect::<Result<_, _>>()?;
         self.guard();
+        let third = match (task, &self.wrap) {
+            (Task::Command(_), Some(Wrap { third, .. })) => third.as_deref(),
+            _ => None,
+        };
+        let third = third.map(wrap::readable).transpose();
+        let third = third.map_err(|error| Failure::system(&error, None))?;
         let env = self.env.as_mut().map_err(|why| Failure::value(why))?;
         env.push(entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?);
         let cwd = self.settings.cwd.as_deref();
-        let result = start(&program, &args, env, cwd);
+        let result = start(&program, &args, env, cwd, third.as_ref().map(File::as_fd));
         env.pop();
         let (child, pipe) = result?;
         self.actions = number;
@@ -131,6 +139,7 @@ fn start(
     args: &[CString],
     env: &[CString],
     cwd: Option<&Path>,
+    third: Option<BorrowedFd<'_>>,
 ) -> Result<(Child, OwnedFd), Failure> {
     let system = |error: rustix::io::Errno| Failure::system(&error.into(), None);
     let program_text = c_path(program)?;
@@ -148,7 +157,7 @@ fn start(
         stdin: None,
         output: Some(writing.as_fd()),
         errors: None,
-        third: None,
+        third,
         deaf: false,
     })
     .map_err(|error| Failure::start(&error, program, cwd, longest))?;

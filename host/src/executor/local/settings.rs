@@ -1,12 +1,11 @@
 //! How a local environment is set up, and what follows from it.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::executor::environment::{self, DEFAULT_ENV_ALLOW};
+use crate::executor::environment::{self, Built, Rules};
 use crate::executor::landlock::Sandbox;
 use crate::executor::processes::{ACTION_VARIABLE, NESTED, RUN_VARIABLE};
 use crate::executor::secrecy;
@@ -22,11 +21,16 @@ pub struct LocalSettings {
     pub timeout: Duration,
     /// Program and arguments that the command is appended to.
     pub interpreter: Vec<String>,
-    /// Variables of the host that commands see: names, or beginnings with a trailing `*`.
-    /// What looks like a secret passes by its whole name only.
+    /// Variables of the host that commands see besides [`DEFAULT_ENV_ALLOW`]: names, or beginnings
+    /// with a trailing `*`. What looks like a secret passes by its whole name only.
+    ///
+    /// [`DEFAULT_ENV_ALLOW`]: crate::executor::DEFAULT_ENV_ALLOW
     pub env_allow: Vec<String>,
     /// Names of secrets, whatever they look like: they pass by their whole name only as well.
     pub secret_names: Vec<String>,
+    /// Whether a value looks like a credential, so that its variable passes by its whole name only;
+    /// by default none does.
+    pub is_credential: fn(&str) -> bool,
     /// How much of a command's output is kept, half of it from each end.
     pub capture_bytes: usize,
     /// An output whose first line is this is kept whole, with its own line ends: the marker of
@@ -53,11 +57,9 @@ impl Default for LocalSettings {
             env: BTreeMap::new(),
             timeout: Duration::from_secs(30),
             interpreter: vec!["/bin/sh".to_owned(), "-c".to_owned()],
-            env_allow: DEFAULT_ENV_ALLOW
-                .iter()
-                .map(|&name| name.to_owned())
-                .collect(),
+            env_allow: Vec::new(),
             secret_names: Vec::new(),
+            is_credential: |_| false,
             capture_bytes: 256 * 1024,
             whole_after: None,
             run_id: String::new(),
@@ -69,7 +71,7 @@ impl Default for LocalSettings {
 }
 
 /// The commands' environment as far as it is the same for all, or why there is none.
-pub(super) fn base_environment(settings: &LocalSettings) -> Result<Vec<CString>, String> {
+pub(super) fn base_environment(settings: &LocalSettings) -> Result<Built, String> {
     let id = &settings.run_id;
     if !id.bytes().all(|byte| byte.is_ascii_graphic()) || id.contains(NESTED) {
         return Err(format!(
@@ -90,8 +92,12 @@ pub(super) fn base_environment(settings: &LocalSettings) -> Result<Vec<CString>,
     let inherited = secrecy::vars()
         .into_iter()
         .filter(|(name, _)| name != ACTION_VARIABLE);
-    environment::build(inherited, &allow, &settings.secret_names, &configured)
-        .map_err(|error| error.to_string())
+    let rules = Rules {
+        allow: &allow,
+        secrets: &settings.secret_names,
+        is_credential: settings.is_credential,
+    };
+    environment::build(inherited, rules, &configured).map_err(|error| error.to_string())
 }
 
 /// The value of a mark. A host that is itself a command of another host keeps that one's mark,

@@ -2,6 +2,9 @@
 
 use std::io::Read;
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::PathBuf;
 
 use super::contract::{self, run, text};
@@ -64,6 +67,7 @@ pub(super) async fn everything(networks: &[bool]) {
     }
     writes_stay_in().await;
     without_network_there_is_none().await;
+    services_are_out_of_reach(networks).await;
 }
 
 #[tokio::test]
@@ -107,6 +111,8 @@ async fn writes_stay_in() {
         "cd /; sh -c \"bash -c 'echo x >$OLDPWD/../forbidden/new'\"",
         "mknod device c 1 3",
         "mount -t tmpfs none .",
+        "chmod 4755 ../forbidden/file",
+        "chmod u+s,g+s ../forbidden/file",
         &format!("kill -0 {host}"),
         &format!("kill -9 {host}"),
         &format!("head -c 1 /proc/{host}/mem"),
@@ -116,6 +122,11 @@ async fn writes_stay_in() {
     }
     assert_eq!(std::fs::read_to_string(at("forbidden/file")).unwrap(), "x");
     assert_eq!(std::fs::read_dir(at("forbidden")).unwrap().count(), 1);
+    let mode = std::fs::metadata(at("forbidden/file"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o6000, 0);
     assert!(!at("new").exists());
     for command in [
         "cat ../forbidden/file",
@@ -143,6 +154,72 @@ async fn writes_stay_in() {
         "{}",
         output.output
     );
+}
+
+/// Whatever a command can make of UNIX sockets, by the calls that there are.
+async fn services_are_out_of_reach(networks: &[bool]) {
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let stream = UnixListener::bind(at("stream")).unwrap();
+    let datagrams = UnixDatagram::bind(at("datagrams")).unwrap();
+    let name = format!("mswea-test-{}", contract::nap());
+    let hidden = SocketAddr::from_abstract_name(&name).unwrap();
+    let _hidden = UnixListener::bind_addr(&hidden).unwrap();
+    let perl = |code: &str| {
+        format!(
+            "perl -MSocket -e '{code}' {} {name}",
+            folder.path().display()
+        )
+    };
+    let stream_to = |path: &str| {
+        perl(&format!(
+            "socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die $!; \
+             connect($s, pack_sockaddr_un(\"{path}\")) or die $!; print \"done\\n\""
+        ))
+    };
+    let datagram_by = |call: &str| {
+        perl(&format!(
+            "{call} or die $!; send($s, \"x\", 0, pack_sockaddr_un(\"$ARGV[0]/datagrams\")) \
+             or die $!; print \"done\\n\""
+        ))
+    };
+    let attempts = [
+        stream_to("$ARGV[0]/stream"),
+        stream_to("\\0$ARGV[1]"),
+        datagram_by("socket(my $s, AF_UNIX, SOCK_DGRAM, 0)"),
+        datagram_by("socketpair(my $s, my $t, AF_UNIX, SOCK_DGRAM, 0)"),
+        // The call `io_uring_setup`.
+        perl("my $x = \"\\0\" x 120; syscall(425, 8, $x) >= 0 or die $!; print \"done\\n\""),
+    ];
+    for &network in networks {
+        for sockets in [false, true] {
+            let mut settings = sandboxed(network);
+            settings.sandbox.sockets = sockets;
+            let mut executor = started(settings).await;
+            for (place, attempt) in attempts.iter().enumerate() {
+                let output = run(&mut executor, attempt).await;
+                // Landlock itself knows the one without a path; not everybody may use the last.
+                if !sockets {
+                    assert_ne!(output.returncode, 0, "{attempt}: {}", output.output);
+                } else if place != 1 && place < 4 {
+                    assert_eq!(output.output, "done\n", "{attempt}");
+                }
+            }
+            let pair = perl("socketpair(my $s, my $t, AF_UNIX, SOCK_STREAM, 0) or die $!");
+            text(&mut executor, &pair).await;
+            text(
+                &mut executor,
+                &perl("socket(my $s, AF_INET, SOCK_STREAM, 0) or die $!"),
+            )
+            .await;
+        }
+    }
+    stream.set_nonblocking(true).unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    // Only those that were allowed have come.
+    let came = std::iter::from_fn(|| stream.accept().ok()).count();
+    let sent = std::iter::from_fn(|| datagrams.recv(&mut [0]).ok()).count();
+    assert_eq!((came, sent), (networks.len(), 2 * networks.len()));
 }
 
 async fn without_network_there_is_none() {

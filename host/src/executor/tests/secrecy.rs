@@ -12,7 +12,7 @@ async fn protected_body() {
     secrecy::protect();
     secrecy::hide(&["MYLLM", "NOT_SET"]);
     let mut executor = LocalExecutor::new(LocalSettings {
-        env_allow: vec!["PATH".into(), "ALLOWED_TOKEN".into(), "*".into()],
+        env_allow: vec!["ALLOWED_TOKEN".into(), "*".into()],
         secret_names: vec!["MYLLM".into()],
         ..settings()
     });

@@ -10,7 +10,7 @@ use crate::roles::StopSource;
 
 /// Writes its arguments to a file, each with a NUL at its end and a line end after the last.
 /// Builds a folder, unless it is told to fail; runs the command without a sandbox, but with
-/// the variables of `--env` and, as for `--cleanenv`, few others.
+/// the variables of `--env` and `SINGULARITYENV_` and, as for `--cleanenv`, few others.
 const SCRIPT: &str = r#"#!/bin/bash
 log=LOG
 { printf '%s\0' "$@"; echo; } >>"$log"
@@ -31,11 +31,7 @@ while [ $# -gt 0 ]; do
       mkdir -p "$3/work"
       env >"$3/build-env"
       exit 0;;
-    --env)
-      value=$2
-      # As the real one: rows of values are unquoted.
-      case $value in \"*\") value=${value#\"}; value=${value%\"}; value=${value//\"\"/\"};; esac
-      env+=("$value"); shift;;
+    --env) env+=("$2"); shift;;
     --writable) root=$2; shift;;
     --pwd) pwd=$2; shift;;
     bash) break;;
@@ -43,6 +39,11 @@ while [ $# -gt 0 ]; do
   shift
 done
 cd "$root/$pwd" || exit 255
+for name in "${!SINGULARITYENV_@}"; do
+  other=APPTAINERENV_${name#SINGULARITYENV_}
+  [ "${!other}" = "${!name}" ] || { echo "$name is not $other" >&2; exit 9; }
+  env+=("${name#SINGULARITYENV_}=${!name}")
+done
 exec env -i PATH="$PATH" "${env[@]}" "$@"
 "#;
 
@@ -95,7 +96,7 @@ fn target(recording: &Recording) -> PathBuf {
 }
 
 #[tokio::test]
-async fn the_arguments_are_those_of_mini_swe_agent() {
+async fn no_argument_holds_a_value() {
     let mut recording = Recording::new();
     let settings = &mut recording.settings;
     settings.local.run_id = "rec-1".into();
@@ -111,8 +112,9 @@ async fn the_arguments_are_those_of_mini_swe_agent() {
         std::fs::metadata(&parent).unwrap().permissions().mode() & 0o777,
         0o700
     );
-    assert_eq!(text(&mut executor, "echo \"$A $B\"").await, "1 x=1,y=2\n");
-    let home = format!("HOME={}", std::env::var("HOME").unwrap());
+    let home = std::env::var("HOME").unwrap();
+    let wanted = format!("1 x=1,y=2 {home}\n");
+    assert_eq!(text(&mut executor, "echo \"$A $B $HOME\"").await, wanted);
     let wanted: [&[&str]; 2] = [
         &["build", "--sandbox", &image, "docker://image:1"],
         &[
@@ -124,12 +126,6 @@ async fn the_arguments_are_those_of_mini_swe_agent() {
             "--pwd",
             "/work",
             "--env",
-            &home,
-            "--env",
-            "A=1",
-            "--env",
-            "\"B=x=1,y=2\"",
-            "--env",
             "MSWEA_RUN_ID=rec-1",
             "--env",
             "MSWEA_ACTION=rec-1.1",
@@ -137,7 +133,7 @@ async fn the_arguments_are_those_of_mini_swe_agent() {
             &image,
             "bash",
             "-c",
-            "echo \"$A $B\"",
+            "echo \"$A $B $HOME\"",
         ],
     ];
     assert_eq!(recording.calls(), wanted);

@@ -17,6 +17,8 @@ use crate::roles::{Action, Delta, Message, Output, Part, Progress, Reply};
 
 /// Width of the line between steps.
 const RULE: usize = 60;
+/// How many variables that commands do not see are named where nobody asked for more.
+const WITHHELD: usize = 12;
 /// Moves to the beginning of the line and clears it.
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
@@ -39,6 +41,8 @@ pub(super) struct Screen {
     counting: bool,
     /// The line that counts: `retry 1 of 10`.
     retry: String,
+    /// Variables that commands do not see, until that was said.
+    withheld: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,6 +68,7 @@ impl Screen {
             countdown: 0,
             counting: false,
             retry: String::new(),
+            withheld: Vec::new(),
         }
     }
 
@@ -142,6 +147,12 @@ impl Screen {
             }
             Progress::Warning(text) => {
                 self.labelled("warning:", Colour::Yellow, harmless(text).trim_end());
+            }
+            Progress::Withheld(names) => {
+                self.withheld = names.to_vec();
+                if self.look.verbose > 0 {
+                    self.withheld();
+                }
             }
             Progress::Seen(text) => {
                 for line in harmless(text).lines() {
@@ -349,6 +360,36 @@ impl Screen {
         };
         let trouble = self.look.paint(Colour::Red, &trouble);
         self.line(&format!("  {trouble}"));
+        // A missing variable may be why.
+        if output.returncode > 0 {
+            self.withheld();
+        }
+    }
+
+    /// Names the variables that commands do not see, once in a run.
+    fn withheld(&mut self) {
+        let names = std::mem::take(&mut self.withheld);
+        if names.is_empty() {
+            return;
+        }
+        let shown = if self.look.verbose > 0 {
+            names.len()
+        } else {
+            WITHHELD
+        };
+        let named = names.iter().take(shown).map(|name| one_line(name));
+        let mut text = format!(
+            "commands do not see {}",
+            named.collect::<Vec<_>>().join(", ")
+        );
+        if names.len() > shown {
+            text.push_str(&format!(
+                " and {} more (`-v` names all)",
+                names.len() - shown
+            ));
+        }
+        text.push_str("; `-c 'environment.env_allow=[\"NAME\"]'` lets one through");
+        self.line(&self.look.paint(Colour::Dim, &text));
     }
 
     fn paragraph(&mut self, text: &str, colour: Colour) {

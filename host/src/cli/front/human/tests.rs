@@ -154,6 +154,29 @@ Submitted: 2 steps, $0.0200, 1,500 tokens in, 20 out
 }
 
 #[test]
+fn variables_that_commands_do_not_see_are_named_once() {
+    let names: Vec<String> = (1..=14).map(|number| format!("V{number}")).collect();
+    let shown = with(PLAIN);
+    shown.front.show(&Progress::Withheld(&names));
+    shown.runs("true", &output("", 0));
+    shown.runs("killed", &output("", -9));
+    assert!(!shown.err.take().contains("V1"));
+    shown.runs("false", &output("", 1));
+    let text = shown.err.take();
+    assert!(
+        text.contains("V11, V12 and 2 more (`-v` names all); "),
+        "{text}"
+    );
+    assert!(text.contains("env_allow"), "{text}");
+    shown.runs("false", &output("", 1));
+    assert!(!shown.err.take().contains("V1"));
+    let shown = with(verbose(1));
+    shown.front.show(&Progress::Withheld(&names[..2]));
+    let text = shown.err.take();
+    assert!(text.starts_with("commands do not see V1, V2; "), "{text}");
+}
+
+#[test]
 fn an_answer_is_shown_while_it_arrives() {
     let shown = with(LIVE);
     shown.step(1, None);
