@@ -270,16 +270,25 @@ fn values_of_variables_are_in_nobodys_arguments() {
         return;
     }
     // In how many arguments of whatever process it is.
-    let look = r#"echo "[$A]"; cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep -c 'value-of-[A]'; :"#;
-    let server = commands(&[look]);
+    let me = std::process::id();
+    let look = format!(
+        r#"echo "[$A]"; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -c 'value-o[f]-{me}'; :"#
+    );
+    let server = commands(&[&look]);
     let host = Host::new().server(&server).task("x");
     // Without a namespace for processes, so that `bwrap` itself is seen.
-    let config = "[environment]\nenvironment_class = \"bubblewrap\"\nenv = { A = \"value-of-A\" }\n\
-                  wrapper_args = [\"--ro-bind\", \"/\", \"/\", \"--dev\", \"/dev\", \"--proc\", \"/proc\"]\n";
+    let config = format!(
+        r#"
+[environment]
+environment_class = "bubblewrap"
+env = {{ A = "value-of-{me}" }}
+wrapper_args = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+"#
+    );
     let run = host
         .file("c.toml", config)
         .args(["-c", "./c.toml"])
         .run()
         .expect(0);
-    assert_eq!(output(&run, 0), "[value-of-A]\n0\n", "{run}");
+    assert_eq!(output(&run, 0), format!("[value-of-{me}]\n0\n"), "{run}");
 }

@@ -219,23 +219,42 @@ impl BubblewrapExecutor {
         };
         let args = self.args(&cwd);
         let guard = self.local.settings().guard_program.as_deref();
-        let (program, before) = match landlock::scope(guard, &program) {
-            Some((host, front)) => (host, front.into_iter().chain(args).collect()),
-            None => (program, args),
+        let scope = landlock::scope(guard, &program);
+        let bare = self.wrap(program, args.clone());
+        if cwd == Path::new("/") {
+            tracing::warn!("`cwd` is `/`: commands in the sandbox can write everywhere");
+        }
+        self.cwd = Some(cwd);
+        let Some((host, front)) = scope else {
+            self.local.wrap(bare);
+            self.local.start(context).await?;
+            return self.try_it(&context.stop).await;
         };
-        self.local.wrap(Wrap {
+        let scoped = self.wrap(host, front.into_iter().chain(args).collect());
+        self.local.wrap(scoped);
+        self.local.start(context).await?;
+        let Err(error) = self.try_it(&context.stop).await else {
+            return Ok(());
+        };
+        // A security module may forbid to `bwrap` what it needs once it can't gain rights any more.
+        self.local.wrap(bare);
+        self.try_it(&context.stop).await?;
+        tracing::warn!(
+            %error,
+            "commands can signal your processes and connect to abstract sockets: Landlock does not go with `bwrap` here"
+        );
+        Ok(())
+    }
+
+    /// What puts commands into the sandbox: `program` with `before` as its first arguments.
+    fn wrap(&self, program: PathBuf, before: Vec<OsString>) -> Wrap {
+        Wrap {
             program,
             before,
             variable: |name, value| setenv(name, value).into(),
             after: Vec::new(),
             third: Some(self.variables()),
-        });
-        if cwd == Path::new("/") {
-            tracing::warn!("`cwd` is `/`: commands in the sandbox can write everywhere");
         }
-        self.cwd = Some(cwd);
-        self.local.start(context).await?;
-        self.try_it(&context.stop).await
     }
 
     /// Whether a command gets as far as its interpreter.

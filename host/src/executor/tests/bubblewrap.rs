@@ -185,6 +185,32 @@ async fn the_network_is_as_the_arguments_say() {
 }
 
 #[tokio::test]
+async fn a_bwrap_that_needs_its_rights_goes_without_landlock() {
+    if !has_bubblewrap("a_bwrap_that_needs_its_rights_goes_without_landlock") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("wrapper");
+    // By another process: see the guardian's tests.
+    let script = "#!/bin/sh\nif grep -q '^NoNewPrivs:.*1' /proc/$$/status; then\n\
+                  echo 'bwrap: not permitted' >&2; exit 1\nfi\nexec bwrap \"$@\"\n";
+    let written = std::process::Command::new("sh")
+        .args(["-c", "printf %s \"$1\" >\"$2\" && chmod +x \"$2\"", "sh"])
+        .args([script, program.to_str().unwrap()])
+        .status();
+    assert!(written.unwrap().success());
+    let mut executor = started(BubblewrapSettings {
+        executable: program.to_str().unwrap().to_owned(),
+        ..sandbox(&[])
+    })
+    .await;
+    // The variables have come through the wrapper.
+    let seen = text(&mut executor, "echo $MY_TOKEN; echo $$").await;
+    assert!(seen.starts_with("a b='c',\"d\"\n"), "{seen}");
+    executor.cleanup().await;
+}
+
+#[tokio::test]
 async fn what_can_not_work_is_told_at_the_start() {
     if !has_bubblewrap("what_can_not_work_is_told_at_the_start") {
         return;
