@@ -394,7 +394,7 @@ fn a_command_of_the_user_follows_what_went_wrong_too() {
                 test -z \"$MSWEA_TRAJECTORY\" && echo none >>told; \
                 test -n \"$MSWEA_JOURNAL\" && grep -q run_ended \"$MSWEA_JOURNAL\" && echo journal >>told";
     // The place of the trajectory is taken while the run goes on.
-    let taken = "mkdir -p out/traj.json/x";
+    let taken = "rm -f out/traj.json; mkdir -p out/traj.json/x";
     for (arguments, code, told) in [
         (
             ["-c", "agent.step_limit=0"],

@@ -16,7 +16,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,8 +43,7 @@ pub struct Host {
     args: Vec<OsString>,
     env: BTreeMap<OsString, OsString>,
     stdin: Option<Vec<u8>>,
-    /// Whether somebody reads what it prints.
-    read: bool,
+    reading: Reading,
     timeout: Duration,
 }
 
@@ -86,7 +85,7 @@ impl Host {
             args: Vec::new(),
             env,
             stdin: None,
-            read: true,
+            reading: Reading::All,
             timeout: TIMEOUT,
         }
     }
@@ -171,7 +170,13 @@ impl Host {
 
     /// Closes the other end of its standard output and standard error at once.
     pub fn unread(mut self) -> Self {
-        self.read = false;
+        self.reading = Reading::Closed;
+        self
+    }
+
+    /// Keeps the other end of its standard output and standard error open, and never reads.
+    pub fn stalled(mut self) -> Self {
+        self.reading = Reading::Never;
         self
     }
 
@@ -194,7 +199,16 @@ impl Host {
         } else {
             Stdio::null()
         };
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        // SAFETY: gives a signal its default action, which may be done between fork and exec.
+        // The tests themselves may have been started with `nohup`.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let mut child = command
             .args(&self.args)
             .env_clear()
             .envs(&self.env)
@@ -211,14 +225,18 @@ impl Host {
             thread::spawn(move || pipe.write_all(&text).ok());
         }
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        let (stdout, stderr) = if self.read {
-            (Printed::collect(stdout), Printed::collect(stderr))
-        } else {
-            drop((stdout, stderr));
-            (
-                Printed::collect(std::io::empty()),
-                Printed::collect(std::io::empty()),
-            )
+        let nothing = || Printed::collect(std::io::empty());
+        let mut unread = None;
+        let (stdout, stderr) = match self.reading {
+            Reading::All => (Printed::collect(stdout), Printed::collect(stderr)),
+            Reading::Closed => {
+                drop((stdout, stderr));
+                (nothing(), nothing())
+            }
+            Reading::Never => {
+                unread = Some((stdout, stderr));
+                (nothing(), nothing())
+            }
         };
         let trajectory = dir.join(output_argument(&self.args).unwrap_or(TRAJECTORY.into()));
         Running {
@@ -230,9 +248,20 @@ impl Host {
             child,
             stdout,
             stderr,
+            unread,
             root: Some(self.root),
         }
     }
+}
+
+/// Who reads what it prints.
+#[derive(Clone, Copy)]
+enum Reading {
+    All,
+    /// Nobody, and the pipes are closed.
+    Closed,
+    /// Nobody, and the pipes are open.
+    Never,
 }
 
 fn output_argument(args: &[OsString]) -> Option<OsString> {
@@ -252,6 +281,8 @@ pub struct Running {
     timeout: Duration,
     stdout: Printed,
     stderr: Printed,
+    /// What nobody reads.
+    unread: Option<(ChildStdout, ChildStderr)>,
     /// None once the folder has passed to the [`Run`].
     root: Option<TempDir>,
 }
@@ -337,6 +368,13 @@ impl Running {
             }
             thread::sleep(Duration::from_millis(2));
         };
+        let mut rest = [String::new(), String::new()];
+        if let Some((mut stdout, mut stderr)) = self.unread.take() {
+            // What the pipes had room for.
+            let _ = stdout.read_to_string(&mut rest[0]);
+            let _ = stderr.read_to_string(&mut rest[1]);
+        }
+        let [unread_out, unread_err] = rest;
         // What it left behind may hold the pipes open: that is for the test to find out.
         let end = Instant::now() + Duration::from_secs(1);
         while !(self.stdout.is_whole() && self.stderr.is_whole()) && Instant::now() < end {
@@ -344,8 +382,8 @@ impl Running {
         }
         Run {
             status: number(status),
-            stdout: self.stdout.text(),
-            stderr: self.stderr.text(),
+            stdout: self.stdout.text() + &unread_out,
+            stderr: self.stderr.text() + &unread_err,
             dir: self.dir.clone(),
             trajectory: self.trajectory.clone(),
             args: self.args.clone(),

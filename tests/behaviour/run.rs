@@ -131,7 +131,15 @@ pub(crate) fn journal(trajectory: &Path) -> Vec<Value> {
     let path = match named {
         // Relative names are relative to where the trajectory is.
         Some(path) => trajectory.with_file_name(path),
-        None => trajectory.with_extension("events.jsonl"),
+        None if trajectory.ends_with("traj.json") => trajectory.with_extension("events.jsonl"),
+        None => {
+            let name = trajectory.file_name().unwrap().to_str().unwrap();
+            let stem = match name.strip_suffix(".traj.json") {
+                Some(stem) => stem.to_owned(),
+                None => format!("{name}.run"),
+            };
+            trajectory.with_file_name(format!("{stem}.events.jsonl"))
+        }
     };
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

@@ -180,6 +180,7 @@ pub async fn prepare_shadowed(
     shadows: &[String],
 ) -> Agent {
     let job = Job {
+        own_files: &[],
         task: "Say `true` until you are told to stop.",
         config,
         layers: None,

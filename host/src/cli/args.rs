@@ -8,6 +8,7 @@
 mod machine;
 mod plugin;
 mod price;
+mod runs;
 mod stray;
 mod task;
 mod values;
@@ -20,12 +21,15 @@ use clap_complete::Shell;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::exit::ExitCodes;
+
 pub use machine::{DoctorArgs, GcArgs};
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
     PluginCommand,
 };
 pub use price::{Price, PriceError};
+pub use runs::{RepairArgs, RunsCommand};
 pub use stray::advice;
 pub use task::{TaskError, read_task};
 
@@ -95,6 +99,9 @@ pub enum Command {
     /// Look at the prices of models, and bring them up to date
     #[command(subcommand)]
     Prices(PricesCommand),
+    /// Look after recorded runs
+    #[command(subcommand)]
+    Runs(RunsCommand),
     /// Tell what works on this machine, and how to get the rest
     Doctor(DoctorArgs),
     /// Remove what killed runs have left behind: processes, folders, containers
@@ -233,6 +240,11 @@ pub struct RunArgs {
     /// Flush the journal to the disk at every step: survives a crash of the machine
     #[arg(long, help_heading = RARE)]
     pub fsync: bool,
+
+    /// What the exit code tells: `mini` is 0 unless an error ended the run, as mini-swe-agent's
+    #[arg(long, value_name = "SCHEME", help_heading = RARE, env = "MSWEA_EXIT_CODES",
+          value_enum, default_value_t, hide_possible_values = true, hide_default_value = true)]
+    pub exit_codes: ExitCodes,
 
     /// Neither read nor write compiled plugins on disk
     #[arg(long, help_heading = RARE)]

@@ -66,6 +66,40 @@ const STATUSES: [(&str, ExitCode); 35] = [
     ("KeyboardInterrupt", ExitCode::Interrupted),
 ];
 
+/// Which of the endings a script can tell apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExitCodes {
+    /// All of them: each kind has a code of its own
+    #[default]
+    Mswea,
+    /// As with mini-swe-agent: 0 however the run ended, 1 if an error ended it
+    Mini,
+}
+
+impl ExitCodes {
+    /// The code of a run that ended with `status`.
+    pub fn of_run(self, status: &str) -> ExitCode {
+        match (self, ExitCode::from_exit_status(status)) {
+            (Self::Mswea, code) => code,
+            // Of what ends a run there, these are no exceptions.
+            (Self::Mini, ExitCode::Submitted | ExitCode::Limit | ExitCode::Format) => {
+                ExitCode::Submitted
+            }
+            // Python's own for that.
+            (Self::Mini, ExitCode::Interrupted) => ExitCode::Interrupted,
+            (Self::Mini, _) => ExitCode::Failed,
+        }
+    }
+
+    /// The code of a run that never began.
+    pub fn of_setup(self, code: ExitCode) -> ExitCode {
+        match (self, code) {
+            (Self::Mswea, code) | (Self::Mini, code @ ExitCode::Usage) => code,
+            (Self::Mini, _) => ExitCode::Failed,
+        }
+    }
+}
+
 impl ExitCode {
     /// Every code, in order.
     pub const ALL: [Self; 9] = [
@@ -152,6 +186,32 @@ mod tests {
         for (status, code) in vectors {
             assert_eq!(ExitCode::from_exit_status(status).code(), code, "{status}");
         }
+    }
+
+    #[test]
+    fn as_with_mini_swe_agent() {
+        for (status, code) in [
+            ("Submitted", 0),
+            ("LimitsExceeded", 0),
+            ("TimeExceeded", 0),
+            ("RepeatedFormatError", 0),
+            ("TemplateError", 1),
+            ("AuthenticationError", 1),
+            ("EnvironmentError", 1),
+            ("PluginError", 1),
+            ("SomethingElse", 1),
+            ("Interrupted", 130),
+        ] {
+            assert_eq!(ExitCodes::Mini.of_run(status).code(), code, "{status}");
+            let ours = ExitCode::from_exit_status(status);
+            assert_eq!(ExitCodes::Mswea.of_run(status), ours);
+        }
+        assert_eq!(ExitCodes::Mini.of_setup(ExitCode::Usage), ExitCode::Usage);
+        assert_eq!(ExitCodes::Mini.of_setup(ExitCode::Plugin), ExitCode::Failed);
+        assert_eq!(
+            ExitCodes::Mswea.of_setup(ExitCode::Plugin),
+            ExitCode::Plugin
+        );
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use super::args::GcArgs;
 use super::exit::ExitCode;
@@ -13,6 +15,7 @@ use super::front::harmless;
 use super::output::{self, Failure};
 use crate::executor::leftovers::{self, Fate, Leftover};
 use crate::executor::{self, Transport, container, secrecy};
+use crate::roles::Stop;
 
 /// How many of a kind are named on one line.
 const NAMED: usize = 8;
@@ -92,14 +95,21 @@ fn of_engine(engine: &str, args: &GcArgs, runtime: &Runtime) -> Result<Vec<Lefto
     Ok(found.collect())
 }
 
+/// How long a run that is over waits for its sweep. What is left of the work then is the next
+/// start's: a folder may hold a million files.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
 /// A sweep that goes on beside a run.
-pub(super) struct Sweeping(Option<thread::JoinHandle<()>>);
+pub(super) struct Sweeping(oneshot::Receiver<()>);
 
 impl Sweeping {
-    /// Waits for its end, which normally lies long ago.
-    pub(super) fn wait(self) {
-        if let Some(thread) = self.0 {
-            let _ = thread.join();
+    /// Waits for its end, which normally lies long ago: not long, and not if somebody has asked
+    /// the run to stop.
+    pub(super) async fn wait(self, stop: &Stop) {
+        tokio::select! {
+            _ = self.0 => {}
+            () = tokio::time::sleep(LAST_WAIT) => {}
+            () = stop.stopped() => {}
         }
     }
 }
@@ -108,7 +118,8 @@ impl Sweeping {
 /// together with their guardians. (Containers are the container executor's.) On a thread of its
 /// own, and behind everything else: no run has to wait for it.
 pub(super) fn beside() -> Sweeping {
-    let thread = thread::Builder::new().name("gc".to_owned()).spawn(|| {
+    let (done, waiting) = oneshot::channel();
+    let sweep = move || {
         let pid = rustix::thread::gettid();
         if let Err(error) = rustix::process::setpriority_process(Some(pid), 19) {
             tracing::debug!(%error, "the sweep can't step back");
@@ -121,8 +132,11 @@ pub(super) fn beside() -> Sweeping {
         for left in executor::remove_leftover_folders(false) {
             tracing::info!(folder = %left.path.display(), "removed a leftover");
         }
-    });
-    Sweeping(thread.ok())
+        let _ = done.send(());
+    };
+    // Without a thread there is no sweep, and nothing to wait for.
+    drop(thread::Builder::new().name("gc".to_owned()).spawn(sweep));
+    Sweeping(waiting)
 }
 
 /// What the guardian does last: its host is gone, and what that has left belongs to nobody.
@@ -310,6 +324,25 @@ mod tests {
         );
         assert_eq!(swept.errors, ["no daemon: start it"]);
         assert_eq!(swept.code(), ExitCode::Failed);
+    }
+
+    /// A folder of a killed run may hold a million files.
+    #[test]
+    fn a_sweep_that_takes_long_is_not_waited_for() {
+        let runtime = output::runtime().unwrap();
+        let (source, stop) = crate::roles::StopSource::new();
+        let begun = std::time::Instant::now();
+        let (_working, waiting) = oneshot::channel();
+        runtime.block_on(Sweeping(waiting).wait(&stop));
+        assert!(begun.elapsed() >= LAST_WAIT);
+        source.stop();
+        let begun = std::time::Instant::now();
+        let (_working, waiting) = oneshot::channel();
+        runtime.block_on(Sweeping(waiting).wait(&stop));
+        assert!(begun.elapsed() < LAST_WAIT);
+        // One that has ended, or was never begun.
+        let (_, waiting) = oneshot::channel();
+        runtime.block_on(Sweeping(waiting).wait(&Stop::never()));
     }
 
     #[test]

@@ -18,7 +18,9 @@ mod panics;
 mod paths;
 mod plugin;
 mod prices;
+mod record;
 mod run;
+mod runs;
 mod ship;
 mod signals;
 
@@ -26,7 +28,9 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Cli, Command, ConfigCommand, DisplayArgs, PluginCommand, PricesCommand};
+use output::Failure;
+
+use args::{Cli, Command, ConfigCommand, DisplayArgs, PluginCommand, PricesCommand, RunsCommand};
 
 /// The whole program, from arguments to exit code.
 pub fn main() -> ExitCode {
@@ -38,7 +42,7 @@ pub fn main() -> ExitCode {
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect();
             if let Some(advice) = args::advice(&error, &typed) {
-                return output::Failure::usage(advice).report().into();
+                return Failure::usage(advice).report().into();
             }
             // clap knows that help and version are no errors, and where to print them.
             let code = if error.use_stderr() {
@@ -90,6 +94,7 @@ pub fn main() -> ExitCode {
             output,
         })) => prices::update(&file, source.as_deref(), output),
         Some(Command::Prices(PricesCommand::Reset)) => prices::reset(),
+        Some(Command::Runs(RunsCommand::Repair(args))) => runs::repair(&args),
         Some(Command::Doctor(args)) => doctor::run(args),
         Some(Command::Gc(args)) => gc::run(&args),
         Some(Command::Completions { shell }) => output::data(|out| {
@@ -100,8 +105,8 @@ pub fn main() -> ExitCode {
         Some(Command::Ship { output }) => ship::run(&output),
         Some(Command::Guard { .. }) => Ok(exit::ExitCode::Submitted),
     };
-    match done {
-        Ok(code) => code.into(),
-        Err(failure) => failure.report().into(),
-    }
+    let code = done.unwrap_or_else(Failure::report);
+    signals::let_go();
+    front::settle();
+    code.into()
 }

@@ -7,7 +7,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
-use super::front::harmless;
+use super::front::{Words, harmless, say};
 
 /// A command that did not do what it was asked for.
 #[derive(Debug)]
@@ -53,12 +53,12 @@ pub fn error(message: &str) {
         "error: "
     };
     // Part of it may be a server's or a plugin's text.
-    let _ = writeln!(io::stderr(), "{prefix}{}", harmless(message.trim_end()));
+    say(&format!("{prefix}{}\n", harmless(message.trim_end())));
 }
 
 /// Prints a line for people.
 pub fn note(message: &str) {
-    let _ = writeln!(io::stderr(), "{}", harmless(message));
+    say(&format!("{}\n", harmless(message)));
 }
 
 /// Writes data to stdout. A reader that has gone away has what it wanted.
@@ -128,7 +128,7 @@ pub fn start_log(display: DisplayArgs) {
         }
     };
     let _ = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
+        .with_writer(|| Words)
         .with_max_level(level)
         .with_target(false)
         .with_ansi(false)

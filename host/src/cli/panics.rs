@@ -5,7 +5,7 @@
 //! that the host is gone.
 
 use super::exit::ExitCode;
-use super::output;
+use super::{front, output};
 
 /// Makes a panic end the program: after `last_words` have saved what is there and said where.
 pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
@@ -16,6 +16,7 @@ pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
             "this is a bug in mswea-host, please report it; {}",
             last_words()
         ));
+        front::settle();
         std::process::exit(i32::from(ExitCode::Failed.code()));
     }));
 }

@@ -1,6 +1,8 @@
 //! Where a run's files go.
 
+use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// The trajectory and the journal of a run.
@@ -33,36 +35,68 @@ impl RunFiles {
         }
     }
 
-    /// Makes the folders. What an earlier run of the same name recorded is kept by
-    /// [`JournalFile::create`](crate::journal::JournalFile::create), which alone can tell
-    /// whether that run still goes on.
+    /// Makes the folders, and answers which of them are new, the outer ones first. What an
+    /// earlier run of the same name recorded is kept by
+    /// [`Claim::begin`](crate::journal::Claim::begin), which alone can tell whether that run
+    /// still goes on.
     ///
     /// # Errors
-    /// When a folder can't be made.
-    pub fn make_room(&self) -> std::io::Result<()> {
+    /// When a folder can't be made, or the trajectory's name is that of a folder.
+    pub fn make_room(&self) -> std::io::Result<Vec<PathBuf>> {
+        let other = |text: &str| Err(std::io::Error::other(text));
+        let name = self.trajectory.as_os_str().as_encoded_bytes();
+        if name.is_empty() {
+            return other("its name is empty");
+        }
+        if name.ends_with(b"/") {
+            return other("it names a folder, and a file is needed");
+        }
+        if self.trajectory.is_dir() {
+            return other("it is a folder");
+        }
         let folders = [self.trajectory.parent(), self.journal.parent()];
+        let mut made = Vec::new();
         for folder in folders.into_iter().flatten() {
             if folder.as_os_str().is_empty() {
                 continue;
             }
+            let missing = folder.ancestors().take_while(|it| !it.exists());
+            let mut missing: Vec<_> = missing.map(Path::to_owned).collect();
             match std::fs::create_dir_all(folder) {
                 // The system's words for it ("file exists") puzzle more than they tell.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    let text = format!("`{}` is no folder", folder.display());
-                    return Err(std::io::Error::other(text));
+                    return other(&format!("`{}` is no folder", folder.display()));
                 }
                 made => made?,
             }
+            missing.retain(|it| !it.as_os_str().is_empty());
+            made.extend(missing.into_iter().rev());
         }
-        if self.trajectory.is_dir() {
-            return Err(std::io::Error::other("it is a folder"));
-        }
-        Ok(())
+        Ok(made)
     }
 
-    /// Whether the trajectory goes to a device or a pipe.
-    pub fn to_device(&self) -> bool {
-        is_device(&self.trajectory)
+    /// The names of all files that are written for the run or were for an earlier one of the same
+    /// name, as git's glob patterns.
+    pub fn own_files(&self) -> Vec<String> {
+        let name = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let mut pattern = String::new();
+            for c in name.chars() {
+                if matches!(c, '*' | '?' | '[' | '\\') {
+                    pattern.push('\\');
+                }
+                pattern.push(c);
+            }
+            pattern
+        };
+        let (trajectory, journal) = (name(&self.trajectory), name(&self.journal));
+        vec![
+            format!(".{trajectory}.mswea-tmp"),
+            format!(".{journal}.mswea-tmp"),
+            format!("{journal}.[0-9]*"),
+            trajectory,
+            journal,
+        ]
     }
 
     /// The journal as the trajectory names it: the name alone if they stand side by side, as
@@ -84,24 +118,48 @@ fn is_device(path: &Path) -> bool {
         || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
-fn journal_beside(trajectory: &Path) -> PathBuf {
-    let name = trajectory
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let stem = name
-        .strip_suffix(".traj.json")
-        .or_else(|| name.strip_suffix(".json"))
-        .unwrap_or(&name);
-    trajectory.with_file_name(format!("{stem}.events.jsonl"))
+/// `fix.traj.json` has `fix.events.jsonl`, and `traj.json` has `traj.events.jsonl`; any other name
+/// stays whole, so that `fix` and `fix.json` have journals of their own.
+pub fn journal_beside(trajectory: &Path) -> PathBuf {
+    let name = trajectory.file_name().unwrap_or_default();
+    let bytes = name.as_bytes();
+    let stem = match bytes.strip_suffix(b"traj.json") {
+        Some(b"") => b"traj".to_vec(),
+        Some(stem) if stem.ends_with(b".") => stem[..stem.len() - 1].to_vec(),
+        _ => [bytes, b".run"].concat(),
+    };
+    trajectory.with_file_name(OsString::from_vec([&stem[..], JOURNAL].concat()))
 }
+
+/// The trajectory that belongs to the journal `journal`, if its name is one that
+/// [`journal_beside`] gives; one that was kept for a later run has its number behind it.
+pub fn trajectory_beside(journal: &Path) -> Option<PathBuf> {
+    let name = journal.file_name()?.as_bytes();
+    let (name, number) = match name.iter().rposition(|byte| *byte == b'.') {
+        Some(at) if at + 1 < name.len() && name[at + 1..].iter().all(u8::is_ascii_digit) => {
+            name.split_at(at)
+        }
+        _ => (name, &b""[..]),
+    };
+    let stem = name.strip_suffix(JOURNAL)?;
+    let trajectory = match (stem.strip_suffix(b".run"), stem) {
+        (Some(whole), _) if !whole.is_empty() => whole.to_vec(),
+        (_, b"") => return None,
+        (_, b"traj") => b"traj.json".to_vec(),
+        (_, stem) => [stem, b".traj.json"].concat(),
+    };
+    Some(journal.with_file_name(OsString::from_vec([&trajectory[..], number].concat())))
+}
+
+const JOURNAL: &[u8] = b".events.jsonl";
 
 /// The user's own price table; see [`crate::provider::price`].
 pub fn price_table() -> Option<PathBuf> {
     crate::provider::price::updated_table(|name| std::env::var_os(name))
 }
 
-fn state_folder() -> PathBuf {
+/// Where runs are kept that nobody has named a file for.
+pub fn state_folder() -> PathBuf {
     let absolute = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
@@ -123,13 +181,44 @@ mod tests {
         for (trajectory, journal) in [
             ("a/run.traj.json", "a/run.events.jsonl"),
             ("traj.json", "traj.events.jsonl"),
-            ("out", "out.events.jsonl"),
+            // None of these has that of another.
+            ("out.traj.json", "out.events.jsonl"),
+            ("out.json", "out.json.run.events.jsonl"),
+            ("out", "out.run.events.jsonl"),
+            ("outtraj.json", "outtraj.json.run.events.jsonl"),
         ] {
             assert_eq!(
                 RunFiles::of(Some(trajectory), "x").journal,
                 Path::new(journal)
             );
+            let back = trajectory_beside(Path::new(journal));
+            assert_eq!(back.as_deref(), Some(Path::new(trajectory)));
+            let back = trajectory_beside(Path::new(&format!("{journal}.12")));
+            assert_eq!(back, Some(format!("{trajectory}.12").into()));
         }
+        for other in [
+            "events.jsonl",
+            "a.jsonl",
+            ".events.jsonl",
+            "a.traj.json",
+            "",
+        ] {
+            assert_eq!(trajectory_beside(Path::new(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn new_folders_are_told_and_names_of_folders_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let made = RunFiles::of(Some(&at("a/b/t.json")), "x").make_room();
+        assert_eq!(made.unwrap(), [at("a"), at("a/b")].map(PathBuf::from));
+        let made = RunFiles::of(Some(&at("a/b/t.json")), "x").make_room();
+        assert_eq!(made.unwrap(), Vec::<PathBuf>::new());
+        for name in [at("new/"), at("a"), at("a/"), String::new()] {
+            RunFiles::of(Some(&name), "x").make_room().unwrap_err();
+        }
+        assert!(!folder.path().join("new").exists());
     }
 
     /// Whether to move it is decided under its lock, by the journal.

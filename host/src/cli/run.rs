@@ -1,22 +1,20 @@
 //! Running a task, and the demo that runs one without a model.
 
-use std::io::ErrorKind;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 
 use super::args::{DemoArgs, DisplayArgs, RunArgs, read_task};
-use super::exit::ExitCode;
+use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront};
 use super::output::{self, Failure};
 use super::paths::RunFiles;
+use super::record::{Record, Unwritable};
 use super::{configs, demo, gc, on_end, panics, signals};
 use crate::config::{Config, Layers, ProcessEnvironment, Sources};
-use crate::journal::{self, Event, JournalFile, trajectory};
 use crate::plugin::Cache;
-use crate::roles::{Context, Journal, Progress, StopSource};
+use crate::roles::{Context, Progress, Stop, StopSource};
 use crate::run::{Ended, Interrupt};
 use crate::session::{self, Job, Runtime, SetupError};
 
@@ -27,6 +25,7 @@ struct Ways<'a> {
     allow_hosts: &'a [String],
     fresh_instances: bool,
     fsync: bool,
+    exit_codes: ExitCodes,
     cache: Option<Cache>,
 }
 
@@ -50,6 +49,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         allow_hosts: &args.allow_hosts,
         fresh_instances: args.fresh_instances,
         fsync: args.fsync,
+        exit_codes: args.exit_codes,
         cache: (!args.no_cache).then(Cache::of_user).flatten(),
     };
     let done = execute(&config, &layers, &task, &ways, &front)?;
@@ -60,7 +60,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             exit_status: &done.exit_status,
             code: done.code,
             trajectory: done.is_written.then_some(&*done.files.trajectory),
-            journal: Some(&*done.files.journal).filter(|journal| journal.exists()),
+            journal: done.journal.as_deref(),
         },
     );
     Ok(done.code)
@@ -117,6 +117,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         allow_hosts: &[],
         fresh_instances: false,
         fsync: false,
+        exit_codes: ExitCodes::Mswea,
         cache: Cache::of_user(),
     };
     let done = execute(&config, &layers, &demo.task, &ways, &front)?;
@@ -149,6 +150,8 @@ struct Done {
     exit_status: String,
     error: Option<String>,
     files: RunFiles,
+    /// Where the journal is, if there is one.
+    journal: Option<PathBuf>,
     /// Whether the trajectory is.
     is_written: bool,
 }
@@ -174,46 +177,29 @@ fn execute(
 ) -> Result<Done, Failure> {
     let run_id = session::new_run_id();
     let files = RunFiles::of(config.agent.output_path.as_deref(), &run_id);
-    let unwritable = |detail: String| {
-        Failure::usage(format!(
+    let record = Record::reserve(files.clone(), &run_id, front.clone(), ways.fsync);
+    let record = Arc::new(record.map_err(|error| match error {
+        Unwritable::Trajectory(text) => Failure::usage(text),
+        Unwritable::Other(detail) => Failure::usage(format!(
             "can't write the trajectory `{}`: {detail}: name another file with `-o PATH`",
             files.trajectory.display()
-        ))
-    };
-    files
-        .make_room()
-        .map_err(|error| unwritable(error.to_string()))?;
-    trajectory::check_writable(&files.trajectory)
-        .map_err(|error| Failure::usage(error.to_string()))?;
-    let file = JournalFile::create(&files.journal)
-        .map_err(|error| match error.kind() {
-            // Two runs with the same `-o`.
-            ErrorKind::WouldBlock => Failure::usage(error.to_string()),
-            _ => unwritable(format!("its journal can't be made: {error}")),
-        })?
-        .fsync(ways.fsync);
-    let keeper = Arc::new(Keeper::new(file, &files));
-    let last_words = keeper.clone();
-    panics::on_panic(move || {
-        let written = last_words.write_trajectory();
-        let files = match written {
-            Ok(()) => &last_words.files.trajectory,
-            Err(_) => &last_words.files.journal,
-        };
-        format!("what was recorded is in `{}`", files.display())
-    });
+        )),
+    })?);
+    let last_words = record.clone();
+    panics::on_panic(move || last_words.last_words());
 
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("can't start the runtime")?;
-    let prepared_and_run = tokio.block_on(async {
+    let done = tokio.block_on(async {
         let (source, stop) = StopSource::new();
         let context = Context {
             front: front.clone(),
-            journal: keeper.clone(),
-            stop,
+            journal: record.clone(),
+            stop: stop.clone(),
         };
+        let own_files = files.own_files();
         let job = Job {
             task,
             config,
@@ -223,68 +209,89 @@ fn execute(
             allow_hosts: ways.allow_hosts,
             fresh_instances: ways.fresh_instances,
             run_id: &run_id,
+            own_files: &own_files,
             guard_program: std::env::current_exe().ok(),
         };
         let runtime = Runtime::new(ways.cache.clone());
-        match runtime.prepare(job, context).await {
-            Ok(agent) => {
-                // Only from here on is there anything to end in an orderly way; before, a
-                // signal just ends the program.
-                signals::watch(source).context("can't watch for signals")?;
-                let sweeping = gc::beside();
-                let ended = agent.run().await;
-                sweeping.wait();
-                Ok(ended)
+        let agent = match runtime.prepare(job, context).await {
+            Ok(agent) => agent,
+            Err(error) => {
+                let failure = setup_failure(&error);
+                record.forget();
+                return Ok(Done {
+                    exit_status: setup_status(failure.code).to_owned(),
+                    code: ways.exit_codes.of_setup(failure.code),
+                    error: Some(failure.message),
+                    journal: record.journal(),
+                    files,
+                    is_written: false,
+                });
             }
-            Err(error) => Err(setup_failure(&error)),
-        }
+        };
+        // Only from here on is there anything to end in an orderly way; before, a signal just
+        // ends the program.
+        signals::watch(source).context("can't watch for signals")?;
+        record.keep_up();
+        let sweeping = gc::beside();
+        let ended = agent.run().await;
+        sweeping.wait(&stop).await;
+        anyhow::Ok(conclude(ended, &record, files, ways, &**front, &stop).await)
     });
-    let ended = match prepared_and_run {
-        Ok(ended) => ended,
-        Err(failure) => {
-            keeper.forget_if_empty();
-            return Ok(Done {
-                code: failure.code,
-                exit_status: setup_status(failure.code).to_owned(),
-                error: Some(failure.message),
-                files,
-                is_written: false,
-            });
-        }
-    };
-    let mut code = ExitCode::from_exit_status(ended.interrupt.exit_status());
+    // A removal that was not waited for ends with the process.
+    tokio.shutdown_background();
+    Ok(done?)
+}
+
+/// Writes what is left to write, and tells what the process ends with.
+async fn conclude(
+    ended: Ended,
+    record: &Record,
+    files: RunFiles,
+    ways: &Ways<'_>,
+    front: &dyn CliFront,
+    stop: &Stop,
+) -> Done {
+    let exit_status = ended.interrupt.exit_status();
+    let mut code = ways.exit_codes.of_run(exit_status);
     let mut error = cause(&ended);
-    let written = keeper.write_trajectory();
+    let written = record.finish(stop).await;
+    let journal = record.journal();
+    let recorded = journal.as_deref().unwrap_or(&files.journal);
     if let Err(unwritten) = &written {
         // Why the run failed is not lost over this: a full disk may be the cause of both.
         if let Some(cause) = &error {
             output::error(cause);
         }
         error = Some(format!(
-            "{unwritten}; everything is in the journal `{}`",
-            files.journal.display()
+            "{unwritten}; what was recorded is in the journal `{}`",
+            recorded.display()
         ));
         code = ExitCode::Failed;
     }
-    if let Some(error) = front.take_output_error() {
+    front.conclude(code, error.as_deref());
+    let delivered = front::deliver(stop).await;
+    let broken = front.take_output_error().map(|error| error.to_string());
+    if broken.is_some() || !delivered {
         // Whoever reads stdout must not take half a patch for a whole one.
+        let why = broken.unwrap_or_else(|| "its reader has stopped reading".to_owned());
         let place = match &written {
             Ok(()) => &files.trajectory,
-            Err(_) => &files.journal,
+            Err(_) => recorded,
         };
         output::error(&format!(
-            "can't write to stdout: {error}; the submission is in `{}`",
+            "can't write to stdout: {why}; the submission is in `{}`",
             place.display()
         ));
         code = ExitCode::Failed;
     }
-    Ok(Done {
+    Done {
         code,
-        exit_status: ended.interrupt.exit_status().to_owned(),
+        exit_status: exit_status.to_owned(),
         error,
+        journal,
         files,
         is_written: written.is_ok(),
-    })
+    }
 }
 
 /// The exit status of a run that could not be set up.
@@ -311,73 +318,4 @@ fn setup_failure(error: &SetupError) -> Failure {
         _ => ExitCode::Failed,
     };
     Failure::new(code, error.to_string())
-}
-
-/// The journal of a run, from which the trajectory is written: at the end, and now and then
-/// in between for those who look at it while the run goes on.
-struct Keeper {
-    file: JournalFile,
-    files: RunFiles,
-    next: Mutex<Next>,
-}
-
-/// When the trajectory is written again. A long one takes long to write, so the pause grows
-/// with it: never more than a twentieth of the time goes there.
-struct Next {
-    at: Instant,
-}
-
-const PAUSE: Duration = Duration::from_secs(5);
-
-/// A journal beyond this is read once only, at the end.
-const LARGE: u64 = 32 << 20;
-
-impl Keeper {
-    fn new(file: JournalFile, files: &RunFiles) -> Self {
-        Self {
-            file,
-            files: files.clone(),
-            next: Mutex::new(Next {
-                at: Instant::now() + PAUSE,
-            }),
-        }
-    }
-
-    fn write_trajectory(&self) -> anyhow::Result<()> {
-        let log = journal::read(&self.files.journal)?;
-        let mut value = trajectory::from_journal(&log.records);
-        trajectory::set_journal(&mut value, self.files.journal_seen_from_trajectory());
-        trajectory::write(&self.files.trajectory, &value)?;
-        Ok(())
-    }
-
-    /// A run that never began leaves no journal.
-    fn forget_if_empty(&self) {
-        if is_empty(&self.files.journal) {
-            let _ = std::fs::remove_file(&self.files.journal);
-        }
-    }
-}
-
-fn is_empty(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0)
-}
-
-impl Journal for Keeper {
-    fn record(&self, event: &Event) -> std::io::Result<()> {
-        self.file.record(event)?;
-        if matches!(event, Event::Message { .. }) {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = Instant::now();
-            let large = std::fs::metadata(&self.files.journal).is_ok_and(|meta| meta.len() > LARGE);
-            // What went into a pipe can't be replaced by something newer.
-            if now >= next.at && !large && !self.files.to_device() {
-                if let Err(error) = self.write_trajectory() {
-                    tracing::warn!(%error, "the trajectory could not be brought up to date");
-                }
-                next.at = Instant::now() + PAUSE.max(now.elapsed() * 20);
-            }
-        }
-        Ok(())
-    }
 }

@@ -38,6 +38,17 @@ pub fn mind_interrupts() {
     }
 }
 
+/// Lets signals end the program again: nothing of a run is left that would have to be ended in
+/// an orderly way.
+pub fn let_go() {
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        if !is_ignored(SignalKind::from_raw(number)).unwrap_or(true) {
+            // SAFETY: as above.
+            unsafe { libc::signal(number, libc::SIG_DFL) };
+        }
+    }
+}
+
 fn unless_ignored(kind: SignalKind) -> std::io::Result<Option<Signal>> {
     if is_ignored(kind)? {
         return Ok(None);
@@ -69,7 +80,7 @@ fn is_ignored(kind: SignalKind) -> std::io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::Command;
     use std::time::Duration;
 
@@ -119,7 +130,16 @@ mod tests {
 
     /// Runs the test above in a process of its own, with the signals that `trap` ignores.
     fn alone(trap: &str, number: &str) -> std::process::ExitStatus {
-        Command::new("/bin/sh")
+        let mut command = Command::new("/bin/sh");
+        // SAFETY: gives a signal its default action, which may be done between fork and exec.
+        // The tests themselves may have been started with `nohup`.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        command
             .args(["-c", &format!("{trap} exec \"$0\" \"$@\"")])
             .arg(std::env::current_exe().unwrap())
             .args([

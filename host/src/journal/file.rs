@@ -1,14 +1,18 @@
 //! The journal as a file: one line an event, handed to the kernel by one `write` each.
 //!
 //! A line that the kernel has is safe from the host's own death (`kill -9`, a panic, an
-//! abort). Against the machine's death there is [`JournalFile::fsync`], at step boundaries.
+//! abort). Against the machine's death there is [`JournalFile::fsync`], at step boundaries;
+//! against the commands of the run itself, which may remove the file or write into it, there is
+//! [`JournalFile::check`].
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::{Event, Log};
 use crate::roles::Journal;
@@ -17,23 +21,34 @@ use crate::roles::Journal;
 /// the rest of the run.
 const KEPT_BUFFER: usize = 1 << 20;
 
+/// Disk space that is set aside behind the last line, so that a run whose disk is full can still
+/// record how it ended.
+const RESERVE: u64 = 64 << 10;
+
 /// Appends events to a file.
 #[derive(Debug)]
 pub struct JournalFile {
-    path: PathBuf,
+    /// Where it belongs.
+    pub(super) home: PathBuf,
     fsync: bool,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    file: File,
+pub(super) struct Inner {
+    pub(super) file: File,
+    /// Where the file is: at home, unless it could not stay there.
+    pub(super) path: PathBuf,
     seq: u64,
     /// Length of the file: where a line that can't be written whole is cut off again.
-    len: u64,
+    pub(super) len: u64,
     buffer: Vec<u8>,
     /// Set when the file could not be brought back to whole lines.
     broken: bool,
+    /// A file without a name that holds the same: nobody else gets at it.
+    pub(super) copy: Option<File>,
+    /// Up to where disk space was set aside.
+    reserved: u64,
 }
 
 /// Unix seconds, to the microsecond: more digits would not survive every JSON reader.
@@ -46,16 +61,50 @@ pub(super) fn now() -> f64 {
     micros / 1e6
 }
 
-impl JournalFile {
-    /// Starts a journal; its folder is made. A journal that is already there is kept under the
-    /// first free of `NAME.1`, `NAME.2`, ..., so that naming the same output twice does not
-    /// destroy the record of the first run. It is moved under its lock: never from under a run
-    /// that still writes to it.
+/// The name of a journal, locked: no other process writes to it, and what is there is untouched.
+#[derive(Debug)]
+pub struct Claim {
+    path: PathBuf,
+    file: File,
+    len: u64,
+    is_new: bool,
+}
+
+impl Claim {
+    /// Starts the journal. One that is already there is kept under the first free of `NAME.1`,
+    /// `NAME.2`, ..., so that naming the same output twice does not destroy the record of the
+    /// first run.
     ///
     /// # Errors
-    /// When the file can't be made. [`io::ErrorKind::WouldBlock`]: another process is writing
-    /// to it.
-    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+    /// When the file can't be made.
+    pub fn begin(self) -> io::Result<JournalFile> {
+        if self.len == 0 {
+            return Ok(JournalFile::new(self.path, self.file, 0, 0));
+        }
+        let begin = || {
+            std::fs::rename(&self.path, free_name(&self.path))?;
+            options().create_new(true).open(&self.path)
+        };
+        let file = begin().map_err(|error| explain(&self.path, &error))?;
+        lock(&file, &self.path)?;
+        Ok(JournalFile::new(self.path, file, 0, 0))
+    }
+
+    /// Gives the name back, and leaves everything as it was found.
+    pub fn release(self) {
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl JournalFile {
+    /// Takes the name of a journal, whose folder is made, without changing what is there.
+    ///
+    /// # Errors
+    /// When the file can't be made or written to, or is no plain file.
+    /// [`io::ErrorKind::WouldBlock`]: another process is writing to it.
+    pub fn claim(path: impl Into<PathBuf>) -> io::Result<Claim> {
         let path = path.into();
         if let Some(parent) = path
             .parent()
@@ -64,18 +113,27 @@ impl JournalFile {
             std::fs::create_dir_all(parent).map_err(|error| explain(&path, &error))?;
         }
         loop {
+            let is_new = std::fs::symlink_metadata(&path).is_err();
             let file = open(&path, true)?;
-            let length = still_there(&file, &path).map_err(|error| explain(&path, &error))?;
-            match length {
-                Some(0) => return Ok(Self::new(path, file, 0, 0)),
-                Some(_) => {
-                    std::fs::rename(&path, free_name(&path))
-                        .map_err(|error| explain(&path, &error))?;
-                }
-                // Another process has moved it away before the lock was ours.
-                None => {}
+            let len = still_there(&file, &path).map_err(|error| explain(&path, &error))?;
+            // None: another process has moved it away before the lock was ours.
+            if let Some(len) = len {
+                return Ok(Claim {
+                    path,
+                    file,
+                    len,
+                    is_new,
+                });
             }
         }
+    }
+
+    /// Starts a journal: [`JournalFile::claim`] and [`Claim::begin`].
+    ///
+    /// # Errors
+    /// As those.
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+        Self::claim(path)?.begin()
     }
 
     /// Goes on with a journal that was read before: cuts off the torn end, and continues the
@@ -101,14 +159,17 @@ impl JournalFile {
 
     fn new(path: PathBuf, file: File, seq: u64, len: u64) -> Self {
         Self {
-            path,
+            home: path.clone(),
             fsync: false,
             inner: Mutex::new(Inner {
                 file,
+                path,
                 seq,
                 len,
                 buffer: Vec::with_capacity(4096),
                 broken: false,
+                copy: None,
+                reserved: 0,
             }),
         }
     }
@@ -121,19 +182,45 @@ impl JournalFile {
         self
     }
 
+    /// Writes all events to a second file as well, which has no name, on the disk that `folder`
+    /// is on. It has to be asked for before the first event.
+    #[must_use]
+    pub fn with_copy(self, folder: &Path) -> Self {
+        match tempfile::tempfile_in(folder) {
+            Ok(copy) if self.inner().len == 0 => self.inner().copy = Some(copy),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "no second copy of the journal is kept"),
+        }
+        self
+    }
+
     /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> PathBuf {
+        self.inner().path.clone()
+    }
+
+    /// How many bytes of events it holds.
+    pub fn len(&self) -> u64 {
+        self.inner().len
+    }
+
+    /// Whether it holds none yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Journal for JournalFile {
     fn record(&self, event: &Event) -> io::Result<()> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner();
         let inner = &mut *inner;
         if inner.broken {
             return Err(explain(
-                &self.path,
+                &inner.path,
                 &io::Error::other("an earlier write failed"),
             ));
         }
@@ -143,7 +230,7 @@ impl Journal for JournalFile {
         if buffer.capacity() <= KEPT_BUFFER {
             inner.buffer = buffer;
         }
-        result.map_err(|error| explain(&self.path, &error))?;
+        result.map_err(|error| explain(&inner.path, &error))?;
         let boundary = matches!(
             event,
             Event::Reply { .. } | Event::Output { .. } | Event::RunEnded { .. }
@@ -152,7 +239,7 @@ impl Journal for JournalFile {
             inner
                 .file
                 .sync_data()
-                .map_err(|error| explain(&self.path, &error))?;
+                .map_err(|error| explain(&inner.path, &error))?;
         }
         Ok(())
     }
@@ -160,16 +247,62 @@ impl Journal for JournalFile {
 
 impl Inner {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        if let Err(error) = self.file.write_all(line) {
+        let mut written = self.file.write_all(line);
+        if written.as_ref().is_err_and(is_full) && self.copy.take().is_some() {
+            // The copy's space is needed more here.
+            self.file.set_len(self.len)?;
+            written = self.file.write_all(line);
+        }
+        if let Err(error) = written {
             // a full disk may have taken half of the line, and later lines must not be glued
             // to it
             self.broken = self.file.set_len(self.len).is_err();
+            self.reserved = self.len;
+            self.reserve();
             return Err(error);
+        }
+        if let Some(copy) = &mut self.copy
+            && copy.write_all(line).is_err()
+        {
+            self.copy = None;
         }
         self.seq += 1;
         self.len += line.len() as u64;
+        self.reserve();
         Ok(())
     }
+
+    /// Sets disk space aside behind the last line, where the file system can.
+    fn reserve(&mut self) {
+        if self.len + RESERVE / 2 > self.reserved {
+            let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.len, RESERVE);
+            self.reserved = self.len + RESERVE;
+        }
+    }
+
+    /// Another file takes the place of this one, with the same in it.
+    pub(super) fn replace(&mut self, file: File, path: PathBuf) {
+        (self.file, self.path) = (file, path);
+        self.reserved = 0;
+    }
+}
+
+impl Drop for Inner {
+    /// Gives back what was set aside, and the name: a command that is just being started may
+    /// still hold the file for a moment.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+        if self.reserved > 0 && self.file.metadata().is_ok_and(|it| it.len() == self.len) {
+            let _ = self.file.set_len(self.len);
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// Makes `{"seq":1,"t":1.5,"event":...}` and a newline in `buffer`.
@@ -184,12 +317,32 @@ fn encode(buffer: &mut Vec<u8>, seq: u64, t: f64, event: &Event) -> io::Result<(
     Ok(())
 }
 
-fn open(path: &Path, create: bool) -> io::Result<File> {
-    let file = OpenOptions::new()
+/// Neither follows a link nor waits for the other end of a pipe: a repository may hold either
+/// under any name.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
         .append(true)
-        .create(create)
-        .open(path)
-        .map_err(|error| explain(path, &error))?;
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options
+}
+
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    let no_file = || io::Error::other("it is no plain file; remove it, or choose another output");
+    let opened = options().create(create).open(path);
+    let file = match opened {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(no_file()),
+        Err(error) => Err(error),
+        Ok(file) if file.metadata().is_ok_and(|it| it.is_file()) => Ok(file),
+        Ok(_) => Err(no_file()),
+    };
+    let file = file.map_err(|error| explain(path, &error))?;
+    lock(&file, path)?;
+    Ok(file)
+}
+
+pub(super) fn lock(file: &File, path: &Path) -> io::Result<()> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(io::Error::new(
             io::ErrorKind::WouldBlock,
@@ -199,14 +352,14 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
             ),
         )),
         // some network file systems have no locks; the run is worth more than the check
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 
 /// The length of the file, if `path` still leads to it.
-fn still_there(file: &File, path: &Path) -> io::Result<Option<u64>> {
+pub(super) fn still_there(file: &File, path: &Path) -> io::Result<Option<u64>> {
     let ours = file.metadata()?;
-    match std::fs::metadata(path) {
+    match std::fs::symlink_metadata(path) {
         Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(Some(ours.len())),
         Ok(_) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -214,8 +367,8 @@ fn still_there(file: &File, path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// The name under which the journal at `path` is kept when another takes its place.
-fn free_name(path: &Path) -> PathBuf {
+/// The name under which the file at `path` is kept when another takes its place.
+pub fn free_name(path: &Path) -> PathBuf {
     let mut number: u64 = 1;
     loop {
         let mut name = path.to_owned().into_os_string();
@@ -229,7 +382,7 @@ fn free_name(path: &Path) -> PathBuf {
     }
 }
 
-fn explain(path: &Path, error: &io::Error) -> io::Error {
+pub(super) fn explain(path: &Path, error: &io::Error) -> io::Error {
     let remedy = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
         io::ErrorKind::FileTooLarge => "; raise the limit of the size of files (`ulimit -f`)",

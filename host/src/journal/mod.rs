@@ -6,15 +6,19 @@
 
 mod event;
 mod file;
+mod keep;
 mod memory;
 mod read;
 pub mod rebuild;
 pub mod trajectory;
 
 pub use event::Event;
-pub use file::JournalFile;
+pub use file::{Claim, JournalFile, free_name};
+pub use keep::Change;
 pub use memory::MemoryJournal;
-pub use read::{JournalError, Log, Record, TornLine, UnknownEvent, each, read, read_bytes};
+pub use read::{
+    JournalError, Log, Record, TornLine, UnknownEvent, each, read, read_bytes, read_from,
+};
 pub use rebuild::accepted_message;
 
 /// What `RunStarted.format` of a journal of this version holds.

@@ -119,6 +119,16 @@ pub fn each(path: &Path, take: impl FnMut(Record)) -> Result<Log, JournalError> 
     lines(BufReader::with_capacity(1 << 18, file), name, take)
 }
 
+/// Reads a journal from anywhere; `name` is for messages.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(input: impl BufRead, name: &str) -> Result<Log, JournalError> {
+    let mut records = Vec::new();
+    let log = lines(input, || name.to_owned(), |record| records.push(record))?;
+    Ok(Log { records, ..log })
+}
+
 /// Reads a journal from memory; see [`read`].
 ///
 /// # Errors

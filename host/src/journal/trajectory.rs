@@ -16,7 +16,7 @@ use super::rebuild::{self, State};
 use super::{Record, rebuild::End};
 use crate::roles::Message;
 
-pub use write::{TrajectoryError, check_writable, to_string, write};
+pub use write::{Target, TrajectoryError, to_string, write};
 
 /// What `trajectory_format` says.
 pub const FORMAT: &str = "mini-swe-agent-1.1";

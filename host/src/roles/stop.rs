@@ -51,6 +51,13 @@ impl Stop {
         self.reached(2).await;
     }
 
+    /// Waits until the run is asked to end once more than it was when this was called.
+    pub fn stopped_again(&self) -> impl Future<Output = ()> + Send + 'static {
+        let this = self.clone();
+        let count = self.0.borrow().saturating_add(1);
+        async move { this.reached(count).await }
+    }
+
     async fn reached(&self, count: u8) {
         let mut receiver = self.0.clone();
         if receiver.wait_for(|value| *value >= count).await.is_err() {

@@ -59,6 +59,9 @@ pub struct Settings {
     pub salvage_command: Option<String>,
     /// Somebody asked for that command: it is taken even if the executor knows a better one.
     pub salvage_is_explicit: bool,
+    /// Stands in front of that command unless somebody asked for it: tells it in `"$@"` which
+    /// files the host itself writes.
+    pub salvage_prologue: String,
     /// Time for it.
     pub salvage_timeout: Duration,
     /// Say once that the cost limit can't be kept when a price is unknown.
@@ -599,18 +602,24 @@ impl Agent {
             // As mini-swe-agent does with this one of the endings.
             self.find_images(&mut exit);
         }
+        // On a full disk there may be room for the end although there is none for the submission.
+        let without = self.submitted.as_ref().map(|_| exit.clone());
         if let Some(submission) = &self.submitted {
             exit.extra
                 .insert("submission".into(), submission.as_str().into());
         }
-        if let Err(failed) = self.append(exit) {
+        let mut recorded = self.append(exit);
+        if let (Err(_), Some(exit)) = (&recorded, without) {
+            recorded = self.append(exit);
+        }
+        if let Err(failed) = recorded {
             self.fail(&mut interrupt, failed);
         }
         let mut extra = Object::new();
         if let Interrupt::Failed { message, .. } = &interrupt {
             extra.insert("message".into(), message.as_str().into());
         }
-        let ended = Event::RunEnded {
+        let mut ended = Event::RunEnded {
             exit_status: interrupt.exit_status().to_owned(),
             submission: self.submission_of(&interrupt).to_owned(),
             cost: self.account.known_cost(),
@@ -618,7 +627,14 @@ impl Agent {
             usage: self.account.usage.clone(),
             extra,
         };
-        if let Err(failed) = self.record(&ended) {
+        let mut recorded = self.record(&ended);
+        if let (Err(_), Event::RunEnded { submission, .. }) = (&recorded, &mut ended)
+            && !submission.is_empty()
+        {
+            submission.clear();
+            recorded = self.record(&ended);
+        }
+        if let Err(failed) = recorded {
             self.fail(&mut interrupt, failed);
         }
         self.show(&Progress::Ended {
@@ -647,10 +663,11 @@ impl Agent {
     async fn salvage(&mut self) -> Option<Output> {
         let own = self.settings.salvage_command.clone();
         let command = if self.settings.salvage_is_explicit {
-            own
+            own?
         } else {
-            self.parts.executor.salvage_command().or(own)
-        }?;
+            let command = self.parts.executor.salvage_command().or(own)?;
+            format!("{}{command}", self.settings.salvage_prologue)
+        };
         if self.account.queries == 0 || self.gone {
             return None;
         }

@@ -334,6 +334,7 @@ async fn run_in(
         action_timeout: Duration::from_secs(5),
         salvage_command: Some("salvage".into()),
         salvage_is_explicit: true,
+        salvage_prologue: String::new(),
         salvage_timeout: Duration::from_secs(5),
         warn_unknown_cost: false,
         bare_submission: false,

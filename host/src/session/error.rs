@@ -61,7 +61,7 @@ pub enum SetupError {
     #[error("{0}")]
     Workspace(String),
     /// The journal can't be written.
-    #[error("the journal can't be written: {0}")]
+    #[error("{0}")]
     Journal(std::io::Error),
 }
 

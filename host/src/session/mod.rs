@@ -63,6 +63,9 @@ pub struct Job<'a> {
     pub fresh_instances: bool,
     /// Unique among the runs of this machine.
     pub run_id: &'a str,
+    /// The names of the files that are written for this run, as git's glob patterns: they may be
+    /// in the repository that is worked on.
+    pub own_files: &'a [String],
     /// The program that cleans up after a killed host; see [`crate::executor::guard`].
     pub guard_program: Option<PathBuf>,
 }
@@ -240,6 +243,11 @@ fn settings(job: &Job<'_>) -> Settings {
         salvage_is_explicit: !matches!(
             salvage_set_by,
             None | Some(Origin::BuiltIn | Origin::Preset { .. })
+        ),
+        salvage_prologue: shell::arguments(
+            job.own_files
+                .iter()
+                .map(|name| format!(":(top,glob)**/{name}")),
         ),
         salvage_timeout: seconds(agent.salvage_timeout),
         warn_unknown_cost: agent.cost_limit > 0.0 && config.model.cost_tracking != "ignore_errors",

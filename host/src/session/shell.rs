@@ -49,6 +49,18 @@ pub fn name(interpreter: &[String]) -> &str {
         .unwrap_or("sh")
 }
 
+/// A line that makes these the arguments of the script that follows; empty without any.
+pub fn arguments(words: impl IntoIterator<Item = String>) -> String {
+    let words = words.into_iter();
+    let quoted: String = words
+        .map(|word| format!(" '{}'", word.replace('\'', r"'\''")))
+        .collect();
+    match quoted.as_str() {
+        "" => String::new(),
+        quoted => format!("set --{quoted}\n"),
+    }
+}
+
 fn file_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }

@@ -2,13 +2,14 @@
 
 mod screen;
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use async_trait::async_trait;
 
 use self::screen::Screen;
+use super::outlet::Drain;
 use super::{CliFront, Look, countdown, lock};
 use crate::roles::{Action, Front, Progress};
 
@@ -20,11 +21,7 @@ pub struct HumanFront {
 
 impl HumanFront {
     /// Shows progress on `err` and writes the submission to `out`.
-    pub fn new(
-        err: impl Write + Send + 'static,
-        out: impl Write + Send + 'static,
-        look: Look,
-    ) -> Self {
+    pub(super) fn new(err: impl Drain + 'static, out: impl Drain + 'static, look: Look) -> Self {
         Self {
             screen: Arc::new(Mutex::new(Screen::new(err, out, look))),
             redraw: look.redraw,

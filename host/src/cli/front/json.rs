@@ -3,12 +3,13 @@
 //! `events.md` beside this file lists the events and their keys. Keys and events may be added
 //! in later versions, never taken away; a reader ignores what it does not know.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use super::outlet::Drain;
 use super::sink::Sink;
 use super::{CliFront, lock};
 use crate::cli::exit::ExitCode;
@@ -17,13 +18,21 @@ use crate::roles::{Action, Front, Progress};
 /// Writes events as JSON lines.
 pub struct JsonFront {
     out: Mutex<Sink>,
+    /// The last event, which waits for what only the end of the process knows.
+    ended: Mutex<Option<Value>>,
+}
+
+/// Stands in for events that were left out, because nobody read them.
+pub(super) fn lost(count: u64) -> String {
+    format!("{}\n", json!({"type": "lost", "events": count}))
 }
 
 impl JsonFront {
     /// Writes to `out`.
-    pub fn new(out: impl Write + Send + 'static) -> Self {
+    pub(super) fn new(out: impl Drain + 'static) -> Self {
         Self {
             out: Mutex::new(Sink::new(out)),
+            ended: Mutex::new(None),
         }
     }
 }
@@ -31,9 +40,15 @@ impl JsonFront {
 #[async_trait]
 impl Front for JsonFront {
     fn show(&self, progress: &Progress<'_>) {
+        let event = event(progress);
         // JSON has no raw newlines, so an event is a line.
-        let line = format!("{}\n", event(progress));
-        lock(&self.out).put(&line);
+        let line = format!("{event}\n");
+        match progress {
+            // Once only: a run that is over may still warn.
+            Progress::Ended { .. } => *lock(&self.ended) = Some(event),
+            Progress::Delta(_) => lock(&self.out).put_spare(&line),
+            _ => lock(&self.out).put(&line),
+        }
     }
 
     async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
@@ -44,6 +59,17 @@ impl Front for JsonFront {
 impl CliFront for JsonFront {
     fn take_output_error(&self) -> Option<io::Error> {
         lock(&self.out).take_error()
+    }
+
+    fn conclude(&self, code: ExitCode, error: Option<&str>) {
+        let Some(mut event) = lock(&self.ended).take() else {
+            return;
+        };
+        event["exit_code"] = code.code().into();
+        if let Some(error) = error {
+            event["error"] = error.into();
+        }
+        lock(&self.out).put_data(&format!("{event}\n"));
     }
 }
 
@@ -313,6 +339,10 @@ mod tests {
         let front = JsonFront::new(out.clone());
         for (progress, expected) in vectors {
             front.show(&progress);
+            if matches!(progress, Progress::Ended { .. }) {
+                assert_eq!(out.take(), "", "what it ends with is not known yet");
+                front.conclude(ExitCode::Limit, None);
+            }
             let line = out.take();
             assert_eq!(line.matches('\n').count(), 1, "{line}");
             let got: Value = serde_json::from_str(&line).unwrap();
@@ -325,6 +355,35 @@ mod tests {
                 assert!(section.contains(&format!("`{key}`")), "{heading}: {key}");
             }
         }
+    }
+
+    /// The process may end otherwise than its run: a trajectory that can't be written.
+    #[test]
+    fn the_last_event_says_what_the_process_ends_with() {
+        let out = Buffer::default();
+        let front = JsonFront::new(out.clone());
+        front.show(&Progress::Ended {
+            exit_status: "Submitted",
+            submission: "patch",
+            cost: None,
+            steps: 1,
+            usage: &Usage::default(),
+        });
+        front.show(&Progress::Warning("late"));
+        front.conclude(ExitCode::Failed, Some("no room"));
+        front.conclude(ExitCode::Failed, None);
+        let text = out.text();
+        let events: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(events.len(), 2, "{text}");
+        assert_eq!(events[1]["exit_code"], 1);
+        assert_eq!(events[1]["error"], "no room");
+        assert_eq!(events[1]["submission"], "patch");
+        let lost: Value = serde_json::from_str(&lost(7)).unwrap();
+        assert_eq!(lost, json!({"type": "lost", "events": 7}));
+        assert!(include_str!("events.md").contains("\n## `lost`\n"));
     }
 
     #[test]

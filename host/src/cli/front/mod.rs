@@ -9,6 +9,7 @@ mod ending;
 mod human;
 mod json;
 mod look;
+mod outlet;
 mod quiet;
 mod safe;
 mod shorten;
@@ -21,11 +22,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::roles::Front;
 
 use super::args::DisplayArgs;
+use super::exit::ExitCode;
 
 pub use human::HumanFront;
 pub use json::JsonFront;
 pub(super) use look::Colour;
 pub use look::Look;
+use outlet::Drain;
+pub(super) use outlet::{Words, deliver, say, settle};
 pub use quiet::QuietFront;
 pub(super) use safe::harmless;
 
@@ -34,17 +38,41 @@ pub trait CliFront: Front {
     /// Why data is missing on stdout, if it is: asked for once the run has ended. A reader that
     /// closed its end of the pipe has what it wanted, so that is no error.
     fn take_output_error(&self) -> Option<io::Error>;
+
+    /// The run's files are written, or can't be: what the process ends with. Only now is that
+    /// known.
+    fn conclude(&self, code: ExitCode, error: Option<&str>) {
+        let _ = (code, error);
+    }
 }
 
 /// The front that the flags ask for, on this process's stdout and stderr.
 pub fn make(display: &DisplayArgs) -> Arc<dyn CliFront> {
     let look = Look::detect(display.verbose);
-    if display.json {
-        Arc::new(JsonFront::new(io::stdout()))
-    } else if display.quiet {
-        Arc::new(QuietFront::new(io::stderr(), io::stdout(), look))
+    let lost = if display.json {
+        json::lost
     } else {
-        Arc::new(HumanFront::new(io::stderr(), io::stdout(), look))
+        outlet::lost_words
+    };
+    match outlet::start(look, lost) {
+        Some(outlets) => on(display, look, outlets.err.clone(), outlets.out.clone()),
+        // Without a thread, what is shown has to be waited for.
+        None => on(display, look, io::stderr(), io::stdout()),
+    }
+}
+
+fn on(
+    display: &DisplayArgs,
+    look: Look,
+    err: impl Drain + 'static,
+    out: impl Drain + 'static,
+) -> Arc<dyn CliFront> {
+    if display.json {
+        Arc::new(JsonFront::new(out))
+    } else if display.quiet {
+        Arc::new(QuietFront::new(err, out, look))
+    } else {
+        Arc::new(HumanFront::new(err, out, look))
     }
 }
 

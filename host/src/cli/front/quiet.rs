@@ -2,12 +2,13 @@
 //!
 //! What made a run fail is told by whoever ends the process, in every mode.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
 
 use super::ending::{submission_text, verdict};
+use super::outlet::Drain;
 use super::sink::Sink;
 use super::{CliFront, Look, lock, words};
 use crate::roles::{Action, Front, Progress};
@@ -20,11 +21,7 @@ pub struct QuietFront {
 
 impl QuietFront {
     /// Writes the last line to `err` and the submission to `out`.
-    pub fn new(
-        err: impl Write + Send + 'static,
-        out: impl Write + Send + 'static,
-        look: Look,
-    ) -> Self {
+    pub(super) fn new(err: impl Drain + 'static, out: impl Drain + 'static, look: Look) -> Self {
         Self {
             streams: Mutex::new((Sink::new(err), Sink::new(out))),
             look,
@@ -47,7 +44,7 @@ impl Front for QuietFront {
         };
         let mut streams = lock(&self.streams);
         let (err, out) = &mut *streams;
-        out.put(&submission_text(submission, self.look));
+        out.put_data(&submission_text(submission, self.look));
         err.put(&format!(
             "{}: {}\n",
             verdict(exit_status, self.look),

@@ -1,34 +1,46 @@
 //! A writer that remembers its first error and is silent from then on.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
+
+use super::outlet::{Drain, Worth};
 
 /// Where a front writes to. A closed pipe is no error: nobody wants to read on, and the run
 /// goes on. Any other error is kept until somebody asks.
 pub(super) struct Sink {
-    writer: Box<dyn Write + Send>,
+    drain: Box<dyn Drain>,
     error: Option<io::Error>,
     closed: bool,
 }
 
 impl Sink {
-    pub fn new(writer: impl Write + Send + 'static) -> Self {
+    pub fn new(drain: impl Drain + 'static) -> Self {
         Self {
-            writer: Box::new(writer),
+            drain: Box::new(drain),
             error: None,
             closed: false,
         }
     }
 
-    /// Writes and flushes.
+    /// Shows something. If nobody reads for long, it is left out, and that is said.
     pub fn put(&mut self, text: &str) {
+        self.give(text, Worth::Usual);
+    }
+
+    /// The same for what something else says again later: it may be left out without a word.
+    pub fn put_spare(&mut self, text: &str) {
+        self.give(text, Worth::Spare);
+    }
+
+    /// Hands out what the run was for: it is never left out.
+    pub fn put_data(&mut self, text: &str) {
+        self.give(text, Worth::Data);
+    }
+
+    fn give(&mut self, text: &str, worth: Worth) {
         if self.closed || text.is_empty() {
             return;
         }
-        let done = self
-            .writer
-            .write_all(text.as_bytes())
-            .and_then(|()| self.writer.flush());
-        if let Err(error) = done {
+        if let Err(error) = self.drain.put(text, worth) {
             self.closed = true;
             if error.kind() != ErrorKind::BrokenPipe {
                 self.error = Some(error);
@@ -38,6 +50,6 @@ impl Sink {
 
     /// The error, once.
     pub fn take_error(&mut self) -> Option<io::Error> {
-        self.error.take()
+        self.error.take().or_else(|| self.drain.take_error())
     }
 }

@@ -232,6 +232,18 @@ export GIT_INDEX_FILE="$scratch/index" GIT_OPTIONAL_LOCKS=0"#;
 const ADD: &str =
     "g -c core.safecrlf=false -c advice.addEmbeddedRepo=false add --all --ignore-errors";
 
+/// Turns `"$@"`, which are pathspecs of what the host itself may have written in the repository,
+/// into pathspecs that leave such files out.
+const OWN: &str = r#"if [ $# -gt 0 ]; then
+  own=$(g -c core.quotePath=false grep --cached --full-name --no-color -l -a -F -e mswea- -- "$@")
+  set --
+  while IFS= read -r file; do
+    [ -z "$file" ] || set -- "$@" ":(top,exclude,literal)$file"
+  done <<END
+$own
+END
+fi"#;
+
 /// What a patch is made of.
 #[derive(Clone, Copy)]
 pub(super) enum Since<'a> {
@@ -268,7 +280,8 @@ mkdir -p "$scratch/objects/info" && printf '%s\n' "$objects" >"$scratch/objects/
 export GIT_OBJECT_DIRECTORY="$scratch/objects"
 {ADD} || :
 base=$({base}g hash-object -t tree /dev/null)
-{only}g --no-pager -c diff.noprefix=false -c diff.mnemonicPrefix=false -c diff.context=3 -c diff.interHunkContext=0 diff --cached --binary --find-renames --no-color --no-ext-diff --no-textconv --submodule=short "$base" >&3
+{only}{OWN}
+g --no-pager -c diff.noprefix=false -c diff.mnemonicPrefix=false -c diff.context=3 -c diff.interHunkContext=0 diff --cached --binary --find-renames --no-color --no-ext-diff --no-textconv --submodule=short "$base" -- :/ "$@" >&3
 "#,
         preamble(),
         quoted(path),

@@ -227,6 +227,23 @@ fn earlier_journals_are_kept_aside() {
         assert_eq!(events(&log), expected, "{name}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
+
+    // A run that is refused after it has taken the name leaves no trace.
+    let last = folder.path().join("events.jsonl.3");
+    let before = (
+        fs::read(&last).unwrap(),
+        fs::metadata(&last).unwrap().modified().unwrap(),
+    );
+    JournalFile::claim(&last).unwrap().release();
+    JournalFile::claim(folder.path().join("new"))
+        .unwrap()
+        .release();
+    let after = (
+        fs::read(&last).unwrap(),
+        fs::metadata(&last).unwrap().modified().unwrap(),
+    );
+    assert_eq!(before, after);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 
 /// Two runs with the same output: the second is refused, and the first one's journal stays
@@ -298,17 +315,8 @@ fn unwritable_places_are_named() {
 /// `/dev/full` takes nothing: the error says what to do, and nothing is counted as written.
 #[test]
 fn a_full_disk_is_an_error() {
-    let journal = JournalFile {
-        path: "/dev/full".into(),
-        fsync: false,
-        inner: Mutex::new(Inner {
-            file: OpenOptions::new().append(true).open("/dev/full").unwrap(),
-            seq: 0,
-            len: 0,
-            buffer: Vec::new(),
-            broken: false,
-        }),
-    };
+    let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+    let journal = JournalFile::new("/dev/full".into(), full, 0, 0);
     let error = journal.record(&message("x")).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     assert!(error.to_string().ends_with("; free some space"), "{error}");

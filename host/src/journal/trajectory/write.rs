@@ -1,13 +1,23 @@
 //! Puts a trajectory into its file, whole or not at all.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::journal::keep::beside;
 use crate::template::python::PythonJson;
+
+/// How long a pipe that nobody reads yet is waited for.
+const WAIT_FOR_READER: Duration = Duration::from_secs(2);
 
 /// A trajectory that can't be written.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +38,9 @@ impl TrajectoryError {
             Kind::IsADirectory => "name a file, not a folder",
             Kind::StorageFull | Kind::QuotaExceeded => "free some space",
             Kind::NotADirectory => "a part of its path is a file; choose another output",
+            _ if source.raw_os_error() == Some(libc::ENXIO) => {
+                "nothing reads there; have something read it, or name a file"
+            }
             _ => "choose an output that you may write to (`-o FILE`)",
         };
         Self {
@@ -53,84 +66,189 @@ pub fn to_string(trajectory: &Value) -> String {
 /// # Errors
 /// When the file can't be written; names it and the remedy.
 pub fn write(path: &Path, trajectory: &Value) -> Result<(), TrajectoryError> {
-    let write = || -> io::Result<()> {
-        match Target::of(path)? {
-            Target::Replace { folder, file } => {
-                let mut new = temporary(&folder)?;
-                serialize(new.as_file_mut(), trajectory)?;
-                new.persist(file).map_err(|error| error.error)?;
-            }
-            Target::Overwrite(file) => {
-                let file = std::fs::OpenOptions::new()
-                    .write(true)
-                    .truncate(true)
-                    .open(file)?;
-                serialize(&file, trajectory)?;
-            }
-        }
-        Ok(())
-    };
-    write().map_err(|error| TrajectoryError::new(path, error))
+    Target::of(path)?.write(trajectory)
 }
 
-/// Finds out before a run whether its trajectory could be written.
-///
-/// # Errors
-/// As [`write()`].
-pub fn check_writable(path: &Path) -> Result<(), TrajectoryError> {
-    let check = || -> io::Result<()> {
-        match Target::of(path)? {
-            Target::Replace { folder, .. } => temporary(&folder).map(drop),
-            Target::Overwrite(file) => std::fs::OpenOptions::new()
-                .append(true)
-                .open(file)
-                .map(drop),
-        }
-    };
-    check().map_err(|error| TrajectoryError::new(path, error))
+/// Where trajectories of a run go. It is decided once, before any command runs: what a command
+/// puts in this place later is replaced, and never followed, opened or waited for.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// As it was named, for messages.
+    path: PathBuf,
+    place: Place,
 }
 
-enum Target {
+#[derive(Clone, Debug)]
+enum Place {
     /// A new file beside the old one, then a rename.
-    Replace { folder: PathBuf, file: PathBuf },
-    /// A device or a pipe (`/dev/null`, `/dev/stdout`): a rename would destroy it. Or a file
-    /// that may be written in a folder that may not.
-    Overwrite(PathBuf),
+    File(PathBuf),
+    /// A file that may be written in a folder that may not.
+    InPlace(PathBuf),
+    /// A device or a pipe (`/dev/null`, `/dev/stdout`): a rename would destroy it.
+    Stream(PathBuf),
 }
 
 impl Target {
+    /// Looks at what is there, makes the folder, and tries whether a trajectory could be written.
+    ///
+    /// # Errors
+    /// When it could not.
+    pub fn of(path: &Path) -> Result<Self, TrajectoryError> {
+        match Place::of(path) {
+            Ok(place) => Ok(Self {
+                path: path.to_owned(),
+                place,
+            }),
+            Err(error) => Err(TrajectoryError::new(path, error)),
+        }
+    }
+
+    /// Whether it is a device or a pipe: what went in there can't be replaced by something newer.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.place, Place::Stream(_))
+    }
+
+    /// Whether anything is in its place.
+    pub fn is_there(&self) -> bool {
+        let (Place::File(file) | Place::InPlace(file) | Place::Stream(file)) = &self.place;
+        std::fs::symlink_metadata(file).is_ok()
+    }
+
+    /// Writes a trajectory.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub fn write(&self, trajectory: &Value) -> Result<(), TrajectoryError> {
+        let written = match &self.place {
+            Place::File(file) => replace(file, trajectory),
+            Place::InPlace(file) => {
+                open_file(file).and_then(|file| file.set_len(0).and(serialize(&file, trajectory)))
+            }
+            Place::Stream(file) => open_stream(file).and_then(|file| serialize(&file, trajectory)),
+        };
+        written.map_err(|error| TrajectoryError::new(&self.path, error))
+    }
+}
+
+impl Place {
     fn of(path: &Path) -> io::Result<Self> {
-        // through symbolic links: the link stays, what it points to is replaced
-        let file = match std::fs::canonicalize(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        if path.as_os_str().as_bytes().ends_with(b"/") || path.file_name().is_none() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        // Asked of the name itself: `/dev/stdout` may lead to `pipe:[123]`, which is no path.
+        let there = match std::fs::metadata(path) {
+            Ok(there) => Some(there),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let folder = match file.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        match std::fs::metadata(&file) {
-            Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-            Ok(metadata) if !metadata.is_file() => Ok(Self::Overwrite(file)),
-            Ok(_) if temporary(&folder).is_err() => Ok(Self::Overwrite(file)),
-            Ok(_) => Ok(Self::Replace { folder, file }),
-            Err(_) => {
-                std::fs::create_dir_all(&folder)?;
-                Ok(Self::Replace { folder, file })
+        // Nothing is made or replaced in these folders, whatever a name in there leads to:
+        // `/dev/stdout` may be a plain file, and that one is somebody's stdout.
+        let is_device = ["/dev", "/proc"].iter().any(|it| path.starts_with(it));
+        match there {
+            Some(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            there if is_device || there.as_ref().is_some_and(|it| !it.is_file()) => {
+                // The other end of a pipe may come later.
+                if !there.is_some_and(|it| it.file_type().is_fifo()) {
+                    open_stream(path)?;
+                }
+                Ok(Self::Stream(path.to_owned()))
+            }
+            Some(_) => {
+                // Through symbolic links: the link stays, what it points to is replaced.
+                let file = std::fs::canonicalize(path)?;
+                match temporary(&file) {
+                    Ok(new) => {
+                        remove(&new);
+                        Ok(Self::File(file))
+                    }
+                    Err(_) => open_file(&file).map(|_| Self::InPlace(file)),
+                }
+            }
+            None => {
+                let folder = match path.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => parent,
+                    _ => Path::new("."),
+                };
+                std::fs::create_dir_all(folder)?;
+                let folder = std::fs::canonicalize(folder)?;
+                let file = folder.join(path.file_name().unwrap_or_default());
+                remove(&temporary(&file)?);
+                Ok(Self::File(file))
             }
         }
     }
 }
 
-/// An unnamed-to-be file with the permissions of any other file: the process's umask, not the
-/// owner-only ones of temporary files.
-fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    tempfile::Builder::new()
-        .prefix(".traj-")
-        .suffix(".tmp")
-        .permissions(std::fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
+/// A file to be filled before it takes the place of `file`, with the permissions of any other
+/// file: the process's umask. One that a killed host has left goes.
+fn temporary(file: &Path) -> io::Result<(PathBuf, File)> {
+    let path = beside(file);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let new = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&path)?;
+    Ok((path, new))
+}
+
+fn remove(temporary: &(PathBuf, File)) {
+    let _ = std::fs::remove_file(&temporary.0);
+}
+
+fn replace(file: &Path, trajectory: &Value) -> io::Result<()> {
+    let new = match temporary(file) {
+        // A command may have removed the folder.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(file.parent().unwrap_or(Path::new("/")))?;
+            temporary(file)?
+        }
+        new => new?,
+    };
+    let written = serialize(&new.1, trajectory).and_then(|()| std::fs::rename(&new.0, file));
+    if written.is_err() {
+        remove(&new);
+    }
+    written
+}
+
+/// Opens what was a plain file, if it still is one.
+fn open_file(file: &Path) -> io::Result<File> {
+    let opened = OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(file)?;
+    if opened.metadata()?.is_file() {
+        Ok(opened)
+    } else {
+        Err(io::Error::other("it is no plain file any more"))
+    }
+}
+
+/// Opens a device or a pipe, without waiting for ever for who is to read it.
+fn open_stream(path: &Path) -> io::Result<File> {
+    let end = Instant::now() + WAIT_FOR_READER;
+    loop {
+        // Stdout may be a file with something in it: nothing is cut off.
+        let opened = OpenOptions::new()
+            .append(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path);
+        match opened {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && Instant::now() < end => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => return Err(error),
+            Ok(file) => {
+                let flags = rustix::fs::fcntl_getfl(file.as_fd())?;
+                rustix::fs::fcntl_setfl(file.as_fd(), flags - OFlags::NONBLOCK)?;
+                return Ok(file);
+            }
+        }
+    }
 }
 
 fn serialize(out: impl Write, trajectory: &Value) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! What is on the screen, and how each thing that happens is put there.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,6 +9,7 @@ use crate::cli::front::countdown::{self, whole_seconds};
 use crate::cli::front::data_urls::brief;
 use crate::cli::front::ending::{submission_text, verdict};
 use crate::cli::front::look::Colour;
+use crate::cli::front::outlet::Drain;
 use crate::cli::front::safe::{harmless, harmless_piece, one_line};
 use crate::cli::front::shorten::{Size, shorten};
 use crate::cli::front::sink::Sink;
@@ -52,11 +53,7 @@ enum Stream {
 }
 
 impl Screen {
-    pub fn new(
-        err: impl Write + Send + 'static,
-        out: impl Write + Send + 'static,
-        look: Look,
-    ) -> Self {
+    pub fn new(err: impl Drain + 'static, out: impl Drain + 'static, look: Look) -> Self {
         Self {
             err: Sink::new(err),
             out: Sink::new(out),
@@ -168,7 +165,7 @@ impl Screen {
             } => {
                 self.gap();
                 let text = submission_text(submission, self.look).into_owned();
-                self.out.put(&text);
+                self.out.put_data(&text);
                 if self.look.stdout_terminal && !text.is_empty() {
                     self.line("");
                 }
