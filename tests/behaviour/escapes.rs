@@ -123,6 +123,9 @@ fn landlock_has_no_services() {
             .run()
             .expect(0);
         for index in 0..3 {
+            if index == 2 && !docker.exists() {
+                continue;
+            }
             let said = output(&run, index);
             assert!(
                 said.contains("ermission denied") || said.contains("not permitted"),
