@@ -292,3 +292,28 @@ fn prices_are_shown_for_models_without_an_address() {
     assert!(!run.stderr.contains("base URL"), "{run}");
     run.says(&["no price is known for `hosted_vllm/no-such-model`"]);
 }
+
+#[test]
+fn ssl_verify_names_the_certificates_to_trust() {
+    let lines = |file: &str| {
+        format!(
+            "  model_name: openai/qwen\n  model_kwargs:\n    api_base: https://127.0.0.1:9/v1\n    \
+             ssl_verify: {file}\n"
+        )
+    };
+    let impatient = ["-c", "model.network_retries=0"];
+    mini(&lines("ca.pem"))
+        .args(impatient)
+        .run()
+        .expect(2)
+        .says(&["`model.model_kwargs.ssl_verify` names no file: `ca.pem`"]);
+    mini(&lines("ca.pem"))
+        .file("ca.pem", "no certificate")
+        .args(impatient)
+        .run()
+        .expect(5)
+        .says(&["no usable certificate"]);
+    let run = mini(&lines("false")).args(impatient).run();
+    assert!(!run.stderr.contains("no usable certificate"), "{run}");
+    run.says(&["certificate is always checked"]);
+}

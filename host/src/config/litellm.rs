@@ -138,16 +138,27 @@ pub(super) fn custom_provider(kwargs: &Map<String, Value>) -> Option<&str> {
     (!custom.is_empty()).then_some(custom)
 }
 
+/// The file of certificates to trust that `ssl_verify` names, if it names one.
+#[must_use]
+pub fn trusted_certificates(kwargs: &Map<String, Value>) -> Option<&str> {
+    let text = kwargs.get("ssl_verify")?.as_str()?;
+    let is_word = ["true", "false"].map(|word| text.eq_ignore_ascii_case(word));
+    (!text.is_empty() && is_word == [false, false]).then_some(text)
+}
+
 /// What `ssl_verify` asks for and does not get.
 pub(super) fn unverified(kwargs: &Map<String, Value>) -> Option<String> {
-    let wish = kwargs
-        .get("ssl_verify")
-        .filter(|wish| !wish.is_null() && **wish != true)?;
-    Some(format!(
-        "`model.model_kwargs.ssl_verify` = {wish} has no effect: a server's certificate is always \
-         checked; for one that no public authority has signed, let `SSL_CERT_FILE` name the \
-         certificates to trust"
-    ))
+    let wish = kwargs.get("ssl_verify")?;
+    let is_off = *wish == false
+        || wish
+            .as_str()
+            .is_some_and(|text| text.eq_ignore_ascii_case("false"));
+    is_off.then(|| {
+        "`model.model_kwargs.ssl_verify` = false has no effect: a server's certificate is always \
+         checked; for one that no public authority has signed, write the file of the certificates \
+         to trust there, or into `SSL_CERT_FILE`"
+            .to_owned()
+    })
 }
 
 /// Takes from `model_kwargs` what has a key of its own; what is set there already wins.
@@ -459,11 +470,12 @@ mod tests {
     #[test]
     fn settings_of_litellm_s_connection_stay_here() {
         let env = Memory::new();
-        for (wish, told) in [
-            ("true", false),
-            ("null", false),
-            ("false", true),
-            ("\"/ca.pem\"", true),
+        for (wish, told, file) in [
+            ("true", false, None),
+            ("null", false, None),
+            ("false", true, None),
+            ("\"False\"", true, None),
+            ("\"/ca.pem\"", false, Some("/ca.pem")),
         ] {
             let kwargs = format!("{{\"ssl_verify\": {wish}, \"verbose\": true, \"top_k\": 1}}");
             let layers = env
@@ -475,6 +487,7 @@ mod tests {
                 .any(|text| text.contains("`SSL_CERT_FILE`"));
             assert_eq!(warned, told, "{:?}", layers.warnings());
             let config = layers.resolve().unwrap();
+            assert_eq!(trusted_certificates(&config.model.model_kwargs), file);
             for native in [true, false] {
                 let sent = Value::Object(WireKwargs::of(&config, native).parameters);
                 assert_eq!(sent, json!({"top_k": 1}));

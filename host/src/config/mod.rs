@@ -50,7 +50,7 @@ pub use error::{ConfigError, Kind, Problem};
 pub use host_env::{Environment, ProcessEnvironment};
 pub use key_rule::SetBy;
 pub use layers::{Layers, Sources};
-pub use litellm::{GIVEN_KEY, GivenKey, WireKwargs};
+pub use litellm::{GIVEN_KEY, GivenKey, WireKwargs, trusted_certificates};
 pub use model_choice::{ModelChoice, resolve_model, resolve_model_in, whose_model};
 pub use model_class::{ModelClass, find as model_class};
 pub use origin::Origin;

@@ -1,13 +1,16 @@
-//! The key of a run: which one it is, and what is asked and told before an adapter may have it sent.
+//! The key of a run: which one it is, and what is asked and told before an adapter may have it sent;
+//! and whom the run takes for its server.
 //! Which key goes to which address is decided in `config/key_rule.rs`; here is the part of it that
 //! needs the plugins' own settings.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 use url::Url;
 
 use super::SetupError;
-use crate::config::{Config, GIVEN_KEY, ModelChoice, PluginEntry};
-use crate::provider::{self, Grants, HostPattern, Secrets};
+use crate::config::{self, Config, GIVEN_KEY, ModelChoice, PluginEntry};
+use crate::provider::{self, Grants, HostPattern, Http, Secrets};
 
 /// The secrets of a run, with the key that its config may hold itself.
 pub fn secrets(config: &Config) -> Secrets {
@@ -19,6 +22,28 @@ pub fn secrets(config: &Config) -> Secrets {
         Some(key) => secrets.with(GIVEN_KEY, key.expose()),
         None => secrets,
     }
+}
+
+/// The clients of a run: the process's own, unless `ssl_verify` in `model_kwargs` names certificates.
+///
+/// # Errors
+/// When what it names is no file.
+pub fn http(config: &Config, shared: &Http) -> Result<Http, SetupError> {
+    let Some(path) = config::trusted_certificates(&config.model.model_kwargs) else {
+        return Ok(shared.clone());
+    };
+    if !std::fs::metadata(path).is_ok_and(|file| file.is_file()) {
+        return Err(SetupError::Grant(format!(
+            "`model.model_kwargs.ssl_verify` names no file: `{path}`: write the path of a PEM file \
+             with the certificates to trust"
+        )));
+    }
+    let (path, others) = (path.to_owned(), provider::process_environment());
+    Ok(Http::new(Arc::new(move |name| match name {
+        "SSL_CERT_FILE" => Some(path.clone()),
+        "SSL_CERT_DIR" => None,
+        _ => others(name),
+    })))
 }
 
 /// The name of the model's key, where one is to be sent.

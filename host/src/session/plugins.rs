@@ -475,7 +475,7 @@ impl Roles<'_> {
             &*actor.name,
             grants.clone(),
             secrets,
-            self.runtime.http.clone(),
+            keys::http(config, &self.runtime.http)?,
             wiring::provider_settings(config),
         );
         Ok((Box::new(model), grants))
