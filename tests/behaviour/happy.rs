@@ -207,7 +207,11 @@ fn what_is_shown() {
 
     let quiet = shown(&["-q"], &[]).says(&["Submitted"]);
     assert_eq!(quiet.stdout, "done\n");
-    assert_eq!(quiet.stderr.lines().count(), 1, "{quiet}");
+    assert_eq!(quiet.stderr.lines().count(), 2, "{quiet}");
+    assert!(
+        quiet.stderr.ends_with("\ntrajectory: traj.json\n"),
+        "{quiet}"
+    );
 
     let machine = shown(&["--json"], &[]);
     assert!(machine.stderr.is_empty(), "{machine}");

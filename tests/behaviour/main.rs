@@ -18,6 +18,7 @@ mod keys;
 mod killed;
 mod kills;
 mod limits;
+mod looks;
 mod needs;
 mod pages;
 mod plugins;

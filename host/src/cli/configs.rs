@@ -23,7 +23,7 @@ pub fn layers(args: &RunArgs) -> Result<Layers, Failure> {
 pub fn resolve(layers: &Layers) -> Result<Config, Failure> {
     layers.resolve().map_err(|error| {
         for warning in layers.warnings() {
-            output::note(&format!("warning: {warning}"));
+            output::warning(warning);
         }
         Failure::usage(error.to_string())
     })
@@ -36,8 +36,11 @@ pub fn show(args: &RunArgs, origin: bool) -> Result<ExitCode, Failure> {
     if origin {
         output::note(&format!("layers: {}", layers.names().join(" < ")));
     }
+    for notice in layers.notices() {
+        output::note(&format!("note: {notice}"));
+    }
     for warning in layers.warnings() {
-        output::note(&format!("warning: {warning}"));
+        output::warning(warning);
     }
     let text = layers.show(origin);
     output::data(|out| out.write_all(text.as_bytes()))

@@ -19,8 +19,8 @@ pub fn load() {
         match parse(line) {
             Ok(Some((name, value))) => secrecy::supply(name, &value),
             Ok(None) => {}
-            Err(problem) => output::note(&format!(
-                "warning: {}:{}: {problem}; the line is left out",
+            Err(problem) => output::warning(&format!(
+                "{}:{}: {problem}; the line is left out",
                 path.display(),
                 index + 1
             )),

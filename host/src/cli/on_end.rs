@@ -56,7 +56,7 @@ pub fn run(section: &RunSection, told: &Told<'_>) {
         return;
     }
     if let Err(error) = execute(command, section, told) {
-        output::note(&format!("warning: `run.on_end` failed: {error:#}"));
+        output::warning(&format!("`run.on_end` failed: {error:#}"));
     }
 }
 

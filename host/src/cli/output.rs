@@ -7,7 +7,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
-use super::front::{Words, harmless, say};
+use super::front::{Colour, LogLine, Look, PlainFormat, harmless, say};
 
 /// A command that did not do what it was asked for.
 #[derive(Debug)]
@@ -54,6 +54,12 @@ pub fn error(message: &str) {
     };
     // Part of it may be a server's or a plugin's text.
     say(&format!("{prefix}{}\n", harmless(message.trim_end())));
+}
+
+/// Prints `warning: ...` for people, as a front does.
+pub fn warning(message: &str) {
+    let label = Look::detect(0).paint(Colour::Yellow, "warning:");
+    say(&format!("{label} {}\n", harmless(message.trim_end())));
 }
 
 /// Prints a line for people.
@@ -128,12 +134,11 @@ pub fn start_log(display: DisplayArgs) {
         }
     };
     let _ = tracing_subscriber::fmt()
-        .with_writer(|| Words)
-        .with_max_level(level)
-        .with_target(false)
         .with_ansi(false)
         // It would be told on stderr, which panics if nobody reads that any more.
         .log_internal_errors(false)
-        .without_time()
+        .event_format(PlainFormat)
+        .with_writer(LogLine::default)
+        .with_max_level(level)
         .try_init();
 }

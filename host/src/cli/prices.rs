@@ -32,7 +32,7 @@ pub fn show(model: &str, json: bool, specs: &[String]) -> Result<ExitCode, Failu
     let (prices, warnings) =
         session::prices(&config, &choice).map_err(|error| Failure::usage(error.to_string()))?;
     for warning in &warnings {
-        output::note(&format!("warning: {warning}"));
+        output::warning(warning);
     }
     let Some(quote) = prices.quote else {
         let near = near(&choice.model);
@@ -165,11 +165,11 @@ pub fn update(
     let updated = price::update(file, &table, source.unwrap_or(&shown)).map_err(|e| failure(&e))?;
     let refused = updated.refused.len();
     for (name, error) in updated.refused.iter().take(NAMED) {
-        output::note(&format!("warning: `{name}` was left out: {error}"));
+        output::warning(&format!("`{name}` was left out: {error}"));
     }
     if refused > NAMED {
         let more = refused - NAMED;
-        output::note(&format!("warning: {more} more were left out"));
+        output::warning(&format!("{more} more were left out"));
     }
     let models = match updated.models {
         1 => "1 model has a price".to_owned(),

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use super::args::{DemoArgs, DisplayArgs, RunArgs, read_task};
 use super::exit::{ExitCode, ExitCodes};
-use super::front::{self, CliFront};
+use super::front::{self, CliFront, Header};
 use super::output::{self, Failure};
 use super::paths::RunFiles;
 use super::record::{Record, Unwritable};
@@ -27,6 +27,8 @@ struct Ways<'a> {
     fsync: bool,
     exit_codes: ExitCodes,
     cache: Option<Cache>,
+    /// Say what is about to begin.
+    head: bool,
 }
 
 /// Runs a task.
@@ -37,11 +39,13 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let task = read_task(typed.as_deref(), std::io::stdin())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let front = front::make(&args.display);
-    if args.display.verbose > 0 {
-        output::note(&format!("config: {}", layers.names().join(" < ")));
-    }
     for warning in layers.warnings() {
-        front.show(&Progress::Warning(warning));
+        if args.display.quiet {
+            // Least of all here may a misspelt key go unnoticed.
+            output::warning(warning);
+        } else {
+            front.show(&Progress::Warning(warning));
+        }
     }
     let ways = Ways {
         plugins: &args.plugins,
@@ -51,6 +55,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         fsync: args.fsync,
         exit_codes: args.exit_codes,
         cache: (!args.no_cache).then(Cache::of_user).flatten(),
+        head: true,
     };
     let done = execute(&config, &layers, &task, &ways, &front)?;
     done.tell(args.display);
@@ -119,6 +124,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         fsync: false,
         exit_codes: ExitCodes::Mswea,
         cache: Cache::of_user(),
+        head: false,
     };
     let done = execute(&config, &layers, &demo.task, &ways, &front)?;
     if done.code != ExitCode::Submitted {
@@ -162,7 +168,7 @@ impl Done {
         if let Some(error) = &self.error {
             output::error(error);
         }
-        if self.is_written && !display.quiet && !display.json {
+        if self.is_written && !display.json {
             output::note(&format!("trajectory: {}", self.files.trajectory.display()));
         }
     }
@@ -187,6 +193,15 @@ fn execute(
     })?);
     let last_words = record.clone();
     panics::on_panic(move || last_words.last_words());
+    if ways.head {
+        let home = std::env::home_dir();
+        front.begin(&Header::new(
+            config,
+            layers,
+            &files.trajectory,
+            home.as_deref(),
+        ));
+    }
 
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()

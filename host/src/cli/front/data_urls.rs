@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::roles::{Message, Part};
+
 /// Up to this many characters of data are shown: somebody may have written them by hand.
 const SHOWN: usize = 64;
 
@@ -45,6 +47,19 @@ fn is_of_type(c: char) -> bool {
 
 fn is_base64(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '-' | '_')
+}
+
+/// The text of a message, with its images named where they stand.
+pub(super) fn with_images(message: &Message) -> String {
+    let mut out = String::new();
+    for part in &message.content {
+        match part {
+            Part::Text { text } => out.push_str(text),
+            Part::Image { url, .. } => out.push_str(&format!("[image: {url}]")),
+            Part::Reasoning { .. } | Part::Opaque { .. } => {}
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -16,6 +16,37 @@ pub struct Look {
     pub stdout_terminal: bool,
     /// How often `-v` was given.
     pub verbose: u8,
+    /// How wide the lines may be.
+    pub width: Width,
+}
+
+/// Where the width of the screen is known from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Width {
+    /// There is no screen: lines are as long as they are.
+    #[default]
+    Any,
+    /// The terminal of stderr, which may be resized at any time.
+    Stderr,
+    /// So many columns.
+    Columns(usize),
+}
+
+/// What is narrower than this is no terminal that anybody reads from.
+const NARROWEST: usize = 20;
+
+impl Width {
+    /// How many columns a line may have; none: as many as it likes.
+    pub fn columns(self) -> Option<usize> {
+        match self {
+            Self::Any => None,
+            Self::Columns(columns) => Some(columns),
+            Self::Stderr => rustix::termios::tcgetwinsize(rustix::stdio::stderr())
+                .ok()
+                .map(|size| usize::from(size.ws_col))
+                .filter(|columns| *columns >= NARROWEST),
+        }
+    }
 }
 
 impl Look {
@@ -52,6 +83,10 @@ impl Look {
             colour: !given("NO_COLOR") && (forced || clever && !is("CLICOLOR", "0")),
             stdout_terminal,
             verbose,
+            width: match stderr_terminal {
+                true => Width::Stderr,
+                false => Width::Any,
+            },
         }
     }
 

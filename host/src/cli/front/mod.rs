@@ -3,11 +3,12 @@
 //! Stdout is data (the submission, or one event a line), stderr is for people. Nothing in here
 //! asks anybody anything: a front that talks back comes with the interactive modes.
 
-mod countdown;
 mod data_urls;
 mod ending;
+mod header;
 mod human;
 mod json;
+mod log;
 mod look;
 mod outlet;
 mod quiet;
@@ -15,6 +16,7 @@ mod safe;
 mod shorten;
 mod sink;
 mod words;
+mod wrap;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,17 +26,22 @@ use crate::roles::Front;
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
 
+pub use header::Header;
 pub use human::HumanFront;
 pub use json::JsonFront;
+pub(super) use log::{LogLine, PlainFormat};
 pub(super) use look::Colour;
-pub use look::Look;
+pub use look::{Look, Width};
 use outlet::Drain;
-pub(super) use outlet::{Words, deliver, say, settle};
+pub(super) use outlet::{deliver, say, settle};
 pub use quiet::QuietFront;
 pub(super) use safe::harmless;
 
 /// A front of the command line.
 pub trait CliFront: Front {
+    /// A run is about to begin.
+    fn begin(&self, _: &Header) {}
+
     /// Why data is missing on stdout, if it is: asked for once the run has ended. A reader that
     /// closed its end of the pipe has what it wanted, so that is no error.
     fn take_output_error(&self) -> Option<io::Error>;
@@ -72,7 +79,7 @@ fn on(
     } else if display.quiet {
         Arc::new(QuietFront::new(err, out, look))
     } else {
-        Arc::new(HumanFront::new(err, out, look))
+        Arc::new(HumanFront::new(err, out, look).with_log())
     }
 }
 

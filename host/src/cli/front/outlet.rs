@@ -359,20 +359,6 @@ pub(in crate::cli) fn say(text: &str) {
     }
 }
 
-/// For logs.
-pub(in crate::cli) struct Words;
-
-impl Write for Words {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        say(&String::from_utf8_lossy(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Waits until stdout has all that it was given: as long as its reader reads, and for a while
 /// if it does not; somebody at a terminal may take their time, and end it with a signal.
 /// Answers whether it has.

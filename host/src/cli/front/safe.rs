@@ -25,7 +25,7 @@ pub fn harmless(text: &str) -> String {
             }
             rest = after;
         } else {
-            push_visible(&mut out, c);
+            push_visible(&mut out, c, rest.chars().next());
         }
     }
     out
@@ -33,14 +33,44 @@ pub fn harmless(text: &str) -> String {
 
 /// As [`harmless`], for a piece of a text whose end is not known yet: a sequence may be cut in
 /// two, so its first character is shown instead of guessing where it ends.
-pub(super) fn harmless_piece(text: &str) -> String {
+fn harmless_piece(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         if c != '\r' {
-            push_visible(&mut out, c);
+            push_visible(&mut out, c, chars.peek().copied());
         }
     }
     out
+}
+
+/// A text that arrives in pieces, made harmless. An emoji at the end is held back: it may go on,
+/// by a joiner, in the next piece.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    held: String,
+}
+
+/// What is held back at most, in bytes: families are joined of a few emoji.
+const LONGEST_HELD: usize = 64;
+
+impl Pieces {
+    /// What can be shown now that this has arrived, too.
+    pub fn push(&mut self, text: &str) -> String {
+        self.held.push_str(text);
+        let may_go_on = |c: char| is_emoji(c) || c == JOINER;
+        let settled = self.held.trim_end_matches(may_go_on).len();
+        if self.held.len() - settled > LONGEST_HELD {
+            return self.finish();
+        }
+        let held = self.held.split_off(settled);
+        harmless_piece(&std::mem::replace(&mut self.held, held))
+    }
+
+    /// What was held back.
+    pub fn finish(&mut self) -> String {
+        harmless_piece(&std::mem::take(&mut self.held))
+    }
 }
 
 /// On one line: for names and short messages.
@@ -50,9 +80,26 @@ pub(super) fn one_line(text: &str) -> String {
     words.join(" ")
 }
 
-fn push_visible(out: &mut String, c: char) {
+/// What joins emoji into one.
+const JOINER: char = '\u{200d}';
+
+/// Whether a joiner beside this character joins emoji: pictures, arrows, the marks of colour and of
+/// presentation. Between letters it would be a mark without ink.
+fn is_emoji(c: char) -> bool {
+    matches!(
+        c,
+        '\u{1f000}'..='\u{1faff}'
+            | '\u{2190}'..='\u{21ff}'
+            | '\u{2600}'..='\u{27bf}'
+            | '\u{2b00}'..='\u{2bff}'
+            | '\u{fe0f}'
+    )
+}
+
+fn push_visible(out: &mut String, c: char, next: Option<char>) {
     match c {
         '\n' | '\t' => out.push(c),
+        JOINER if out.ends_with(is_emoji) && next.is_some_and(is_emoji) => out.push(c),
         '\0'..='\x1f' => out.push(picture(c as u32)),
         '\x7f' => out.push('\u{2421}'),
         // C1 controls; marks that turn the direction of writing, with which shown code can
@@ -142,6 +189,15 @@ mod tests {
             ("a\u{85}b", "a<U+0085>b"),
             ("a\u{202e}b", "a<U+202E>b"),
             ("a\u{200b}b", "a<U+200B>b"),
+            (
+                "👩\u{200d}💻 ❤\u{fe0f}\u{200d}🔥",
+                "👩\u{200d}💻 ❤\u{fe0f}\u{200d}🔥",
+            ),
+            (
+                "a\u{200d}b 👩\u{200d}b \u{200d}💻",
+                "a<U+200D>b 👩<U+200D>b <U+200D>💻",
+            ),
+            ("👩\u{200d}\u{200d}💻", "👩<U+200D><U+200D>💻"),
             ("10%\r20%\r\r\n30%\rdone", "10%\n20%\n30%\ndone"),
             ("a\r\nb\r\n", "a\nb\n"),
             ("end\r", "end\n"),
@@ -162,6 +218,27 @@ mod tests {
             );
             assert_eq!(shown, "␛]0;title␇␛[31mred\n<U+009B>2J");
         }
+    }
+
+    #[test]
+    fn emoji_that_are_cut_in_pieces_come_out_whole() {
+        for text in [
+            "ok 👩\u{200d}👩\u{200d}👧 done",
+            "👍",
+            "❤\u{fe0f}\u{200d}🔥",
+            "a\u{200d}b",
+        ] {
+            let mut pieces = Pieces::default();
+            let mut shown: String = text
+                .chars()
+                .map(|c| pieces.push(c.encode_utf8(&mut [0; 4])))
+                .collect();
+            shown += &pieces.finish();
+            assert_eq!(shown, harmless(text));
+        }
+        // However many there are, they come.
+        let many = "👍".repeat(100);
+        assert!(Pieces::default().push(&many).len() > 300);
     }
 
     #[test]

@@ -19,6 +19,35 @@ impl Size {
         tail: 0,
         width: usize::MAX,
     };
+
+    /// Of what a command printed, after so many `-v`.
+    pub fn of_output(verbose: u8) -> Self {
+        match verbose {
+            0 => Self {
+                head: 10,
+                tail: 10,
+                width: 300,
+            },
+            1 => Self {
+                head: 50,
+                tail: 50,
+                width: 1000,
+            },
+            _ => Self::ALL,
+        }
+    }
+
+    /// Of a command, after so many `-v`: more, as it is what happens on this machine.
+    pub fn of_command(verbose: u8) -> Self {
+        match verbose {
+            0 => Self {
+                head: 30,
+                tail: 10,
+                width: 1000,
+            },
+            _ => Self::ALL,
+        }
+    }
 }
 
 /// The lines to show. A line stands in for what is left out; one that would stand in for a
@@ -44,6 +73,14 @@ pub(super) fn shorten(text: &str, size: Size) -> Vec<String> {
             .map(|line| cut(line, size.width)),
     );
     shown
+}
+
+/// The beginning of a line, with a mark where it is cut.
+pub(super) fn cut_to(line: &str, width: usize) -> String {
+    match line.char_indices().nth(width) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}...", &line[..end]),
+    }
 }
 
 fn cut(line: &str, width: usize) -> String {

@@ -1,22 +1,27 @@
 //! What is on the screen, and how each thing that happens is put there.
 
+mod answer;
+
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::cli::front::countdown::{self, whole_seconds};
-use crate::cli::front::data_urls::brief;
+use self::answer::Answer;
+use super::status::{Status, whole_seconds};
+use crate::cli::front::data_urls::{brief, with_images};
 use crate::cli::front::ending::{submission_text, verdict};
 use crate::cli::front::look::Colour;
 use crate::cli::front::outlet::Drain;
-use crate::cli::front::safe::{harmless, harmless_piece, one_line};
+use crate::cli::front::safe::{harmless, one_line};
 use crate::cli::front::shorten::{Size, shorten};
 use crate::cli::front::sink::Sink;
-use crate::cli::front::{Look, words};
-use crate::roles::{Action, Delta, Message, Output, Part, Progress, Reply};
+use crate::cli::front::wrap::{cut, width, wrap};
+use crate::cli::front::{Header, Look, words};
+use crate::roles::{Action, Message, Output, Progress};
+use crate::run::submission;
 
-/// Width of the line between steps.
+/// Width of the line between steps, where there is room for it.
 const RULE: usize = 60;
 /// How many variables that commands do not see are named where nobody asked for more.
 const WITHHELD: usize = 12;
@@ -32,24 +37,18 @@ pub(super) struct Screen {
     open: bool,
     /// Anything was shown before: a blank line goes before a step.
     begun: bool,
-    /// Kind of the last shown piece of the current answer.
-    streaming: Option<Stream>,
-    /// Text of the current answer has been shown piece by piece.
-    streamed_text: bool,
-    /// The current countdown; older threads see that they are not meant.
-    countdown: u64,
-    /// The countdown's line is on the screen.
+    /// The answer that is arriving.
+    answer: Answer,
+    /// What is waited for.
+    status: Option<Status>,
+    /// The line that says so stands on the screen.
     counting: bool,
-    /// The line that counts: `retry 1 of 10`.
-    retry: String,
     /// Variables that commands do not see, until that was said.
     withheld: Vec<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stream {
-    Text,
-    Reasoning,
+    /// Tokens so far, in and out.
+    tokens: u64,
+    /// Nothing is shown any more.
+    closed: bool,
 }
 
 impl Screen {
@@ -60,25 +59,56 @@ impl Screen {
             look,
             open: false,
             begun: false,
-            streaming: None,
-            streamed_text: false,
-            countdown: 0,
+            answer: Answer::new(look),
+            status: None,
             counting: false,
-            retry: String::new(),
             withheld: Vec::new(),
+            tokens: 0,
+            closed: false,
+        }
+    }
+
+    /// Says what is about to begin.
+    pub fn head(&mut self, header: &Header) {
+        self.erase();
+        for text in header.lines() {
+            self.wrapped("", "  ", &one_line(&text), Some(Colour::Dim));
+        }
+        for notice in &header.notices {
+            self.labelled("note:", Colour::Dim, notice);
+        }
+    }
+
+    /// A line of the log.
+    pub fn log(&mut self, text: &str) {
+        self.erase();
+        let text = harmless(text);
+        match text.split_once(": ") {
+            Some(("warning", rest)) => self.labelled("warning:", Colour::Yellow, rest.trim_end()),
+            _ => self.wrapped("", "  ", text.trim_end(), Some(Colour::Dim)),
         }
     }
 
     pub fn show(&mut self, progress: &Progress<'_>) {
+        if !matches!(progress, Progress::Delta(_)) {
+            self.erase();
+        }
+        let now = Instant::now();
         match progress {
             Progress::Preparing(text) => {
-                let text = self.look.paint(Colour::Dim, &one_line(text));
-                self.line(&text);
+                self.wrapped("", "  ", &one_line(text), Some(Colour::Dim));
+                self.status = Some(Status::Preparing(now));
             }
-            Progress::StepStarted { step, cost } => self.step(*step, *cost),
+            Progress::StepStarted { step, cost } => {
+                self.step(*step, *cost);
+                self.status = Some(Status::asking(now));
+            }
             Progress::Delta(delta) => self.delta(delta),
             Progress::DeltaReset => self.delta_reset(),
-            Progress::Replied { reply, .. } => self.replied(reply),
+            Progress::Replied { reply, .. } => {
+                self.status = None;
+                self.replied(reply);
+            }
             Progress::Retrying {
                 class,
                 message,
@@ -86,13 +116,17 @@ impl Screen {
                 of,
                 wait,
             } => {
-                self.retry = format!("retry {attempt} of {of}");
+                let what = format!("retry {attempt} of {of}");
                 let cause = format!("{}: {}", one_line(class.as_str()), one_line(message));
                 if self.look.redraw {
                     self.labelled("retrying:", Colour::Yellow, &cause);
+                    self.status = Some(Status::Retrying {
+                        what,
+                        end: now + *wait,
+                    });
                 } else {
                     let seconds = whole_seconds(*wait);
-                    let text = format!("{cause} ({} in {seconds} s)", self.retry);
+                    let text = format!("{cause} ({what} in {seconds} s)");
                     self.labelled("retrying:", Colour::Yellow, &text);
                 }
             }
@@ -104,43 +138,51 @@ impl Screen {
                     "$ ".to_owned()
                 };
                 self.command(&prompt, action);
+                self.status = Some(Status::Running(now));
             }
-            Progress::ActionEnded { output, .. } => self.output(output),
-            Progress::Asked { processor, purpose } if self.look.verbose > 0 => {
-                let text = format!(
-                    "{} asks the model: {}",
-                    one_line(processor),
-                    one_line(purpose)
-                );
-                self.line(&self.look.paint(Colour::Dim, &text));
+            Progress::ActionEnded { output, .. } => {
+                self.status = None;
+                self.output(output);
+            }
+            Progress::Asked { processor, purpose } => {
+                if self.look.verbose > 0 {
+                    let (processor, purpose) = (one_line(processor), one_line(purpose));
+                    let text = format!("{processor} asks the model: {purpose}");
+                    self.wrapped("", "  ", &text, Some(Colour::Dim));
+                }
+                self.status = Some(Status::asking(now));
             }
             Progress::Answered {
-                processor, cost, ..
-            } if self.look.verbose > 0 => {
-                let cost = cost.map_or_else(String::new, |cost| {
-                    format!(" ({})", words::cost(Some(cost)))
-                });
-                let text = format!("{} has its answer{cost}", one_line(processor));
-                self.line(&self.look.paint(Colour::Dim, &text));
+                processor,
+                reply,
+                cost,
+            } => {
+                self.status = None;
+                self.count_tokens(reply);
+                if self.look.verbose > 0 {
+                    let cost = cost.map_or_else(String::new, |cost| {
+                        format!(" ({})", words::cost(Some(cost)))
+                    });
+                    let text = format!("{} has its answer{cost}", one_line(processor));
+                    self.wrapped("", "  ", &text, Some(Colour::Dim));
+                }
             }
-            Progress::Asked { .. } | Progress::Answered { .. } => {}
             Progress::Rewritten {
                 policy, original, ..
             } => {
                 self.command("not run: $ ", original);
                 let text = format!("`{}` runs this instead:", one_line(policy));
-                let text = self.look.paint(Colour::Yellow, &text);
-                self.line(&format!("  {text}"));
+                self.wrapped("  ", "  ", &text, Some(Colour::Yellow));
             }
             Progress::Denied {
                 policy,
                 action,
                 reason,
             } => {
+                self.status = None;
                 self.command("not run: $ ", action);
                 let text = format!("denied by `{}`: {}", one_line(policy), one_line(reason));
-                let text = self.look.paint(Colour::Yellow, &text);
-                self.line(&format!("  {text}"));
+                self.wrapped("  ", "  ", &text, Some(Colour::Yellow));
             }
             Progress::Warning(text) => {
                 self.labelled("warning:", Colour::Yellow, harmless(text).trim_end());
@@ -153,7 +195,7 @@ impl Screen {
             }
             Progress::Seen(text) => {
                 for line in harmless(text).lines() {
-                    self.line(line);
+                    self.wrapped("", "  ", line, None);
                 }
             }
             Progress::Ended {
@@ -163,6 +205,7 @@ impl Screen {
                 steps,
                 usage,
             } => {
+                self.status = None;
                 self.gap();
                 let text = submission_text(submission, self.look).into_owned();
                 self.out.put_data(&text);
@@ -171,121 +214,86 @@ impl Screen {
                 }
                 let status = verdict(exit_status, self.look);
                 let account = words::account(*steps, *cost, usage);
-                self.line(&format!("{status}: {account}"));
+                self.labelled_as(&format!("{status}:"), &format!("{exit_status}:"), &account);
             }
         }
-    }
-
-    /// Shows the first second of a countdown, and answers its id.
-    pub fn begin_countdown(&mut self, wait: Duration) -> u64 {
-        self.counting = true;
-        let id = self.countdown;
-        self.draw_countdown(whole_seconds(wait));
-        id
-    }
-
-    /// Wipes the countdown's line and turns its thread away.
-    pub fn end_countdown(&mut self) {
-        self.countdown += 1;
-        if std::mem::take(&mut self.counting) {
-            self.err.put(CLEAR_LINE);
+        if !matches!(progress, Progress::Delta(_)) {
+            self.draw(now);
         }
     }
 
-    /// Leaves nothing half-shown.
-    pub fn tidy(&mut self) {
-        self.end_countdown();
+    /// Brings the line that counts up to date; answers how long it stays so. None: nothing is
+    /// waited for.
+    pub fn tick(&mut self, now: Instant) -> Option<Duration> {
+        if let Some(status) = &mut self.status {
+            status.at(now);
+        }
+        self.draw(now);
+        self.status.as_ref().map(|status| status.pause(now))
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Leaves nothing half-shown, and shows nothing more.
+    pub fn close(&mut self) {
+        self.erase();
         self.close_line();
+        self.status = None;
+        self.closed = true;
     }
 
     pub fn take_output_error(&mut self) -> Option<io::Error> {
         self.out.take_error()
     }
 
-    /// Short enough for any terminal: a line that wraps could not be written over.
-    fn draw_countdown(&mut self, seconds: u64) {
-        let text = format!("{} in {seconds} s", self.retry);
-        let text = self.look.paint(Colour::Dim, &text);
-        self.err.put(&format!("{CLEAR_LINE}{text}"));
+    /// Writes the line that counts over itself, unless an answer stands where it would.
+    fn draw(&mut self, now: Instant) {
+        if self.open || !self.look.redraw {
+            return;
+        }
+        let Some(line) = self.status.as_ref().and_then(|status| status.line(now)) else {
+            return;
+        };
+        // A line that wraps could not be written over.
+        let columns = self.look.width.columns().unwrap_or(RULE);
+        let line = self.look.paint(Colour::Dim, cut(&line, columns - 1));
+        self.err.put_spare(&format!("{CLEAR_LINE}{line}"));
+        self.counting = true;
+    }
+
+    /// Wipes the line that counts.
+    fn erase(&mut self) {
+        if std::mem::take(&mut self.counting) {
+            self.err.put(CLEAR_LINE);
+        }
     }
 
     fn step(&mut self, step: u32, cost: Option<f64>) {
         self.gap();
-        self.streaming = None;
-        self.streamed_text = false;
-        let (title, cost) = (format!("step {step}"), words::cost(cost));
-        let used = 3 + title.len() + 2 + cost.len() + 1;
-        let rule = "─".repeat(RULE.saturating_sub(used));
+        self.answer = Answer::new(self.look);
+        let title = format!("step {step}");
+        let account = match cost {
+            Some(_) => words::cost(cost),
+            // What can be known of a model without a price.
+            None if self.tokens > 0 => words::plural(self.tokens, "token"),
+            None => String::new(),
+        };
+        let account = match &*account {
+            "" => account,
+            _ => format!("{account} "),
+        };
+        let columns = self.look.width.columns().unwrap_or(RULE).min(RULE);
+        let used = 3 + title.len() + 2 + account.len();
+        let rule = "─".repeat(columns.saturating_sub(used));
         let line = format!(
             "{} {}  {}",
             self.look.paint(Colour::Dim, "──"),
             self.look.paint(Colour::Bold, &title),
-            self.look.paint(Colour::Dim, &format!("{cost} {rule}"))
+            self.look.paint(Colour::Dim, &format!("{account}{rule}"))
         );
         self.line(&line);
-    }
-
-    fn delta(&mut self, delta: &Delta) {
-        let stream = match delta.kind.as_str() {
-            "text" => Stream::Text,
-            "reasoning" if self.look.verbose > 0 => Stream::Reasoning,
-            // A tool call is shown as the command that comes of it.
-            _ => return,
-        };
-        let mut text = harmless_piece(&delta.text);
-        if !self.look.live || text.is_empty() {
-            return;
-        }
-        if self.streaming != Some(stream) {
-            // Many models begin with newlines.
-            text = text.trim_start_matches('\n').to_owned();
-            if text.is_empty() {
-                return;
-            }
-            self.close_line();
-            if stream == Stream::Reasoning {
-                self.line(&self.look.paint(Colour::Dim, "thinking:"));
-            }
-            self.streaming = Some(stream);
-        }
-        self.streamed_text |= stream == Stream::Text;
-        self.begun = true;
-        self.open = !text.ends_with('\n');
-        let shown = match stream {
-            Stream::Text => text,
-            Stream::Reasoning => self.look.paint(Colour::Dim, &text),
-        };
-        self.err.put(&shown);
-    }
-
-    fn delta_reset(&mut self) {
-        if self.streaming.take().is_some() {
-            self.close_line();
-            let note = "(the answer broke off: it is asked for again)";
-            self.line(&self.look.paint(Colour::Dim, note));
-        }
-        self.streamed_text = false;
-    }
-
-    fn replied(&mut self, reply: &Reply) {
-        self.close_line();
-        let streamed = self.streaming.take().is_some();
-        if !streamed && self.look.verbose > 0 {
-            for part in &reply.message.content {
-                if let Part::Reasoning { text, .. } = part
-                    && !text.trim().is_empty()
-                {
-                    self.line(&self.look.paint(Colour::Dim, "thinking:"));
-                    self.paragraph(text, Colour::Dim);
-                }
-            }
-        }
-        if !std::mem::take(&mut self.streamed_text) {
-            let text = reply.message.text();
-            for line in harmless(&brief(&text)).trim().lines() {
-                self.line(line);
-            }
-        }
     }
 
     /// Most of the history is shown in other ways, when it comes to be.
@@ -307,21 +315,20 @@ impl Screen {
             Some(_) => Colour::Yellow,
             None => Colour::Dim,
         };
-        self.line(&self.look.paint(colour, &title));
+        self.wrapped("", "  ", &title, Some(colour));
         let text = harmless(&brief(&with_images(message)));
-        for line in shorten(text.trim_end(), self.output_size()) {
-            self.line(&format!("  {line}"));
+        for line in shorten(text.trim_end(), Size::of_output(self.look.verbose)) {
+            self.wrapped("  ", "  ", &line, None);
         }
     }
 
     fn command(&mut self, prompt: &str, action: &Action) {
         let text = harmless(&brief(&action.command));
-        let lines = shorten(text.trim_end(), self.command_size());
+        let lines = shorten(text.trim_end(), Size::of_command(self.look.verbose));
         let indent = " ".repeat(prompt.len());
         for (index, line) in lines.iter().enumerate() {
             let lead = if index == 0 { prompt } else { &indent };
-            let line = self.look.paint(Colour::Bold, line);
-            self.line(&format!("{lead}{line}"));
+            self.wrapped(lead, &indent, line, Some(Colour::Bold));
         }
         if lines.is_empty() {
             self.line(&format!("{prompt}(an empty command)"));
@@ -329,19 +336,29 @@ impl Screen {
     }
 
     fn output(&mut self, output: &Output) {
+        if self.look.live && self.look.stdout_terminal && submission(output).is_some() {
+            // Stdout is the same terminal, and shows it once more and whole.
+            let note = "(the submission: it stands below)";
+            self.wrapped("  ", "  ", note, Some(Colour::Dim));
+            return;
+        }
         let text = harmless(&brief(&output.output));
-        let lines = shorten(text.trim_end_matches('\n'), self.output_size());
+        let lines = shorten(
+            text.trim_end_matches('\n'),
+            Size::of_output(self.look.verbose),
+        );
         for line in &lines {
-            self.line(format!("  {line}").trim_end());
+            match line.trim_end() {
+                "" => self.line(""),
+                line => self.wrapped("  ", "  ", line, None),
+            }
         }
         if let Some(bytes) = output.extra.get("elided_bytes").and_then(Value::as_u64)
             && bytes > 0
         {
-            let note = format!(
-                "  ({} of its middle were not kept)",
-                words::plural(bytes, "byte")
-            );
-            self.line(&self.look.paint(Colour::Dim, &note));
+            let bytes = words::plural(bytes, "byte");
+            let note = format!("({bytes} of its middle were not kept)");
+            self.wrapped("  ", "  ", &note, Some(Colour::Dim));
         }
         let trouble = if !output.exception_info.trim().is_empty() {
             one_line(&output.exception_info)
@@ -355,8 +372,7 @@ impl Screen {
         } else {
             return;
         };
-        let trouble = self.look.paint(Colour::Red, &trouble);
-        self.line(&format!("  {trouble}"));
+        self.wrapped("  ", "  ", &trouble, Some(Colour::Red));
         // A missing variable may be why.
         if output.returncode > 0 {
             self.withheld();
@@ -386,18 +402,45 @@ impl Screen {
             ));
         }
         text.push_str("; `-c 'environment.env_allow=[\"NAME\"]'` lets one through");
-        self.line(&self.look.paint(Colour::Dim, &text));
+        self.wrapped("", "  ", &text, Some(Colour::Dim));
     }
 
-    fn paragraph(&mut self, text: &str, colour: Colour) {
-        for line in harmless(text).trim().lines() {
-            self.line(&self.look.paint(colour, line));
+    /// A label and a text of one or more lines.
+    fn labelled(&mut self, label: &str, colour: Colour, text: &str) {
+        self.labelled_as(&self.look.paint(colour, label), label, text);
+    }
+
+    /// The same with a label that is painted already.
+    fn labelled_as(&mut self, painted: &str, label: &str, text: &str) {
+        let columns = self.look.width.columns();
+        let lead = width(label, 0) + 1;
+        for (index, text) in text.lines().enumerate() {
+            let lead = if index == 0 { lead } else { 0 };
+            for (part, line) in wrap(text, lead, 2, columns).iter().enumerate() {
+                match index + part {
+                    0 => self.line(&format!("{painted} {line}")),
+                    _ => self.line(line),
+                }
+            }
         }
     }
 
-    fn labelled(&mut self, label: &str, colour: Colour, text: &str) {
-        let label = self.look.paint(colour, label);
-        self.line(&format!("{label} {text}"));
+    /// One line of text behind `lead`, in as many lines of the screen as it takes; those that go
+    /// on have this indent.
+    fn wrapped(&mut self, lead: &str, indent: &str, text: &str, colour: Option<Colour>) {
+        let columns = self.look.width.columns();
+        let lines = wrap(text, width(lead, 0), width(indent, 0), columns);
+        for (index, line) in lines.iter().enumerate() {
+            let lead = if index == 0 { lead } else { "" };
+            // Blanks have no colour.
+            let text = line.trim_start_matches(' ');
+            let blanks = &line[..line.len() - text.len()];
+            let text = match colour {
+                Some(colour) => self.look.paint(colour, text),
+                None => text.to_owned(),
+            };
+            self.line(&format!("{lead}{blanks}{text}"));
+        }
     }
 
     /// A whole line.
@@ -407,68 +450,11 @@ impl Screen {
         self.err.put(&format!("{text}\n"));
     }
 
-    fn close_line(&mut self) {
-        if std::mem::take(&mut self.open) {
-            self.err.put("\n");
-        }
-    }
-
     /// A blank line, unless nothing stands above it.
     fn gap(&mut self) {
         self.close_line();
         if self.begun {
             self.line("");
         }
-    }
-
-    fn output_size(&self) -> Size {
-        match self.look.verbose {
-            0 => Size {
-                head: 10,
-                tail: 10,
-                width: 300,
-            },
-            1 => Size {
-                head: 50,
-                tail: 50,
-                width: 1000,
-            },
-            _ => Size::ALL,
-        }
-    }
-
-    /// More than of output: it is what happens on this machine.
-    fn command_size(&self) -> Size {
-        match self.look.verbose {
-            0 => Size {
-                head: 30,
-                tail: 10,
-                width: 1000,
-            },
-            _ => Size::ALL,
-        }
-    }
-}
-
-/// The text of a message, with its images named where they stand.
-fn with_images(message: &Message) -> String {
-    let mut out = String::new();
-    for part in &message.content {
-        match part {
-            Part::Text { text } => out.push_str(text),
-            Part::Image { url, .. } => out.push_str(&format!("[image: {url}]")),
-            Part::Reasoning { .. } | Part::Opaque { .. } => {}
-        }
-    }
-    out
-}
-
-impl countdown::Target for Screen {
-    fn tick(&mut self, id: u64, seconds: u64) -> bool {
-        let current = self.counting && self.countdown == id;
-        if current {
-            self.draw_countdown(seconds);
-        }
-        current
     }
 }

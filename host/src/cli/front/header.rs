@@ -1,0 +1,149 @@
+//! What a run says of itself before it begins: who answers, where commands run, where the record
+//! goes.
+
+use std::path::Path;
+
+use super::shorten::cut_to;
+use crate::config::{Config, EnvironmentKind, Layers, environment_class, resolve_model};
+
+/// What is about to begin.
+#[derive(Clone, Debug, Default)]
+pub struct Header {
+    model: String,
+    layers: String,
+    place: String,
+    trajectory: String,
+    /// What is meant otherwise than its name may make a user believe.
+    pub(super) notices: Vec<String>,
+}
+
+/// A layer's name may be a whole value.
+const LONGEST_LAYER: usize = 60;
+
+impl Header {
+    /// The header of a run. `home` is what `~` stands for.
+    pub fn new(config: &Config, layers: &Layers, trajectory: &Path, home: Option<&Path>) -> Self {
+        let name = config.model.model_name.as_deref().unwrap_or("no model");
+        let address = resolve_model(config)
+            .ok()
+            .and_then(|choice| choice.base_url);
+        let model = match address {
+            Some(address) => format!("{name} at {address}"),
+            None => name.to_owned(),
+        };
+        // Flags are what was typed just now.
+        let named = layers
+            .names()
+            .iter()
+            .filter(|name| !name.starts_with("flag "));
+        let named: Vec<String> = named.map(|name| cut_to(name, LONGEST_LAYER)).collect();
+        let here = std::env::current_dir().unwrap_or_default();
+        let environment = &config.environment;
+        let is_container = environment_class(&environment.environment_class)
+            .is_some_and(|class| !matches!(class.kind, EnvironmentKind::Local));
+        let place = match (&environment.image, is_container) {
+            (image, true) => [
+                Some(&environment.environment_class),
+                image.as_ref(),
+                Some(&environment.cwd).filter(|cwd| !cwd.is_empty()),
+            ]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" "),
+            (_, false) => short(&here.join(&environment.cwd), home),
+        };
+        Self {
+            model,
+            layers: named.join(" < "),
+            place,
+            trajectory: short(&here.join(trajectory), home),
+            notices: layers.notices().to_vec(),
+        }
+    }
+
+    /// Its two lines.
+    pub(super) fn lines(&self) -> [String; 2] {
+        let Self {
+            model,
+            layers,
+            place,
+            trajectory,
+            ..
+        } = self;
+        let config = match &**layers {
+            "" => String::new(),
+            layers => format!(" · config: {layers}"),
+        };
+        [
+            format!("model: {model}{config}"),
+            format!("in: {place} · trajectory: {trajectory}"),
+        ]
+    }
+}
+
+/// `~/a` in place of `/home/somebody/a`.
+fn short(path: &Path, home: Option<&Path>) -> String {
+    // `a/.` is `a`.
+    let path: std::path::PathBuf = path.components().collect();
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ProcessEnvironment, Sources};
+
+    fn header(configs: &[&str]) -> [String; 2] {
+        let sources = Sources {
+            configs: configs.iter().map(|&spec| spec.to_owned()).collect(),
+            flags: vec![("agent.step_limit".into(), 3.into(), "--step-limit".into())],
+            ..Sources::default()
+        };
+        let layers = Layers::load(&sources, &ProcessEnvironment).unwrap();
+        let config = layers.resolve().unwrap();
+        let home = Path::new("/home/u");
+        Header::new(
+            &config,
+            &layers,
+            Path::new("/home/u/x/fix.traj.json"),
+            Some(home),
+        )
+        .lines()
+    }
+
+    #[test]
+    fn two_lines() {
+        let [model, place] = header(&[
+            "text",
+            "model.model_name=local/qwen",
+            "model.base_url=http://127.0.0.1:8000/v1",
+            "environment.cwd=/home/u/proj",
+        ]);
+        assert_eq!(
+            model,
+            "model: local/qwen at http://127.0.0.1:8000/v1 · config: preset default < preset text < \
+             -c model.model_name=local/qwen < -c model.base_url=http://127.0.0.1:8000/v1 < -c \
+             environment.cwd=/home/u/proj"
+        );
+        assert_eq!(place, "in: ~/proj · trajectory: ~/x/fix.traj.json");
+
+        let [model, place] = header(&[
+            "model.model_name=gpt-5",
+            "swebench",
+            "environment.image=a/b",
+        ]);
+        assert!(
+            model.starts_with("model: anthropic/claude-sonnet-4-5-20250929 at https://api.ant")
+        );
+        assert!(place.starts_with("in: docker a/b /testbed · "), "{place}");
+        let here = std::env::current_dir().unwrap();
+        let place = &header(&["model.model_name=gpt-5"])[1];
+        assert!(place.contains(&*here.to_string_lossy()), "{place}");
+    }
+}

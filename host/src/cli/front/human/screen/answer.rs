@@ -1,0 +1,151 @@
+//! An answer of the model: shown as it arrives, or when it is there.
+
+use std::time::Instant;
+
+use super::{Screen, Status};
+use crate::cli::front::Look;
+use crate::cli::front::data_urls::brief;
+use crate::cli::front::look::Colour;
+use crate::cli::front::safe::{Pieces, harmless};
+use crate::cli::front::wrap::Flow;
+use crate::roles::{Delta, Part, Reply};
+
+/// An answer that arrives in pieces.
+pub(super) struct Answer {
+    /// Kind of the last shown piece.
+    stream: Option<Stream>,
+    /// Text has been shown piece by piece.
+    has_text: bool,
+    pieces: Pieces,
+    flow: Flow,
+}
+
+impl Answer {
+    pub fn new(look: Look) -> Self {
+        Self {
+            stream: None,
+            has_text: false,
+            pieces: Pieces::default(),
+            flow: Flow::new(look.width.columns()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Text,
+    Reasoning,
+}
+
+impl Screen {
+    pub(super) fn delta(&mut self, delta: &Delta) {
+        if let Some(Status::Answering { characters, .. }) = &mut self.status {
+            *characters += delta.text.chars().count();
+        }
+        let stream = match delta.kind.as_str() {
+            "text" => Stream::Text,
+            "reasoning" if self.look.verbose > 0 => Stream::Reasoning,
+            kind => {
+                // A tool call is shown as the command that comes of it; until then the line that
+                // counts stands below what was said.
+                if kind == "tool-call" && self.look.redraw {
+                    self.close_line();
+                }
+                return;
+            }
+        };
+        if !self.look.live {
+            return;
+        }
+        if self.answer.stream.is_some_and(|current| current != stream) {
+            self.close_line();
+        }
+        let mut text = self.answer.pieces.push(&delta.text);
+        if self.answer.stream != Some(stream) {
+            // Many models begin with newlines.
+            text = text.trim_start_matches('\n').to_owned();
+            if text.is_empty() {
+                return;
+            }
+            self.erase();
+            if stream == Stream::Reasoning {
+                self.line(&self.look.paint(Colour::Dim, "thinking:"));
+            }
+            self.answer.stream = Some(stream);
+        }
+        self.answer.has_text |= stream == Stream::Text;
+        let text = self.answer.flow.push(&text);
+        self.put_piece(&text);
+    }
+
+    /// Shows a piece of the answer.
+    fn put_piece(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.erase();
+        self.begun = true;
+        self.open = !text.ends_with('\n');
+        let shown = match self.answer.stream {
+            Some(Stream::Reasoning) => self.look.paint(Colour::Dim, text),
+            _ => text.to_owned(),
+        };
+        self.err.put(&shown);
+    }
+
+    pub(super) fn delta_reset(&mut self) {
+        self.close_line();
+        if self.answer.stream.is_some() {
+            let note = "(the answer broke off: it is asked for again)";
+            self.wrapped("", "", note, Some(Colour::Dim));
+        }
+        self.answer = Answer::new(self.look);
+        self.status = Some(Status::asking(Instant::now()));
+    }
+
+    pub(super) fn replied(&mut self, reply: &Reply) {
+        self.close_line();
+        self.count_tokens(reply);
+        let answer = std::mem::replace(&mut self.answer, Answer::new(self.look));
+        if answer.stream.is_none() && self.look.verbose > 0 {
+            for part in &reply.message.content {
+                if let Part::Reasoning { text, .. } = part
+                    && !text.trim().is_empty()
+                {
+                    self.line(&self.look.paint(Colour::Dim, "thinking:"));
+                    for line in harmless(text).trim().lines() {
+                        self.wrapped("", "", line, Some(Colour::Dim));
+                    }
+                }
+            }
+        }
+        if !answer.has_text {
+            let text = reply.message.text();
+            for line in harmless(&brief(&text)).trim().lines() {
+                self.wrapped("", "", line, None);
+            }
+        }
+    }
+
+    /// Adds what the provider has counted.
+    pub(super) fn count_tokens(&mut self, reply: &Reply) {
+        if let Some(usage) = &reply.usage {
+            let counts = usage.input_tokens.saturating_add(usage.output_tokens);
+            self.tokens = self.tokens.saturating_add(counts);
+        }
+    }
+
+    /// Ends the line that an answer has begun, with what was held back of it.
+    pub(super) fn close_line(&mut self) {
+        let answer = &mut self.answer;
+        let held = answer.pieces.finish();
+        let held = answer.flow.push(&held) + &answer.flow.finish();
+        answer.flow = Flow::new(self.look.width.columns());
+        if self.answer.stream.is_some() {
+            self.put_piece(&held);
+        }
+        if std::mem::take(&mut self.open) {
+            self.err.put("\n");
+        }
+    }
+}
