@@ -17,6 +17,7 @@ mod host;
 mod keys;
 mod killed;
 mod kills;
+mod leavings;
 mod limits;
 mod looks;
 mod needs;

@@ -1,9 +1,8 @@
 //! `gc`: removes what killed runs have left behind, and tells what it has left and why.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::runtime::Runtime;
@@ -13,6 +12,7 @@ use super::args::GcArgs;
 use super::exit::ExitCode;
 use super::front::harmless;
 use super::output::{self, Failure};
+use crate::executor::guard::Orphaned;
 use crate::executor::leftovers::{self, Fate, Leftover};
 use crate::executor::{self, Transport, container, secrecy};
 use crate::roles::Stop;
@@ -36,7 +36,7 @@ fn processes(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
 }
 
 fn folders(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
-    let found = executor::remove_leftover_folders(args.dry_run);
+    let found = executor::remove_leftover_folders(args.run.as_deref(), args.dry_run);
     let found = found.into_iter().map(|left| Leftover {
         kind: "folder",
         name: left.path.display().to_string(),
@@ -47,8 +47,7 @@ fn folders(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
             None => Fate::Removed,
         },
     });
-    let wanted = |left: &Leftover| args.run.as_ref().is_none_or(|run| *run == left.run_id);
-    (found.filter(wanted).collect(), Vec::new())
+    (found.collect(), Vec::new())
 }
 
 fn containers(args: &GcArgs, runtime: &Runtime) -> (Vec<Leftover>, Vec<String>) {
@@ -129,7 +128,7 @@ pub(super) fn beside() -> Sweeping {
                 tracing::info!(process = left.name, run = left.run_id, "removed a leftover");
             }
         }
-        for left in executor::remove_leftover_folders(false) {
+        for left in executor::remove_leftover_folders(None, false) {
             tracing::info!(folder = %left.path.display(), "removed a leftover");
         }
         let _ = done.send(());
@@ -139,16 +138,31 @@ pub(super) fn beside() -> Sweeping {
     Sweeping(waiting)
 }
 
+/// How long the guardian looks for what its host has left with an engine: one that is just being
+/// made turns up later, and a daemon that was stopped may come back.
+const LOOKING: Duration = Duration::from_secs(120);
+/// The pause before the guardian looks again: the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
 /// What the guardian does last: its host is gone, and what that has left belongs to nobody.
-pub(super) fn after_host(engines: BTreeSet<String>) {
+pub(super) fn after_host(left: Orphaned) {
     let Ok(runtime) = output::runtime() else {
         return;
     };
     let args = GcArgs::default();
     // There is nobody to tell what became of it; the next start looks again.
     let _ = folders(&args, &runtime);
-    for engine in engines.iter().filter(|engine| !engine.is_empty()) {
-        let _ = of_engine(engine, &args, &runtime);
+    let began = Instant::now();
+    let mut pause = PAUSES.0;
+    loop {
+        for engine in left.engines.iter().filter(|engine| !engine.is_empty()) {
+            let _ = of_engine(engine, &args, &runtime);
+        }
+        if !container::is_awaited(&left.runs) || began.elapsed() > LOOKING {
+            return;
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(PAUSES.1);
     }
 }
 

@@ -160,15 +160,7 @@ pub fn price_table() -> Option<PathBuf> {
 
 /// Where runs are kept that nobody has named a file for.
 pub fn state_folder() -> PathBuf {
-    let absolute = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    absolute("XDG_STATE_HOME")
-        .or_else(|| Some(absolute("HOME")?.join(".local/state")))
-        .unwrap_or_else(std::env::temp_dir)
-        .join("mswea-host/runs")
+    crate::executor::state_folder("runs")
 }
 
 #[cfg(test)]

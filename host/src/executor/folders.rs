@@ -3,14 +3,17 @@
 //!
 //! Beside each folder `mswea-<run>-<kind>-<number>` lies a file of the same name with `.owner`
 //! at its end, which says which process made it ([`Owner`]). It is written first and removed
-//! last, so that there is never a folder without one.
+//! last, so that there is never a folder without one. A second line in it may name one more
+//! folder, elsewhere, that goes with it.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 
@@ -19,13 +22,16 @@ use crate::roles::ExecutorError;
 
 const PREFIX: &str = "mswea-";
 const OWNER: &str = ".owner";
-/// No owner is longer than this.
-const OWNER_BYTES: u64 = 1024;
+/// No owner is longer than this, with a path behind it.
+const OWNER_BYTES: u64 = 8192;
+/// How long there may be nothing in such a file.
+const UNWRITTEN: Duration = Duration::from_secs(60);
 
 /// A folder that is removed with what is in it, at the latest when this is dropped.
 #[derive(Debug)]
 pub(super) struct TempFolder {
     path: PathBuf,
+    also: Option<PathBuf>,
     removed: bool,
 }
 
@@ -35,8 +41,20 @@ impl TempFolder {
     /// # Errors
     /// When it can't be made.
     pub(super) fn new(run_id: &str, kind: &str) -> Result<Self, ExecutorError> {
+        Self::with(run_id, kind, None)
+    }
+
+    /// The same; `also`, whose name begins with `mswea-`, is removed with it if it is there.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub(super) fn with(
+        run_id: &str,
+        kind: &str,
+        also: Option<&Path>,
+    ) -> Result<Self, ExecutorError> {
         let parent = std::env::temp_dir();
-        Self::new_in(&parent, run_id, kind).map_err(|error| ExecutorError {
+        Self::new_in(&parent, run_id, kind, also).map_err(|error| ExecutorError {
             message: format!(
                 "no temporary folder can be made in `{}`: {error}; free some space there, or set the variable `TMPDIR` to another folder",
                 parent.display()
@@ -44,16 +62,8 @@ impl TempFolder {
         })
     }
 
-    fn new_in(parent: &Path, run_id: &str, kind: &str) -> io::Result<Self> {
-        // A run id may hold anything printable.
-        let run: String = run_id
-            .chars()
-            .take(100)
-            .map(|char| match char {
-                'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => char,
-                _ => '_',
-            })
-            .collect();
+    fn new_in(parent: &Path, run_id: &str, kind: &str, also: Option<&Path>) -> io::Result<Self> {
+        let run = in_name(run_id);
         let parent = std::path::absolute(parent)?;
         let path = parent.join(format!("{PREFIX}{run}-{kind}-{:08x}", fastrand::u32(..)));
         let mut owner = OpenOptions::new()
@@ -63,9 +73,15 @@ impl TempFolder {
             .open(owner_file(&path))?;
         let this = Self {
             path,
+            also: also.map(Path::to_owned),
             removed: false,
         };
-        owner.write_all(Owner::current().to_string().as_bytes())?;
+        let mut text = Owner::current().to_string().into_bytes();
+        if let Some(also) = also {
+            text.push(b'\n');
+            text.extend_from_slice(also.as_os_str().as_bytes());
+        }
+        owner.write_all(&text)?;
         DirBuilder::new().mode(0o700).create(&this.path)?;
         Ok(this)
     }
@@ -83,7 +99,7 @@ impl TempFolder {
         if std::mem::replace(&mut self.removed, true) {
             return;
         }
-        if let Err(error) = remove(&self.path) {
+        if let Err(error) = remove(&self.path, self.also.as_deref()) {
             tracing::warn!(
                 folder = %self.path.display(), %error,
                 "a temporary folder can't be removed: `mswea-host gc` tries again, or remove it by hand"
@@ -104,8 +120,8 @@ impl Drop for TempFolder {
 pub struct LeftFolder {
     /// Where it is, or was.
     pub path: PathBuf,
-    /// The process that made it.
-    pub owner: Owner,
+    /// What goes with it.
+    also: Option<PathBuf>,
     /// Why it is still there, if it could not be removed.
     pub error: Option<String>,
 }
@@ -120,24 +136,39 @@ impl LeftFolder {
     }
 }
 
-/// Removes the temporary folders of this user's hosts that are gone for certain, or only says
-/// which those are. Looks where this process would make its own: `TMPDIR`, or `/tmp`.
-pub fn remove_leftover_folders(dry_run: bool) -> Vec<LeftFolder> {
-    leftovers(&std::env::temp_dir(), dry_run)
+/// A run id as the names of its folders have it: it may hold anything printable.
+fn in_name(run_id: &str) -> String {
+    run_id
+        .chars()
+        .take(100)
+        .map(|char| match char {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => char,
+            _ => '_',
+        })
+        .collect()
 }
 
-pub(super) fn leftovers(parent: &Path, dry_run: bool) -> Vec<LeftFolder> {
+/// Removes the temporary folders of this user's hosts that are gone for certain, or only says
+/// which those are; with `only_run`, those of that run alone. Looks where this process would make
+/// its own: `TMPDIR`, or `/tmp`.
+pub fn remove_leftover_folders(only_run: Option<&str>, dry_run: bool) -> Vec<LeftFolder> {
+    leftovers(&std::env::temp_dir(), only_run, dry_run)
+}
+
+pub(super) fn leftovers(parent: &Path, only_run: Option<&str>, dry_run: bool) -> Vec<LeftFolder> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();
     };
     let mut found: Vec<_> = entries
         .flatten()
         .filter_map(|entry| leftover(&entry.path()))
+        .filter(|left| only_run.is_none_or(|only| in_name(only) == left.run_id()))
         .collect();
     found.sort_by(|one, other| one.path.cmp(&other.path));
     if !dry_run {
         for left in &mut found {
-            left.error = remove(&left.path).err().map(|error| error.to_string());
+            let removed = remove(&left.path, left.also.as_deref());
+            left.error = removed.err().map(|error| error.to_string());
         }
     }
     found
@@ -150,24 +181,31 @@ fn leftover(file: &Path) -> Option<LeftFolder> {
         return None;
     }
     let path = file.with_file_name(name.strip_suffix(OWNER)?);
-    let mut text = String::new();
+    let mut text = Vec::new();
     // Other users may have put anything there: a link to our files, a pipe that never ends.
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(file)
         .ok()?;
-    if !opened
-        .metadata()
-        .is_ok_and(|it| it.is_file() && is_mine(&it))
-    {
+    let found = opened.metadata().ok()?;
+    if !found.is_file() || !is_mine(&found) {
         return None;
     }
     File::take(opened, OWNER_BYTES)
-        .read_to_string(&mut text)
+        .read_to_end(&mut text)
         .ok()?;
-    let owner: Owner = text.parse().ok()?;
-    if owner.life() != Life::Gone {
+    let mut lines = text.splitn(2, |byte| *byte == b'\n');
+    let owner = String::from_utf8_lossy(lines.next().unwrap_or_default());
+    let also = lines
+        .next()
+        .map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    let is_gone = match owner.parse::<Owner>() {
+        Ok(owner) => owner.life() == Life::Gone,
+        // Its host was killed before it had written what it is, and so before it made the folder.
+        Err(()) => text.is_empty() && is_old(&found),
+    };
+    if !is_gone {
         return None;
     }
     match fs::symlink_metadata(&path) {
@@ -178,7 +216,7 @@ fn leftover(file: &Path) -> Option<LeftFolder> {
     }
     Some(LeftFolder {
         path,
-        owner,
+        also,
         error: None,
     })
 }
@@ -187,14 +225,20 @@ fn is_mine(it: &fs::Metadata) -> bool {
     it.uid() == rustix::process::geteuid().as_raw()
 }
 
+/// Whether nobody can be about to write to it any more.
+fn is_old(it: &fs::Metadata) -> bool {
+    it.modified()
+        .is_ok_and(|time| time.elapsed().unwrap_or_default() > UNWRITTEN)
+}
+
 fn owner_file(folder: &Path) -> PathBuf {
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(OWNER);
     folder.with_file_name(name)
 }
 
-/// Removes a folder and then the file that says whose it is.
-fn remove(folder: &Path) -> io::Result<()> {
+/// Removes a folder, what goes with it, and then the file that says whose it is.
+fn remove(folder: &Path, also: Option<&Path>) -> io::Result<()> {
     let gone = |result: io::Result<()>| match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
@@ -207,6 +251,13 @@ fn remove(folder: &Path) -> io::Result<()> {
             gone(fs::remove_dir_all(folder))?;
         }
         result => result?,
+    }
+    let is_ours = |path: &&Path| {
+        let name = path.file_name().unwrap_or_default();
+        path.is_absolute() && name.as_bytes().starts_with(PREFIX.as_bytes())
+    };
+    if let Some(also) = also.filter(is_ours) {
+        gone(fs::remove_dir_all(also))?;
     }
     gone(fs::remove_file(owner_file(folder)))
 }
@@ -276,7 +327,7 @@ pub(super) mod tests {
     #[test]
     fn a_folder_goes_with_all_that_is_in_it() {
         let parent = tempfile::tempdir().unwrap();
-        let folder = TempFolder::new_in(parent.path(), "a/../b:1", "kind").unwrap();
+        let folder = TempFolder::new_in(parent.path(), "a/../b:1", "kind", None).unwrap();
         let path = folder.path().to_owned();
         assert_eq!(path.parent(), Some(parent.path()));
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -285,7 +336,7 @@ pub(super) mod tests {
         let owner = fs::read_to_string(owner_file(&path)).unwrap();
         assert_eq!(owner.parse(), Ok(Owner::current()));
         // Its owner lives.
-        assert_eq!(leftovers(parent.path(), false), []);
+        assert_eq!(leftovers(parent.path(), None, false), []);
 
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("x"), "x").unwrap();
@@ -332,7 +383,13 @@ pub(super) mod tests {
         assert!(status.unwrap().success());
         fs::write(at("mswea-file"), "").unwrap();
         fs::write(at("mswea-file.owner"), &dead).unwrap();
-        let mut expected = vec!["mswea-dead", "mswea-missing"];
+        // Hosts that were killed before they wrote what they were; one of them just now.
+        fs::write(at("mswea-unwritten.owner"), "").unwrap();
+        fs::write(at("mswea-empty.owner"), "").unwrap();
+        let old = std::time::SystemTime::now() - UNWRITTEN * 2;
+        let file = File::options().write(true).open(at("mswea-empty.owner"));
+        file.unwrap().set_modified(old).unwrap();
+        let mut expected = vec!["mswea-dead", "mswea-empty", "mswea-missing"];
         // Another user's; only root can make one.
         if rustix::process::geteuid().is_root() {
             fs::create_dir(at("mswea-foreign")).unwrap();
@@ -346,25 +403,71 @@ pub(super) mod tests {
         let count = || fs::read_dir(parent.path()).unwrap().count();
         let before = count();
         for dry_run in [true, false] {
-            let found = leftovers(parent.path(), dry_run);
+            let found = leftovers(parent.path(), None, dry_run);
             let names: Vec<_> = found
                 .iter()
                 .map(|left| left.path.file_name().unwrap().to_str().unwrap())
                 .collect();
             assert_eq!(names, expected);
             assert!(found.iter().all(|left| left.error.is_none()));
-            assert_eq!(count(), if dry_run { before } else { before - 3 });
+            assert_eq!(count(), if dry_run { before } else { before - 4 });
         }
         assert!(!at("mswea-dead").exists() && !at("mswea-dead.owner").exists());
         assert!(outside.path().join("x").exists());
         expected.clear();
-        assert_eq!(leftovers(parent.path(), false), []);
+        assert_eq!(leftovers(parent.path(), None, false), []);
+    }
+
+    #[test]
+    fn what_is_elsewhere_goes_along() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        for name in ["mswea-setup", "other", "mswea-x"] {
+            fs::create_dir_all(at("repo").join(name).join("in")).unwrap();
+        }
+        let also = at("repo/mswea-setup");
+        let folder = TempFolder::new_in(parent.path(), "r", "k", Some(&also)).unwrap();
+        let owner = fs::read_to_string(owner_file(folder.path())).unwrap();
+        let (mine, rest) = owner.split_once('\n').unwrap();
+        assert_eq!(mine.parse(), Ok(Owner::current()));
+        assert_eq!(Path::new(rest), also);
+        drop(folder);
+        assert!(!also.exists() && at("repo/other").exists());
+        // Of a host that is gone; and nothing that is not called like ours.
+        let (start, last) = mine.rsplit_once('/').unwrap();
+        let dead = format!("{start}/{}", last.parse::<u64>().unwrap() + 1);
+        for also in ["repo/other", "repo/mswea-x"] {
+            let text = format!("{dead}\n{}", at(also).display());
+            fs::write(at("mswea-r-k-1.owner"), text).unwrap();
+            assert_eq!(leftovers(parent.path(), None, false).len(), 1);
+        }
+        assert!(at("repo/other").exists() && !at("repo/mswea-x").exists());
+    }
+
+    #[test]
+    fn one_run_can_be_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        let alive = Owner::current().to_string();
+        let (start, last) = alive.rsplit_once('/').unwrap();
+        let dead = format!("{start}/{}", last.parse::<u64>().unwrap() + 1);
+        for name in ["mswea-a_1-x-0a", "mswea-a-1-x-0b", "mswea-b-x-0c"] {
+            fs::create_dir(at(name)).unwrap();
+            fs::write(at(&format!("{name}.owner")), &dead).unwrap();
+        }
+        for (run, wanted) in [("c", None), ("a:1", Some("mswea-a_1-x-0a"))] {
+            let found = leftovers(parent.path(), Some(run), false);
+            let names: Vec<_> = found.iter().map(|left| left.path.clone()).collect();
+            assert_eq!(names, wanted.map(at).into_iter().collect::<Vec<_>>());
+        }
+        assert!(!at("mswea-a_1-x-0a").exists());
+        assert!(at("mswea-a-1-x-0b").exists() && at("mswea-b-x-0c").exists());
     }
 
     /// For an unprivileged user; see `executor/tests/unprivileged.rs`.
     pub(in crate::executor) fn locked_folders_are_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let folder = TempFolder::new_in(parent.path(), "r", "k").unwrap();
+        let folder = TempFolder::new_in(parent.path(), "r", "k", None).unwrap();
         let path = folder.path().to_owned();
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), path.join("link")).unwrap();

@@ -51,6 +51,7 @@ const INHERITED: &[&str] = &[
     "SSH_AUTH_SOCK",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
 ];
 
 /// How long the guardian hunts at most.
@@ -73,7 +74,7 @@ const SESSIONS: usize = 1000;
 /// lines for engines that run containers for them (an empty name: they have folders); it ends with the host. Descriptor 3 is the
 /// table of sessions. `after` is called last, with those engines, if there are any: what the
 /// host left with them is nobody's by then.
-pub fn run(run_id: &str, after: impl FnOnce(BTreeSet<String>)) {
+pub fn run(run_id: &str, after: impl FnOnce(Orphaned)) {
     let mut runs = BTreeSet::from([run_id.to_owned()]);
     let mut engines = BTreeSet::new();
     let mut line = Vec::new();
@@ -94,19 +95,27 @@ pub fn run(run_id: &str, after: impl FnOnce(BTreeSet<String>)) {
             _ => {}
         }
     }
-    let left = !runs.is_empty();
     // SAFETY: nothing in this process closes a descriptor that it was started with; where it was
     // started without one, or with something else, reading it fails or finds no sessions.
     let memory = unsafe { BorrowedFd::borrow_raw(TABLE) };
     let target = Target {
         sessions: table::read(memory).unwrap_or_default(),
-        ..Target::marked(RUN_VARIABLE, runs)
+        ..Target::marked(RUN_VARIABLE, runs.clone())
     };
     processes::kill_until_gone(&target, HUNT);
     // Every run that ended in order has taken its things away itself.
-    if left && !engines.is_empty() {
-        after(engines);
+    if !runs.is_empty() && !engines.is_empty() {
+        after(Orphaned { runs, engines });
     }
+}
+
+/// What a host has left to its guardian.
+#[derive(Debug)]
+pub struct Orphaned {
+    /// The runs that have not ended in order.
+    pub runs: BTreeSet<String>,
+    /// The engines that run containers for them; an empty name: they have folders.
+    pub engines: BTreeSet<String>,
 }
 
 /// The sessions that are guarded.
@@ -244,6 +253,15 @@ impl Lease {
     /// Gives up a guardian that has died, after another has taken over.
     pub(super) fn forget(mut self) {
         self.guardian = None;
+    }
+
+    /// Leaves what this run has not removed itself to the guardian, which acts once this process is
+    /// gone.
+    pub(super) fn hand_over(mut self) {
+        // The guardian waits for the end of its input, which is now that of this process.
+        if let Some(shared) = self.guardian.take() {
+            std::mem::forget(shared);
+        }
     }
 
     /// The run needs no guarding any more; waits for a guardian that nobody else needs.

@@ -4,8 +4,8 @@
 //! `singularity` are `local` with another program in front; `container` is docker, podman and
 //! what is called like them; `workspace` stands around any of them. What every kind needs is beside it: `capture` (bounded
 //! output), `environment` (which variables pass), `spawn`, `processes`, `orphans` and `guard`
-//! (so that nothing is left behind), `owner`, `folders` and `leftovers` (so that what is left
-//! behind all the same is found), `secrecy` (the host's own environment), and `probe` (what works
+//! (so that nothing is left behind), `owner`, `folders`, `state` and `leftovers` (so that what is
+//! left behind all the same is found), `secrecy` (the host's own environment), and `probe` (what works
 //! on this machine).
 
 mod bubblewrap;
@@ -27,6 +27,7 @@ mod processes;
 pub mod secrecy;
 mod singularity;
 mod spawn;
+mod state;
 #[cfg(test)]
 mod tests;
 mod userns;
@@ -42,4 +43,5 @@ pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};
 pub use processes::{ACTION_VARIABLE, RUN_VARIABLE};
 pub use singularity::{SingularityExecutor, SingularitySettings};
+pub use state::state_folder;
 pub use workspace::{StartupCommand, WorkspaceExecutor, WorkspaceSettings};

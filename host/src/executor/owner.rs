@@ -61,12 +61,22 @@ impl Owner {
 
     /// Whether it still runs, as far as this process can tell.
     pub fn life(&self) -> Life {
-        let me = Self::current();
+        self.seen_by(&Self::current())
+    }
+
+    fn seen_by(&self, me: &Self) -> Life {
         if self.host != me.host || self.machine != me.machine {
             return Life::Unknown;
         }
         if self.boot != me.boot {
-            return Life::Gone;
+            // Without an id, this may be another machine that is called like that one.
+            let is_told = ![&self.machine, &self.boot, &me.boot]
+                .iter()
+                .any(|id| id.is_empty());
+            return match is_told {
+                true => Life::Gone,
+                false => Life::Unknown,
+            };
         }
         if self.namespace != me.namespace {
             return Life::Unknown;
@@ -136,6 +146,19 @@ mod tests {
             owner.boot.push('x');
         };
         assert_eq!(with(&other), Life::Unknown);
+        // Machines without an id (many an image has none) can't be told apart by it.
+        let nameless = |owner: &mut Owner| {
+            owner.machine.clear();
+            owner.boot.push('x');
+        };
+        let mut here = me.clone();
+        here.machine.clear();
+        let mut there = me.clone();
+        nameless(&mut there);
+        assert_eq!(there.seen_by(&here), Life::Unknown);
+        there.boot = here.boot.clone();
+        assert_eq!(there.seen_by(&here), Life::Alive);
+        assert_eq!(with(&|owner| owner.boot.clear()), Life::Unknown);
         for bad in ["", "a/b/c/d/1", "a/b/c/d/x/1", "a/b/c/d/1/2/3"] {
             assert_eq!(bad.parse::<Owner>(), Err(()), "{bad}");
         }

@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use host_folder::HostFolder;
+use host_folder::{Hold, HostFolder};
 use scripts::Since;
 pub use settings::{StartupCommand, WorkspaceSettings};
 use source::{Remote, Source, without_credentials};
 
 use super::folders::TempFolder;
+use super::guard::Lease;
 use crate::roles::{Command, Context, Executor, ExecutorError, Object, Output, Progress, Stop};
 
 /// How much of a command stands in progress and messages.
@@ -37,6 +38,8 @@ pub struct WorkspaceExecutor {
     settings: WorkspaceSettings,
     /// What the work is compared with, once it has started.
     base: Option<Base>,
+    /// Keeps other runs out of the folder on the host's own disk.
+    hold: Option<Hold>,
 }
 
 /// What the diff is made against: names of objects of the repository, if it had them.
@@ -77,6 +80,7 @@ impl WorkspaceExecutor {
             inner,
             settings,
             base: None,
+            hold: None,
         }
     }
 
@@ -143,7 +147,18 @@ impl WorkspaceExecutor {
             let script = scripts::fetch(&path, false, commit.as_deref());
             return self.step(&script, source, context).await.map(drop);
         };
-        let to = format!("{path}/{}/credentials", scripts::SCRATCH);
+        let scratch = format!("{path}/{}", scripts::SCRATCH);
+        // A host that is killed meanwhile leaves them in the repository.
+        let _guarded = match self.settings.on_host {
+            true => {
+                let lease = self.guard();
+                let run = &self.settings.run_id;
+                let along = TempFolder::with(run, "clone", Some(Path::new(&scratch)))?;
+                Some((along, lease))
+            }
+            false => None,
+        };
+        let to = format!("{scratch}/credentials");
         let mut done = self.upload_text(credentials, &to, context).await;
         if done.is_ok() {
             let script = scripts::fetch(&path, true, commit.as_deref());
@@ -157,6 +172,23 @@ impl WorkspaceExecutor {
                 .await;
         }
         done
+    }
+
+    /// Has the guardian look for folders of a host that is gone.
+    fn guard(&self) -> Option<Lease> {
+        let program = self.settings.guard_program.as_deref()?;
+        // Beside the executor's own lease of the run.
+        let lease = Lease::new(program, &format!("{}-setup", self.settings.run_id));
+        match lease {
+            Ok(lease) => {
+                lease.tell_engine("");
+                Some(lease)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "no guardian for the credentials of a repository");
+                None
+            }
+        }
     }
 
     async fn copy_it(
@@ -313,7 +345,7 @@ impl WorkspaceExecutor {
         // Only its owner can enter the folder, and whose it is is known: a host that is killed now
         // leaves a secret behind, which has to go. In the file's own way stands nothing: in the
         // environment it may belong to another user than the one who has to read it.
-        let folder = TempFolder::new("workspace", "upload")?;
+        let folder = TempFolder::new(&self.settings.run_id, "upload")?;
         let write = || -> io::Result<PathBuf> {
             let file = folder.path().join("credentials");
             std::fs::write(&file, format!("{text}\n"))?;
@@ -337,19 +369,27 @@ impl Executor for WorkspaceExecutor {
     async fn start(&mut self, context: &Context) -> Result<(), ExecutorError> {
         let source = self.settings.source()?;
         let room = match &source {
-            Some(_) if self.settings.on_host => Some(HostFolder::make(&self.settings.repo_path)?),
+            Some(_) if self.settings.on_host => {
+                self.hold = None;
+                let WorkspaceSettings {
+                    repo_path, run_id, ..
+                } = &self.settings;
+                Some(HostFolder::make(repo_path, run_id)?)
+            }
             _ => None,
         };
         let mut done = self.inner.start(context).await;
         if done.is_ok() {
             done = self.set_up(source.as_ref(), context).await;
         }
-        if done.is_err()
-            && let Some(room) = room
-        {
-            // What was started may still write into it.
-            self.inner.cleanup().await;
-            room.undo().await;
+        match room {
+            Some(room) if done.is_err() => {
+                // What was started may still write into it.
+                self.inner.cleanup().await;
+                room.undo().await;
+            }
+            Some(room) => self.hold = Some(room.keep()),
+            None => {}
         }
         done
     }
@@ -368,6 +408,7 @@ impl Executor for WorkspaceExecutor {
 
     async fn cleanup(&mut self) {
         self.inner.cleanup().await;
+        self.hold = None;
     }
 
     /// The command that prints what was changed in the repository since the start, as a patch;

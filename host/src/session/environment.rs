@@ -78,6 +78,8 @@ impl Wanted<'_> {
                 class.kind,
                 EnvironmentKind::Local | EnvironmentKind::Bubblewrap
             ),
+            run_id: self.run_id.to_owned(),
+            guard_program: self.guard_program.clone(),
             ..WorkspaceSettings::default()
         }
     }

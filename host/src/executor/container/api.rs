@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
+use super::clear::Unfinished;
 use super::daemon::{Daemon, Fault, Header, Payload, QUICK, encode};
 use super::engine::{
     ContainerSpec, ContainerState, Engine, EngineError, EngineErrorKind, Exec, ExecSpec, Image,
@@ -70,111 +71,48 @@ impl Daemon {
     fn fault(&self, doing: Doing<'_>, fault: Fault) -> EngineError {
         errors::fault(doing, self.product, &self.address, fault)
     }
-
-    /// Creates and starts a container; removes it again if that fails.
-    async fn make(
-        self: &Arc<Self>,
-        made: Translated,
-        spec: &ContainerSpec,
-    ) -> Result<Made, EngineError> {
-        let doing = Doing::Making(spec);
-        let mut path = format!("/containers/create?name={}", encode(&made.name));
-        if let Some(platform) = &made.platform {
-            path.push_str(&format!("&platform={}", encode(platform)));
-        }
-        let mut leftover = Made {
-            daemon: self.clone(),
-            // Until its id is known, and it may exist without our knowing.
-            id: made.name,
-            armed: true,
-        };
-        let create = self.call(Method::POST, &path, Payload::Json(made.body), MAKING);
-        let created = match create.await {
-            Ok(created) => created,
-            Err(fault) => {
-                // The name may be another's.
-                leftover.armed = !matches!(fault, Fault::Refused { .. } | Fault::Unreachable(_));
-                leftover.remove().await;
-                return Err(self.fault(doing, fault));
-            }
-        };
-        if let Some(id) = created["Id"].as_str() {
-            leftover.id = id.to_owned();
-        }
-        let path = format!("/containers/{}/start", encode(&leftover.id));
-        if let Err(fault) = self.call(Method::POST, &path, Payload::None, MAKING).await {
-            leftover.remove().await;
-            return Err(self.fault(doing, fault));
-        }
-        Ok(leftover)
-    }
 }
 
-/// A container that nobody has yet taken over: it goes when this goes.
-struct Made {
+/// Creates and starts a container; removes it again if that fails.
+async fn make(
     daemon: Arc<Daemon>,
-    id: String,
-    armed: bool,
-}
-
-impl Made {
-    fn path(&self) -> String {
-        format!("/containers/{}?force=1&v=1", encode(&self.id))
+    made: Translated,
+    spec: &ContainerSpec,
+) -> Result<Unfinished, EngineError> {
+    let doing = Doing::Making(spec);
+    let mut path = format!("/containers/create?name={}", encode(&made.name));
+    if let Some(platform) = &made.platform {
+        path.push_str(&format!("&platform={}", encode(platform)));
     }
-
-    async fn remove(mut self) {
-        if !self.armed {
-            return;
+    let itself = Api {
+        daemon: daemon.clone(),
+        client: None,
+    };
+    let mut unfinished = Unfinished::new(Arc::new(itself), spec);
+    let create = daemon.call(Method::POST, &path, Payload::Json(made.body), MAKING);
+    let created = match create.await {
+        Ok(created) => created,
+        Err(fault @ (Fault::Refused { .. } | Fault::Unreachable(_))) => {
+            unfinished.is_none();
+            return Err(daemon.fault(doing, fault));
         }
-        let path = self.path();
-        let removal = self
-            .daemon
-            .call(Method::DELETE, &path, Payload::None, QUICK);
-        match removal.await {
-            Ok(_)
-            | Err(Fault::Refused {
-                status: 404 | 409, ..
-            }) => self.armed = false,
-            // Then once more, the other way.
-            Err(fault) => tracing::warn!(container = self.id, ?fault, "a container is left"),
+        // It may be there without our knowing.
+        Err(fault) => {
+            unfinished.remove_when_it_turns_up().await;
+            return Err(daemon.fault(doing, fault));
         }
+    };
+    let id = text(&created["Id"]);
+    unfinished.has_id(&id);
+    let path = format!("/containers/{}/start", encode(&id));
+    if let Err(fault) = daemon
+        .call(Method::POST, &path, Payload::None, MAKING)
+        .await
+    {
+        unfinished.remove(Duration::ZERO).await;
+        return Err(daemon.fault(doing, fault));
     }
-
-    fn keep(mut self) -> String {
-        self.armed = false;
-        std::mem::take(&mut self.id)
-    }
-}
-
-impl Drop for Made {
-    /// The last resort, when the program ends while the container is being made: blocks, because
-    /// nothing that waits would be run any more.
-    fn drop(&mut self) {
-        if !self.armed {
-            return;
-        }
-        let started = Instant::now();
-        if self.daemon.product == "podman" {
-            // Its records suffer if a container is removed while it is being made.
-            std::thread::sleep(Duration::from_millis(500));
-        }
-        // The daemon may still be busy with making it.
-        while started.elapsed() < Duration::from_secs(2) {
-            let limit = Duration::from_secs(10);
-            match self.daemon.call_blocking("DELETE", &self.path(), limit) {
-                Ok(404 | 409) => std::thread::sleep(Duration::from_millis(100)),
-                Ok(200..300) => return,
-                Ok(status) => {
-                    tracing::warn!(container = self.id, status, "a container is left");
-                    return;
-                }
-                Err(error) => {
-                    tracing::warn!(container = self.id, %error, "a container is left");
-                    return;
-                }
-            }
-        }
-    }
+    Ok(unfinished)
 }
 
 #[async_trait]
@@ -298,13 +236,13 @@ impl Engine for Api {
         let (sender, receiver) = oneshot::channel();
         let (daemon, making) = (self.daemon.clone(), spec.clone());
         let task = tokio::spawn(async move {
-            let result = daemon.make(made, &making).await;
+            let result = make(daemon, made, &making).await;
             if let Err(Ok(unwanted)) = sender.send(result) {
-                unwanted.remove().await;
+                unwanted.remove(Duration::ZERO).await;
             }
         });
         match receiver.await {
-            Ok(result) => result.map(Made::keep),
+            Ok(result) => result.map(Unfinished::keep),
             Err(_) => {
                 let why = task.await.err().map_or_else(String::new, |e| e.to_string());
                 Err(self.fault(Doing::Running(&spec.image), Fault::Broken(why)))
@@ -434,6 +372,10 @@ impl Engine for Api {
                 Err(fault) => return Err(self.fault(doing, fault)),
             }
         }
+    }
+
+    fn suffers_from_haste(&self) -> bool {
+        self.daemon.product == "podman"
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::api::{listed, state_of};
+use super::clear::Unfinished;
 use super::daemon::QUICK;
 use super::engine::{
     ContainerSpec, ContainerState, Engine, EngineError, EngineErrorKind, Exec, ExecSpec, Image,
@@ -98,45 +99,19 @@ impl Client {
         args
     }
 
-    /// Removes a container that may be there or still be in the making.
-    async fn clear(&self, name: &str) {
-        for pause in [0, 500, 1500] {
-            sleep(Duration::from_millis(pause)).await;
-            let finished = self
-                .finish(Doing::Removing(name), &self.removal(name), QUICK)
-                .await;
-            match finished {
-                Ok(finished) if finished.code == 0 && !is_missing(&finished.errors) => return,
-                Ok(_) => {}
-                Err(error) => tracing::warn!(container = name, %error, "a container is left"),
-            }
-        }
-    }
-
     async fn make(
         &self,
         spec: &ContainerSpec,
-        name: &str,
         stop: impl Future<Output = ()>,
     ) -> Result<String, EngineError> {
-        let doing = Doing::Making(spec);
         let env = passed_on(&run_args::variables(&spec.run_args));
         let finished = self.program.run_until(&run_args_of(spec), &env, stop).await;
         let finished = finished.map_err(|error| self.broken(&error))?;
         let output = String::from_utf8_lossy(&finished.output);
         match output.lines().rfind(|line| !line.trim().is_empty()) {
-            Some(id) if finished.code == 0 => return Ok(id.trim().to_owned()),
-            _ => {}
+            Some(id) if finished.code == 0 => Ok(id.trim().to_owned()),
+            _ => Err(self.explain(Doing::Making(spec), &words(&finished))),
         }
-        let text = words(&finished);
-        // The name may be another's.
-        if !text.contains("is already in use") {
-            let removal = self.finish(doing, &self.removal(name), QUICK).await;
-            if let Err(error) = removal {
-                tracing::warn!(container = name, %error, "a container may be left");
-            }
-        }
-        Err(self.explain(doing, &text))
     }
 
     async fn unpack(&self, id: &str, folder: &str, tar: Feed) -> Result<(), EngineError> {
@@ -169,28 +144,6 @@ impl Client {
             return Err(self.explain(doing, &words(&finished)));
         }
         Ok(found)
-    }
-}
-
-/// A container's name that is removed when this goes, unless somebody was told of it.
-struct Guard {
-    client: Client,
-    name: String,
-    armed: bool,
-}
-
-impl Drop for Guard {
-    /// The last resort, when the program ends while the container is being made: blocks, because
-    /// nothing that waits would be run any more.
-    fn drop(&mut self) {
-        if !self.armed {
-            return;
-        }
-        let args = self.client.removal(&self.name);
-        let limit = Duration::from_secs(10);
-        if let Err(error) = self.client.program.run_blocking(&args, limit) {
-            tracing::warn!(container = self.name, %error, "a container is left");
-        }
     }
 }
 
@@ -270,25 +223,28 @@ impl Engine for Client {
         // In a task of its own: whoever waits may stop waiting, and then nobody would know
         // whether there is a container.
         let (mut sender, receiver) = oneshot::channel();
-        let name = run_args::choices(&spec.run_args).name;
-        let guard = Guard {
-            client: self.clone(),
-            name: name.unwrap_or_else(|| spec.name.clone()),
-            armed: true,
-        };
-        let spec = spec.clone();
+        let (client, spec) = (self.clone(), spec.clone());
+        let mut unfinished = Unfinished::new(Arc::new(self.clone()), &spec);
         let task = tokio::spawn(async move {
-            let mut guard = guard;
-            let client = guard.client.clone();
-            let made = client.make(&spec, &guard.name, sender.closed()).await;
-            // What failed has been cleared up, but for what an interrupted client left.
-            if sender.send(made).is_err() {
-                client.clear(&guard.name).await;
+            match client.make(&spec, sender.closed()).await {
+                Ok(id) => {
+                    unfinished.has_id(&id);
+                    if let Err(Ok(unwanted)) = sender.send(Ok(unfinished)) {
+                        unwanted.remove(Duration::ZERO).await;
+                    }
+                }
+                Err(error) => {
+                    // A client that was interrupted may have asked for one.
+                    match sender.is_closed() {
+                        true => unfinished.remove_when_it_turns_up().await,
+                        false => unfinished.remove(Duration::ZERO).await,
+                    }
+                    let _ = sender.send(Err(error));
+                }
             }
-            guard.armed = false;
         });
         match receiver.await {
-            Ok(result) => result,
+            Ok(result) => result.map(Unfinished::keep),
             Err(_) => {
                 let why = task.await.err().map_or_else(String::new, |e| e.to_string());
                 Err(self.broken(&io::Error::other(why)))

@@ -3,9 +3,7 @@
 //! A client of our own over hyper, which is in the program anyway: the crate `bollard` does the
 //! same and would make the program 1.5 MB larger.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream as BlockingTcp;
-use std::os::unix::net::UnixStream as BlockingUnix;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -248,47 +246,7 @@ impl Daemon {
             .unwrap_or(Err(Fault::TimedOut(QUICK)))?;
         Ok(TokioIo::new(upgraded))
     }
-
-    /// Sends a request and waits for the status, without a runtime: for the last moments of the
-    /// program, and for nothing else.
-    pub(super) fn call_blocking(
-        &self,
-        method: &str,
-        path: &str,
-        limit: Duration,
-    ) -> io::Result<u16> {
-        let request = format!(
-            "{method} {}{path} HTTP/1.1\r\nHost: engine\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-            self.prefix
-        );
-        let talk = |stream: &mut dyn ReadWrite| {
-            stream.write_all(request.as_bytes())?;
-            let mut head = [0; 12];
-            stream.read_exact(&mut head)?;
-            let status = std::str::from_utf8(&head[9..]).ok();
-            status
-                .and_then(|status| status.parse().ok())
-                .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
-        };
-        match &self.address {
-            Address::Unix(path) => {
-                let mut stream = BlockingUnix::connect(path)?;
-                stream.set_read_timeout(Some(limit))?;
-                stream.set_write_timeout(Some(limit))?;
-                talk(&mut stream)
-            }
-            Address::Tcp(address) => {
-                let mut stream = BlockingTcp::connect(address)?;
-                stream.set_read_timeout(Some(limit))?;
-                stream.set_write_timeout(Some(limit))?;
-                talk(&mut stream)
-            }
-        }
-    }
 }
-
-trait ReadWrite: Read + Write {}
-impl<T: Read + Write> ReadWrite for T {}
 
 /// One type for both kinds of sockets: each would have a whole HTTP client made for it.
 trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}

@@ -164,4 +164,8 @@ pub(super) trait Engine: Send + Sync {
     async fn list(&self, label: &str) -> Result<Vec<Listed>, EngineError>;
     /// Kills and removes a container and its anonymous volumes. One that is gone is no error.
     async fn remove(&self, id: &str, limit: Duration) -> Result<(), EngineError>;
+    /// Whether its records suffer if a container is removed while it is being made.
+    fn suffers_from_haste(&self) -> bool {
+        false
+    }
 }

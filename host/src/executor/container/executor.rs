@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use super::action::{Action, Ended};
 use super::connect::connect;
 use super::engine::{Engine, EngineError, EngineErrorKind};
 use super::kill::Place;
+use super::record::{self, Record};
 use super::trouble::{self, Count, Trouble};
 use super::{ContainerSettings, fast, start, transfer};
 use crate::executor::capture::Capture;
@@ -39,6 +41,8 @@ pub(super) struct Container {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) id: String,
     pub(super) name: String,
+    /// What is written down of it.
+    pub(super) record: Option<Record>,
     pub(super) began: Instant,
     pub(super) way: Way,
 }
@@ -85,6 +89,8 @@ pub struct ContainerExecutor {
     front: Option<Arc<dyn Front>>,
     /// While there is, or may be, a container: removes it if this process is killed.
     lease: Option<Lease>,
+    /// The container is being removed: whoever drops this meanwhile does not want to wait.
+    removing: bool,
 }
 
 impl ContainerExecutor {
@@ -105,6 +111,7 @@ impl ContainerExecutor {
             oom_kills: 0,
             front: None,
             lease: None,
+            removing: false,
         }
     }
 
@@ -335,33 +342,45 @@ impl ContainerExecutor {
         }
     }
 
-    /// When there is none any more.
+    /// When there is none any more; what is left of one all the same becomes the guardian's.
     async fn unguard(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            lease.release().await;
-        }
-    }
-
-    /// Removes the container, whatever the settings say.
-    async fn remove(&mut self) {
-        let Some(container) = self.container.take() else {
+        let Some(lease) = self.lease.take() else {
             return;
         };
-        let Container {
-            engine, id, name, ..
-        } = container;
+        let run = BTreeSet::from([self.settings.run_id.clone()]);
+        if record::is_awaited(&run) {
+            return lease.hand_over();
+        }
+        lease.release().await;
+    }
+
+    /// Removes the container, whatever the settings say. It stays this one's until it is gone:
+    /// whoever waits for that may give up.
+    async fn remove(&mut self) {
+        let Some(container) = &self.container else {
+            return;
+        };
         self.session = None;
-        let mut result = engine.remove(&id, REMOVING).await;
+        self.removing = true;
+        let Container { engine, id, .. } = container;
+        let mut result = engine.remove(id, REMOVING).await;
         let again = |error: &EngineError| error.kind != EngineErrorKind::TimedOut;
         if result.as_ref().err().is_some_and(again) {
-            result = engine.remove(&id, REMOVING).await;
+            result = engine.remove(id, REMOVING).await;
         }
-        if let Err(error) = result {
-            let program = &self.settings.executable;
-            tracing::warn!(
-                container = name, %error,
-                "a container is left behind: remove it by hand with `{program} rm -f {name}`"
-            );
+        self.removing = false;
+        let Some(Container { name, record, .. }) = self.container.take() else {
+            return;
+        };
+        match result {
+            Ok(()) => record.iter().for_each(Record::forget),
+            Err(error) => {
+                let program = &self.settings.executable;
+                tracing::warn!(
+                    container = name, %error,
+                    "a container is left behind: it is removed in the background, by the next run, or by `mswea-host gc`; by hand, `{program} rm -f {name}` does it"
+                );
+            }
         }
     }
 }
@@ -483,6 +502,11 @@ impl Drop for ContainerExecutor {
     /// For panics and forgotten cleanups: blocking, in an event loop of its own, as this one
     /// may be ending.
     fn drop(&mut self) {
+        if self.removing
+            && let Some(lease) = self.lease.take_if(|lease| lease.is_alive())
+        {
+            return lease.hand_over();
+        }
         let Some(container) = self.container.take() else {
             return;
         };
@@ -506,7 +530,12 @@ impl Drop for ContainerExecutor {
             });
             let _ = sender.send(removed);
         });
-        if !matches!(receiver.recv_timeout(DROPPING), Ok(true)) {
+        if matches!(receiver.recv_timeout(DROPPING), Ok(true)) {
+            container.record.iter().for_each(Record::forget);
+        } else {
+            if let Some(lease) = self.lease.take() {
+                lease.hand_over();
+            }
             let program = &self.settings.executable;
             tracing::warn!(
                 container = name,

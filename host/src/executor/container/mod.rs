@@ -9,12 +9,13 @@
 //!
 //! All three keep the contract of the local executor. `kill` ends what an action left running,
 //! `trouble` finds out what happened to a container that does not answer, `leftovers` removes
-//! what killed hosts left behind.
+//! what killed hosts left behind, by what they have written down of it (`record`).
 
 mod action;
 mod api;
 mod attend;
 mod body;
+mod clear;
 mod client;
 mod connect;
 mod daemon;
@@ -28,6 +29,7 @@ mod leftovers;
 mod process;
 mod pull;
 mod pulls;
+mod record;
 mod registry;
 mod run_args;
 mod settings;
@@ -41,6 +43,7 @@ mod trouble;
 pub use connect::{Transport, is_here};
 pub use executor::ContainerExecutor;
 pub use leftovers::{Leftover, remove_leftovers};
+pub use record::is_awaited;
 pub use settings::ContainerSettings;
 
 /// Whether the engine can be used, for `doctor`: its name and version, and how it is reached;

@@ -207,35 +207,6 @@ impl Program {
         started.process.gently = true;
         finish(started, None, stop).await
     }
-    /// Runs it to its end without a runtime, and throws its output away.
-    pub(super) fn run_blocking(&self, args: &[String], limit: Duration) -> io::Result<i32> {
-        let args = self.args(args)?;
-        let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
-        let mut child = spawn(&Spec {
-            program: &self.path,
-            args: &args,
-            env: &self.env,
-            cwd: None,
-            stdin: None,
-            output: None,
-            errors: None,
-            third: None,
-            deaf: true,
-        })?;
-        let started = Instant::now();
-        while started.elapsed() < limit {
-            if let Some(code) = child.try_wait()? {
-                return Ok(code);
-            }
-            std::thread::sleep(LOOK);
-        }
-        drop(Running {
-            child,
-            pidfd: None,
-            gently: true,
-        });
-        Err(io::ErrorKind::TimedOut.into())
-    }
 
     fn args(&self, args: &[String]) -> io::Result<Vec<CString>> {
         let mut all = vec![self.path.clone()];

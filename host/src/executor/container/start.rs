@@ -10,7 +10,8 @@ use super::attend::{Answer, ask};
 use super::connect::{connect, sees_this_machine};
 use super::engine::{ContainerSpec, Engine, EngineError, EngineErrorKind, ExecSpec, Image};
 use super::executor::{Container, Way};
-use super::{ContainerSettings, fast, leftovers, pulls};
+use super::record::{Entry, KEY, Record};
+use super::{ContainerSettings, fast, leftovers, pulls, run_args};
 use crate::executor::owner::Owner;
 use crate::roles::{Context, ExecutorError, Progress, Stop};
 
@@ -76,7 +77,7 @@ pub(super) async fn start(
         _ => failed,
     };
     let began = Instant::now();
-    let (id, name) = run(&engine, settings, stop).await.map_err(explain)?;
+    let Made { id, name, record } = run(&engine, settings, stop).await.map_err(explain)?;
     let ready = unless(stop, make_ready(&engine, &id, settings, &image)).await;
     match ready.and_then(|ready| ready) {
         Ok((way, session)) => {
@@ -92,15 +93,14 @@ pub(super) async fn start(
                 engine,
                 id,
                 name,
+                record,
                 began,
                 way,
             };
             Ok((container, session))
         }
         Err(failed) => {
-            if let Err(left) = engine.remove(&id, REMOVING).await {
-                tracing::warn!(container = name, error = %left, "a container is left behind");
-            }
+            give_up(&*engine, &id, record.as_ref()).await;
             Err(explain(failed))
         }
     }
@@ -167,23 +167,37 @@ fn foreign(settings: &ContainerSettings, image: &Image) -> Option<String> {
     })
 }
 
-/// Creates and starts the container; returns its id and name.
+/// A container that runs.
+struct Made {
+    id: String,
+    name: String,
+    record: Option<Record>,
+}
+
+/// Creates and starts the container.
 async fn run(
     engine: &Arc<dyn Engine>,
     settings: &ContainerSettings,
     stop: &Stop,
-) -> Result<(String, String), ExecutorError> {
+) -> Result<Made, ExecutorError> {
+    let refused = |refusal| match refusal {
+        Refusal::Engine(e) => error(e.message),
+        Refusal::Own(e) => e,
+    };
+    // The user's own choice of a name is the only one that there is.
+    if let Some(name) = run_args::choices(&settings.run_args).name {
+        let made = run_as(engine, settings, &name, stop).await;
+        return made.map_err(refused);
+    }
     let plain = settings.container_name();
     let mut name = plain.clone();
     for number in 2..=NAMES {
         match run_as(engine, settings, &name, stop).await {
-            Ok(id) => return Ok((id, name)),
             // A container that was kept, of a run with the same id.
             Err(Refusal::Engine(e)) if e.message.contains("already in use") => {
                 name = format!("{plain}-{number}");
             }
-            Err(Refusal::Engine(e)) => return Err(error(e.message)),
-            Err(Refusal::Own(e)) => return Err(e),
+            made => return made.map_err(refused),
         }
     }
     Err(error(format!(
@@ -202,7 +216,19 @@ async fn run_as(
     settings: &ContainerSettings,
     name: &str,
     stop: &Stop,
-) -> Result<String, Refusal> {
+) -> Result<Made, Refusal> {
+    let entry = Entry::new(&settings.run_id, name, settings.keep, &settings.executable);
+    let key = entry.key.clone();
+    let mut record = match entry.write() {
+        Ok(record) => Some(record),
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "the container can't be put on record: if this host is killed, it stays; set `XDG_STATE_HOME` to a folder that can be written to"
+            );
+            None
+        }
+    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let mut labels = vec![
         (leftovers::RUN, settings.run_id.clone()),
@@ -211,6 +237,7 @@ async fn run_as(
             leftovers::CREATED,
             now.unwrap_or_default().as_secs().to_string(),
         ),
+        (KEY, key),
     ];
     if settings.keep {
         labels.push((leftovers::KEEP, "true".to_owned()));
@@ -232,19 +259,31 @@ async fn run_as(
     // can be removed.
     let (sender, mut receiver) = oneshot::channel();
     let running = engine.clone();
+    let written = record.clone();
     let mut task = tokio::spawn(async move {
         let result = running.run(&spec).await;
-        if let Err(Ok(id)) = sender.send(result)
-            && let Err(left) = running.remove(&id, REMOVING).await
-        {
-            tracing::warn!(container = id, error = %left, "a container is left behind");
+        if let Err(failed) = &result {
+            // None is there, unless the engine does not know that itself.
+            if !matches!(
+                failed.kind,
+                EngineErrorKind::TimedOut | EngineErrorKind::Unavailable
+            ) {
+                written.iter().for_each(Record::forget);
+            }
+        }
+        if let Err(Ok(id)) = sender.send(result) {
+            give_up(&*running, &id, written.as_ref()).await;
         }
     });
     let limit = settings.start_timeout;
     let refusal = tokio::select! {
         biased;
         result = &mut receiver => return match result {
-            Ok(result) => result.map_err(Refusal::Engine),
+            Ok(Ok(id)) => {
+                record.iter_mut().for_each(|record| record.found(&id));
+                Ok(Made { id, name: name.to_owned(), record })
+            }
+            Ok(Err(refused)) => Err(Refusal::Engine(refused)),
             Err(_) => Err(Refusal::Own(error("the start of the container was broken off"))),
         },
         () = stop.stopped() => stopped(),
@@ -256,7 +295,7 @@ async fn run_as(
     };
     receiver.close();
     if let Ok(Ok(id)) = receiver.try_recv() {
-        let _ = engine.remove(&id, REMOVING).await;
+        give_up(&**engine, &id, record.as_ref()).await;
     }
     let ended = tokio::select! {
         _ = &mut task => true,
@@ -266,10 +305,18 @@ async fn run_as(
     if !ended {
         tracing::warn!(
             container = name,
-            "the engine is still starting a container that is not wanted any more: the next run, or `mswea-host gc`, removes it"
+            "the engine is still starting a container that is not wanted any more: it is removed in the background, by the next run, or by `mswea-host gc`"
         );
     }
     Err(Refusal::Own(refusal))
+}
+
+/// Removes a container that nobody wants any more.
+async fn give_up(engine: &dyn Engine, id: &str, record: Option<&Record>) {
+    match engine.remove(id, REMOVING).await {
+        Ok(()) => record.into_iter().for_each(Record::forget),
+        Err(left) => tracing::warn!(container = id, error = %left, "a container is left behind"),
+    }
 }
 
 /// Checks what actions need, and finds out how they are run best.

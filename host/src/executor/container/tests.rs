@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::connect::{Transport, connect};
 use super::daemon::{Address, Daemon};
 use super::engine::{ContainerSpec, Engine, EngineErrorKind, ExecSpec};
+use super::record::{KEY, fresh_key};
 use daemons::{engines, missing};
 
 /// With programs, bash and a user `agent`; made by `tests/tooling/images.sh`.
@@ -38,7 +39,10 @@ fn spec(engine: &str, args: &[&str]) -> ContainerSpec {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("mswea-engine-{}-{number}", std::process::id());
     ContainerSpec {
-        labels: BTreeMap::from([(LABEL.to_owned(), name.clone())]),
+        labels: BTreeMap::from([
+            (LABEL.to_owned(), name.clone()),
+            (KEY.to_owned(), fresh_key()),
+        ]),
         name,
         image: IMAGE.to_owned(),
         command: vec!["sleep".to_owned(), "10m".to_owned()],
@@ -357,6 +361,24 @@ async fn too_much_memory_is_told() {
         );
         let state = engine.state(&id).await.unwrap();
         let _ = writeln!(std::io::stderr(), "{name}: {code} {state:?}");
+        engine.remove(&id, LIMIT).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_fails_takes_nobody_elses_container_away() {
+    for (name, engine) in engines("what_fails_takes_nobody_elses").await {
+        let theirs = spec(name, &["--rm"]);
+        let id = engine.run(&theirs).await.unwrap();
+        let wrong: &[&[&str]] = &[&["--badflag"], &["--rm"], &["--network=no-such-network"]];
+        for args in wrong {
+            let mut ours = spec(name, args);
+            ours.name = theirs.name.clone();
+            ours.run_args.push(format!("--name={}", theirs.name));
+            engine.run(&ours).await.unwrap_err();
+            let state = engine.state(&id).await;
+            assert!(state.is_ok_and(|state| state.running), "{name}: {args:?}");
+        }
         engine.remove(&id, LIMIT).await.unwrap();
     }
 }

@@ -360,7 +360,7 @@ async fn a_killed_host_leaves_a_folder_which_is_found() {
         .unwrap();
     wait_for("sleepers", || contract::sleeping(&nap) == 2);
     assert_eq!(
-        folders::leftovers(folder.path(), false),
+        folders::leftovers(folder.path(), None, false),
         [],
         "it still lives"
     );
@@ -368,7 +368,7 @@ async fn a_killed_host_leaves_a_folder_which_is_found() {
     host.wait().unwrap();
     wait_for("end", || contract::sleeping(&nap) == 0);
     for dry_run in [true, false] {
-        let left = folders::leftovers(folder.path(), dry_run);
+        let left = folders::leftovers(folder.path(), None, dry_run);
         assert_eq!(left.len(), 1, "{left:?}");
         assert_eq!(left[0].path.join("file").exists(), dry_run);
         assert_eq!(left[0].error, None);

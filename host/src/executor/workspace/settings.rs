@@ -35,6 +35,10 @@ pub struct WorkspaceSettings {
     /// Whether the environment has the host's own disk (`local`, `bubblewrap`, `landlock`): the
     /// folder is then made before the environment starts, and taken away if that fails.
     pub on_host: bool,
+    /// The run, for the message to another one that wants the same folder.
+    pub run_id: String,
+    /// The program of the guardian; see [`LocalSettings`](crate::executor::LocalSettings).
+    pub guard_program: Option<PathBuf>,
     /// Whether somebody chose `repo_path`; [`WorkspaceSettings::settle`] finds out. What is not
     /// committed in a folder of the host that nobody chose is not thrown away.
     pub path_is_chosen: bool,

@@ -88,7 +88,10 @@ pub(super) async fn wait(
 }
 
 /// The arguments that start a process, and what has to be in the client's environment for them:
-/// everybody on the machine can read arguments, so no secrets are in them.
+/// everybody on the machine can read arguments, so values of variables are not among them.
+///
+/// A variable that the client itself would heed (`HOME`, `DOCKER_HOST`) can't be handed over so:
+/// its value is an argument, unless it looks like a secret.
 pub(super) fn arguments(id: &str, spec: &ExecSpec) -> (Vec<String>, Vec<(String, String)>) {
     let mut args = owned(&["exec"]);
     if spec.stdin {
@@ -103,11 +106,11 @@ pub(super) fn arguments(id: &str, spec: &ExecSpec) -> (Vec<String>, Vec<(String,
     let mut env = Vec::new();
     for (name, value) in &spec.env {
         args.push("-e".to_owned());
-        if looks_secret(name) {
+        if is_heeded(name) && !looks_secret(name) && !has_password(value) {
+            args.push(format!("{name}={value}"));
+        } else {
             args.push(name.clone());
             env.push((name.clone(), value.clone()));
-        } else {
-            args.push(format!("{name}={value}"));
         }
     }
     args.push(id.to_owned());
@@ -115,16 +118,80 @@ pub(super) fn arguments(id: &str, spec: &ExecSpec) -> (Vec<String>, Vec<(String,
     (args, env)
 }
 
+/// Variables by which clients, wrappers around them and what these start change what they do.
+const HEEDED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "TMPDIR",
+    "ENV",
+    "BASH_ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "IFS",
+    "PS4",
+    "GODEBUG",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "CONTAINER_HOST",
+    "CONTAINER_CONNECTION",
+    "CONTAINER_SSHKEY",
+    "STORAGE_DRIVER",
+    "STORAGE_OPTS",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "DOCKER_CERT_PATH",
+    "DOCKER_API_VERSION",
+];
+const HEEDED_BEGINNINGS: &[&str] = &[
+    "LD_",
+    "XDG_",
+    "DOCKER_TLS",
+    "DOCKER_CLI_",
+    "CONTAINERS_",
+    "PYTHON",
+    "PERL5",
+];
+
+fn is_heeded(name: &str) -> bool {
+    HEEDED.contains(&name)
+        || HEEDED_BEGINNINGS
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+        || name.to_ascii_lowercase().ends_with("_proxy")
+        // The marks of the run: whoever looks for its processes must not find the client.
+        || name.starts_with("MSWEA_")
+}
+
+/// Whether there is a URL with more than a host in it.
+fn has_password(value: &str) -> bool {
+    value
+        .split_once("://")
+        .is_some_and(|(_, rest)| rest.contains('@'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_not_among_the_arguments() {
+    fn values_are_not_among_the_arguments() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let handed_over = [
+            pair("A", "1\n2"),
+            pair("X_TOKEN", "hush"),
+            pair("DATABASE_URL", "postgres://u:hush@db"),
+            pair("https_proxy", "http://u:hush@proxy"),
+        ];
+        let heeded = [
+            pair("PATH", "/x:/y"),
+            pair("HTTP_PROXY", "http://proxy:1"),
+            pair("LD_PRELOAD", "x.so"),
+            pair("MSWEA_ACTION", "r.1"),
+        ];
         let spec = ExecSpec {
             argv: owned(&["bash", "-lc", "x y"]),
-            env: vec![pair("A", "1"), pair("X_TOKEN", "hush")],
+            env: handed_over.iter().chain(&heeded).cloned().collect(),
             cwd: Some("/w".to_owned()),
             user: Some("u".to_owned()),
             stdin: true,
@@ -132,9 +199,11 @@ mod tests {
         let (args, env) = arguments("id", &spec);
         assert_eq!(
             args.join(" "),
-            "exec -i -w /w -u u -e A=1 -e X_TOKEN id bash -lc x y"
+            "exec -i -w /w -u u -e A -e X_TOKEN -e DATABASE_URL -e https_proxy \
+             -e PATH=/x:/y -e HTTP_PROXY=http://proxy:1 -e LD_PRELOAD=x.so \
+             -e MSWEA_ACTION=r.1 id bash -lc x y"
         );
-        assert_eq!(env, [pair("X_TOKEN", "hush")]);
+        assert_eq!(env, handed_over);
         let (args, env) = arguments("id", &ExecSpec::default());
         assert_eq!(args, ["exec", "id"]);
         assert!(env.is_empty());

@@ -162,7 +162,9 @@ async fn names_that_are_taken_are_left_to_their_owners() {
     for (name, engine) in engines("names_that_are_taken").await {
         let first = spec(name, &["--rm"]);
         let id = engine.run(&first).await.unwrap();
-        let error = engine.run(&first).await.unwrap_err();
+        let mut second = spec(name, &["--rm"]);
+        second.name = first.name.clone();
+        let error = engine.run(&second).await.unwrap_err();
         assert!(error.message.contains(&first.name), "{name}: {error}");
         assert!(error.message.contains("`--name`"), "{name}: {error}");
         assert!(engine.state(&id).await.unwrap().running, "{name}");

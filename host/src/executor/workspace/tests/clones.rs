@@ -489,3 +489,43 @@ async fn work_in_the_own_folder_is_not_thrown_away() {
     executor.start(&place.context(Stop::never())).await.unwrap();
     assert!(place.at("work/k.ign").exists());
 }
+
+#[tokio::test]
+async fn a_folder_is_one_runs_alone() {
+    let place = Place::new();
+    let url = place.origin("origin");
+    for round in 0..8 {
+        let settings = |run: &str, path: &str| WorkspaceSettings {
+            run_id: run.to_owned(),
+            repo_path: place.text(path),
+            ..place.settings(&url)
+        };
+        // A third one has the folder above in common with them.
+        let (one, other, beside) = tokio::join!(
+            place.started(settings("one", "deep/er/work")),
+            place.started(settings("other", "deep/er/work")),
+            place.started(settings("beside", "deep/beside")),
+        );
+        let (mut won, name, lost) = match (one, other) {
+            (Ok(won), Err(lost)) => (won, "one", lost),
+            (Err(lost), Ok(won)) => (won, "other", lost),
+            _ => panic!("{round}: both or none"),
+        };
+        let wanted = format!("the run `{name}` (process {})", std::process::id());
+        assert!(lost.contains(&wanted), "{round}: {lost}");
+        assert!(lost.contains("`workspace.path`"), "{lost}");
+        assert_eq!(
+            run(&mut won, "git status --porcelain; cat a | wc -l").await,
+            "2"
+        );
+        // And for as long as it goes on, whatever becomes of the files.
+        let error = place.refused(settings("late", "deep/er/work")).await;
+        assert!(error.contains(&wanted), "{error}");
+        won.cleanup().await;
+        let error = place.refused(settings("late", "deep/er/work")).await;
+        assert!(!error.contains("the run"), "{error}");
+        assert!(place.at("deep/er/work/a").exists());
+        beside.unwrap().cleanup().await;
+        std::fs::remove_dir_all(place.at("deep")).unwrap();
+    }
+}

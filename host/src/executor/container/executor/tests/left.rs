@@ -2,24 +2,37 @@
 
 use super::*;
 use crate::executor::container::leftovers::{self, remove_leftovers};
+use crate::executor::container::record::{Entry, KEY, Record, all};
 use crate::executor::owner::Owner;
 
-fn leave(name: &str, run: &str, owner: &str) {
-    let label = |name: &str, value: &str| format!("{name}={value}");
+/// Makes a container as a run of `owner` does, with a record of it.
+fn leave(name: &str, run: &str, owner: &str) -> Record {
+    let mut entry = Entry::new(run, name, false, "docker");
+    entry.owner = owner.to_owned();
+    let mut record = entry.write().unwrap();
+    record.found(&make(name, run, owner, &record.entry.key, BASH));
+    record
+}
+
+/// Makes a container with the labels of a run's; returns its id.
+fn make(name: &str, run: &str, owner: &str, key: &str, image: &str) -> String {
+    let labels = [(leftovers::RUN, run), (leftovers::OWNER, owner), (KEY, key)];
+    let labels = labels.map(|(name, value)| format!("--label={name}={value}"));
+    let [run, owner, key] = labels.each_ref().map(String::as_str);
     let made = client(&[
-        "run",
-        "-d",
-        "--name",
-        name,
-        "--label",
-        &label(leftovers::RUN, run),
-        "--label",
-        &label(leftovers::OWNER, owner),
-        BASH,
-        "sleep",
-        "300",
+        "run", "-d", "--name", name, run, owner, key, image, "sleep", "300",
     ]);
     assert!(!made.is_empty(), "{name}");
+    made
+}
+
+/// The owner strings of a process that is gone, and of one elsewhere.
+fn owners() -> (String, String) {
+    let me = Owner::current().to_string();
+    let parts: Vec<&str> = me.split('/').collect();
+    let dead = [parts[0], parts[1], parts[2], parts[3], "2147483647", "1"].join("/");
+    let foreign = ["elsewhere", parts[1], parts[2], parts[3], "1", "1"].join("/");
+    (dead, foreign)
 }
 
 #[tokio::test]
@@ -28,16 +41,17 @@ async fn what_a_dead_owner_left_goes_and_nothing_else() {
         return;
     }
     let me = Owner::current().to_string();
-    let parts: Vec<&str> = me.split('/').collect();
-    let dead = [parts[0], parts[1], parts[2], parts[3], "2147483647", "1"].join("/");
-    let foreign = ["elsewhere", parts[1], parts[2], parts[3], "1", "1"].join("/");
+    let (dead, foreign) = owners();
     for transport in [Transport::Api, Transport::Cli] {
         let id = format!("left-{}-{transport:?}", std::process::id());
         let name = |kind: &str| format!("mswea-{id}-{kind}");
         let run = |kind: &str| format!("{id}-{kind}");
+        let mut records = Vec::new();
         for (kind, owner) in [("dead", &dead), ("mine", &me), ("foreign", &foreign)] {
-            leave(&name(kind), &run(kind), owner);
+            records.push(leave(&name(kind), &run(kind), owner));
         }
+        // Nothing but the labels says that this is ours.
+        make(&name("bare"), &run("bare"), &dead, "none", BASH);
         // Only the named one, and only said.
         let wanted = run("foreign");
         let said = remove_leftovers("docker", transport, Some(&wanted), true)
@@ -57,7 +71,7 @@ async fn what_a_dead_owner_left_goes_and_nothing_else() {
         assert!(!is_there(&name("dead")), "{done:?}");
         // Another test's start may have been quicker.
         assert!(of("dead").is_none_or(|left| left.removed && left.run == run("dead")));
-        for kind in ["mine", "foreign"] {
+        for kind in ["mine", "foreign", "bare"] {
             assert!(is_there(&name(kind)), "{kind}");
             assert!(!of(kind).unwrap().removed);
         }
@@ -73,10 +87,43 @@ async fn what_a_dead_owner_left_goes_and_nothing_else() {
             .await
             .unwrap();
         assert!(named[0].removed && !is_there(&name("foreign")));
-        client(&["rm", "-f", &name("mine")]);
+        client(&["rm", "-f", &name("mine"), &name("bare")]);
+        records[1].forget();
+        // What went has no record any more.
+        assert!(!all().iter().any(|record| record.entry.run.starts_with(&id)));
     }
     let error = remove_leftovers("no-such-engine", Transport::Auto, None, false).await;
     assert!(error.unwrap_err().to_string().contains("no-such-engine"));
+}
+
+#[tokio::test]
+async fn what_somebody_runs_from_an_image_of_ours_stays() {
+    if !docker("what_somebody_runs_from_an_image_of_ours_stays") {
+        return;
+    }
+    let (dead, _) = owners();
+    let run = format!("commit-{}", std::process::id());
+    let (ours, theirs) = (format!("mswea-{run}"), format!("copy-{run}"));
+    let image = format!("mswea-test-container/{run}");
+    leave(&ours, &run, &dead);
+    client(&["commit", &ours, &image]);
+    client(&["run", "-d", "--name", &theirs, &image]);
+    assert!(is_there(&theirs));
+    for only in [None, Some(run.as_str())] {
+        let done = remove_leftovers("docker", Transport::Api, only, false)
+            .await
+            .unwrap();
+        assert!(!is_there(&ours), "{done:?}");
+        let left = done.iter().find(|left| left.name == theirs).unwrap();
+        assert!(!left.goes && left.why.contains("docker commit"), "{left:?}");
+        assert!(is_there(&theirs));
+    }
+    // Also under the name that ours had.
+    client(&["rename", &theirs, &ours]);
+    let done = remove_leftovers("docker", Transport::Api, Some(&run), false).await;
+    assert!(is_there(&ours), "{done:?}");
+    client(&["rm", "-f", &ours]);
+    client(&["rmi", &image]);
 }
 
 #[tokio::test]

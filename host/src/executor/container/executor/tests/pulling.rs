@@ -257,6 +257,7 @@ async fn a_daemon_that_is_away_is_waited_for() {
             }),
             id: "i".into(),
             name: "c".into(),
+            record: None,
             began: Instant::now(),
             way: Way::Helper,
         };

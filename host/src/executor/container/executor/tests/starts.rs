@@ -172,6 +172,36 @@ async fn refusals_say_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_taken_is_the_one_that_is_told() {
+    if !docker("a_name_that_is_taken_is_the_one_that_is_told") {
+        return;
+    }
+    let name = format!("mswea-taken-{}", std::process::id());
+    client(&["run", "-d", "--name", &name, BASH, "sleep", "300"]);
+    for transport in [Transport::Api, Transport::Cli] {
+        let error = refused(ContainerSettings {
+            transport,
+            run_args: vec!["--name".into(), name.clone()],
+            ..settings()
+        })
+        .await;
+        assert!(error.contains(&name), "{error}");
+        assert!(error.contains("take `--name` out"), "{error}");
+        assert!(!error.contains(&format!("{name}-2")), "{error}");
+        assert!(is_there(&name));
+    }
+    client(&["rm", "-f", &name]);
+    let mut executor = started(ContainerSettings {
+        run_args: vec!["--rm".into(), format!("--name={name}")],
+        ..settings()
+    })
+    .await;
+    assert_eq!(executor.container_name(), Some(name.as_str()));
+    executor.cleanup().await;
+    assert!(!is_there(&name));
+}
+
+#[tokio::test]
 async fn another_architecture_is_told() {
     if !docker("another_architecture_is_told") {
         return;
