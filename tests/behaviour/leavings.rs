@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scripted_server::{Fault, Server, Turn};
+use scripted_server::{Fault, Scenario, Server, Turn};
 
 use crate::host::{Host, Running, Signal};
 use crate::needs::Need;
@@ -258,6 +258,85 @@ fn values_of_variables_are_in_no_arguments() {
         assert!(arguments.contains("exec\n"), "{arguments}");
         assert!(!arguments.contains("value-"), "{arguments}");
     }
+}
+
+#[test]
+fn a_folder_that_is_made_anew_is_the_folder() {
+    let server = commands(&[
+        "here=$PWD; rm -rf \"$here\"; mkdir \"$here\"; echo made >file",
+        "pwd; ls",
+        "here=$PWD; cd ..; rm -rf \"$here\"; mkdir \"$here\"",
+        "ls; echo end",
+    ]);
+    let run = in_a_folder(&server).run().expect(0);
+    let outputs = run.events("output");
+    let text = |index: usize| outputs[index]["output"]["output"].as_str().unwrap();
+    assert!(text(1).ends_with("/work/inner\n"), "{}", text(1));
+    assert_eq!(text(3), "end\n", "{run}");
+    assert_eq!(run.stdout, "done\n");
+}
+
+#[test]
+fn a_folder_that_is_gone_ends_the_run() {
+    let command = Turn::commands(&["rm -rf \"$PWD\""]);
+    let server = Server::start(Scenario::always(command));
+    let run = in_a_folder(&server).run().expect(6);
+    assert_eq!(run.exit_status(), "EnvironmentError");
+    let run = run.says(&["/work/inner`, in which every command starts, is gone"]);
+    assert!(server.served() <= 2, "{run}");
+    if !Need::Docker.is_met() {
+        return;
+    }
+    for arguments in [&[][..], &["-c", "environment.fast_path=false"]] {
+        let run = Host::new()
+            .server(&server)
+            .task("x")
+            .args(["--image", IMAGE, "--cwd", "/testbed"])
+            .args(arguments)
+            .run()
+            .expect(6);
+        assert_eq!(run.exit_status(), "EnvironmentError");
+        run.says(&["`/testbed`, in which every command starts, is gone"]);
+    }
+}
+
+/// A run whose folder is not the one that its files are in.
+fn in_a_folder(server: &Server) -> Host {
+    let host = Host::new().server(server);
+    let inner = host.dir().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let trajectory = host.dir().join("traj.json");
+    // The program itself stands in the folder, as a user's shell does.
+    let script = format!(
+        "#!/bin/sh\ncd '{}' && exec '{}' \"$@\"\n",
+        inner.display(),
+        env!("CARGO_BIN_EXE_mswea-host")
+    );
+    let start = host.dir().join("start");
+    fs::write(&start, script).unwrap();
+    fs::set_permissions(&start, fs::Permissions::from_mode(0o755)).unwrap();
+    host.program(&start)
+        .args(["-t", "x", "--step-limit", "20", "-l", "0"])
+        .arg("-o")
+        .arg(trajectory)
+}
+
+#[test]
+fn a_host_that_stood_still_knows_what_has_ended() {
+    let server = commands(&["touch begun; sleep 0.5; echo ended; exit 3"]);
+    let mut running = Host::new()
+        .server(&server)
+        .task("x")
+        .args(["-c", "environment.timeout=2"])
+        .spawn();
+    running.until_file("begun");
+    running.signal(Signal::STOP);
+    thread::sleep(Duration::from_secs(4));
+    running.signal(Signal::CONT);
+    let run = running.wait().expect(0);
+    let output = &run.events("output")[0]["output"];
+    assert_eq!(output["output"], "ended\n", "{run}");
+    assert_eq!(output["returncode"], 3, "{run}");
 }
 
 fn repository(folder: &Path) {

@@ -1,7 +1,7 @@
 //! Runs actions inside a container for a host outside of it: static, small, and all there is.
 //!
 //! - `session` serves many actions, each as a fresh process, over stdin and stdout;
-//! - `run` serves one, where a session can't be kept;
+//! - `run` serves one, where a session can't be kept; with `--stdin` it is told there what to run;
 //! - `kill` ends all that an action or a run has left.
 #![allow(clippy::print_stderr)] // stderr is all it has for people
 #![cfg(target_os = "linux")]
@@ -25,8 +25,7 @@ const OWN_FAILURE: u8 = 125;
 /// How long killing may take: only a process inside the kernel takes long.
 const KILLING: Duration = Duration::from_secs(3);
 
-const USAGE: &str =
-    "usage: mswea-helper session | run [--grace-ms N] -- PROGRAM [ARGUMENT...] | kill ID";
+const USAGE: &str = "usage: mswea-helper session | run [--grace-ms N] -- PROGRAM [ARGUMENT...] | run --stdin | kill ID";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
@@ -37,6 +36,7 @@ fn main() -> ExitCode {
             let gone = hunt::kill_marked(id, KILLING).map(|gone| u8::from(!gone));
             return ended(gone);
         }
+        [b"run", b"--stdin"] => return ended(once::asked().and_then(once::run)),
         [b"run", b"--", ..] => (Some(0), 2),
         [b"run", b"--grace-ms", grace, b"--", ..] => {
             let text = std::str::from_utf8(grace).unwrap_or_default();
@@ -49,7 +49,11 @@ fn main() -> ExitCode {
         return ExitCode::from(OWN_FAILURE);
     };
     let argv = argv.iter().cloned().map(OsString::into_vec).collect();
-    ended(once::run(argv, Duration::from_millis(grace)))
+    ended(once::run(once::Task {
+        argv,
+        env: Vec::new(),
+        grace: Duration::from_millis(grace),
+    }))
 }
 
 fn ended(result: std::io::Result<u8>) -> ExitCode {

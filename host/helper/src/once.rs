@@ -1,9 +1,11 @@
 //! Runs one action as a command of its own: for containers in which no session can be kept.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use mswea_helper::protocol::{self, LONGEST_REQUEST, Request};
 
 use crate::action::{Action, Leftover};
 use crate::hunt::ACTION;
@@ -16,15 +18,52 @@ const PIECE: usize = 64 * 1024;
 /// By these a run is ended with all that it started.
 const ENDING: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
-/// Runs `argv` and returns its exit code as a shell would; its output goes to stdout.
-pub fn run(argv: Vec<Vec<u8>>, grace: Duration) -> io::Result<u8> {
+/// What is to be run.
+pub struct Task {
+    pub argv: Vec<Vec<u8>>,
+    /// `NAME=value`, laid over the helper's own environment.
+    pub env: Vec<Vec<u8>>,
+    pub grace: Duration,
+}
+
+/// Reads the request of one action from stdin: more than arguments may hold.
+pub fn asked() -> io::Result<Task> {
+    let mut bytes = Vec::new();
+    io::stdin()
+        .lock()
+        .take(LONGEST_REQUEST as u64 + 64)
+        .read_to_end(&mut bytes)?;
+    let request = match protocol::frame(&bytes, LONGEST_REQUEST) {
+        Ok(Some((content, _))) => Request::decode(content).ok(),
+        _ => None,
+    };
+    match request {
+        Some(Request::Run {
+            argv,
+            env,
+            grace_ms,
+            ..
+        }) => Ok(Task {
+            argv,
+            env,
+            grace: Duration::from_millis(grace_ms.into()),
+        }),
+        _ => Err(io::Error::other(
+            "what came on stdin is no request: is it mswea-host that sent it?",
+        )),
+    }
+}
+
+/// Runs it and returns its exit code as a shell would; its output goes to stdout.
+pub fn run(task: Task) -> io::Result<u8> {
+    let Task { argv, env, grace } = task;
     let starter = Starter::new()?;
     sys::prepare();
     let wanted = sys::signals(ENDING.into_iter().chain([libc::SIGCHLD]));
     let signals = sys::hold_signals(&wanted)?;
     let nonblocking = sys::Nonblocking::new(STDOUT)?;
     let since = sys::ticks();
-    let started = match starter.start(argv, &[], None) {
+    let started = match starter.start(argv, &env, None) {
         Ok(started) => started,
         Err(why) => {
             eprintln!("mswea-helper: {}", why.text);

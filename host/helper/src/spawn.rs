@@ -12,6 +12,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
+use mswea_helper::long;
+
 use crate::sys;
 
 /// Where programs are looked for if there is no `PATH`: what container engines set.
@@ -133,6 +135,8 @@ impl Starter {
             name.extend_from_slice(&value);
             name
         });
+        let mut argv = argv;
+        let command = long_command(&mut argv)?;
         let argv = strings("an argument", argv)?;
         let env = strings("a variable", entries)?;
         let directory = cwd.map(|cwd| strings("the working directory", [cwd.to_vec()]));
@@ -147,6 +151,7 @@ impl Starter {
             cwd: directory.as_deref(),
             stdin: self.null(),
             output: input.as_fd(),
+            command: command.as_ref().map(AsFd::as_fd),
             restored: &self.ignored,
         };
         match spec.spawn() {
@@ -154,6 +159,21 @@ impl Starter {
             Err(error) => Err(blame(&error, &shown_name, cwd)),
         }
     }
+}
+
+/// The file with the command, if that is too long for an argument and is a shell's: then the shell
+/// is told to read it.
+fn long_command(argv: &mut [Vec<u8>]) -> Result<Option<OwnedFd>, NotStarted> {
+    let Some((command, interpreter)) = argv.split_last_mut() else {
+        return Ok(None);
+    };
+    if !long::is_long(command) || !long::takes_file(interpreter) || command.contains(&0) {
+        return Ok(None);
+    }
+    let file = sys::file(&long::file(command));
+    *command = long::SOURCE.into();
+    file.map(Some)
+        .map_err(|error| NotStarted::new("no memory for the command", &error))
 }
 
 /// Whether the directory or the program was to blame, which the kernel's answer leaves open.
@@ -205,6 +225,8 @@ struct Spec<'a> {
     cwd: Option<&'a CStr>,
     stdin: BorrowedFd<'a>,
     output: BorrowedFd<'a>,
+    /// A long command, for the shell to read.
+    command: Option<BorrowedFd<'a>>,
     restored: &'a libc::sigset_t,
 }
 
@@ -216,6 +238,9 @@ impl Spec<'_> {
         let actions = Actions::new(&mut actions)?;
         for (fd, to) in [(self.stdin, 0), (self.output, 1), (self.output, 2)] {
             actions.dup(fd, to)?;
+        }
+        if let Some(command) = self.command {
+            actions.dup(command, long::DESCRIPTOR)?;
         }
         if let Some(cwd) = self.cwd {
             actions.chdir(cwd)?;

@@ -90,6 +90,19 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
+/// A file without a name that holds `content`, to be read from its beginning.
+pub fn file(content: &[u8]) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string; the call takes nothing else by pointer.
+    let fd = unsafe { libc::memfd_create(c"mswea-command".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was just made, and nobody else has it.
+    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
+    std::io::Write::write_all(&mut file, content)?;
+    Ok(file.into())
+}
+
 /// How many bytes wait to be read.
 pub fn pending(fd: BorrowedFd<'_>) -> usize {
     let mut count: libc::c_int = 0;

@@ -113,7 +113,7 @@ impl Failure {
         let mut failure = Self::system(error, Some(program));
         if error.raw_os_error() == Some(rustix::io::Errno::TOOBIG.raw_os_error()) {
             failure.text.push_str(&format!(
-                "; the command has {command} bytes, and one command may have about 128 KiB: split it"
+                "; the command has {command} bytes, and one command may have about 128 KiB here: split it"
             ));
         } else if error.kind() == io::ErrorKind::NotFound {
             failure

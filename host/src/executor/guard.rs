@@ -334,6 +334,7 @@ impl Guardian {
             output: None,
             errors: None,
             third: Some(sessions.table.memory()),
+            fourth: None,
             deaf: true,
         })?;
         Ok(Self {

@@ -7,6 +7,7 @@ pub(super) mod wrap;
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -22,7 +23,9 @@ use super::landlock::{self, Sandbox, SandboxKind};
 use super::orphans::{self, Presence};
 use super::processes::{self, RUN_VARIABLE, Session, Target};
 use super::{capture::Capture, files, machine};
-use crate::roles::{Command, Context, Executor, ExecutorError, Object, Output, Progress, Stop};
+use crate::roles::{
+    Command, Context, ENVIRONMENT_GONE, Executor, ExecutorError, Object, Output, Progress, Stop,
+};
 use attend::{End, Running};
 use launch::{Task, is_program};
 pub use settings::LocalSettings;
@@ -173,6 +176,51 @@ impl LocalExecutor {
         self.told = living;
     }
 
+    /// Has commands start in the host's own folder by its path: a command may remove it and make
+    /// it anew, and the host would stay in the one that is gone.
+    fn pin_folder(&mut self) -> Result<(), ExecutorError> {
+        if self.settings.cwd.is_some() {
+            return Ok(());
+        }
+        let path = std::env::current_dir().map_err(|error| ExecutorError {
+            message: format!(
+                "the current folder can't be used: {error}; go to one that is there, or set `environment.cwd`"
+            ),
+        })?;
+        // Somebody may be in a folder that has no way to it.
+        let is_here = |one: &std::fs::Metadata, other: &std::fs::Metadata| {
+            (one.dev(), one.ino()) == (other.dev(), other.ino())
+        };
+        if let (Ok(there), Ok(here)) = (path.metadata(), Path::new(".").metadata())
+            && is_here(&there, &here)
+        {
+            self.settings.cwd = Some(path);
+        }
+        Ok(())
+    }
+
+    /// What is said when commands can't start because their folder is gone: the run ends with it.
+    fn folder_is_gone(&self) -> Option<Output> {
+        let cwd = self.settings.cwd.as_deref()?;
+        let why = match cwd.metadata() {
+            Ok(found) if found.is_dir() => return None,
+            Ok(_) => "something else is in its place".to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                "a command has removed it".to_owned()
+            }
+            Err(error) => error.to_string(),
+        };
+        let text = format!(
+            "the folder `{}`, in which every command starts, is gone: {why}; make it anew and start the run again",
+            cwd.display()
+        );
+        let mut output = Failure::environment("EnvironmentGone", text).output(String::new());
+        output
+            .extra
+            .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
+        Some(output)
+    }
+
     fn guard(&mut self) {
         let Some(program) = &self.settings.guard_program else {
             return;
@@ -238,7 +286,10 @@ impl LocalExecutor {
                 Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {
                     tokio::time::sleep(SHORTAGE).await;
                 }
-                Err(failure) => return failure.output(String::new()),
+                Err(failure) => {
+                    let gone = self.folder_is_gone().filter(|_| self.presence.is_some());
+                    return gone.unwrap_or_else(|| failure.output(String::new()));
+                }
             }
             if stop.is_stopped() {
                 return Failure::interrupted(command.text).output(String::new());
@@ -311,6 +362,7 @@ impl Executor for LocalExecutor {
         if let Err(why) = &self.env {
             return fail(why.clone());
         }
+        self.pin_folder()?;
         if let Some(cwd) = &self.settings.cwd {
             let shown = cwd.display();
             match std::fs::metadata(cwd) {

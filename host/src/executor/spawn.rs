@@ -33,6 +33,8 @@ pub(super) struct Spec<'a> {
     pub(super) errors: Option<BorrowedFd<'a>>,
     /// Its descriptor 3, if it gets one.
     pub(super) third: Option<BorrowedFd<'a>>,
+    /// Its descriptor 4, likewise; this one is not 3 here.
+    pub(super) fourth: Option<BorrowedFd<'a>>,
     /// Keeps the signals away with which people and terminals end programs.
     pub(super) deaf: bool,
 }
@@ -183,6 +185,9 @@ pub(super) fn spawn(spec: &Spec<'_>) -> io::Result<Child> {
     }
     if let Some(fd) = spec.third {
         actions.dup(fd, 3)?;
+    }
+    if let Some(fd) = spec.fourth {
+        actions.dup(fd, 4)?;
     }
     if let Some(cwd) = spec.cwd {
         actions.chdir(cwd)?;

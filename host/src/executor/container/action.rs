@@ -9,6 +9,9 @@ use super::engine::{EngineError, EngineErrorKind, ExecSpec};
 use super::executor::{Container, Way};
 use super::helper::{HelperAction, HelperEnd, HelperSession};
 use super::{fast, start};
+use mswea_helper::long;
+use tokio::io::AsyncWriteExt as _;
+
 use crate::executor::capture::Capture;
 use crate::executor::failure::Failure;
 use crate::roles::Stop;
@@ -24,6 +27,8 @@ pub(super) enum Ended {
     Failed(Failure),
     /// The engine could not start what runs it: why.
     NotStarted(String),
+    /// The folder in which it was to start is not there any more.
+    FolderGone,
     /// What it ran in broke off.
     Broken(String),
 }
@@ -51,8 +56,9 @@ impl Action<'_> {
         session: &mut HelperSession,
         capture: &mut Capture,
     ) -> Ended {
+        let argv = self.argv();
         let action = HelperAction {
-            argv: &self.argv(),
+            argv: &argv,
             env: &self.env,
             cwd: Some(&self.settings.cwd),
             grace: self.settings.grace,
@@ -61,6 +67,7 @@ impl Action<'_> {
             Ok(HelperEnd::Exited(status)) => Ended::Exited(status),
             Ok(HelperEnd::TimedOut) => Ended::Failed(self.timed_out()),
             Ok(HelperEnd::Stopped) => Ended::Failed(Failure::interrupted(self.command)),
+            Ok(HelperEnd::Failed { text, .. }) if start::is_no_folder(&text) => Ended::FolderGone,
             Ok(HelperEnd::Failed { errno, text }) => Ended::Failed(self.not_started(errno, &text)),
             Err(error) => Ended::Broken(error.to_string()),
         }
@@ -74,7 +81,25 @@ impl Action<'_> {
         note: &mut Option<String>,
     ) -> Ended {
         let grace = self.settings.grace;
+        let long = long::is_long(self.command.as_bytes());
+        let mut input = None;
         let argv = match container.way {
+            Way::Helper if long => {
+                input = match {
+                    let argv = self.argv();
+                    let action = HelperAction {
+                        argv: &argv,
+                        env: &self.env,
+                        cwd: None,
+                        grace,
+                    };
+                    action.frame()
+                } {
+                    Some(frame) => Some(frame),
+                    None => return Ended::Failed(self.not_started(libc::E2BIG, "")),
+                };
+                fast::single_from_stdin()
+            }
             Way::Helper => fast::single(&self.settings.interpreter, self.command, grace),
             Way::Plain { shell: false } => self.argv(),
             Way::Plain { shell: true } => {
@@ -87,6 +112,7 @@ impl Action<'_> {
             argv,
             env: self.env.clone(),
             cwd: Some(self.settings.cwd.clone()),
+            stdin: input.is_some(),
             ..ExecSpec::default()
         };
         let until = tokio::time::Instant::now() + self.timeout;
@@ -101,7 +127,16 @@ impl Action<'_> {
             }
         };
         let mut attended = match exec {
-            Ok(exec) => Attended::new(exec),
+            Ok(mut exec) => {
+                if let (Some(frame), Some(mut to)) = (input, exec.input.take()) {
+                    // Who ends before it has read all says why.
+                    tokio::spawn(async move {
+                        let _ = to.write_all(&frame).await;
+                        let _ = to.shutdown().await;
+                    });
+                }
+                Attended::new(exec)
+            }
             Err(error) => return self.failed(error),
         };
         let end = attended.attend(capture, until, self.stop).await;
@@ -161,6 +196,7 @@ impl Action<'_> {
 
     fn failed(&self, error: EngineError) -> Ended {
         match error.kind {
+            EngineErrorKind::NotStarted if start::is_no_folder(&error.message) => Ended::FolderGone,
             EngineErrorKind::NotStarted => Ended::NotStarted(error.message),
             _ => Ended::Broken(error.message),
         }

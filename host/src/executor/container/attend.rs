@@ -17,6 +17,11 @@ const QUIET: Duration = Duration::from_millis(50);
 const UNDERWAY: usize = 8 * 1024 * 1024;
 /// How long what is on its way may take.
 const ARRIVING: Duration = Duration::from_secs(5);
+/// A deadline that is noticed so much too late has passed while this program stood still
+/// (SIGSTOP, a laptop that slept): what has ended meanwhile can't have been noticed yet.
+const LATE: Duration = Duration::from_secs(1);
+/// How long that may take then.
+const NOTICING: Duration = Duration::from_secs(3);
 /// How much of the answer of a program of ours is kept.
 const ANSWER: usize = 64 * 1024;
 
@@ -53,6 +58,8 @@ impl Attended {
         until: Instant,
         stop: &Stop,
     ) -> End {
+        let mut until = until;
+        let mut stood_still = false;
         loop {
             // In this order: a flood of output must not put off the other three.
             tokio::select! {
@@ -61,7 +68,13 @@ impl Attended {
                     return status.map_or_else(End::Failed, End::Exited);
                 }
                 () = stop.stopped() => return End::Stopped,
-                () = sleep_until(until) => return End::TimedOut,
+                () = sleep_until(until) => {
+                    if stood_still || until.elapsed() < LATE {
+                        return End::TimedOut;
+                    }
+                    stood_still = true;
+                    until = Instant::now() + NOTICING;
+                }
                 read = self.exec.output.read(&mut self.buffer), if self.open => match read {
                     Ok(count) if count > 0 => capture.push(&self.buffer[..count]),
                     // What a failure means, the status tells.

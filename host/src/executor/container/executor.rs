@@ -8,6 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use mswea_helper::long;
 use serde_json::Value;
 
 use super::action::{Action, Ended};
@@ -31,8 +32,6 @@ use crate::roles::{
 const REMOVING: Duration = Duration::from_secs(60);
 /// How long a forgotten container holds up its owner's end.
 const DROPPING: Duration = Duration::from_secs(15);
-/// How long an argument may be, with the null byte at its end: 32 pages of 4 KiB.
-const LONGEST_ARGUMENT: usize = 128 * 1024;
 /// What a shell says of a child that was killed.
 const KILLED: i32 = 137;
 
@@ -134,7 +133,13 @@ impl ContainerExecutor {
         if command.contains('\0') {
             return Err(Failure::null_byte());
         }
-        if command.len() >= LONGEST_ARGUMENT {
+        let has_helper = self.session.is_some()
+            || self
+                .container
+                .as_ref()
+                .is_none_or(|it| it.way == Way::Helper);
+        let takes_file = has_helper && long::takes_file(&self.settings.interpreter);
+        if long::is_long(command.as_bytes()) && !takes_file {
             let error = rustix::io::Errno::TOOBIG.into();
             let program = self.settings.interpreter.first().map_or("", String::as_str);
             return Err(Failure::start(
@@ -204,6 +209,10 @@ impl ContainerExecutor {
                 }
             },
             Ended::NotStarted(why) => (self.after_no_start(why).await, false),
+            Ended::FolderGone => self.is_gone(format!(
+                "the folder `{}`, in which every command starts, is gone from the container: a command has removed it",
+                self.settings.cwd
+            )),
             Ended::Exited(KILLED) => self.after_kill().await,
             other => (other, false),
         };
@@ -229,6 +238,7 @@ impl ContainerExecutor {
             Ended::Broken(why) | Ended::NotStarted(why) => {
                 Failure::environment("EnvironmentError", why).output(text)
             }
+            Ended::FolderGone => not_started().output(text),
         };
         if captured.elided > 0 {
             let elided = Value::from(captured.elided);

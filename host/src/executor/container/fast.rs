@@ -103,6 +103,11 @@ pub(super) async fn check(
     }
 }
 
+/// The arguments with which the helper runs one action that it is told on its standard input.
+pub(super) fn single_from_stdin() -> Vec<String> {
+    [HELPER, "run", "--stdin"].map(str::to_owned).to_vec()
+}
+
 /// The arguments with which the helper runs one action.
 pub(super) fn single(interpreter: &[String], command: &str, grace: Duration) -> Vec<String> {
     let grace = grace.as_millis().to_string();

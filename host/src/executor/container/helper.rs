@@ -324,6 +324,11 @@ impl HelperSession {
 }
 
 impl HelperAction<'_> {
+    /// What a helper that runs this action alone is told; none if that is too long.
+    pub(super) fn frame(&self) -> Option<Vec<u8>> {
+        self.request(1).encode()
+    }
+
     fn request(&self, id: u32) -> Request {
         Request::Run {
             id,

@@ -157,6 +157,7 @@ impl Program {
             output: Some(output_end.as_fd()),
             errors: apart.as_ref().map(|(_, theirs)| theirs.as_fd()),
             third: None,
+            fourth: None,
             deaf: false,
         })?;
         let mut process = Running {

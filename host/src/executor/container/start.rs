@@ -456,6 +456,13 @@ enum Why {
     Other(String),
 }
 
+/// Whether a process was refused because the folder in which it starts is not there.
+pub(super) fn is_no_folder(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let missing = lower.contains("no such file") || lower.contains("not a directory");
+    missing && Why::of(text, -1) == Why::NoFolder
+}
+
 impl Why {
     /// From the words of the runtimes (runc, crun), which have no codes for it.
     fn of(text: &str, status: i32) -> Self {

@@ -87,7 +87,11 @@ impl Running {
                     return end.map_or_else(End::Lost, End::Exited);
                 }
                 () = &mut stopped => return End::Stopped,
-                () = &mut expired => return End::TimedOut,
+                // A host that stood still (SIGSTOP) has not heard of what ended meanwhile.
+                () = &mut expired => return match self.child.try_wait() {
+                    Ok(Some(returncode)) => End::Exited(returncode),
+                    _ => End::TimedOut,
+                },
                 open = fill(self.pipe.as_ref(), capture), if self.pipe.is_some() => {
                     if !open {
                         self.pipe = None;
@@ -237,6 +241,26 @@ mod tests {
     use crate::executor::{LocalExecutor, LocalSettings};
     use crate::roles::{Command, Stop};
     use std::time::Duration;
+
+    /// As after a SIGSTOP of the host, when it sees the clock before it sees the end.
+    #[tokio::test]
+    async fn what_has_ended_has_not_timed_out() {
+        let mut executor = LocalExecutor::new(LocalSettings::default());
+        let mut running = executor.launch(Task::Command("echo done; exit 3")).unwrap();
+        while !crate::executor::processes::stat(running.pid(), &mut Vec::new())
+            .is_none_or(|process| process.is_gone())
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Nothing tells of the end.
+        running.pidfd = None;
+        let limit = Duration::ZERO;
+        let command = Command::new("echo done; exit 3");
+        let output = executor
+            .attend(running, &command, limit, &Stop::never())
+            .await;
+        assert_eq!((output.output.as_str(), output.returncode), ("done\n", 3));
+    }
 
     #[tokio::test]
     async fn kernels_without_pidfds_are_served_by_looking() {

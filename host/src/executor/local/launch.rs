@@ -2,11 +2,13 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use mswea_helper::long;
 use rustix::pipe::PipeFlags;
 
 use super::attend::Running;
@@ -97,10 +99,36 @@ impl LocalExecutor {
         Ok((program.clone(), args.collect()))
     }
 
+    /// The file with a command that is too long for an argument, if the interpreter is a shell that
+    /// can read it: then the last of `args` tells it to.
+    fn long_command(&self, text: &str, args: &mut [OsString]) -> Result<Option<OwnedFd>, Failure> {
+        if !long::is_long(text.as_bytes()) || !long::takes_file(&self.settings.interpreter) {
+            return Ok(None);
+        }
+        if text.contains('\0') {
+            return Err(Failure::null_byte());
+        }
+        let Some(last) = args.last_mut() else {
+            return Ok(None);
+        };
+        *last = long::SOURCE.into();
+        let file = wrap::readable(&long::file(text.as_bytes()));
+        // Not where another descriptor of the command is to be.
+        let file = file.and_then(|file| {
+            rustix::io::fcntl_dupfd_cloexec(&file, long::DESCRIPTOR + 1).map_err(io::Error::from)
+        });
+        file.map(Some)
+            .map_err(|error| Failure::system(&error, None))
+    }
+
     pub(super) fn launch(&mut self, task: Task<'_>) -> Result<Running, Failure> {
         let number = self.actions + 1;
         let action = format!("{}.{number}", self.settings.run_id);
-        let (program, args) = self.argv(task, &action)?;
+        let (program, mut args) = self.argv(task, &action)?;
+        let command = match task {
+            Task::Command(text) => self.long_command(text, &mut args)?,
+            Task::Program(_) => None,
+        };
         let args: Vec<CString> = args
             .into_iter()
             .map(|arg| CString::new(arg.into_vec()).map_err(|_| Failure::null_byte()))
@@ -115,7 +143,9 @@ impl LocalExecutor {
         let env = self.env.as_mut().map_err(|why| Failure::value(why))?;
         env.push(entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?);
         let cwd = self.settings.cwd.as_deref();
-        let result = start(&program, &args, env, cwd, third.as_ref().map(File::as_fd));
+        let third = third.as_ref().map(File::as_fd);
+        let command = command.as_ref().map(OwnedFd::as_fd);
+        let result = start(&program, &args, env, cwd, [third, command]);
         env.pop();
         let (child, pipe) = result?;
         self.actions = number;
@@ -139,7 +169,7 @@ fn start(
     args: &[CString],
     env: &[CString],
     cwd: Option<&Path>,
-    third: Option<BorrowedFd<'_>>,
+    [third, fourth]: [Option<BorrowedFd<'_>>; 2],
 ) -> Result<(Child, OwnedFd), Failure> {
     let system = |error: rustix::io::Errno| Failure::system(&error.into(), None);
     let program_text = c_path(program)?;
@@ -158,6 +188,7 @@ fn start(
         output: Some(writing.as_fd()),
         errors: None,
         third,
+        fourth,
         deaf: false,
     })
     .map_err(|error| Failure::start(&error, program, cwd, longest))?;

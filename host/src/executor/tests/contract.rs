@@ -113,6 +113,20 @@ async fn commands_do_what_they_do_locally(executor: &mut dyn Executor) {
             "{command}"
         );
     }
+    // Longer than an argument may be: and what reads it leaves no descriptor behind.
+    let long = format!(
+        "#!/bin/bash\necho $0; [ -e /proc/self/fd/4 ] || echo none; printf %s '{}' | wc -c; exit 5",
+        "x'\"$y\"'z\n".repeat(40_000)
+    );
+    let output = run(executor, &long).await;
+    let text_of = output.output.split_whitespace().collect::<Vec<_>>();
+    assert_eq!(
+        text_of,
+        ["bash", "none", "120000"],
+        "{}",
+        output.exception_info
+    );
+    assert_eq!(output.returncode, 5);
     let output = run(executor, "echo \0").await;
     assert_eq!(extra(&output, "exception"), "embedded null byte");
     // Each is a fresh process.

@@ -166,7 +166,14 @@ async fn failures_to_start() {
         ),
         ("ValueError", "embedded null byte")
     );
-    let output = run(&mut executor, &format!("echo {}", "x".repeat(200_000))).await;
+    // A shell takes it, and another program can't.
+    let long = format!("echo {} | wc -c", "x".repeat(200_000));
+    assert_eq!(run(&mut executor, &long).await.output.trim(), "200001");
+    let mut echo = LocalExecutor::new(LocalSettings {
+        interpreter: vec!["echo".into()],
+        ..settings()
+    });
+    let output = run(&mut echo, &"x".repeat(200_005)).await;
     assert!(
         output
             .exception_info
