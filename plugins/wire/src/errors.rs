@@ -222,6 +222,8 @@ impl Account {
             501 | 505 => "bad-request",
             300..=499 => "bad-request",
             500..=599 => "overloaded",
+            // No API has these: something else answers there.
+            100..=199 | 600.. => "malformed-response",
             // No status to go by: an error inside a good response. A server that breaks off in the
             // middle of an answer is in trouble itself, and asking again is what helps.
             _ => self.class_by_words().unwrap_or("overloaded"),
@@ -367,7 +369,7 @@ impl<F: Format> Context<'_, F> {
         let host = self.server().host();
         let said = said.trim_end_matches('.');
         let status = match account.words.first() {
-            _ if code >= 300 => code.to_string(),
+            _ if !(200..300).contains(&code) => code.to_string(),
             Some(word) => format!("{code} with an error inside, `{word}`"),
             None => format!("{code} with an error inside"),
         };
@@ -434,6 +436,11 @@ impl<F: Format> Context<'_, F> {
             ("overloaded", _) => {
                 format!("`{host}` can't answer at the moment ({status}): {said}; try again later")
             }
+            ("malformed-response", _) => format!(
+                "`{host}` answered with the status {status}, which no model's API has: {said}; \
+                 check {ADDRESS} (the request went to `{url}`), and whether a proxy stands before \
+                 the server"
+            ),
             (_, 405 | 501) => {
                 format!("`{url}` does not take the request ({status}): {said}; check {ADDRESS}")
             }

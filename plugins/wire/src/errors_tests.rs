@@ -288,6 +288,22 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             "malformed-response",
             &["without an answer"],
         ),
+        (
+            101,
+            "",
+            "malformed-response",
+            &[
+                "status 101",
+                "`model.base_url`",
+                "http://h:1/v1/chat/completions",
+            ],
+        ),
+        (
+            999,
+            r#"{"error":{"message":"Denied.","code":"denied"}}"#,
+            "malformed-response",
+            &["status 999", "Denied;", "proxy"],
+        ),
     ];
     for (status, body, class, words) in vectors {
         let error = error(*status, &[], body);
@@ -378,4 +394,28 @@ fn long_bodies_are_cut() {
     let body = format!(r#"{{"error":{{"message":"{}"}}}}"#, "word ".repeat(5000));
     assert!(error(400, &[], &body).message.len() < 2 * MAX_WORDS);
     assert!(error(200, &[], &"é".repeat(9000)).message.len() < 1000);
+}
+
+/// Python's servers write half a character as it is; it is no reason to ask again.
+#[test]
+fn half_a_character_is_read() {
+    let whole = r#"{"choices":[{"message":{"content":"a\ud800b","tool_calls":[{"id":"c","function":
+        {"name":"bash","arguments":"{\"command\": \"\\ud800\"}"}}]},"finish_reason":"stop"}]}"#;
+    let stream = "data: {\"choices\":[{\"delta\":{\"content\":\"a\\ud800b\"}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    for body in [whole, stream] {
+        let mut exchange = crate::exchange::Exchange::<Chat>::new(200, Vec::new());
+        exchange.feed(body.as_bytes());
+        let format = chat(json!({"base_url": "http://h:1/v1", "model": "big"}));
+        let reply = exchange.finish(&format, 0).unwrap();
+        assert_eq!(
+            reply.message.content[0],
+            mswea_sdk::types::ContentPart::Text("a\u{fffd}b".to_owned())
+        );
+        for call in &reply.message.tool_calls {
+            assert_eq!(call.arguments, r#"{"command": "\ud800"}"#);
+        }
+        let response: Value = serde_json::from_str(&reply.response.unwrap()).unwrap();
+        assert!(response.to_string().contains("a\u{fffd}b"));
+    }
 }

@@ -1,11 +1,14 @@
 //! One response, from its head to its end.
 
+use std::borrow::Cow;
+
 use mswea_sdk::adapter::{Delta, ModelError};
-use mswea_sdk::http::{Body, Headers, is_html};
+use mswea_sdk::http::{Body, Event, Headers, is_html};
 use mswea_sdk::types::Reply;
 use serde_json::Value;
 
 use crate::errors::Context;
+use crate::json::whole_characters;
 use crate::{Assembly, Format};
 
 /// What has arrived of a response.
@@ -32,8 +35,9 @@ impl<F: Format> Exchange<F> {
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Delta> {
         let mut deltas = Vec::new();
         let assembly = &mut self.assembly;
-        self.body
-            .feed(bytes, &mut |event| assembly.take(&event, &mut deltas));
+        self.body.feed(bytes, &mut |event| {
+            assembly.take(&mended(event), &mut deltas)
+        });
         deltas
     }
 
@@ -44,7 +48,7 @@ impl<F: Format> Exchange<F> {
     pub fn finish(mut self, format: &F, history_len: usize) -> Result<Reply, ModelError> {
         let assembly = &mut self.assembly;
         self.body
-            .finish(&mut |event| assembly.take(&event, &mut Vec::new()));
+            .finish(&mut |event| assembly.take(&mended(event), &mut Vec::new()));
         let context = Context {
             format,
             status: self.status,
@@ -53,7 +57,7 @@ impl<F: Format> Exchange<F> {
         if let Some(error) = self.assembly.error() {
             return Err(context.refused_in_json(error, self.assembly.usage()));
         }
-        let text = String::from_utf8_lossy(self.body.bytes());
+        let text = whole_characters(String::from_utf8_lossy(self.body.bytes()));
         if !(200..300).contains(&self.status) {
             return Err(match serde_json::from_str::<Value>(&text) {
                 Ok(body) => context.refused_in_json(&body, &Value::Null),
@@ -65,6 +69,11 @@ impl<F: Format> Exchange<F> {
         }
         whole_reply(&context, &text, history_len)
     }
+}
+
+fn mended(mut event: Event) -> Event {
+    event.data = whole_characters(Cow::Owned(event.data)).into_owned();
+    event
 }
 
 fn stream_reply<F: Format>(

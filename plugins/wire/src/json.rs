@@ -1,5 +1,7 @@
 //! JSON: written piece by piece, and read from servers that are not strict about it.
 
+use std::borrow::Cow;
+
 use mswea_sdk::adapter::Delta;
 use serde_json::{Map, Value};
 
@@ -94,6 +96,56 @@ pub fn parse_or_string(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
+/// A JSON text of a server's, with `\ufffd` in the place of each escape of half a character. Python
+/// takes `\ud800` and writes it too; a text of ours has no place for it.
+pub fn whole_characters(text: Cow<'_, str>) -> Cow<'_, str> {
+    let halves = halves(text.as_bytes());
+    if halves.is_empty() {
+        return text;
+    }
+    let mut mended = text.into_owned();
+    for at in halves {
+        mended.replace_range(at..at + ESCAPE, "\\ufffd");
+    }
+    Cow::Owned(mended)
+}
+
+/// Bytes of `\ud800`.
+const ESCAPE: usize = 6;
+
+/// Where the escapes are that are half of a pair without the other half.
+fn halves(text: &[u8]) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(next) = text[at..].iter().position(|byte| *byte == b'\\') {
+        at += next;
+        at += match escaped(&text[at..]) {
+            Some(0xd800..=0xdbff)
+                if matches!(escaped(&text[at + ESCAPE..]), Some(0xdc00..=0xdfff)) =>
+            {
+                2 * ESCAPE
+            }
+            Some(0xd800..=0xdfff) => {
+                found.push(at);
+                ESCAPE
+            }
+            Some(_) => ESCAPE,
+            // No other escape begins with the second half of `\\`.
+            None => 2,
+        };
+        at = at.min(text.len());
+    }
+    found
+}
+
+/// The number of a `\u` escape, if the text begins with one.
+fn escaped(text: &[u8]) -> Option<u32> {
+    let digits = text.get(..ESCAPE)?.strip_prefix(b"\\u")?;
+    digits.iter().try_fold(0, |number, digit| {
+        Some(number << 4 | char::from(*digit).to_digit(16)?)
+    })
+}
+
 /// A JSON object in an `extra` or an opaque part.
 pub fn object(text: Option<&str>) -> Option<Map<String, Value>> {
     serde_json::from_str(text?).ok()
@@ -132,5 +184,31 @@ pub fn show(deltas: &mut Vec<Delta>, kind: &str, text: &str) {
     match deltas.last_mut() {
         Some(last) if last.kind == kind => last.text.push_str(text),
         _ => deltas.push(Delta::new(kind, text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_characters_are_replaced() {
+        for (text, expected) in [
+            (r#""\ud800""#, r#""\ufffd""#),
+            (
+                r#""a\uDFFFb\ud83d\ude00\ud800""#,
+                r#""a\ufffdb\ud83d\ude00\ufffd""#,
+            ),
+            (r#""\ude00\ud83d""#, r#""\ufffd\ufffd""#),
+            (r#""\ud83d\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
+            (r#""é\\ud800\\\ud800\"\n""#, r#""é\\ud800\\\ufffd\"\n""#),
+            (r#""\u00e9 \ud80""#, r#""\u00e9 \ud80""#),
+            ("\"\\", "\"\\"),
+            ("", ""),
+        ] {
+            let mended = whole_characters(Cow::Borrowed(text));
+            assert_eq!(mended, expected);
+            assert_eq!(matches!(mended, Cow::Borrowed(_)), text == expected);
+        }
     }
 }

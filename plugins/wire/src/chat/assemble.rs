@@ -38,6 +38,8 @@ pub struct Assembly {
     calls: Vec<Call>,
     /// Keys of the message beyond role, content and tool calls.
     vendor: Map<String, Value>,
+    /// Keys of the choice beside the message: `logprobs`, vLLM's `token_ids`.
+    beside: Map<String, Value>,
     finish_reason: Option<Value>,
     usage: Value,
     done: bool,
@@ -118,20 +120,18 @@ impl crate::Assembly for Assembly {
         for (key, value) in self.vendor {
             message.entry(key).or_insert(value);
         }
+        let mut choice = Map::new();
+        choice.insert("index".to_owned(), json!(0));
+        choice.insert("message".to_owned(), Value::Object(message));
+        choice.insert("finish_reason".to_owned(), json!(self.finish_reason));
+        choice.append(&mut self.beside);
         let mut out = Map::new();
         let mut top = |key: &str| self.top.shift_remove(key).unwrap_or_default();
         out.insert("id".to_owned(), top("id"));
         out.insert("object".to_owned(), json!("chat.completion"));
         out.insert("created".to_owned(), top("created"));
         out.insert("model".to_owned(), top("model"));
-        out.insert(
-            "choices".to_owned(),
-            json!([{
-                "index": 0,
-                "message": message,
-                "finish_reason": self.finish_reason,
-            }]),
-        );
+        out.insert("choices".to_owned(), json!([choice]));
         out.insert("usage".to_owned(), self.usage);
         out.append(&mut self.top);
         Value::Object(out)
@@ -184,6 +184,10 @@ impl Assembly {
         if let Some(delta) = delta {
             self.take_delta(delta, deltas);
         }
+        for key in ["index", "finish_reason", "error", "delta", "message"] {
+            choice.shift_remove(key);
+        }
+        collect(&mut self.beside, choice);
     }
 
     fn take_delta(&mut self, delta: Map<String, Value>, deltas: &mut Vec<Delta>) {
@@ -383,6 +387,20 @@ fn merge(map: &mut Map<String, Value>, key: &str, piece: Value) {
         }
         (None, piece) => {
             map.insert(key.to_owned(), piece);
+        }
+    }
+}
+
+/// Adds what a chunk says beside its delta: lists go on, anything else is said anew.
+fn collect(known: &mut Map<String, Value>, pieces: Map<String, Value>) {
+    for (key, piece) in pieces {
+        match (known.get_mut(&key), piece) {
+            (_, Value::Null) => {}
+            (Some(Value::Array(list)), Value::Array(mut pieces)) => list.append(&mut pieces),
+            (Some(Value::Object(inner)), Value::Object(pieces)) => collect(inner, pieces),
+            (_, piece) => {
+                known.insert(key, piece);
+            }
         }
     }
 }

@@ -175,3 +175,43 @@ fn errors_are_seen_in_every_form() {
         assert!(assembly.error().is_none(), "{data}");
     }
 }
+
+/// What training wants of a run: the tokens themselves, as vLLM and others send them beside the
+/// deltas.
+#[test]
+fn what_stands_beside_the_deltas_is_kept() {
+    let logprob = |token: &str| json!({"token": token, "logprob": -0.5, "top_logprobs": []});
+    let chunk = |delta: Value, ids: Value, logprobs: Value, reason: Value| {
+        json!({"id": "c", "model": "m", "choices": [{
+            "index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason,
+            "token_ids": ids, "stop_reason": null,
+            "content_filter_results": {"hate": {"severity": "safe"}},
+        }]})
+    };
+    let first = json!({"content": [logprob("a")], "refusal": null});
+    let second = json!({"content": [logprob("b")]});
+    let chunks = [
+        json!({"id": "c", "model": "m", "prompt_token_ids": [1, 2, 3], "choices": [{
+            "index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": null,
+        }]}),
+        chunk(json!({"content": "a"}), json!([7, 8]), first, json!(null)),
+        chunk(json!({"content": "b"}), json!([9]), second, json!("stop")),
+        // Of another choice.
+        json!({"choices": [{"index": 1, "delta": {"content": "x"}, "token_ids": [5]}]}),
+        json!({"choices": [], "usage": {"prompt_tokens": 3}}),
+    ];
+    let (assembly, _) = assemble(&chunks);
+    let response = assembly.into_response();
+    assert_eq!(response["prompt_token_ids"], json!([1, 2, 3]));
+    assert_eq!(
+        response["choices"],
+        json!([{
+            "index": 0,
+            "message": {"role": "assistant", "content": "ab"},
+            "finish_reason": "stop",
+            "logprobs": {"content": [logprob("a"), logprob("b")], "refusal": null},
+            "token_ids": [7, 8, 9],
+            "content_filter_results": {"hate": {"severity": "safe"}},
+        }])
+    );
+}
