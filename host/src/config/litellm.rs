@@ -113,13 +113,14 @@ const OWN: &[&str] = &[
     "output_cost_per_token",
     "request_timeout",
     "ssl_verify",
+    "stream_timeout",
     "timeout",
     "verbose",
 ];
 
 /// Those of them that have been taken for something else; the built-in adapters know the rest,
 /// and say what becomes of it.
-const TAKEN: [&str; 10] = [
+const TAKEN: [&str; 13] = [
     "api_base",
     "api_key",
     "base_url",
@@ -128,7 +129,10 @@ const TAKEN: [&str; 10] = [
     "extra_headers",
     "headers",
     "organization",
+    "request_timeout",
     "ssl_verify",
+    "stream_timeout",
+    "timeout",
     "verbose",
 ];
 

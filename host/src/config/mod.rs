@@ -31,6 +31,7 @@ mod origin;
 mod presets;
 mod providers;
 mod redact;
+mod request_time;
 mod resolve;
 mod schema;
 mod secret_look;
@@ -57,6 +58,7 @@ pub use origin::Origin;
 pub use presets::NAMES as PRESETS;
 pub use providers::{PROVIDERS, Provider, of_bare_name};
 pub use redact::{is_secret_entry, redacted};
+pub use request_time::{RequestTimes, TimeLimit};
 pub use schema::schema;
 pub use secret_look::is_credential as is_credential_value;
 pub use sections::{

@@ -10,6 +10,7 @@ use super::litellm;
 use super::model_class;
 use super::node::Node;
 use super::redact;
+use super::request_time;
 use super::sections::Config;
 
 /// How mini-swe-agent finds the command in a text.
@@ -36,6 +37,7 @@ impl Layers {
         problems.extend(self.bad_price());
         problems.extend(self.environment_problems());
         problems.extend(litellm::credentials(self));
+        problems.extend(request_time::problems(self));
         problems.extend(self.bad_digests());
         problems.extend(self.bad_variables());
         ConfigError::check(problems)?;

@@ -29,6 +29,8 @@ pub(super) struct Link {
     pub http: Http,
     pub settings: Settings,
     pub random: fastrand::Rng,
+    /// The address has proved right: a reply has come from it in this run.
+    pub has_answered: bool,
 }
 
 /// What one exchange has come to so far.
@@ -90,6 +92,7 @@ impl Link {
             .await;
         match outcome {
             Ok(mut reply) => {
+                self.has_answered = true;
                 if let Some(billed) = so_far.billed.take() {
                     reply.usage = Some(sum(billed, reply.usage));
                 }
@@ -193,10 +196,11 @@ impl Link {
             };
             so_far.bill(&mut error);
             error.message = self.secrets.redact(&error.message);
+            let tries = again.tries(self.has_answered, self.settings.is_patient);
             let decision =
                 so_far
                     .retries
-                    .decide(&error.class, again, error.retry_after, &self.settings);
+                    .decide(&error.class, tries, error.retry_after, &self.settings);
             match decision {
                 Decision::GiveUp(why) => {
                     error.message.push_str(&why);
@@ -273,9 +277,10 @@ impl Link {
                     let _ = write!(error.message, " (the key is the value of {name})");
                 }
             }
-            // A web page in place of an answer, and where a server redirects to, are the same
-            // in the next attempt: the address is wrong.
+            // A web page in place of an answer, a status that no API has, and where a server
+            // redirects to: most likely the address is wrong.
             let is_page = (200..300).contains(&answer.status) && first == Some(b'<');
+            let is_foreign = !(200..600).contains(&answer.status);
             let mut again = Again::Often;
             if let Some(note) = answer.redirect.take()
                 && error.class != ErrorClass::Plugin
@@ -283,8 +288,8 @@ impl Link {
                 // The adapter can't know why it was not followed.
                 error.message = note;
                 again = Again::Never;
-            } else if is_page && error.class == ErrorClass::MalformedResponse {
-                again = Again::Never;
+            } else if (is_page || is_foreign) && error.class == ErrorClass::MalformedResponse {
+                again = Again::IfAddressIsRight(0);
             }
             Failure { error, again }
         })

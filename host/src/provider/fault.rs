@@ -9,7 +9,7 @@ use url::Url;
 use super::http::origin;
 use super::plain_http::is_loopback;
 use super::proxy::Proxy;
-use super::settings::Settings;
+use super::settings::{Limit, Settings};
 use crate::roles::{ErrorClass, ModelError};
 
 /// A request that led to no complete response.
@@ -25,10 +25,25 @@ pub(super) struct Fault {
 pub(super) enum Again {
     /// It would go wrong in the same way.
     Never,
-    /// Either one more attempt helps or none does.
-    Once,
+    /// Nobody is at this address, or somebody else is: it is tried so many times more, until the
+    /// address has proved right. From then on, the server behind it is what is in trouble.
+    IfAddressIsRight(u32),
     /// As often as the budgets allow.
     Often,
+}
+
+impl Again {
+    /// How many more attempts are worth it, if the budgets allow; none: any number. Who has asked
+    /// for retries wants a server that is about to start to be waited for.
+    pub fn tries(self, has_answered: bool, is_patient: bool) -> Option<u32> {
+        match self {
+            Self::Never => Some(0),
+            Self::IfAddressIsRight(tries) if !has_answered && !(is_patient && tries > 0) => {
+                Some(tries)
+            }
+            Self::IfAddressIsRight(_) | Self::Often => None,
+        }
+    }
 }
 
 impl Fault {
@@ -46,9 +61,9 @@ impl Fault {
         self
     }
 
-    /// The same, but a second attempt tells all.
-    fn brief(mut self) -> Self {
-        self.again = Again::Once;
+    /// The same, but a wrong address explains it: `tries` more attempts tell all.
+    pub fn if_address_is_right(mut self, tries: u32) -> Self {
+        self.again = Again::IfAddressIsRight(tries);
         self
     }
 }
@@ -68,29 +83,20 @@ pub(super) enum Phase {
 }
 
 /// A timeout, by the key that sets it.
-pub(super) fn timeout(phase: Phase, origin: &str, settings: &Settings) -> Fault {
-    let (what, limit, key) = match phase {
-        Phase::Head => (
-            format!("`{origin}` sent no response within"),
-            settings.first_byte_timeout,
-            "first_byte_timeout",
-        ),
-        Phase::Body => (
-            format!("`{origin}` was silent in the middle of its response for more than"),
-            settings.idle_timeout,
-            "idle_timeout",
-        ),
-        Phase::Total => (
-            format!("the response of `{origin}` was not complete within"),
-            settings.total_timeout,
-            "total_timeout",
-        ),
+pub(super) fn timeout(phase: Phase, origin: &str, limit: Limit) -> Fault {
+    let what = match phase {
+        Phase::Head => format!("`{origin}` sent no response within"),
+        Phase::Body => {
+            format!("`{origin}` was silent in the middle of its response for more than")
+        }
+        Phase::Total => format!("the response of `{origin}` was not complete within"),
     };
     Fault::new(
         ErrorClass::Timeout,
         format!(
-            "{what} {}: is it overloaded? To wait longer, raise `model.{key}`",
-            seconds(limit)
+            "{what} {}: is it overloaded? To wait longer, raise `{}`",
+            seconds(limit.time),
+            limit.key
         ),
     )
 }
@@ -106,6 +112,40 @@ pub(super) fn too_large(origin: &str, settings: &Settings) -> Fault {
         ),
     )
     .lasting()
+}
+
+/// A response that is packed in a way that nobody here reads.
+pub(super) fn unknown_coding(origin: &str, coding: &str) -> Fault {
+    Fault::new(
+        ErrorClass::MalformedResponse,
+        format!(
+            "`{origin}` packs its response as `{coding}`, which nobody has asked for and which is \
+             not read here (`gzip` and `deflate` are): switch that off there, or at a proxy before it"
+        ),
+    )
+    .if_address_is_right(0)
+}
+
+/// A packed response that can't be unpacked.
+pub(super) fn damaged(origin: &str, coding: &str) -> Fault {
+    Fault::new(
+        ErrorClass::MalformedResponse,
+        format!(
+            "the response of `{origin}` calls itself `{coding}` and can't be unpacked: is there a \
+             proxy before it that changes responses?"
+        ),
+    )
+}
+
+/// A packed response without its end.
+pub(super) fn torn(origin: &str) -> Fault {
+    Fault::new(
+        ErrorClass::Network,
+        format!(
+            "the response of `{origin}` ended in the middle of its packed body: check the network, \
+             and whether the server was ended"
+        ),
+    )
 }
 
 /// No response's head: the request could not be sent, or nothing sensible came back.
@@ -133,7 +173,7 @@ pub(super) fn on_send(
             ErrorClass::MalformedResponse,
             format!("`{origin}` does not answer in HTTP ({cause}): check `--base-url`"),
         )
-        .lasting();
+        .if_address_is_right(0);
     }
     if is_closed(error, &chain) {
         return Fault::new(
@@ -201,7 +241,7 @@ fn on_connect(
             // On this machine no network is at fault: a server is about to start, or is not
             // there. Elsewhere one may be on its way back behind a balancer.
             if is_loopback(url) {
-                fault.brief()
+                fault.if_address_is_right(1)
             } else {
                 fault
             }
@@ -236,15 +276,20 @@ fn tls(error: &reqwest::Error, origin: &str) -> Option<Fault> {
     let fault = match found {
         rustls::Error::InvalidCertificate(reason) => {
             let remedy = match reason {
-                rustls::CertificateError::UnknownIssuer => {
-                    "if its authority is your own, let `SSL_CERT_FILE` point to that authority's \
-                     certificate"
+                // Of another crate's: that an authority stands in a server's place.
+                rustls::CertificateError::UnknownIssuer | rustls::CertificateError::Other(_) => {
+                    "if its authority is your own, or the server itself, let `SSL_CERT_FILE` point \
+                     to that authority's certificate"
                 }
                 rustls::CertificateError::Expired
                 | rustls::CertificateError::ExpiredContext { .. }
                 | rustls::CertificateError::NotValidYet
                 | rustls::CertificateError::NotValidYetContext { .. } => {
                     "check this machine's clock, or have the certificate renewed"
+                }
+                rustls::CertificateError::NotValidForName
+                | rustls::CertificateError::NotValidForNameContext { .. } => {
+                    "check `--base-url`; a certificate names its hosts under `subjectAltName`"
                 }
                 _ => "check `--base-url`",
             };

@@ -1,4 +1,5 @@
-//! Sends one request and reads its response: clients, timeouts, redirects, the size cap.
+//! Sends one request and reads its response: clients, timeouts, redirects, the size cap. A response
+//! that a server or a proxy has packed is unpacked ([`super::coding`]).
 //!
 //! Redirects are followed here and not by the client: only within the same origin (or from
 //! `http:` to `https:` of the same host), only where the grants allow the new URL, and never by
@@ -10,17 +11,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{HeaderMap, LOCATION};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode, redirect};
 use tokio::time::Instant;
 use url::Url;
 
 use super::Environment;
+use super::coding::Decoder;
 use super::fault::{self, Fault, Phase};
 use super::grants::host_and_port;
 use super::proxy::{self, Proxy};
 use super::request::Prepared;
-use super::settings::Settings;
+use super::settings::{Limit, Settings};
 use super::tls;
 use crate::roles::ErrorClass;
 
@@ -63,7 +65,6 @@ impl Http {
         may_follow: &(dyn Fn(&Url) -> bool + Sync),
     ) -> Result<Answer, Fault> {
         let start = Instant::now();
-        let total = start + settings.total_timeout;
         let mut url = request.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send_once(request, &url, settings, start).await?;
@@ -83,8 +84,10 @@ impl Http {
                 status: status.as_u16(),
                 headers: headers.clone(),
                 redirect: note,
+                decoder: Decoder::of(headers)
+                    .map_err(|coding| fault::unknown_coding(&origin(&url), &coding))?,
                 response,
-                total,
+                start,
                 read: 0,
             });
         }
@@ -95,7 +98,7 @@ impl Http {
                 origin(&url)
             ),
         )
-        .lasting())
+        .if_address_is_right(0))
     }
 
     async fn send_once(
@@ -115,18 +118,15 @@ impl Http {
         if !request.body.is_empty() || matches!(request.method, Method::POST | Method::PUT) {
             builder = builder.body(request.body.clone());
         }
-        let (phase, limit) = if settings.first_byte_timeout <= settings.total_timeout {
-            (Phase::Head, settings.first_byte_timeout)
-        } else {
-            (Phase::Total, settings.total_timeout)
-        };
-        match tokio::time::timeout_at(start + limit, builder.send()).await {
+        let head = settings.first_byte_timeout.map(|limit| (limit, start));
+        let due = Due::of(Phase::Head, head, settings, start);
+        match tokio::time::timeout_at(due.at, builder.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
                 tracing::debug!(%origin, cause = ?std::error::Error::source(&error), "request failed");
                 Err(fault::on_send(&error, url, proxy.as_ref(), settings))
             }
-            Err(_) => Err(fault::timeout(phase, &origin, settings)),
+            Err(_) => Err(due.fault(&origin)),
         }
     }
 
@@ -166,7 +166,10 @@ impl Http {
             .redirect(redirect::Policy::none())
             .referer(false)
             .tcp_nodelay(true)
+            // A silence may be long; that the other machine is gone shows in two minutes.
             .tcp_keepalive(Duration::from_secs(30))
+            .tcp_keepalive_interval(Duration::from_secs(30))
+            .tcp_keepalive_retries(3)
             // Proxies are chosen in `proxy`.
             .no_proxy();
         if let Some(proxy) = &key.proxy {
@@ -185,6 +188,38 @@ impl fmt::Debug for Http {
     }
 }
 
+/// When the next of the timeouts passes, and which one it is.
+struct Due {
+    at: Instant,
+    phase: Phase,
+    limit: Limit,
+}
+
+impl Due {
+    /// The sooner of a phase's own limit, counted from some moment, and that of the whole attempt.
+    fn of(
+        phase: Phase,
+        own: Option<(Limit, Instant)>,
+        settings: &Settings,
+        start: Instant,
+    ) -> Self {
+        let limit = settings.total_timeout;
+        let total = Self {
+            at: start + limit.time,
+            phase: Phase::Total,
+            limit,
+        };
+        match own.map(|(limit, from)| (from + limit.time, limit)) {
+            Some((at, limit)) if at <= total.at => Self { at, phase, limit },
+            _ => total,
+        }
+    }
+
+    fn fault(&self, origin: &str) -> Fault {
+        fault::timeout(self.phase, origin, self.limit)
+    }
+}
+
 /// A response whose head has arrived.
 pub(super) struct Answer {
     /// Where it came from.
@@ -196,15 +231,20 @@ pub(super) struct Answer {
     /// Why a redirect was not followed, if it is one.
     pub redirect: Option<String>,
     response: Response,
-    total: Instant,
+    decoder: Decoder,
+    start: Instant,
+    /// Bytes that were handed on.
     read: u64,
 }
 
 impl Answer {
-    /// Its headers as adapters see them: names in lower case, values as text.
+    /// Its headers as adapters see them: names in lower case, values as text; without those that
+    /// speak of the body before it was unpacked.
     pub fn plain_headers(&self) -> Vec<(String, String)> {
+        let packed = self.decoder.unpacks();
         self.headers
             .iter()
+            .filter(|(name, _)| !(packed && [CONTENT_ENCODING, CONTENT_LENGTH].contains(name)))
             .map(|(name, value)| {
                 let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
                 (name.as_str().to_owned(), value)
@@ -212,34 +252,38 @@ impl Answer {
             .collect()
     }
 
-    /// The next piece of the body; none at its end.
+    /// The next piece of the body, unpacked; none at its end.
     pub async fn piece(&mut self, settings: &Settings) -> Result<Option<Bytes>, Fault> {
         let cap = settings.max_response_bytes;
         if self.read == 0 && self.response.content_length().is_some_and(|len| len > cap) {
             return Err(fault::too_large(&self.origin, settings));
         }
-        let idle = Instant::now() + settings.idle_timeout;
-        let (phase, deadline) = if idle <= self.total {
-            (Phase::Body, idle)
-        } else {
-            (Phase::Total, self.total)
-        };
-        let piece = match tokio::time::timeout_at(deadline, self.response.chunk()).await {
+        let idle = settings.idle_timeout.map(|limit| (limit, Instant::now()));
+        let due = Due::of(Phase::Body, idle, settings, self.start);
+        let piece = match tokio::time::timeout_at(due.at, self.response.chunk()).await {
             Ok(Ok(piece)) => piece,
             Ok(Err(error)) => return Err(fault::on_body(&error, &self.origin)),
-            Err(_) => return Err(fault::timeout(phase, &self.origin, settings)),
+            Err(_) => return Err(due.fault(&self.origin)),
         };
-        if let Some(piece) = &piece {
-            self.read = self.read.saturating_add(piece.len() as u64);
-            if self.read > cap {
-                return Err(fault::too_large(&self.origin, settings));
+        let Some(piece) = piece else {
+            if self.decoder.is_torn() {
+                return Err(fault::torn(&self.origin));
             }
-            // A body that never pauses never lets the timer win.
-            if Instant::now() >= self.total {
-                return Err(fault::timeout(Phase::Total, &self.origin, settings));
-            }
+            return Ok(None);
+        };
+        let room = cap.saturating_sub(self.read);
+        let piece = self.decoder.decode(piece, room);
+        let piece = piece.map_err(|coding| fault::damaged(&self.origin, coding))?;
+        self.read = self.read.saturating_add(piece.len() as u64);
+        if self.read > cap {
+            return Err(fault::too_large(&self.origin, settings));
         }
-        Ok(piece)
+        // A body that never pauses never lets the timer win.
+        let total = Due::of(Phase::Total, None, settings, self.start);
+        if Instant::now() >= total.at {
+            return Err(total.fault(&self.origin));
+        }
+        Ok(Some(piece))
     }
 }
 

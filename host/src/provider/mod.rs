@@ -9,6 +9,7 @@
 // `ModelError` is large, but travels once a query at the most: boxing it would buy nothing.
 #![allow(clippy::result_large_err)]
 
+mod coding;
 mod exchange;
 mod fault;
 mod grants;
@@ -36,7 +37,7 @@ pub use model::{Asker, ProviderModel};
 pub use plain_http::is_near;
 pub use price::{Prices, Quote, Rates, Wanted};
 pub use secrets::{Secret, Secrets, SecretsError, is_placeholder};
-pub use settings::Settings;
+pub use settings::{Limit, Settings};
 
 /// Looks a variable up: the process's environment, or what a test puts in its place.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;

@@ -95,6 +95,7 @@ impl ProviderModel {
                 http,
                 settings,
                 random,
+                has_answered: false,
             },
             main: Instance::new(adapter),
             asker,

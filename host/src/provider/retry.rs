@@ -1,16 +1,17 @@
 //! Whether a failed request is sent again, and after how long.
 //!
 //! Rate limits and network faults have budgets of their own: a provider that asks for patience
-//! ten times must not use up what a flaky link needs, nor the other way round. Waits are drawn
-//! evenly from a range that doubles ("full jitter"), so that agents which failed together do
-//! not return together.
+//! ten times must not use up what a flaky link needs, nor the other way round. Waits double, up to a
+//! minute; each is up to a quarter longer, so that agents which failed together do not return
+//! together. None is shorter: a server that restarts is away for minutes, and the budget is to
+//! last for them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::header::HeaderMap;
 use tokio::time::Instant;
 
-use super::fault::{Again, seconds};
+use super::fault::seconds;
 use super::settings::Settings;
 use crate::roles::ErrorClass;
 
@@ -37,7 +38,7 @@ pub(super) struct Retries {
     attempts: u32,
     rate_limit: u32,
     network: u32,
-    once: u32,
+    doubtful: u32,
 }
 
 impl Retries {
@@ -48,7 +49,7 @@ impl Retries {
             attempts: 0,
             rate_limit: 0,
             network: 0,
-            once: 0,
+            doubtful: 0,
         }
     }
 
@@ -58,37 +59,28 @@ impl Retries {
     }
 
     /// Decides on a failure of class `class`; `asked` is the wait that the provider asks for,
-    /// `again` how often this very failure is worth a try.
+    /// `tries` how many more attempts this very failure is worth, if that is known.
     pub fn decide(
         &mut self,
         class: &ErrorClass,
-        again: Again,
+        tries: Option<u32>,
         asked: Option<Duration>,
         settings: &Settings,
     ) -> Decision {
-        let (used, of, key, floor) = match class {
-            // Too early a retry after these two only prolongs them.
+        let (used, of, key) = match class {
             ErrorClass::RateLimited | ErrorClass::Overloaded => (
                 &mut self.rate_limit,
                 settings.rate_limit_retries,
                 "rate_limit_retries",
-                settings.base_wait / 2,
             ),
-            ErrorClass::Timeout | ErrorClass::Network => (
+            ErrorClass::Timeout | ErrorClass::Network | ErrorClass::MalformedResponse => (
                 &mut self.network,
                 settings.network_retries,
                 "network_retries",
-                settings.base_wait / 4,
-            ),
-            ErrorClass::MalformedResponse => (
-                &mut self.network,
-                settings.network_retries,
-                "network_retries",
-                settings.base_wait / 10,
             ),
             _ => return Decision::GiveUp(String::new()),
         };
-        if again == Again::Never {
+        if tries == Some(0) {
             return Decision::GiveUp(String::new());
         }
         let attempts = match self.attempts {
@@ -110,30 +102,29 @@ impl Retries {
             ));
         }
         let mut of = of;
-        if again == Again::Once {
-            if self.once > 0 {
+        if let Some(tries) = tries {
+            if self.doubtful >= tries {
                 return Decision::GiveUp(format!(
                     " (gave up after {attempts} over {})",
                     seconds(self.started.elapsed())
                 ));
             }
-            self.once += 1;
-            of = *used + 1;
+            of = of.min(*used + tries - self.doubtful);
+            self.doubtful += 1;
         }
         *used += 1;
         let attempt = *used;
-        let ceiling = settings
-            .base_wait
+        let least = settings
+            .retry_wait
             .saturating_mul(2_u32.saturating_pow(attempt - 1))
             .min(settings.max_wait);
-        let floor = floor.min(ceiling);
-        let drawn = floor + (ceiling - floor).mul_f64(self.random.f64());
+        let drawn = least.mul_f64(1.0 + self.random.f64() / 4.0);
         let wait = match asked {
             // A little more than asked, for the sake of those who were told the same.
             Some(asked) if asked > drawn => {
                 asked
                     + settings
-                        .base_wait
+                        .retry_wait
                         .min(asked)
                         .mul_f64(self.random.f64() / 4.0)
             }
@@ -212,28 +203,31 @@ mod tests {
     #[test]
     fn waits_grow_within_bounds() {
         let settings = Settings::standard();
-        for (class, budget, floor) in [
-            (ErrorClass::RateLimited, 10, 500),
-            (ErrorClass::Overloaded, 10, 500),
-            (ErrorClass::Timeout, 5, 250),
-            (ErrorClass::Network, 5, 250),
-            (ErrorClass::MalformedResponse, 5, 100),
+        for (class, budget) in [
+            (ErrorClass::RateLimited, 10),
+            (ErrorClass::Overloaded, 10),
+            (ErrorClass::Timeout, 9),
+            (ErrorClass::Network, 9),
+            (ErrorClass::MalformedResponse, 9),
         ] {
             let mut retries = retries();
+            let mut waited = Duration::ZERO;
             for n in 1..=budget {
-                let decision = retries.decide(&class, Again::Often, None, &settings);
+                let decision = retries.decide(&class, None, None, &settings);
                 let Decision::Again { attempt, of, wait } = decision else {
                     panic!("{class} {n}: {decision:?}")
                 };
                 assert_eq!((attempt, of), (n, budget));
-                let ceiling = 60_000.min(1000 * 2_u128.pow(n - 1));
+                let least = 60_000.min(1000 * 2_u128.pow(n - 1));
                 assert!(
-                    (floor..=ceiling).contains(&wait.as_millis()),
+                    (least..=least * 5 / 4).contains(&wait.as_millis()),
                     "{n} {wait:?}"
                 );
+                waited += wait;
             }
-            let Decision::GiveUp(why) = retries.decide(&class, Again::Often, None, &settings)
-            else {
+            // mini-swe-agent waits for 248 s.
+            assert!(waited > Duration::from_secs(240), "{class}: {waited:?}");
+            let Decision::GiveUp(why) = retries.decide(&class, None, None, &settings) else {
                 panic!()
             };
             assert!(why.contains("_retries` is"), "{why}");
@@ -254,7 +248,7 @@ mod tests {
             (ErrorClass::Overloaded, false),
             (ErrorClass::MalformedResponse, false),
         ] {
-            let decision = retries.decide(&class, Again::Often, None, &settings);
+            let decision = retries.decide(&class, None, None, &settings);
             assert_eq!(matches!(decision, Decision::Again { .. }), again, "{class}");
         }
         for class in [
@@ -263,7 +257,7 @@ mod tests {
             ErrorClass::Plugin,
             ErrorClass::Other("x".to_owned()),
         ] {
-            let decision = retries.decide(&class, Again::Often, None, &Settings::standard());
+            let decision = retries.decide(&class, None, None, &Settings::standard());
             assert_eq!(decision, Decision::GiveUp(String::new()), "{class}");
         }
     }
@@ -271,24 +265,29 @@ mod tests {
     #[test]
     fn some_failures_are_worth_one_try_or_none() {
         let settings = Settings::standard();
-        for (often_before, again, tries) in [
-            (0, Again::Never, 0),
-            (0, Again::Once, 1),
-            (2, Again::Once, 1),
-            (5, Again::Once, 0),
+        for (often_before, tries, expected) in [
+            (0, 0, 0),
+            (0, 1, 1),
+            (0, 3, 3),
+            (2, 1, 1),
+            (8, 3, 1),
+            (9, 1, 0),
         ] {
             let mut retries = retries();
             for _ in 0..often_before {
-                retries.decide(&ErrorClass::Network, Again::Often, None, &settings);
+                retries.decide(&ErrorClass::Network, None, None, &settings);
             }
             let mut made = 0;
             while let Decision::Again { attempt, of, .. } =
-                retries.decide(&ErrorClass::Network, again, None, &settings)
+                retries.decide(&ErrorClass::Network, Some(tries), None, &settings)
             {
                 made += 1;
-                assert_eq!((attempt, of), (often_before + made, often_before + made));
+                assert_eq!(
+                    (attempt, of),
+                    (often_before + made, often_before + expected)
+                );
             }
-            assert_eq!(made, tries, "{often_before} {again:?}");
+            assert_eq!(made, expected, "{often_before} {tries}");
         }
     }
 
@@ -296,14 +295,14 @@ mod tests {
     fn what_the_provider_asks() {
         let settings = Settings::standard();
         for (asked, least, most) in [
-            (0, 500, 1000),
+            (0, 1000, 1250),
             (20, 20_000, 20_250),
             (90, 90_000, 90_250),
             (600, 600_000, 600_250),
         ] {
             let asked = Some(Duration::from_secs(asked));
             let Decision::Again { wait, .. } =
-                retries().decide(&ErrorClass::RateLimited, Again::Often, asked, &settings)
+                retries().decide(&ErrorClass::RateLimited, None, asked, &settings)
             else {
                 panic!()
             };
@@ -311,7 +310,7 @@ mod tests {
         }
         let long = Some(Duration::from_secs(3600));
         let Decision::GiveUp(why) =
-            retries().decide(&ErrorClass::RateLimited, Again::Often, long, &settings)
+            retries().decide(&ErrorClass::RateLimited, None, long, &settings)
         else {
             panic!()
         };

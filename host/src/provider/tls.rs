@@ -6,7 +6,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
 
 use super::Environment;
 
@@ -16,28 +23,121 @@ use super::Environment;
 /// # Errors
 /// A message when the variables name nothing usable.
 pub(super) fn trusting_roots(environment: &Environment) -> Result<ClientConfig, String> {
-    config(roots(environment)?)
+    let provider = provider();
+    let Roots { store, named } = roots(environment)?;
+    let unusable = |error| format!("the root certificates can't be used: {error}");
+    let usual = WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone())
+        .build()
+        .map_err(unusable)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(no_tls)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Verifier { usual, named }))
+        .with_no_client_auth();
+    config.alpn_protocols = protocols();
+    Ok(config)
 }
 
 /// A configuration that trusts nobody, for a client that speaks plain http only.
 pub(super) fn trusting_nobody() -> Result<ClientConfig, String> {
-    config(RootCertStore::empty())
-}
-
-fn config(roots: RootCertStore) -> Result<ClientConfig, String> {
-    // The provider is named here, not installed process-wide: an embedding program may have
-    // its own.
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS can't be set up: {error}"))?
-        .with_root_certificates(roots)
+        .map_err(no_tls)?
+        .with_root_certificates(RootCertStore::empty())
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols();
     Ok(config)
 }
 
-fn roots(environment: &Environment) -> Result<RootCertStore, String> {
+/// The provider is named here, not installed process-wide: an embedding program may have its own.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn protocols() -> Vec<Vec<u8>> {
+    vec![b"h2".to_vec(), b"http/1.1".to_vec()]
+}
+
+fn no_tls(error: Error) -> String {
+    format!("TLS can't be set up: {error}")
+}
+
+/// Verifies servers as usual, and takes one more: whose certificate is, byte for byte, one that the
+/// user trusts. Tools make certificates for one machine that are their own authority
+/// (`openssl req -x509`); a server that shows one is refused by the usual rules, as an authority is
+/// no server, and accepted by OpenSSL, which mini-swe-agent stands on.
+#[derive(Debug)]
+struct Verifier {
+    usual: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.usual.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match verified {
+            // Said only of a certificate whose dates are right.
+            Err(Error::InvalidCertificate(CertificateError::Other(other)))
+                if is_authority(&other.0) && self.named.iter().any(|known| known == end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.usual.verify_tls12_signature(message, cert, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.usual.verify_tls13_signature(message, cert, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate was refused because it is an authority's. The type of the cause belongs to
+/// a crate below rustls; its name is in what it prints.
+fn is_authority(cause: &Arc<dyn std::error::Error + Send + Sync>) -> bool {
+    format!("{cause:?}") == "CaUsedAsEndEntity"
+}
+
+/// Whom to trust.
+struct Roots {
+    store: RootCertStore,
+    /// The certificates that the user has named, or that the system has.
+    named: Vec<CertificateDer<'static>>,
+}
+
+fn roots(environment: &Environment) -> Result<Roots, String> {
     let get = |name| {
         environment(name)
             .filter(|value| !value.is_empty())
@@ -45,7 +145,7 @@ fn roots(environment: &Environment) -> Result<RootCertStore, String> {
     };
     let (file, dir) = (get("SSL_CERT_FILE"), get("SSL_CERT_DIR"));
     let named = file.is_some() || dir.is_some();
-    let mut store = RootCertStore::empty();
+    let mut certificates = Vec::new();
     let mut errors = Vec::new();
     if named {
         let dirs = dir.iter().flat_map(std::env::split_paths).map(Some);
@@ -57,19 +157,24 @@ fn roots(environment: &Environment) -> Result<RootCertStore, String> {
             .chain(folders.iter().map(|folder| (None, folder.as_deref())));
         for (file, folder) in sources {
             let found = rustls_native_certs::load_certs_from_paths(file, folder);
-            store.add_parsable_certificates(found.certs);
+            certificates.extend(found.certs);
             errors.extend(found.errors);
         }
     } else {
         let found = rustls_native_certs::load_native_certs();
-        store.add_parsable_certificates(found.certs);
+        certificates.extend(found.certs);
         errors.extend(found.errors);
     }
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(certificates.iter().cloned());
     for error in &errors {
         tracing::debug!(%error, "a root certificate could not be read");
     }
     if !store.is_empty() {
-        return Ok(store);
+        return Ok(Roots {
+            store,
+            named: certificates,
+        });
     }
     if named {
         // Falling back to other roots would trust servers that the user did not mean to trust.
@@ -83,7 +188,10 @@ fn roots(environment: &Environment) -> Result<RootCertStore, String> {
     }
     tracing::debug!("the system has no root certificates; using the built-in ones");
     store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    Ok(store)
+    Ok(Roots {
+        store,
+        named: Vec::new(),
+    })
 }
 
 #[cfg(test)]
@@ -110,13 +218,13 @@ mod tests {
             ("", &format!("/nonexistent:{dir}"), Some(1)),
             ("/nonexistent", "", None),
         ] {
-            let count = roots(&environment(file, dir)).map(|store| store.len());
+            let count = roots(&environment(file, dir)).map(|roots| roots.store.len());
             match expected {
                 Some(expected) => assert_eq!(count, Ok(expected), "{file} {dir}"),
                 None => assert!(count.unwrap_err().contains("SSL_CERT_FILE")),
             }
         }
         // whatever this machine has, some roots are found
-        assert!(!roots(&environment("", "")).unwrap().is_empty());
+        assert!(!roots(&environment("", "")).unwrap().store.is_empty());
     }
 }

@@ -476,7 +476,7 @@ impl Roles<'_> {
             grants.clone(),
             secrets,
             keys::http(config, &self.runtime.http)?,
-            wiring::provider_settings(config),
+            wiring::provider_settings(config, self.job.origin("model.network_retries").is_some()),
         );
         Ok((Box::new(model), grants))
     }

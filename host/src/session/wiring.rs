@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::shell;
-use crate::config::{self, Config, ModelChoice};
+use crate::config::{self, Config, ModelChoice, RequestTimes, TimeLimit};
 use crate::executor::secrecy;
 use crate::provider::price::{self, PriceError, Sources, UnknownPrice};
 use crate::provider::{self, Prices, Rates, Wanted};
@@ -94,16 +94,23 @@ pub fn process_variables(secrets: &[String]) -> Object {
         .collect()
 }
 
-/// The provider layer's settings.
-pub fn provider_settings(config: &Config) -> provider::Settings {
+/// The provider layer's settings; `is_patient`: somebody has set how often to try again.
+pub fn provider_settings(config: &Config, is_patient: bool) -> provider::Settings {
     let model = &config.model;
+    let times = RequestTimes::of(model);
+    let limit = |limit: TimeLimit| provider::Limit {
+        time: seconds(limit.seconds),
+        key: limit.key,
+    };
     provider::Settings {
         connect_timeout: seconds(model.connect_timeout),
-        first_byte_timeout: seconds(model.first_byte_timeout),
-        idle_timeout: seconds(model.idle_timeout),
-        total_timeout: seconds(model.total_timeout),
+        first_byte_timeout: times.first_byte.map(limit),
+        idle_timeout: times.idle.map(limit),
+        total_timeout: limit(times.total),
         rate_limit_retries: model.rate_limit_retries,
         network_retries: model.network_retries,
+        is_patient,
+        retry_wait: seconds(model.retry_wait),
         max_response_bytes: model.max_response_bytes,
         ..provider::Settings::standard()
     }

@@ -144,6 +144,7 @@ impl Adapter for Fake {
             401 => ErrorClass::Authentication,
             429 => ErrorClass::RateLimited,
             500..=599 => ErrorClass::Overloaded,
+            600.. => ErrorClass::MalformedResponse,
             _ => ErrorClass::BadRequest,
         };
         // Like a real one, it repeats only so much.

@@ -79,10 +79,14 @@ async fn each_fault_has_its_class_and_words() {
         let mut bench = bench();
         bench.settings.max_response_bytes = 100_000;
         // Short only where they are meant to pass: the machine may be busy.
+        let limit = |key| Limit {
+            time: Duration::from_millis(100),
+            key,
+        };
         if part.contains("first_byte") {
-            bench.settings.first_byte_timeout = Duration::from_millis(100);
+            bench.settings.first_byte_timeout = Some(limit("model.first_byte_timeout"));
         } else if part.contains("idle") {
-            bench.settings.idle_timeout = Duration::from_millis(100);
+            bench.settings.idle_timeout = Some(limit("model.idle_timeout"));
         }
         let error = bench.fails(&server.url).await;
         assert_eq!(error.class, class, "{part}: {}", error.message);
@@ -98,7 +102,7 @@ async fn a_trickle_ends_with_the_total_timeout() {
     pieces.extend(std::iter::repeat_n((30, "1\r\na\r\n"), 100));
     let server = Server::start(vec![Step::Slowly(pieces)]);
     let mut bench = bench();
-    bench.settings.total_timeout = Duration::from_millis(150);
+    bench.settings.total_timeout.time = Duration::from_millis(150);
     let start = Instant::now();
     let error = bench.fails(&server.url).await;
     assert_eq!(error.class, ErrorClass::Timeout);
@@ -129,8 +133,14 @@ async fn nothing_listens() {
         listener.local_addr().unwrap().port()
     };
     let mut bench = Bench::new();
-    for (budget, attempts, lines) in [(5, "2 attempts", 2), (0, "1 attempt", 0)] {
+    for (budget, is_patient, attempts, lines) in [
+        (9, false, "2 attempts", 2),
+        (0, false, "1 attempt", 0),
+        // Somebody has asked for it.
+        (3, true, "4 attempts", 6),
+    ] {
         bench.settings.network_retries = budget;
+        bench.settings.is_patient = is_patient;
         let error = bench.fails(&format!("http://127.0.0.1:{port}/v1")).await;
         assert_eq!(error.class, ErrorClass::Network);
         let start = format!(
@@ -149,7 +159,7 @@ async fn a_server_that_is_about_to_listen_is_found() {
         listener.local_addr().unwrap().port()
     };
     let mut bench = Bench::new();
-    bench.settings.base_wait = Duration::from_secs(2);
+    bench.settings.retry_wait = Duration::from_secs(2);
     bench.settings.max_wait = Duration::from_secs(2);
     let starting = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -171,6 +181,147 @@ async fn a_server_that_is_about_to_listen_is_found() {
             "retrying 1/1 network",
             "delta up"
         ]
+    );
+}
+
+/// Says `up` on one connection, is away until the client has been refused `refusals` times, and
+/// says it once more.
+fn restarting(refusals: usize, recorder: Arc<Recorder>) -> String {
+    use std::io::Write;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut listener = Some(listener);
+        for _ in 0..2 {
+            let (mut stream, _) = match listener.take() {
+                Some(listener) => listener.accept().unwrap(),
+                None => {
+                    let refused = || {
+                        let lines = recorder.lines.lock().unwrap();
+                        let retries = lines.iter().filter(|line| line.starts_with("retrying"));
+                        retries.count()
+                    };
+                    while refused() < refusals {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    TcpListener::bind(address).unwrap().accept().unwrap()
+                }
+            };
+            read_request(&mut stream);
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nup");
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+/// Nothing listens there for a while, in the middle of a run.
+#[tokio::test]
+async fn a_server_that_restarts_is_waited_for() {
+    for (budget, refusals, survives) in [(9, 6, true), (2, 3, false)] {
+        let mut bench = Bench::new();
+        bench.settings.network_retries = budget;
+        bench.settings.retry_wait = Duration::from_millis(20);
+        bench.settings.max_wait = Duration::from_millis(50);
+        let url = restarting(refusals, bench.recorder.clone());
+        let mut model = bench.model(&url);
+        let change = |start| Change {
+            start,
+            messages: vec![Message::new("user", "hi")],
+        };
+        let context = bench.context();
+        let first = model.query(&change(0), &[], &context).await.unwrap();
+        assert_eq!(first.message.text(), "up");
+        let second = model.query(&change(1), &[], &context).await;
+        assert_eq!(second.is_ok(), survives, "{second:?}");
+        if let Err(error) = second {
+            for part in ["nothing listens at", "`model.network_retries` is 2"] {
+                assert!(error.message.contains(part), "{error}");
+            }
+        }
+    }
+}
+
+/// What a wrong address explains is a server in trouble once the address has proved right.
+#[tokio::test]
+async fn a_server_that_has_answered_is_asked_again_whatever_it_says() {
+    let page = "<title>Restarting</title>";
+    let server = Server::start(vec![
+        ok("one"),
+        ok(page),
+        Step::Say(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()),
+        ok("garbled"),
+        response(999, "", "garbled"),
+        response(200, "content-encoding: br\r\n", "?"),
+        ok(page),
+        ok("garbled"),
+        ok("two"),
+    ]);
+    let bench = Bench::new();
+    let mut model = bench.model(&server.url);
+    for (start, expected) in [(0, "one"), (1, "two")] {
+        let change = Change {
+            start,
+            messages: vec![Message::new("user", "hi")],
+        };
+        let reply = model.query(&change, &[], &bench.context()).await.unwrap();
+        assert_eq!(reply.message.text(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_packed_answer_is_unpacked() {
+    let packed = |coding: &str, body: &[u8]| {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        Step::Say([head.as_bytes(), body].concat())
+    };
+    let deflated = miniz_oxide::deflate::compress_to_vec_zlib(b"whole", 6);
+    let server = Server::start(vec![
+        packed("deflate", &deflated),
+        packed("deflate", &deflated[..9]),
+        packed("gzip", b"plain after all"),
+        packed("deflate", &deflated),
+    ]);
+    let bench = Bench::new();
+    for _ in 0..2 {
+        let reply = bench.query(&server.url).await.unwrap();
+        assert_eq!(reply.message.text(), "whole");
+    }
+    assert_eq!(
+        bench
+            .lines()
+            .iter()
+            .filter(|line| line.starts_with("journal"))
+            .count(),
+        2,
+        "torn, and no gzip"
+    );
+    let heads = std::mem::take(&mut bench.log.lock().unwrap().heads);
+    let mut headers = heads.iter().flat_map(|(_, headers)| headers);
+    assert!(
+        !headers.any(|(name, _)| name.starts_with("content-")),
+        "{heads:?}"
+    );
+
+    let server = Server::start(vec![packed("br", b"?"), ok("never")]);
+    let error = bench.fails(&server.url).await;
+    assert_eq!(error.class, ErrorClass::MalformedResponse);
+    assert!(
+        error.message.contains("packs its response as `br`"),
+        "{error}"
+    );
+
+    let bomb = miniz_oxide::deflate::compress_to_vec_zlib(&vec![b'x'; 1 << 20], 6);
+    let server = Server::start(vec![packed("deflate", &bomb)]);
+    let mut bench = Bench::new();
+    bench.settings.max_response_bytes = 100_000;
+    let error = bench.fails(&server.url).await;
+    assert!(
+        error.message.contains("larger than 100000 bytes"),
+        "{error}"
     );
 }
 

@@ -273,7 +273,7 @@ async fn shown_text_is_taken_back_before_a_retry() {
             "delta half",
             "journal retry 1 network",
             "reset",
-            "retrying 1/5 network",
+            "retrying 1/9 network",
             "delta whole",
         ]
     );

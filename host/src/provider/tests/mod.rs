@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use self::adapter::{Fake, Log};
-use super::{Environment, Grants, Http, ProviderModel, Secrets, Settings};
+use super::{Environment, Grants, Http, Limit, ProviderModel, Secrets, Settings};
 use crate::journal::Event;
 use crate::roles::{
     Action, Change, Context, Front, Journal, Message, Model, ModelError, Progress, Reply, Stop,
@@ -24,7 +24,7 @@ use crate::roles::{
 /// Waits of milliseconds, always the same.
 fn quick() -> Settings {
     Settings {
-        base_wait: Duration::from_millis(4),
+        retry_wait: Duration::from_millis(4),
         max_wait: Duration::from_millis(20),
         jitter_seed: Some(1),
         ..Settings::standard()

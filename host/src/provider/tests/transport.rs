@@ -17,8 +17,13 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n";
 /// Speaks TLS with the certificate in `server.pem`, which the authority in `ca.pem` signed for
 /// `localhost`.
 fn tls_step(body: &'static str) -> Step {
+    tls_step_with(include_bytes!("server.pem"), body)
+}
+
+/// Speaks TLS with this certificate of the key in `server.key`.
+fn tls_step_with(certificate: &'static [u8], body: &'static str) -> Step {
     Step::Custom(Box::new(move |mut stream: TcpStream| {
-        let certificates = CertificateDer::pem_slice_iter(include_bytes!("server.pem"))
+        let certificates = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<Vec<_>, _>>()
             .unwrap();
         let key = PrivateKeyDer::from_pem_slice(include_bytes!("server.key")).unwrap();
@@ -85,6 +90,47 @@ async fn a_certificate_that_nobody_vouches_for() {
         assert!(error.message.contains(part), "{error}");
     }
     assert!(bench.lines().is_empty(), "it would be refused again");
+}
+
+/// What `openssl req -x509` makes for one machine: a certificate that is its own authority, shown by
+/// the server and named by the user.
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority() {
+    let own = include_bytes!("own.pem");
+    let expired = include_bytes!("own_expired.pem");
+    let ca = include_bytes!("ca.pem");
+    for (shown, named, host, refusal) in [
+        (&own[..], &[&own[..]][..], "localhost", None),
+        (&own[..], &[&ca[..], &own[..]], "localhost", None),
+        (&own[..], &[&ca[..]], "localhost", Some("`SSL_CERT_FILE`")),
+        (
+            &own[..],
+            &[&own[..]],
+            "[::ffff:127.0.0.1]",
+            Some("`subjectAltName`"),
+        ),
+        (&expired[..], &[&expired[..]], "localhost", Some("clock")),
+        // Of the same key and name, and not the one that was named.
+        (&expired[..], &[&own[..]], "localhost", Some("clock")),
+    ] {
+        let server = Server::start(vec![tls_step_with(shown, "safe")]);
+        let (mut bench, mut ca) = bench(&[]);
+        ca.as_file_mut().set_len(0).unwrap();
+        let mut file = std::fs::File::create(ca.path()).unwrap();
+        file.write_all(&named.concat()).unwrap();
+        bench
+            .grants
+            .hosts
+            .push("[::ffff:127.0.0.1]".parse().unwrap());
+        let outcome = bench.query(&https(&server, host)).await;
+        match refusal {
+            None => assert_eq!(outcome.unwrap().message.text(), "safe"),
+            Some(part) => {
+                let error = outcome.unwrap_err();
+                assert!(error.message.contains(part), "{error}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
