@@ -6,6 +6,7 @@
 
 mod chat;
 mod responses;
+mod surrogates;
 mod write;
 
 use std::path::Path;
@@ -16,6 +17,7 @@ use super::rebuild::{self, State};
 use super::{Record, rebuild::End};
 use crate::roles::Message;
 
+pub use surrogates::replace_lone_surrogates;
 pub use write::{Target, TrajectoryError, to_string, write};
 
 /// What `trajectory_format` says.

@@ -27,6 +27,21 @@ impl Limits {
         output: 16 << 20,
         log: 64 << 10,
     };
+
+    /// What an adapter needs for answers of up to so many bytes. An answer goes to the host twice,
+    /// as the message and as it came, and the adapter has it several times while it reads it.
+    #[must_use]
+    pub fn for_answers(bytes: u64) -> Self {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let megabytes = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+        let standard = Self::STANDARD;
+        Self {
+            deadline: standard.deadline + Duration::from_millis(250) * megabytes,
+            memory: standard.memory.saturating_add(bytes.saturating_mul(10)),
+            output: standard.output.saturating_add(bytes.saturating_mul(3)),
+            log: standard.log,
+        }
+    }
 }
 
 /// Instances that one component may be made of (a language runtime and its adapters).

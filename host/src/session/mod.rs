@@ -10,6 +10,7 @@ mod origins;
 pub mod outside;
 pub mod pins;
 mod plugins;
+mod replayed;
 mod shadows;
 mod shell;
 mod wiring;
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 use environment::Wanted;
 pub use error::SetupError;
+use replayed::Replayed;
 pub use wiring::prices;
 pub use wiring::seconds;
 
@@ -108,7 +110,10 @@ impl Runtime {
     /// # Errors
     /// When something named in the config can't be used.
     pub async fn prepare(&self, job: Job<'_>, mut context: Context) -> Result<Agent, SetupError> {
-        let config = job.config;
+        let replayed = Replayed::of(job.config)?;
+        let fitted = replayed.as_ref().and_then(|replayed| replayed.fit(&job));
+        let config = fitted.as_ref().unwrap_or(job.config);
+        let job = Job { config, ..job };
         self.check_templates(&job)?;
         let multimodal = multimodal(&job)?;
         let global = self.global.clone()?;
@@ -127,6 +132,7 @@ impl Runtime {
             context: &context,
             variables: &variables,
             locks: locks(job.layers)?,
+            replayed: replayed.as_ref(),
         }
         .make(secrets.clone())
         .await?;

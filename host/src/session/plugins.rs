@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::pins::Locks;
+use super::replayed::{REPLAY, Replayed};
 use super::{Job, Runtime, SetupError, keys, nothing, origins, wiring};
 use crate::config::{ModelChoice, PluginEntry, WireKwargs, resolve_model};
 use crate::experiment::{Steps, shadow};
@@ -34,6 +35,8 @@ pub struct Roles<'a> {
     pub variables: &'a Arc<Variables>,
     /// Which digests must be found.
     pub locks: Locks,
+    /// The recorded run that is played, if the model's name says so.
+    pub replayed: Option<&'a Replayed>,
 }
 
 /// The roles, made.
@@ -416,7 +419,7 @@ impl Roles<'_> {
             name: actor.name.clone(),
             plugin: plugin.clone(),
             config: config.to_string(),
-            limits: entry.map_or(Limits::STANDARD, limits),
+            limits: self.limits(actor, kind, entry),
             seed: seed(self.job.run_id),
             renderer: Some(Arc::new(RunRenderer {
                 variables: self.variables.clone(),
@@ -425,6 +428,33 @@ impl Roles<'_> {
             })),
             fresh: self.job.fresh_instances,
         })
+    }
+
+    /// A built-in adapter gets the room that the largest answer takes which may be read at all,
+    /// unless its entry says how much it gets.
+    fn limits(&self, actor: &Actor, kind: Kind, entry: Option<&PluginEntry>) -> Limits {
+        let given = entry.map_or(Limits::STANDARD, limits);
+        if kind != Kind::ModelAdapter || !matches!(actor.plugin.source, Source::BuiltIn(_)) {
+            return given;
+        }
+        let room = Limits::for_answers(self.job.config.model.max_response_bytes);
+        let is_set = |key: &str| {
+            let place = format!("/plugins/{}/{key}", actor.name);
+            self.job.origin(&place).is_some()
+        };
+        let larger = |key, given: usize, room: usize| match is_set(key) {
+            true => given,
+            false => given.max(room),
+        };
+        Limits {
+            deadline: match is_set("deadline_ms") {
+                true => given.deadline,
+                false => given.deadline.max(room.deadline),
+            },
+            memory: larger("memory_mb", given.memory, room.memory),
+            output: larger("max_output_mb", given.output, room.output),
+            log: given.log,
+        }
     }
 
     async fn model(
@@ -454,8 +484,11 @@ impl Roles<'_> {
             "secret_headers": pairs(&choice.secret_headers),
             "api": choice.api,
         });
-        if built_in && &*actor.plugin.name == "replay" {
-            offer = replay(&choice.model)?;
+        if built_in && &*actor.plugin.name == REPLAY {
+            offer = match self.replayed {
+                Some(replayed) => replayed.offer.clone(),
+                None => Replayed::read(config, choice)?.offer,
+            };
         }
         let recipe = self.recipe(actor, Kind::ModelAdapter, &offer)?;
         let own: Value = serde_json::from_str(&recipe.config).unwrap_or_default();
@@ -537,7 +570,7 @@ impl Roles<'_> {
     fn warn_about_prompts(&self, parser: &WasmParser) {
         let of_default =
             self.job.origin("agent.system_template").as_deref() == Some("preset default");
-        if of_default && parser.tools().is_empty() {
+        if of_default && parser.tools().is_empty() && self.replayed.is_none() {
             let text = format!(
                 "the parser `{}` finds commands in the text of a reply, but the prompts are those for tool calls: `-c text` has prompts that ask for text",
                 Parser::name(parser)
@@ -556,32 +589,6 @@ fn pairs(pairs: &[(String, String)]) -> Value {
         .iter()
         .map(|(name, value)| (name.clone(), value.as_str().into()));
     Value::Object(entries.collect())
-}
-
-/// The recorded run or script that `replay/PATH` names, as the adapter's config. Plugins have
-/// no files, so the host reads it.
-fn replay(path: &str) -> Result<Value, SetupError> {
-    if path == "replay" {
-        // Everything is in `[plugins.replay.config]`.
-        return Ok(Value::Null);
-    }
-    let problem = |detail: String| {
-        SetupError::Replay(format!(
-            "can't replay `{path}`: {detail}: give `-m replay/PATH` a trajectory of an earlier run, or a script"
-        ))
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-    let value: Value =
-        serde_json::from_str(&text).map_err(|error| problem(format!("it is not JSON: {error}")))?;
-    if value.get("replies").is_some() {
-        return Ok(value);
-    }
-    if value.get("messages").is_some() {
-        return Ok(json!({ "trajectory": value }));
-    }
-    Err(problem(
-        "it is neither a trajectory (`messages`) nor a script (`replies`)".into(),
-    ))
 }
 
 /// Whether a property's schema allows `null`.
