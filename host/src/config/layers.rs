@@ -215,15 +215,16 @@ impl Layers {
     /// with dots in them). For a place that nobody set, who set what is nearest above it:
     /// the place to show when something is missing there.
     pub fn origin_of(&self, path: &str) -> Option<Origin> {
-        let owned: Vec<String> = match path.strip_prefix('/') {
-            Some(pointer) => pointer
-                .split('/')
-                .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
-                .collect(),
-            None => path.split('.').map(str::to_owned).collect(),
-        };
+        let owned = segments(path);
         let segments: Vec<&str> = owned.iter().map(String::as_str).collect();
         self.merged.origin_of(&segments).cloned()
+    }
+
+    /// Whether this very value was given, by a preset or by somebody, and not what stands around it.
+    pub fn has(&self, path: &str) -> bool {
+        let owned = segments(path);
+        let segments: Vec<&str> = owned.iter().map(String::as_str).collect();
+        self.merged.get(&segments).is_some()
     }
 
     /// What was given, merged, without the built-in defaults.
@@ -309,6 +310,17 @@ impl Builder {
                 .push(format!("environment ({})", used.join(", ")));
         }
         Ok(())
+    }
+}
+
+/// The parts of a path, with dots between them or as a JSON pointer.
+fn segments(path: &str) -> Vec<String> {
+    match path.strip_prefix('/') {
+        Some(pointer) => pointer
+            .split('/')
+            .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
+            .collect(),
+        None => path.split('.').map(str::to_owned).collect(),
     }
 }
 

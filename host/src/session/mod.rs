@@ -85,6 +85,11 @@ impl Job<'_> {
     fn origin(&self, key: &str) -> Option<String> {
         Some(self.layers?.origin_of(key)?.to_string())
     }
+
+    /// Whether somebody has set a config value.
+    fn is_set(&self, key: &str) -> bool {
+        self.layers.is_some_and(|layers| layers.has(key))
+    }
 }
 
 impl Runtime {

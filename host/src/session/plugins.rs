@@ -440,7 +440,7 @@ impl Roles<'_> {
         let room = Limits::for_answers(self.job.config.model.max_response_bytes);
         let is_set = |key: &str| {
             let place = format!("/plugins/{}/{key}", actor.name);
-            self.job.origin(&place).is_some()
+            self.job.is_set(&place)
         };
         let larger = |key, given: usize, room: usize| match is_set(key) {
             true => given,
@@ -509,7 +509,7 @@ impl Roles<'_> {
             grants.clone(),
             secrets,
             keys::http(config, &self.runtime.http)?,
-            wiring::provider_settings(config, self.job.origin("model.network_retries").is_some()),
+            wiring::provider_settings(config, self.job.is_set("model.network_retries")),
         );
         Ok((Box::new(model), grants))
     }

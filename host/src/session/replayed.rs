@@ -106,15 +106,14 @@ impl Replayed {
     /// The config with the parser that the recorded replies were written for; none where the user
     /// has chosen one, or nothing has to change.
     pub fn fit(&self, job: &Job<'_>) -> Option<Config> {
-        let chosen =
-            job.origin("pipeline.parser").is_some() || job.config.model.model_class.is_some();
+        let chosen = job.is_set("pipeline.parser") || job.config.model.model_class.is_some();
         let parser = self.parser.as_ref()?;
         if chosen || *parser == job.config.pipeline.parser {
             return None;
         }
         let mut config = job.config.clone();
         config.pipeline.parser.clone_from(parser);
-        if job.origin("model.action_regex").is_none() {
+        if !job.is_set("model.action_regex") {
             config.model.action_regex.clone_from(&self.action_regex);
         }
         Some(config)

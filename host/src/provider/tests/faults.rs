@@ -222,7 +222,7 @@ async fn a_server_that_restarts_is_waited_for() {
         let mut bench = Bench::new();
         bench.settings.network_retries = budget;
         bench.settings.retry_wait = Duration::from_millis(20);
-        bench.settings.max_wait = Duration::from_millis(50);
+        bench.settings.max_wait = Duration::from_secs(2);
         let url = restarting(refusals, bench.recorder.clone());
         let mut model = bench.model(&url);
         let change = |start| Change {
