@@ -91,10 +91,11 @@ fn servers_that_fail() {
             &["8192", "history processor"],
         ),
         (
+            // A server in trouble: the address has proved right.
             "html",
             fault(Fault::Html),
             "MalformedResponseError",
-            1,
+            2,
             &["web page", "base_url`"],
         ),
         (
@@ -171,7 +172,7 @@ fn servers_that_fail() {
             "huge head",
             fault(Fault::HugeHeaders),
             "MalformedResponseError",
-            1,
+            2,
             &["check `--base-url`"],
         ),
     ];

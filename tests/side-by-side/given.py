@@ -37,7 +37,7 @@ MODELS = {
     "anthropic": "anthropic/test-model",
 }
 
-KEYS = {"what", "wire", "configs", "args", "model", "task", "env", "files", "replies"}
+KEYS = {"what", "wire", "configs", "args", "model", "task", "env", "files", "replies", "clock"}
 # `text` is the chat wire without tools.
 CONFIG_OF = {"chat": "toolcall.yaml", "text": "text.yaml", "responses": "responses.yaml", "anthropic": "anthropic.yaml"}
 
@@ -76,7 +76,8 @@ def expand(name):
         args += ["-t", task]
     args += ["-y", "--exit-immediately", "-o", "out.traj.json"]
     env = ENVIRONMENT | told.get("env", {})
-    return {
+    clock = {"clock": told["clock"]} if "clock" in told else {}
+    return clock | {
         "what": told["what"],
         "wire": wire,
         "args": args,
@@ -90,9 +91,7 @@ def reply(wire, number, told):
     """A reply as status, headers and body."""
     body = told["body"] if "body" in told else BODIES[wire](number, told)
     out = {"status": told.get("status", 200), "headers": told.get("headers", {}), "body": body}
-    if "delay_ms" in told:
-        out["delay_ms"] = told["delay_ms"]
-    return out
+    return out | {key: told[key] for key in ("delay_ms", "away_ms") if key in told}
 
 
 def calls_of(number, told):

@@ -93,7 +93,8 @@ def one(name, program, options):
 
 def run(program, setting, look=None):
     """What came of a run: exit code, last line of standard error, requests and trajectory; and what `look` sees in the latter's file."""
-    server = Server(setting["replies"])
+    clock = setting.get("clock", 1)
+    server = Server(setting["replies"], clock)
     root = Path(tempfile.mkdtemp(prefix="side-by-side-")).resolve()
     home, work = root / "home", root / "work"
     home.mkdir()
@@ -112,6 +113,7 @@ def run(program, setting, look=None):
             file.write_text(fill(text), "utf-8")
         env = {name: fill(value) for name, value in setting["env"].items()}
         env |= {"PATH": os.environ["PATH"], "TMPDIR": str(root), "_TYPER_STANDARD_TRACEBACK": "1"}
+        env |= {"PYTHONPATH": str(given.HERE / "clock"), "SIDE_BY_SIDE_CLOCK": str(clock)} if clock != 1 else {}
         # So that plugins are compiled once.
         env["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir()) / "side-by-side-cache")
         command = [*program, *(fill(argument) for argument in setting["args"])]

@@ -10,17 +10,39 @@ EXHAUSTED = {"status": 404, "headers": {}, "body": {"error": {"message": "scenar
 
 
 class Server:
-    """Listens from its making to `close`."""
+    """Listens from its making to `close`; its waits are `clock` times as short as they are told."""
 
-    def __init__(self, replies):
+    def __init__(self, replies, clock=1):
         self.replies = list(replies)
+        self.clock = clock
         self.requests = []
         self.lock = threading.Lock()
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
-        self.http.daemon_threads = True
-        self.address = f"127.0.0.1:{self.http.server_address[1]}"
+        self.closed = False
+        self.listen(0)
+        self.port = self.http.server_address[1]
+        self.address = f"127.0.0.1:{self.port}"
         self.url = f"http://{self.address}"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def listen(self, port):
+        self.http = ThreadingHTTPServer(("127.0.0.1", port), handler(self))
+        self.http.daemon_threads = True
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def leave(self, milliseconds):
+        """Nothing listens for so long; what has been accepted is still answered."""
+        self.silence()
+        back = threading.Timer(milliseconds / 1000 / self.clock, self.come_back)
+        back.daemon = True
+        back.start()
+
+    def come_back(self):
+        with self.lock:
+            if not self.closed:
+                self.listen(self.port)
+
+    def silence(self):
+        self.http.shutdown()
+        self.http.server_close()
 
     def answer(self, request):
         with self.lock:
@@ -28,8 +50,9 @@ class Server:
             return self.replies.pop(0) if self.replies else EXHAUSTED
 
     def close(self):
-        self.http.shutdown()
-        self.http.server_close()
+        with self.lock:
+            self.closed = True
+        self.silence()
 
 
 def handler(server):
@@ -44,7 +67,10 @@ def handler(server):
                 body = raw.decode("utf-8", "replace")
             headers = {name.lower(): value for name, value in self.headers.items()}
             reply = server.answer({"method": self.command, "path": self.path, "headers": headers, "body": body})
-            time.sleep(reply.get("delay_ms", 0) / 1000)
+            time.sleep(reply.get("delay_ms", 0) / 1000 / server.clock)
+            if "away_ms" in reply:
+                server.leave(reply["away_ms"])
+                self.close_connection = True
             body = reply["body"]
             plain = isinstance(body, str)
             data = body.encode() if plain else json.dumps(body).encode()
@@ -53,8 +79,13 @@ def handler(server):
             for name, value in headers.items():
                 self.send_header(name, str(value))
             self.send_header("content-length", str(len(data)))
+            if self.close_connection:
+                self.send_header("connection", "close")
             self.end_headers()
-            self.wfile.write(data)
+            try:
+                self.wfile.write(data)
+            except OSError:
+                pass  # The client has waited long enough.
 
         do_GET = do_POST = take
 

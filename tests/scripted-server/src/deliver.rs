@@ -14,6 +14,8 @@ pub(crate) struct Pace {
     delay: Duration,
     chunk_bytes: Option<usize>,
     pause: Duration,
+    /// How long nothing listens from then on.
+    pub(crate) away: Duration,
 }
 
 impl Pace {
@@ -22,6 +24,7 @@ impl Pace {
             delay: Duration::from_millis(turn.delay_ms),
             chunk_bytes: turn.chunk_bytes,
             pause: Duration::from_millis(turn.chunk_delay_ms),
+            away: Duration::from_millis(turn.away_ms),
         }
     }
 

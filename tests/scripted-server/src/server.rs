@@ -38,7 +38,34 @@ struct Shared {
     served: AtomicU64,
     started: Instant,
     connections: Mutex<HashMap<u64, Connection>>,
+    away: Away,
     stop: Stop,
+}
+
+/// How the thread of a connection makes the accepting thread stop listening for a while.
+#[derive(Debug, Default)]
+struct Away {
+    /// Asked for, and not begun.
+    wanted: Mutex<Option<Duration>>,
+}
+
+impl Away {
+    /// Returns when nothing listens any more, or the server ends.
+    fn begin(&self, address: SocketAddr, time: Duration, stop: &Stop) {
+        *lock(&self.wanted) = Some(time);
+        // Wakes the accepting thread; an error means that it does not listen already.
+        let _ = TcpStream::connect(address);
+        while lock(&self.wanted).is_some() && !stop.wait(Duration::from_millis(2)) {}
+    }
+
+    /// Closes the listener if that is asked for; answers for how long.
+    fn close(&self, listener: &mut Option<TcpListener>) -> Option<Duration> {
+        let mut wanted = lock(&self.wanted);
+        let time = (*wanted)?;
+        listener.take();
+        *wanted = None;
+        Some(time)
+    }
 }
 
 #[derive(Debug)]
@@ -114,11 +141,12 @@ impl Server {
             served: AtomicU64::new(0),
             started: Instant::now(),
             connections: Mutex::default(),
+            away: Away::default(),
             stop: Stop::default(),
         });
         let accepting = builder(address).spawn({
             let shared = Arc::clone(&shared);
-            move || accept(&listener, address, &shared)
+            move || accept(listener, address, &shared)
         })?;
         Ok(Self {
             address,
@@ -206,10 +234,28 @@ fn builder(address: SocketAddr) -> thread::Builder {
         .stack_size(STACK)
 }
 
-fn accept(listener: &TcpListener, address: SocketAddr, shared: &Arc<Shared>) {
+fn accept(listener: TcpListener, address: SocketAddr, shared: &Arc<Shared>) {
+    let mut listening = Some(listener);
     for number in 0.. {
-        let stream = match listener.accept() {
-            _ if shared.stop.is_set() => return,
+        let Some(listener) = &listening else {
+            // The port may be another's by now, for a moment or for good.
+            listening = TcpListener::bind(address).ok();
+            if listening.is_none() && shared.stop.wait(Duration::from_millis(10)) {
+                return;
+            }
+            continue;
+        };
+        let accepted = listener.accept();
+        if shared.stop.is_set() {
+            return;
+        }
+        if let Some(time) = shared.away.close(&mut listening) {
+            if shared.stop.wait(time) {
+                return;
+            }
+            continue;
+        }
+        let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(_) => {
                 // Out of descriptors, most likely: others will be given back.
@@ -227,7 +273,7 @@ fn accept(listener: &TcpListener, address: SocketAddr, shared: &Arc<Shared>) {
             let shared = Arc::clone(shared);
             move || {
                 // An error means that the client has gone.
-                let _ = serve(own, number, &shared);
+                let _ = serve(own, number, address, &shared);
                 lock(&shared.connections).remove(&number);
             }
         });
@@ -237,7 +283,12 @@ fn accept(listener: &TcpListener, address: SocketAddr, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(mut stream: TcpStream, connection: u64, shared: &Shared) -> io::Result<()> {
+fn serve(
+    mut stream: TcpStream,
+    connection: u64,
+    address: SocketAddr,
+    shared: &Shared,
+) -> io::Result<()> {
     let mut requests = Requests::default();
     loop {
         let head = match requests.next(&mut stream) {
@@ -250,6 +301,10 @@ fn serve(mut stream: TcpStream, connection: u64, shared: &Shared) -> io::Result<
         };
         let keep_alive = head.keep_alive();
         let (answer, pace) = respond(head, requests.body(), connection, shared);
+        let keep_alive = keep_alive && pace.away.is_zero();
+        if !pace.away.is_zero() {
+            shared.away.begin(address, pace.away, &shared.stop);
+        }
         match deliver(&mut stream, answer, pace, keep_alive, &shared.stop) {
             Ok(true) => {}
             _ => break,

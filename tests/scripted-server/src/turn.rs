@@ -64,6 +64,10 @@ pub struct Turn {
     #[serde(skip_serializing_if = "is_zero")]
     pub chunk_delay_ms: u64,
 
+    /// Milliseconds in which nothing listens, from this answer on; its connection is closed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub away_ms: u64,
+
     /// What goes wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
@@ -251,6 +255,13 @@ impl Turn {
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.delay_ms = millis(delay);
+        self
+    }
+
+    /// Is away for a while from this answer on: connections are refused.
+    #[must_use]
+    pub fn then_away(mut self, time: Duration) -> Self {
+        self.away_ms = millis(time);
         self
     }
 

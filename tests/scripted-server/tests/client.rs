@@ -212,6 +212,27 @@ fn pauses_are_kept() {
 }
 
 #[test]
+fn a_server_that_is_away_refuses_and_comes_back() {
+    let away = Turn::text("x").then_away(Duration::from_millis(300));
+    let server = Server::start(Scenario::new([away, Turn::text("y")]));
+    assert!(Client::new(server.address()).ask(&request(false, 0)).whole);
+    let start = Instant::now();
+    let mut refused = 0;
+    while std::net::TcpStream::connect(server.address()).is_err() {
+        refused += 1;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(refused > 0);
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert!(
+        Client::new(server.address())
+            .ask(&request(false, 0))
+            .text()
+            .contains('y')
+    );
+}
+
+#[test]
 fn statuses_have_bodies_and_headers() {
     for status in [400, 401, 403, 404, 408, 429, 500, 502, 503, 529] {
         let got = once(
