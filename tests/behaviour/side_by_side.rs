@@ -22,7 +22,7 @@ use crate::host::Host;
 
 /// Recordings that can't be played yet, by name or by prefix (`anthropic_*`): what they need is
 /// not built. Empty it as soon as it is.
-const NOT_YET: &[&str] = &["key_*", "provider_*", "flags_repeated"];
+const NOT_YET: &[&str] = &[];
 
 /// Where the trajectory goes, in every recording.
 const TRAJECTORY: &str = "out.traj.json";
