@@ -512,7 +512,7 @@ mod tests {
             "3",
         ];
         assert_eq!(args, wanted);
-        let wanted = b"--setenv\0A\0a b\0--setenv\0B\02\0";
+        let wanted = b"--setenv\0A\0a b\0--setenv\0B\x002\0";
         assert_eq!(executor.variables(), wanted);
         // Of the default, nothing is missing on a machine that has it all.
         let args = BubblewrapExecutor::new(BubblewrapSettings::default()).args(Path::new("/w"));
