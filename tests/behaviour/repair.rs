@@ -74,6 +74,9 @@ fn of_a_killed_run() {
     );
 }
 
+/// Name, what is in it, what is said.
+type Vector<'a> = (&'a str, Option<&'a [u8]>, &'a [&'a str]);
+
 #[test]
 fn what_can_not_be_repaired() {
     let run = killed();
@@ -85,7 +88,7 @@ fn what_can_not_be_repaired() {
     let middle = damaged.iter().position(|byte| *byte == b'\n').unwrap() + 3;
     damaged[middle] = b'}';
     let headless = second.replace("\"seq\":2", "\"seq\":1");
-    let vectors: [(&str, Option<&[u8]>, &[&str]); 8] = [
+    let vectors: [Vector<'_>; 8] = [
         ("gone", None, &["neither a file `", "nor its journal `"]),
         ("g.events.jsonl", None, &["can't read the journal `"]),
         ("", None, &["no journal is in the folder"]),

@@ -74,7 +74,7 @@ impl JournalFile {
     pub fn log(&self) -> Result<Log, JournalError> {
         let inner = self.inner();
         let name = inner.path.display().to_string();
-        let source = inner.source().and_then(|file| file.try_clone());
+        let source = inner.source().and_then(File::try_clone);
         let len = inner.len;
         drop(inner);
         let file = source.map_err(|source| JournalError::Io {

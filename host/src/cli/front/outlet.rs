@@ -65,9 +65,13 @@ impl<W: Write + Send> Drain for W {
 pub(super) struct Outlet {
     queue: Arc<Queue>,
     stream: usize,
-    /// Says that so many pieces are missing.
-    lost: fn(u64) -> String,
+    lost: Lost,
 }
+
+/// What a stream writes to.
+type Writer = Box<dyn Write + Send>;
+/// Says that so many pieces are missing.
+type Lost = fn(u64) -> String;
 
 struct Queue {
     state: Mutex<State>,
@@ -100,9 +104,7 @@ struct Stream {
 impl Outlet {
     /// A queue with a stream for each of these writers, in the order of which the texts of all of
     /// them appear.
-    fn start<const N: usize>(
-        streams: [(Box<dyn Write + Send>, fn(u64) -> String); N],
-    ) -> io::Result<[Self; N]> {
+    fn start<const N: usize>(streams: [(Writer, Lost); N]) -> io::Result<[Self; N]> {
         let (written, _) = watch::channel(0);
         let queue = Arc::new(Queue {
             state: Mutex::new(State {
@@ -231,7 +233,7 @@ impl State {
 }
 
 impl Queue {
-    fn write(&self, writers: &mut [Box<dyn Write + Send>]) {
+    fn write(&self, writers: &mut [Writer]) {
         loop {
             let mut state = lock(&self.state);
             let (stream, piece) = loop {
@@ -325,14 +327,11 @@ pub(super) struct Outlets {
 static OUTLETS: OnceLock<Outlets> = OnceLock::new();
 
 /// The queues of this process, made on the first call; none if no thread can be started.
-pub(super) fn start(look: Look, lost_on_stdout: fn(u64) -> String) -> Option<&'static Outlets> {
+pub(super) fn start(look: Look, lost_on_stdout: Lost) -> Option<&'static Outlets> {
     if OUTLETS.get().is_none() {
-        let out: Box<dyn Write + Send> = Box::new(Standard(io::stdout));
-        let err: Box<dyn Write + Send> = Box::new(Standard(io::stderr));
-        let (out, err) = (
-            (out, lost_on_stdout),
-            (err, lost_words as fn(u64) -> String),
-        );
+        let out: Writer = Box::new(Standard(io::stdout));
+        let err: Writer = Box::new(Standard(io::stderr));
+        let (out, err) = ((out, lost_on_stdout), (err, lost_words as Lost));
         // On a terminal, which both mostly are, they appear in the order in which they came.
         let [out, err] = if look.live && look.stdout_terminal {
             Outlet::start([out, err]).ok()?
@@ -360,12 +359,15 @@ pub(in crate::cli) fn say(text: &str) {
 }
 
 /// Waits until stdout has all that it was given: as long as its reader reads, and for a while
-/// if it does not; somebody at a terminal may take their time, and end it with a signal.
-/// Answers whether it has.
+/// if it does not, a short one if somebody has asked to stop. Somebody at a terminal may take
+/// their time, and end it with a signal. Answers whether it has.
 pub(in crate::cli) async fn deliver(stop: &Stop) -> bool {
     let Some(Outlets { out, look, .. }) = OUTLETS.get() else {
         return true;
     };
+    if stop.is_stopped() {
+        return out.drained(Some(PATIENCE_FOR_WORDS), stop).await;
+    }
     if !look.live {
         return out.drained(Some(PATIENCE), stop).await;
     }
@@ -413,7 +415,7 @@ mod tests {
     fn stalled() -> (Outlet, mpsc::Sender<()>, Buffer) {
         let (go, wait) = mpsc::channel();
         let buffer = Buffer::default();
-        let writer: Box<dyn Write + Send> = Box::new(Stalled(wait, buffer.clone()));
+        let writer: Writer = Box::new(Stalled(wait, buffer.clone()));
         let [outlet] = Outlet::start([(writer, (|count| format!("<{count}>")) as _)]).unwrap();
         (outlet, go, buffer)
     }
@@ -481,7 +483,7 @@ mod tests {
             (ErrorKind::StorageFull, true),
             (ErrorKind::BrokenPipe, false),
         ] {
-            let writer: Box<dyn Write + Send> = Box::new(Broken(kind));
+            let writer: Writer = Box::new(Broken(kind));
             let [mut outlet] = Outlet::start([(writer, lost_words as _)]).unwrap();
             for _ in 0..3 {
                 outlet.put("text", Worth::Data).unwrap();
@@ -495,7 +497,7 @@ mod tests {
     #[test]
     fn streams_of_one_queue_keep_their_order() {
         let buffer = Buffer::default();
-        let writer = || Box::new(buffer.clone()) as Box<dyn Write + Send>;
+        let writer = || Box::new(buffer.clone()) as Writer;
         let streams = [(writer(), lost_words as _), (writer(), lost_words as _)];
         let [one, two] = Outlet::start(streams).unwrap();
         for number in 0..100 {

@@ -83,7 +83,7 @@ enum Place {
     /// A new file beside the old one, then a rename.
     File(PathBuf),
     /// A file that may be written in a folder that may not.
-    InPlace(PathBuf),
+    Same(PathBuf),
     /// A device or a pipe (`/dev/null`, `/dev/stdout`): a rename would destroy it.
     Stream(PathBuf),
 }
@@ -110,7 +110,7 @@ impl Target {
 
     /// Whether anything is in its place.
     pub fn is_there(&self) -> bool {
-        let (Place::File(file) | Place::InPlace(file) | Place::Stream(file)) = &self.place;
+        let (Place::File(file) | Place::Same(file) | Place::Stream(file)) = &self.place;
         std::fs::symlink_metadata(file).is_ok()
     }
 
@@ -121,7 +121,7 @@ impl Target {
     pub fn write(&self, trajectory: &Value) -> Result<(), TrajectoryError> {
         let written = match &self.place {
             Place::File(file) => replace(file, trajectory),
-            Place::InPlace(file) => {
+            Place::Same(file) => {
                 open_file(file).and_then(|file| file.set_len(0).and(serialize(&file, trajectory)))
             }
             Place::Stream(file) => open_stream(file).and_then(|file| serialize(&file, trajectory)),
@@ -161,7 +161,7 @@ impl Place {
                         remove(&new);
                         Ok(Self::File(file))
                     }
-                    Err(_) => open_file(&file).map(|_| Self::InPlace(file)),
+                    Err(_) => open_file(&file).map(|_| Self::Same(file)),
                 }
             }
             None => {
