@@ -135,7 +135,7 @@ const AGENT_CLASSES: &[&str] = &["interactive", "default"];
 pub const KEYS: &[Key] = &[
     required("agent.system_template", Type::Text, "Jinja template of the system message."),
     required("agent.instance_template", Type::Text, "Jinja template of the first user message; `task` is the task."),
-    key("agent.step_limit", ANY, "0", "Ends the run before the query after this many; 0: no limit."),
+    key("agent.step_limit", ANY, "0", "Ends the run before the query after this many, questions of history processors included; 0: no limit."),
     key("agent.cost_limit", Type::Number(f64::NEG_INFINITY), "3.0", "Ends the run once this many dollars are spent; 0: no limit."),
     key("agent.wall_time_limit_seconds", ANY, "0", "Ends the run after this many seconds; 0: no limit."),
     key("agent.max_consecutive_format_errors", ANY, "3", "Ends the run after this many unusable replies in a row; 0: no limit."),

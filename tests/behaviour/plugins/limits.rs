@@ -257,8 +257,8 @@ async fn what_is_too_large_is_not_taken() {
         );
     }
     // And what is not too large is.
-    let config = json!({"at": "judge", "do": "big", "size": 1000 << 10});
-    let mut role = Role::of("judge", recipe(config, tight()).await)
+    let config = json!({"at": "apply", "do": "big", "size": 1000 << 10});
+    let mut role = Role::of("apply", recipe(config, tight()).await)
         .await
         .unwrap();
     assert!(role.step().await.unwrap().len() > 1000 << 10);
