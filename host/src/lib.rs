@@ -12,6 +12,7 @@ pub mod history;
 pub mod journal;
 pub mod plugin;
 pub mod provider;
+pub mod regular_file;
 pub mod roles;
 pub mod run;
 pub mod session;

@@ -1,6 +1,6 @@
 //! The program; everything is in the library.
 
-use mswea_host::{cli, executor};
+use mswea_host::{cli, executor, plugin};
 
 fn main() -> std::process::ExitCode {
     // A command's own process on its way into its sandbox: nothing of what follows is for it.
@@ -13,6 +13,15 @@ fn main() -> std::process::ExitCode {
     }
     // First of all: while there are no other threads, and before anything is started.
     executor::secrecy::protect();
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|arg| arg == plugin::compile::SUBCOMMAND)
+    {
+        return match plugin::compile::run(std::env::args_os().skip(2)) {
+            Ok(()) => std::process::ExitCode::SUCCESS,
+            Err(_) => std::process::ExitCode::FAILURE,
+        };
+    }
     executor::adopt_orphans();
     cli::main()
 }

@@ -161,6 +161,7 @@ fn page(path: &str) {
     // Kept across tests and runs, so that nothing is compiled twice.
     let variables = [
         ("XDG_CACHE_HOME", scratch.join("cache").into()),
+        ("MSWEA_PLUGIN_CACHE", "trust".into()),
         ("CARGO_TARGET_DIR", scratch.join("docs").into()),
     ];
     let host = Path::new(env!("CARGO_BIN_EXE_mswea-host"));

@@ -199,6 +199,7 @@ fn host(program: &Path, folder: &Path) -> Command {
             "XDG_CACHE_HOME",
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"),
         )
+        .env("MSWEA_PLUGIN_CACHE", "trust")
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .current_dir(work)
         .stdin(Stdio::null());

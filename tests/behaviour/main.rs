@@ -14,6 +14,7 @@ mod docs;
 mod escapes;
 mod happy;
 mod host;
+mod irregular_files;
 mod keys;
 mod killed;
 mod kills;

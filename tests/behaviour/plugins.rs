@@ -1,6 +1,7 @@
 //! Plugins, and what the host holds them to: hostile guests built from source, files that are
 //! no plugins, what the user is told, and how a run goes on.
 
+mod admission;
 mod by_hand;
 mod cache;
 mod conformance;
@@ -13,5 +14,6 @@ mod kit;
 mod limits;
 mod memory;
 mod names;
+mod planted;
 mod settings;
 mod world;

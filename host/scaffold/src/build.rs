@@ -24,6 +24,9 @@ pub struct Build {
     pub install: bool,
     /// Show what the tools print while they print it; otherwise only if they fail.
     pub verbose: bool,
+    /// Make a component that reads the source when it is started, where the language can: it is
+    /// made once, and edits need no build.
+    pub development: bool,
     /// Where tools are looked for, instead of `PATH`.
     pub path: Option<OsString>,
 }
@@ -63,7 +66,15 @@ pub fn build(
     };
     let out = project.folder.join("build");
     fs::create_dir_all(&out).map_err(Error::io("make the folder", &out))?;
-    let file = format!("{}.wasm", project.name);
+    if options.development && project.language != Language::Python {
+        return Err(Error::NoDevelopment {
+            language: project.language,
+        });
+    }
+    let file = match options.development {
+        true => format!("{}.dev.wasm", project.name),
+        false => format!("{}.wasm", project.name),
+    };
     let made = out.join(&file);
     // An old one must not pass for a new one.
     if made.exists() {

@@ -38,6 +38,13 @@ pub enum Error {
         why: &'static str,
     },
 
+    /// Only Python's components can read their source.
+    #[error("`--dev` is for Python, whose builds take long; in {language} build as usual")]
+    NoDevelopment {
+        /// The project's.
+        language: Language,
+    },
+
     /// The folder is taken.
     #[error(
         "`{}` exists and is not empty; choose another name or folder, or remove it",

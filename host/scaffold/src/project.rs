@@ -1,7 +1,7 @@
 //! `mswea-plugin.toml`: by which a folder is known as a plugin's project.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -12,6 +12,9 @@ use crate::names;
 
 /// The file's name.
 pub const MANIFEST: &str = "mswea-plugin.toml";
+
+/// Its most bytes.
+const LARGEST: u64 = 1 << 20;
 
 /// What a project says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +51,13 @@ impl Project {
     /// [`Error::NotAProject`] if there is none, [`Error::Project`] if it is not understood.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(MANIFEST);
-        let text = match fs::read_to_string(&path) {
+        // A pipe of that name would be waited for, a device may have no end.
+        let regular = fs::metadata(&path).and_then(|meta| match meta.is_file() {
+            true if meta.len() <= LARGEST => Ok(()),
+            true => Err(io::Error::other("it is larger than 1 MiB")),
+            false => Err(io::Error::other("it is not a regular file")),
+        });
+        let text = match regular.and_then(|()| fs::read_to_string(&path)) {
             Ok(text) => text,
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>

@@ -255,6 +255,29 @@ fn a_missing_tool_is_named_with_the_command_that_installs_it() {
     drop(made.root);
 }
 
+/// Fetching is what `--install` is for, and nothing else does it.
+#[test]
+fn the_target_of_rust_is_fetched_only_if_that_is_wanted() {
+    let tools = tempfile::tempdir().unwrap();
+    let at = |name: &str| tools.path().join(name);
+    for (name, script) in [
+        ("cargo", "exit 1".to_owned()),
+        ("rustc", "echo /nonexistent/lib".to_owned()),
+        ("rustup", format!(": > {}", at("asked").display())),
+    ] {
+        let mut file = fs::File::create(at(name)).unwrap();
+        writeln!(file, "#!/bin/sh\n{script}").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        file.set_permissions(mode).unwrap();
+    }
+    let made = make(Kind::Parser, Language::Rust);
+    let text = with_path(&made.folder, tools.path(), false).to_string();
+    assert!(text.contains("rustup target add wasm32-wasip2"), "{text}");
+    assert!(!at("asked").exists(), "rustup was run without `--install`");
+    with_path(&made.folder, tools.path(), true);
+    assert!(at("asked").exists());
+}
+
 #[test]
 fn what_is_no_project_is_told() {
     let folder = tempfile::tempdir().unwrap();

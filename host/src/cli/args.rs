@@ -127,6 +127,10 @@ pub enum Command {
         /// File to write
         #[arg(value_hint = ValueHint::FilePath)]
         output: PathBuf,
+        /// Carry the machine code of this plugin's file, too: where there is no cache, it is not
+        /// compiled at each start then; repeatable
+        #[arg(long = "plugin", value_name = "FILE", value_hint = ValueHint::FilePath)]
+        plugins: Vec<PathBuf>,
     },
     /// Ends what a killed host has left behind; started by the host itself
     #[command(name = "__guard", hide = true)]

@@ -18,7 +18,7 @@ use crate::config::PROVIDERS;
 use crate::executor::probe::{self, Probe, State};
 use crate::executor::{Transport, container, secrecy};
 use crate::journal::Event;
-use crate::plugin::Cache;
+use crate::plugin::{Cache, cache_use};
 use crate::roles::{Action, Context, Front, Journal, Progress, Stop};
 
 /// What was found.
@@ -95,7 +95,7 @@ fn machine(runtime: &Runtime) -> Vec<Probe> {
         checks::git(&path),
         checks::guardian(guard.as_deref()),
         checks::cgroups(std::path::Path::new("/")),
-        checks::cache(cache.as_ref().map(Cache::folder)),
+        checks::cache(cache.as_ref().map(Cache::folder), &cache_use()),
         checks::temporary(&std::env::temp_dir()),
         checks::terminal(Look::detect(0)),
         checks::keys(keys),

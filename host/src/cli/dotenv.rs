@@ -7,12 +7,13 @@ use std::path::PathBuf;
 
 use super::output;
 use crate::executor::secrecy;
+use crate::regular_file;
 
 /// Reads the file, if there is one.
 pub fn load() {
     let Some(path) = path() else { return };
     // One that can't be read is not worth a word to those who have never heard of it.
-    let Ok(text) = std::fs::read_to_string(&path) else {
+    let Ok(text) = regular_file::read_text(&path, regular_file::SETTINGS) else {
         return;
     };
     for (index, line) in text.lines().enumerate() {

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use crate::plugin as plugins;
 use output::Failure;
 
 use args::{Cli, Command, ConfigCommand, DisplayArgs, PluginCommand, PricesCommand, RunsCommand};
@@ -59,6 +60,9 @@ pub fn main() -> ExitCode {
         crate::executor::guard::run(run_id, gc::after_host);
         return ExitCode::SUCCESS;
     }
+    // Before there is a second thread, and before anything is started.
+    plugins::withdraw_key();
+    plugins::compile::in_processes();
     let display = match &cli.command {
         Some(Command::Demo(demo)) => demo.display,
         // Thousands of calls with odd input: what a plugin says to each is not for people.
@@ -102,7 +106,7 @@ pub fn main() -> ExitCode {
             Ok(())
         }),
         Some(Command::Man) => output::data(|out| args::write_man(out)),
-        Some(Command::Ship { output }) => ship::run(&output),
+        Some(Command::Ship { output, plugins }) => ship::run(&output, &plugins),
         Some(Command::Guard { .. }) => Ok(exit::ExitCode::Submitted),
     };
     let code = done.unwrap_or_else(Failure::report);

@@ -1,14 +1,14 @@
 //! `ship`: the program with its plugins as machine code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use crate::plugin::builtin;
 
 /// Writes the binary that carries its plugins as machine code.
-pub fn run(output: &Path) -> Result<ExitCode, Failure> {
-    let size = builtin::ship(output)?;
+pub fn run(output: &Path, plugins: &[PathBuf]) -> Result<ExitCode, Failure> {
+    let size = builtin::ship(output, plugins)?;
     #[allow(clippy::cast_precision_loss)] // megabytes, for the eye
     let megabytes = size as f64 / 1e6;
     output::note(&format!("wrote `{}` ({megabytes:.1} MB)", output.display()));

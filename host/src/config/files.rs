@@ -260,7 +260,7 @@ fn anchor_text(value: &mut serde_json::Value, names: Names, folder: &Path, env: 
     };
     // `parsers/text_regex.wasm` may also be the name of a built-in plugin: only a file that
     // is there is a file.
-    if names == Names::Plugin && env.read(&path).is_err() {
+    if names == Names::Plugin && !env.is_file(&path) {
         return;
     }
     // `a/./b` is `a/b`: these paths are shown to people. `..` stays: behind a link it is

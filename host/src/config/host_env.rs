@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::executor::secrecy;
+use crate::regular_file;
 
 /// Environment variables, files and the working directory.
 pub trait Environment {
@@ -12,8 +13,12 @@ pub trait Environment {
     /// The whole content of a file.
     ///
     /// # Errors
-    /// As [`std::fs::read`].
+    /// As [`regular_file::read`].
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// Whether it is a file that can be read.
+    fn is_file(&self, path: &Path) -> bool {
+        self.read(path).is_ok()
+    }
     /// The working directory, which relative paths are relative to.
     fn cwd(&self) -> PathBuf;
 }
@@ -28,7 +33,11 @@ impl Environment for ProcessEnvironment {
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        std::fs::read(path)
+        regular_file::read(path, regular_file::SETTINGS)
+    }
+
+    fn is_file(&self, path: &Path) -> bool {
+        regular_file::open(path, u64::MAX).is_ok()
     }
 
     fn cwd(&self) -> PathBuf {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::Event;
+use crate::regular_file;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +113,8 @@ pub fn read(path: &Path) -> Result<Log, JournalError> {
 /// As [`read`]; what was before the damage has been handed out by then.
 pub fn each(path: &Path, take: impl FnMut(Record)) -> Result<Log, JournalError> {
     let name = || path.display().to_string();
-    let file = std::fs::File::open(path).map_err(|source| JournalError::Io {
+    // Read line by line, so its size is no matter.
+    let file = regular_file::open(path, u64::MAX).map_err(|source| JournalError::Io {
         path: name(),
         source,
     })?;

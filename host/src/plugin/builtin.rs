@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
@@ -17,12 +17,13 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::regular_file;
 pub use mswea_plugins::Builtin;
 
 const MARK: &[u8; 16] = b"\0mswea-host-aot1";
 
 /// Bytes that the code of one plugin may have.
-const MOST_CODE: usize = 64 << 20;
+const MOST_CODE: usize = 512 << 20;
 
 /// The built-in plugin of this name: `text_regex`, or `parsers/text_regex`, with or without
 /// `.wasm`.
@@ -97,17 +98,17 @@ fn read_payload() -> anyhow::Result<Option<Payload>> {
     }))
 }
 
-/// The ahead-of-time code of a built-in plugin, if this binary carries it.
-pub fn ahead_of_time(engine: &Engine, builtin: &Builtin) -> Option<Component> {
+/// The ahead-of-time code of the plugin with this digest, if this binary carries it.
+pub fn ahead_of_time(engine: &Engine, digest: &str, name: &str) -> Option<Component> {
     let payload = payload()?;
     let entry = payload
         .entries
         .iter()
-        .find(|entry| entry.sha256 == builtin.sha256)?;
+        .find(|entry| entry.sha256 == digest)?;
     let code = match unpack(payload, entry) {
         Ok(code) => code,
         Err(error) => {
-            tracing::warn!(%error, plugin = builtin.name, "ahead-of-time code is damaged, compiling");
+            tracing::warn!(%error, plugin = name, "ahead-of-time code is damaged, compiling");
             return None;
         }
     };
@@ -117,7 +118,7 @@ pub fn ahead_of_time(engine: &Engine, builtin: &Builtin) -> Option<Component> {
     match unsafe { Component::deserialize(engine, &code) } {
         Ok(component) => Some(component),
         Err(error) => {
-            tracing::warn!(%error, plugin = builtin.name, "ahead-of-time code not usable on this machine, compiling");
+            tracing::warn!(%error, plugin = name, "ahead-of-time code not usable on this machine, compiling");
             None
         }
     }
@@ -146,11 +147,11 @@ pub fn is_shipped() -> bool {
 }
 
 /// Writes a copy of the running binary that carries the ahead-of-time code of all built-in
-/// plugins. Returns its size.
+/// plugins, and of these files. Returns its size.
 ///
 /// # Errors
 /// When the output can't be written or a plugin can't be compiled.
-pub fn ship(output: &Path) -> anyhow::Result<u64> {
+pub fn ship(output: &Path, files: &[PathBuf]) -> anyhow::Result<u64> {
     let engine = super::engine::portable()?;
     let mut program = Vec::new();
     File::open("/proc/self/exe")
@@ -163,17 +164,29 @@ pub fn ship(output: &Path) -> anyhow::Result<u64> {
             program.truncate(usize::try_from(start)?);
         }
     }
-    let mut entries = Vec::new();
+    let mut components = Vec::new();
+    for path in files {
+        let name = path.display().to_string();
+        let bytes = regular_file::read(path, super::load::LARGEST)
+            .with_context(|| format!("can't read plugin `{name}`"))?;
+        super::recognise::check_bytes(&name, &bytes)?;
+        components.push((name, super::digest(&bytes), bytes));
+    }
     // Variants share the code of what they are variants of.
     for builtin in all().iter().filter(|builtin| builtin.variant.is_none()) {
+        let (name, digest) = (builtin.name.to_owned(), builtin.sha256.to_owned());
+        components.push((name, digest, builtin.wasm()));
+    }
+    let mut entries = Vec::new();
+    for (name, sha256, bytes) in components {
         let code = engine
-            .precompile_component(&builtin.wasm())
+            .precompile_component(&bytes)
             .map_err(anyhow::Error::from)
-            .with_context(|| format!("can't compile plugin `{}`", builtin.name))?;
+            .with_context(|| format!("can't compile plugin `{name}`"))?;
         // Machine code packs to a third, and a run waits milliseconds for that of its plugins.
         let code = miniz_oxide::deflate::compress_to_vec(&code, 9);
         entries.push(Entry {
-            sha256: builtin.sha256.to_owned(),
+            sha256,
             code_sha256: super::digest(&code),
             start: program.len() as u64,
             len: code.len() as u64,

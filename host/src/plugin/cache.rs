@@ -1,10 +1,15 @@
 //! Compiled code of plugins that the binary does not carry, kept below the user's cache
-//! folder. The key is the plugin's content together with everything that the code depends on
+//! folder. The name is made of the plugin's content and everything that the code depends on
 //! (wasmtime's version, the engine's options, the machine), so nothing ever goes stale.
+//!
+//! Code from here is run by the host as its own, and the model's commands may be able to write to
+//! the folder. So it is only used when it carries the code of a key that they do not have
+//! ([`key`]), and from memory: a file that is mapped can still be changed while it runs.
 
-use std::fs::File;
+mod key;
+
 use std::hash::{Hash, Hasher};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -13,10 +18,23 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::regular_file;
+pub use key::{Key, Use, VARIABLE, found, withdraw};
+
+/// In front of the code, before its authentication.
+const MAGIC: &[u8; 16] = b"mswea-compiled-1";
+const TAG: usize = 32;
+/// Compiled code that is larger is not kept.
+const LARGEST: u64 = 1 << 30;
+/// So many logins' code of the same plugin is kept.
+const KEYS: usize = 4;
+
 /// A folder of compiled plugins.
 #[derive(Clone, Debug)]
 pub struct Cache {
     folder: PathBuf,
+    /// Without one, nothing is taken from here and nothing is put here.
+    key: Option<Key>,
 }
 
 /// What lies beside a compiled plugin.
@@ -28,9 +46,6 @@ pub struct Entry {
     pub sha256: String,
     /// Bytes of machine code.
     pub size: u64,
-    /// Of the machine code. It guards against a damaged disk; against forgers the folder's
-    /// permissions do.
-    pub crc32: u32,
 }
 
 impl Cache {
@@ -44,12 +59,26 @@ impl Cache {
                 let home = PathBuf::from(std::env::var_os("HOME")?);
                 home.is_absolute().then(|| home.join(".cache"))
             })?;
-        Some(Self::at(base.join("mswea-host").join("wasm")))
+        let key = match found() {
+            Use::Keyed(key) => Some(key),
+            Use::Trusting => Some(Key::public()),
+            Use::None(_) => None,
+        };
+        let folder = base.join("mswea-host").join("wasm");
+        Some(Self { folder, key })
     }
 
-    /// A cache in `folder`.
+    /// A cache in `folder` that nobody who might forge it can write to.
     pub fn at(folder: PathBuf) -> Self {
-        Self { folder }
+        Self {
+            folder,
+            key: Some(Key::public()),
+        }
+    }
+
+    /// Whether what is compiled is kept here.
+    pub fn keeps(&self) -> bool {
+        self.key.is_some()
     }
 
     /// Where it is.
@@ -57,22 +86,28 @@ impl Cache {
         &self.folder
     }
 
-    /// The compiled code of the plugin with this digest, if it is here and fits the engine.
+    /// The compiled code of the plugin with this digest, if it is here, authentic, and fits the
+    /// engine.
     pub fn get(&self, engine: &Engine, digest: &str) -> Option<Component> {
-        let path = self.path(engine, digest);
+        let key = self.key.as_ref()?;
+        let name = name(engine, digest);
+        let path = self.path(key, &name);
         if !path.exists() || !self.trusted() {
             return None;
         }
-        if !is_whole(&path) {
-            tracing::debug!(path = %path.display(), "compiled plugin damaged, compiling again");
+        // All of it is read before anything is believed: who can write to the file may do so at any
+        // time.
+        let file = regular_file::read(&path, LARGEST).ok()?;
+        let Some(code) = authentic(key, &name, &file) else {
+            tracing::debug!(path = %path.display(), "compiled plugin damaged or not ours, compiling again");
             return None;
-        }
-        // SAFETY: the file is what `put` wrote: only this user can write to the folder
-        // (`trusted`) and to the file, its checksum holds (`is_whole`: a disk or a crash may
-        // damage a file), files are replaced and never changed, and wasmtime checks version and
-        // options itself. What this can't exclude is the user (or root) forging the file;
-        // whoever can do that can replace this program too.
-        match unsafe { Component::deserialize_file(engine, &path) } {
+        };
+        // SAFETY: the bytes are what `put` was given by this very engine: their authentication
+        // holds, for this plugin and this engine, with a key that only programs of this user's
+        // login have and that is taken from whatever the host starts (see `key`). They are in our
+        // memory, where nobody changes them any more. wasmtime checks version and options itself.
+        // With `MSWEA_PLUGIN_CACHE=trust` the user vouches for the folder instead.
+        match unsafe { Component::deserialize(engine, code) } {
             Ok(component) => Some(component),
             Err(error) => {
                 tracing::debug!(%error, path = %path.display(), "compiled plugin not usable, compiling again");
@@ -85,68 +120,81 @@ impl Cache {
     ///
     /// Of a file, the code of what it was before is removed: authors build often, and some
     /// languages' code is large. Answers the digest that the file had, if it was another.
-    pub fn put(
-        &self,
-        engine: &Engine,
-        plugin: &str,
-        digest: &str,
-        component: &Component,
-    ) -> Option<String> {
-        if let Err(error) = self.try_put(engine, plugin, digest, component) {
+    pub fn put(&self, engine: &Engine, plugin: &str, digest: &str, code: &[u8]) -> Option<String> {
+        let key = self.key.as_ref()?;
+        let name = name(engine, digest);
+        let path = self.path(key, &name);
+        if let Err(error) = self.try_put(key, &name, &path, plugin, digest, code) {
             tracing::debug!(%error, folder = %self.folder.display(), "compiled plugin not cached");
             return None;
         }
-        if !Path::new(plugin).is_absolute() {
-            return None;
-        }
+        self.tidy(plugin, digest, &path)
+    }
+
+    /// Removes what the plugin's file was before, and its code for logins long ago.
+    fn tidy(&self, plugin: &str, digest: &str, written: &Path) -> Option<String> {
         let files = std::fs::read_dir(&self.folder).ok()?;
-        let mut before: Option<(std::time::SystemTime, String)> = None;
+        let mut others = Vec::new();
         for path in files.filter_map(|file| Some(file.ok()?.path())) {
             let is_code = path.extension().is_some_and(|ext| ext == "cwasm");
             let entry = entry_of(&path).filter(|entry| is_code && entry.plugin == plugin);
-            let Some(entry) = entry.filter(|entry| entry.sha256 != digest) else {
-                continue;
-            };
-            let written = std::fs::metadata(&path)
-                .and_then(|meta| meta.modified())
-                .ok()?;
-            if before.as_ref().is_none_or(|(at, _)| *at < written) {
-                before = Some((written, entry.sha256));
+            let modified = std::fs::metadata(&path).and_then(|meta| meta.modified());
+            if let (Some(entry), Ok(modified)) = (entry, modified)
+                && path != written
+            {
+                others.push((modified, path, entry.sha256));
             }
-            let _ = std::fs::remove_file(path.with_extension("json"));
-            let _ = std::fs::remove_file(&path);
         }
-        before.map(|(_, digest)| digest)
+        // The newest first.
+        others.sort_by(|a, b| b.0.cmp(&a.0));
+        let is_file = Path::new(plugin).is_absolute();
+        let (mut before, mut kept) = (None, 1);
+        for (_, path, sha256) in others {
+            let is_other = is_file && sha256 != digest;
+            kept += usize::from(!is_other && sha256 == digest);
+            if is_other && before.is_none() {
+                before = Some(sha256.clone());
+            }
+            if is_other || (sha256 == digest && kept > KEYS) {
+                let _ = std::fs::remove_file(path.with_extension("json"));
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+        before
     }
 
     fn try_put(
         &self,
-        engine: &Engine,
+        key: &Key,
+        name: &str,
+        path: &Path,
         plugin: &str,
         digest: &str,
-        component: &Component,
+        code: &[u8],
     ) -> anyhow::Result<()> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.folder)?;
         anyhow::ensure!(self.trusted(), "the folder can be written by others");
-        let code = component.serialize()?;
         let entry = Entry {
             plugin: plugin.to_owned(),
             sha256: digest.to_owned(),
             size: code.len() as u64,
-            crc32: crc32fast::hash(&code),
         };
-        let path = self.path(engine, digest);
-        // The checksum first: code without one is not used.
-        self.write(&path.with_extension("json"), &serde_json::to_vec(&entry)?)?;
-        self.write(&path, &code)
+        self.write(
+            &path.with_extension("json"),
+            &[&serde_json::to_vec(&entry)?],
+        )?;
+        let tag = key.code(&[MAGIC, name.as_bytes(), code]);
+        self.write(path, &[MAGIC, &tag, code])
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    fn write(&self, path: &Path, parts: &[&[u8]]) -> anyhow::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(bytes)?;
+        for part in parts {
+            file.write_all(part)?;
+        }
         file.persist(path)?;
         Ok(())
     }
@@ -224,23 +272,27 @@ impl Cache {
                 .is_ok_and(|meta| meta.is_dir() && is_private(&meta))
     }
 
-    fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
-        // A fixed hash (not the standard library's): the key must be the same in every run.
-        struct Sink(Sha256);
-        impl Hasher for Sink {
-            fn finish(&self) -> u64 {
-                0
-            }
-            fn write(&mut self, bytes: &[u8]) {
-                self.0.update(bytes);
-            }
-        }
-        let mut sink = Sink(Sha256::new());
-        engine.precompile_compatibility_hash().hash(&mut sink);
-        sink.0.update(digest.as_bytes());
-        let key: String = hex(&sink.0.finalize()).chars().take(40).collect();
-        self.folder.join(format!("{key}.cwasm"))
+    fn path(&self, key: &Key, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}-{}.cwasm", key.id()))
     }
+}
+
+/// What names the code of a plugin for an engine.
+fn name(engine: &Engine, digest: &str) -> String {
+    // A fixed hash (not the standard library's): the name must be the same in every run.
+    struct Sink(Sha256);
+    impl Hasher for Sink {
+        fn finish(&self) -> u64 {
+            0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+    }
+    let mut sink = Sink(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut sink);
+    sink.0.update(digest.as_bytes());
+    hex(&sink.0.finalize()).chars().take(40).collect()
 }
 
 /// Whether it belongs to this user or to root.
@@ -253,27 +305,19 @@ fn is_private(meta: &std::fs::Metadata) -> bool {
     is_ours(meta) && meta.mode() & 0o022 == 0
 }
 
-/// What lies beside a compiled plugin.
+/// What lies beside a compiled plugin. Nothing but lists and tidying go by it.
 fn entry_of(code: &Path) -> Option<Entry> {
-    serde_json::from_slice(&std::fs::read(code.with_extension("json")).ok()?).ok()
+    let text = regular_file::read(&code.with_extension("json"), 64 << 10).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
-/// Whether the code in a file is what its checksum says. Damaged machine code would not fail, it
-/// would run.
-fn is_whole(path: &Path) -> bool {
-    let is_ours =
-        std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && is_private(&meta));
-    let sum = || {
-        let mut file = File::open(path).ok()?;
-        let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0; 256 << 10]);
-        loop {
-            match file.read(&mut buffer).ok()? {
-                0 => return Some((hasher.clone().finalize(), file.metadata().ok()?.len())),
-                read => hasher.update(&buffer[..read]),
-            }
-        }
-    };
-    is_ours && entry_of(path).is_some_and(|entry| sum() == Some((entry.crc32, entry.size)))
+/// The code in a file of this name, if it is what `put` wrote.
+fn authentic<'a>(key: &Key, name: &str, file: &'a [u8]) -> Option<&'a [u8]> {
+    let (tag, code) = file.strip_prefix(MAGIC.as_slice())?.split_at_checked(TAG)?;
+    let wanted = key.code(&[MAGIC, name.as_bytes(), code]);
+    // Whoever forges must not learn from the time how far it is right.
+    let differs = wanted.iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b));
+    (differs == 0).then_some(code)
 }
 
 /// SHA-256 of a plugin, in hex.

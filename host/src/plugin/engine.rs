@@ -38,6 +38,13 @@ fn config() -> Config {
         .native_unwind_info(false)
         .max_wasm_stack(WASM_STACK)
         .async_stack_size(FIBER_STACK);
+    if rustix::process::getrlimit(rustix::process::Resource::Fsize)
+        .current
+        .is_some()
+    {
+        // Images of memories would be files in memory, to which the shell's limit goes, too.
+        config.memory_init_cow(false);
+    }
     config
 }
 
@@ -59,6 +66,14 @@ pub fn shared() -> anyhow::Result<Arc<Shared>> {
         Arc::new(Shared { engine, linker })
     });
     Ok(shared.clone())
+}
+
+/// An engine that does nothing but compile, for this machine.
+///
+/// # Errors
+/// When wasmtime refuses the options.
+pub fn compiling() -> anyhow::Result<Engine> {
+    Ok(Engine::new(&config())?)
 }
 
 /// An engine that compiles for every machine of this architecture, for code that is shipped:

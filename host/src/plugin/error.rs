@@ -62,6 +62,26 @@ pub enum LoadError {
         /// wasmtime's words.
         detail: String,
     },
+    /// wasmtime refuses what is in it.
+    #[error("plugin `{plugin}` can't be compiled: {detail}: {remedy}")]
+    Invalid {
+        /// Name or file.
+        plugin: String,
+        /// wasmtime's words.
+        detail: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// Compiling it takes too much.
+    #[error(
+        "plugin `{plugin}` is not compiled: it took {detail}, which is far too much for a file of its size: build it again with one of the SDKs, or do not use it"
+    )]
+    TooCostly {
+        /// Name or file.
+        plugin: String,
+        /// What was used up.
+        detail: String,
+    },
     /// A component that has nothing to do with us.
     #[error(
         "`{plugin}` is a component but no plugin: it exports no interface of `mswea:plugin` (it exports {exports})"
@@ -183,7 +203,44 @@ pub enum LoadError {
     Engine(String),
 }
 
+/// How wasmtime says that bytes are missing or are none of WebAssembly.
+const DAMAGE: [&str; 12] = [
+    "unexpected end",
+    "unexpected eof",
+    "out of bounds",
+    "malformed",
+    "invalid leading byte",
+    "invalid leb128",
+    "representation too long",
+    "magic header",
+    "unknown binary version",
+    "section size mismatch",
+    "trailing bytes",
+    "invalid section",
+];
+
 impl LoadError {
+    /// The error for a component that wasmtime does not compile, from its words.
+    pub fn compiling(plugin: &str, detail: &str) -> Self {
+        let (plugin, detail) = (plugin.to_owned(), detail.to_owned());
+        let words = detail.to_ascii_lowercase();
+        if DAMAGE.iter().any(|damage| words.contains(damage)) {
+            return Self::Damaged { plugin, detail };
+        }
+        let remedy = match words.contains("enabled") || words.contains("support") {
+            true => {
+                "build it without that feature of WebAssembly, which plugins do not have here \
+                 (threads, shared memories and the like)"
+            }
+            false => "build it again, for example with one of the SDKs",
+        };
+        Self::Invalid {
+            plugin,
+            detail,
+            remedy,
+        }
+    }
+
     /// The error for a plugin of another contract version.
     pub fn version(plugin: &str, offered: Option<(u32, u32, u32)>) -> Self {
         let plugin = plugin.to_owned();
@@ -252,16 +309,19 @@ impl Failure {
         let head = format!("plugin `{plugin}` failed in `{call}`");
         match self {
             Self::Deadline(limit) => format!(
-                "{head}: it was still running after {} ms and was stopped (`plugins.{plugin}.deadline_ms` raises the limit)",
-                limit.as_millis()
+                "{head}: it was still running after {} ms and was stopped ({} raises the limit)",
+                limit.as_millis(),
+                key(plugin, "deadline_ms")
             ),
             Self::Memory(limit) => format!(
-                "{head}: it wanted more than {} MiB of memory (`plugins.{plugin}.memory_mb` raises the limit)",
-                limit >> 20
+                "{head}: it wanted more than {} MiB of memory ({} raises the limit)",
+                limit >> 20,
+                key(plugin, "memory_mb")
             ),
             Self::Output(limit) => format!(
-                "{head}: it returned more than {} MiB (`plugins.{plugin}.max_output_mb` raises the limit)",
-                limit >> 20
+                "{head}: it returned more than {} MiB ({} raises the limit)",
+                limit >> 20,
+                key(plugin, "max_output_mb")
             ),
             Self::Caps(text) => format!(
                 "{head}: {text}; {}: build it as a plain component, for example with one of the SDKs",
@@ -273,4 +333,12 @@ impl Failure {
             Self::Reported { code, message } => format!("{head}: {message} ({code})"),
         }
     }
+}
+
+/// A limit's key as one writes it. While a file is looked into, it has no name yet but its path.
+fn key(plugin: &str, limit: &str) -> String {
+    if plugin.contains('/') || plugin.ends_with(".wasm") {
+        return format!("`{limit}` in an entry `[plugins.NAME]` with `path = {plugin:?}`");
+    }
+    format!("`plugins.{plugin}.{limit}`")
 }

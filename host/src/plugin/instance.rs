@@ -231,6 +231,7 @@ async fn make<K: Bindings>(recipe: &Recipe) -> Result<Box<Live<K>>, LoadError> {
         limits,
         recipe.seed,
         recipe.renderer.clone(),
+        plugin.lent.as_deref(),
     );
     let failed = |failure: Failure, call: &str| LoadError::Failed {
         plugin: recipe.name.to_string(),
@@ -285,7 +286,14 @@ pub async fn describe(
     renderer: Option<Arc<dyn Renderer>>,
     config: Option<&String>,
 ) -> Result<Descriptor, PluginFault> {
-    let mut store = store::new(&plugin.shared, &plugin.name, limits, 0, renderer);
+    let mut store = store::new(
+        &plugin.shared,
+        &plugin.name,
+        limits,
+        0,
+        renderer,
+        plugin.lent.as_deref(),
+    );
     let fault = |failure: Failure, call: &str| {
         PluginFault::new(failure.describe(&plugin.name, call)).in_manner(failure.manner())
     };

@@ -1,7 +1,6 @@
 //! From a file or a built-in plugin to something that can be instantiated: every way in which
 //! a file is not a plugin of ours gets its own message here.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -16,9 +15,11 @@ use super::error::{Failure, LoadError};
 use super::instance::{bounded, failure};
 use super::kind::Kind;
 use super::limits::Limits;
-use super::recognise::{check_bytes, check_imports, damaged, exports, kinds, mismatch, one_line};
+use super::recognise::{check_bytes, check_imports, exports, kinds, mismatch, one_line, uncompiled};
+use super::schema::Schema;
 use super::store::{self, Guest};
-use super::{builtin, schema};
+use super::{builtin, compile};
+use crate::regular_file;
 
 /// What a plugin says of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +72,9 @@ pub struct Plugin {
     pub changed_from: Option<String>,
     /// How long compiling it took, if that had to be done now; taken by who tells the user.
     compiled_now: Mutex<Option<std::time::Duration>>,
-    validator: jsonschema::Validator,
+    schema: Schema,
+    /// A folder that it may read.
+    pub(super) lent: Option<PathBuf>,
     pub(super) pre: InstancePre<Guest>,
     pub(super) shared: Arc<Shared>,
 }
@@ -86,20 +89,75 @@ impl std::fmt::Debug for Plugin {
     }
 }
 
-/// What is known of a plugin before it is looked into.
-struct Found {
+/// A plugin that was found and not yet looked into: nothing of it has been compiled or run. Who
+/// has something against its digest says so now.
+#[derive(Debug)]
+pub struct Found {
     /// What messages call it.
-    label: String,
-    source: Source,
-    digest: String,
-    size: usize,
-    variant: Option<&'static builtin::Builtin>,
-    changed_from: Option<String>,
+    pub label: String,
+    /// Where it is.
+    pub source: Source,
+    /// SHA-256 of the component, in hex.
+    pub digest: String,
+    /// The component, or the built-in plugin that has it.
+    component: Content,
 }
 
-/// A compilation that was done now.
-struct Compiled {
-    took: std::time::Duration,
+#[derive(Debug)]
+enum Content {
+    File(Vec<u8>),
+    BuiltIn(&'static builtin::Builtin),
+}
+
+impl Found {
+    fn file(path: &Path) -> Result<Self, LoadError> {
+        let unreadable = |source| LoadError::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        let bytes = regular_file::read(path, LARGEST).map_err(unreadable)?;
+        Ok(Self {
+            label: path.display().to_string(),
+            source: Source::File(path.to_owned()),
+            digest: cache::digest(&bytes),
+            component: Content::File(bytes),
+        })
+    }
+
+    fn built_in(builtin: &'static builtin::Builtin) -> Self {
+        Self {
+            label: builtin.name.to_owned(),
+            source: Source::BuiltIn(builtin.folder),
+            digest: builtin.sha256.to_owned(),
+            component: Content::BuiltIn(builtin),
+        }
+    }
+
+    /// Checks the digest against a pinned one.
+    ///
+    /// # Errors
+    /// When they differ.
+    pub fn pinned(&self, name: &str, wanted: Option<&str>) -> Result<(), LoadError> {
+        pinned(name, wanted, &self.digest)
+    }
+
+    /// The name under which the binary offers it, if it is a variant of another's component.
+    fn variant(&self) -> Option<&'static str> {
+        match &self.component {
+            Content::BuiltIn(builtin) => builtin.variant.map(|_| builtin.name),
+            Content::File(_) => None,
+        }
+    }
+}
+
+/// The largest component that is read: several times a language's whole runtime.
+pub(super) const LARGEST: u64 = 128 << 20;
+
+/// Code that was got ready.
+struct Ready {
+    component: Component,
+    /// How long compiling it took, if that had to be done now.
+    took: Option<std::time::Duration>,
     /// The digest that the file had when it was compiled the last time.
     changed_from: Option<String>,
 }
@@ -107,6 +165,7 @@ struct Compiled {
 /// Loads plugins, each once.
 pub struct Loader {
     cache: Option<Cache>,
+    lent: Option<PathBuf>,
     loaded: Mutex<Vec<Arc<Plugin>>>,
 }
 
@@ -116,27 +175,37 @@ impl Loader {
     pub fn new(cache: Option<Cache>) -> Self {
         Self {
             cache,
+            lent: None,
             loaded: Mutex::default(),
         }
     }
 
-    /// Loads what `--plugin` names: a file, or the name of a built-in plugin.
+    /// The same, but what it loads may read this folder, as `/plugin`: for plugins in development.
+    #[must_use]
+    pub fn lending(self, folder: &Path) -> Self {
+        Self {
+            lent: Some(folder.to_owned()),
+            ..self
+        }
+    }
+
+    /// Finds what `--plugin` names: a file, or the name of a built-in plugin.
     ///
     /// # Errors
-    /// With the reason, see [`LoadError`].
-    pub async fn load(&self, name: &str) -> Result<Arc<Plugin>, LoadError> {
+    /// When there is none, or it can't be read.
+    pub fn find(&self, name: &str) -> Result<Found, LoadError> {
         // A bare name is never a file: a repository that holds a file called `toolcall` must
         // not decide what reads the model's replies.
         let path = Path::new(name);
         let is_path = name.contains('/') || path.extension().is_some_and(|ext| ext == "wasm");
         if is_path && path.exists() {
-            return self.load_file(path).await;
+            return Found::file(path);
         }
         if let Some(builtin) = builtin::find(name) {
-            return self.load_builtin(builtin).await;
+            return Ok(Found::built_in(builtin));
         }
         if is_path || path.is_dir() {
-            return self.load_file(path).await;
+            return Found::file(path);
         }
         let known: Vec<String> = builtin::all()
             .iter()
@@ -160,42 +229,28 @@ impl Loader {
         })
     }
 
-    /// Loads a component from a file.
+    /// Finds a component's file.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn find_file(&self, path: &Path) -> Result<Found, LoadError> {
+        Found::file(path)
+    }
+
+    /// Finds and loads, with nothing between.
+    ///
+    /// # Errors
+    /// With the reason, see [`LoadError`].
+    pub async fn load(&self, name: &str) -> Result<Arc<Plugin>, LoadError> {
+        self.load_found(self.find(name)?, &Limits::STANDARD).await
+    }
+
+    /// Finds a file and loads it, with nothing between.
     ///
     /// # Errors
     /// With the reason.
     pub async fn load_file(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
-        let bytes = read_file(path).map_err(|source| LoadError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
-        let digest = cache::digest(&bytes);
-        let source = Source::File(path.to_owned());
-        if let Some(plugin) = self.known(&digest, &source, None) {
-            return Ok(plugin);
-        }
-        let label = path.display().to_string();
-        check_bytes(&label, &bytes)?;
-        let shared = shared()?;
-        let absolute = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let absolute = absolute.display().to_string();
-        let (component, compiled_now) =
-            self.compile(&shared, &label, &absolute, &digest, || {
-                Cow::Borrowed(&bytes)
-            })?;
-        let changed_from = compiled_now
-            .as_ref()
-            .and_then(|compiled| compiled.changed_from.clone())
-            .or_else(|| self.forget(&source));
-        let found = Found {
-            label,
-            source,
-            digest,
-            size: bytes.len(),
-            variant: None,
-            changed_from,
-        };
-        self.finish(shared, component, compiled_now, found).await
+        self.load_found(Found::file(path)?, &Limits::STANDARD).await
     }
 
     /// Loads a plugin that this binary carries.
@@ -206,27 +261,97 @@ impl Loader {
         &self,
         builtin: &'static builtin::Builtin,
     ) -> Result<Arc<Plugin>, LoadError> {
-        let source = Source::BuiltIn(builtin.folder);
-        let variant = builtin.variant.map(|_| builtin.name);
-        if let Some(plugin) = self.known(builtin.sha256, &source, variant) {
+        let found = Found::built_in(builtin);
+        self.load_found(found, &Limits::STANDARD).await
+    }
+
+    /// Compiles what was found, if need be, and looks into it.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub async fn load_found(
+        &self,
+        found: Found,
+        limits: &Limits,
+    ) -> Result<Arc<Plugin>, LoadError> {
+        let variant = found.variant();
+        if let Some(plugin) = self.known(&found.digest, &found.source, variant) {
             return Ok(plugin);
         }
         let shared = shared()?;
-        let (component, compiled_now) = match builtin::ahead_of_time(&shared.engine, builtin) {
-            Some(component) => (component, None),
-            None => self.compile(&shared, builtin.name, builtin.name, builtin.sha256, || {
-                builtin.wasm().into()
-            })?,
+        let (component, changed_from) = match &found.component {
+            Content::File(bytes) => {
+                check_bytes(&found.label, bytes)?;
+                let absolute = match &found.source {
+                    Source::File(path) => {
+                        std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())
+                    }
+                    Source::BuiltIn(_) => PathBuf::new(),
+                };
+                let cached_as = absolute.display().to_string();
+                let mut ready = self.ready(&shared, &found, &cached_as).await?;
+                let changed_from = ready.changed_from.take();
+                let changed_from = changed_from.or_else(|| self.forget(&found.source));
+                (ready, changed_from)
+            }
+            Content::BuiltIn(builtin) => (self.ready(&shared, &found, builtin.name).await?, None),
         };
-        let found = Found {
-            label: builtin.name.to_owned(),
-            source,
-            digest: builtin.sha256.to_owned(),
-            size: builtin.size,
-            variant: Some(builtin).filter(|builtin| builtin.variant.is_some()),
-            changed_from: None,
+        self.finish(shared, component, found, changed_from, limits)
+            .await
+    }
+
+    /// The compiled code: from this binary, from the cache, or made now.
+    async fn ready(
+        &self,
+        shared: &Shared,
+        found: &Found,
+        cached_as: &str,
+    ) -> Result<Ready, LoadError> {
+        let engine = &shared.engine;
+        let there = builtin::ahead_of_time(engine, &found.digest, &found.label).or_else(|| {
+            let cache = self.cache.as_ref()?;
+            cache.get(engine, &found.digest)
+        });
+        if let Some(component) = there {
+            return Ok(Ready {
+                component,
+                took: None,
+                changed_from: None,
+            });
+        }
+        let started = Instant::now();
+        let unusable = |error: wasmtime::Error| uncompiled(&found.label, &format!("{error:#}"));
+        let code = match &found.component {
+            Content::File(bytes) => compile::compile(engine, &found.label, bytes).await?,
+            // Our own: it needs no bounds.
+            Content::BuiltIn(builtin) => engine
+                .precompile_component(&builtin.wasm())
+                .map_err(unusable)?,
         };
-        self.finish(shared, component, compiled_now, found).await
+        // SAFETY: this very engine has compiled it, here or in a process that runs this program
+        // and that nobody else can speak for.
+        let component = unsafe { Component::deserialize(engine, &code) }.map_err(unusable)?;
+        let took = Some(started.elapsed());
+        let changed_from = self
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.put(engine, cached_as, &found.digest, &code));
+        Ok(Ready {
+            component,
+            took,
+            changed_from,
+        })
+    }
+
+    /// What becomes of code that was compiled now, for people.
+    pub fn next_time(&self) -> String {
+        match (&self.cache, cache::found()) {
+            (Some(cache), _) if cache.keeps() => "the next run takes it from the cache".to_owned(),
+            (Some(_), cache::Use::None(why)) => format!(
+                "every run compiles it again: {why}, so the cache is not safe from the model's commands (`mswea-host doctor` says more)"
+            ),
+            _ => "every run compiles it again: there is no cache".to_owned(),
+        }
     }
 
     /// Lets go of what a file was before it changed; answers its digest.
@@ -247,41 +372,20 @@ impl Loader {
             .cloned()
     }
 
-    /// The compiled code: from the cache, or made from the bytes, which are only asked for
-    /// then.
-    fn compile<'a>(
-        &self,
-        shared: &Shared,
-        label: &str,
-        cached_as: &str,
-        digest: &str,
-        bytes: impl FnOnce() -> Cow<'a, [u8]>,
-    ) -> Result<(Component, Option<Compiled>), LoadError> {
-        if let Some(component) = self
-            .cache
-            .as_ref()
-            .and_then(|cache| cache.get(&shared.engine, digest))
-        {
-            return Ok((component, None));
-        }
-        let started = Instant::now();
-        let component =
-            Component::new(&shared.engine, bytes()).map_err(|error| damaged(label, &error))?;
-        let took = started.elapsed();
-        let changed_from = self
-            .cache
-            .as_ref()
-            .and_then(|cache| cache.put(&shared.engine, cached_as, digest, &component));
-        Ok((component, Some(Compiled { took, changed_from })))
-    }
-
     async fn finish(
         &self,
         shared: Arc<Shared>,
-        component: Component,
-        compiled_now: Option<Compiled>,
+        ready: Ready,
         found: Found,
+        changed_from: Option<String>,
+        limits: &Limits,
     ) -> Result<Arc<Plugin>, LoadError> {
+        let component = ready.component;
+        let variant = found.variant();
+        let size = match &found.component {
+            Content::File(bytes) => bytes.len(),
+            Content::BuiltIn(builtin) => builtin.size,
+        };
         let label = found.label;
         let exports = exports(&shared, &component);
         let (kinds, contract) = kinds(&label, &exports)?;
@@ -296,28 +400,32 @@ impl Loader {
             .instantiate_pre(&component)
             .map_err(|error| mismatch(&label, &error))?;
         let name: Arc<str> = label.as_str().into();
-        let mut descriptor = describe(&shared, &pre, &name, &kinds).await?;
-        if let Some(builtin) = found.variant {
+        let mut descriptor =
+            describe(&shared, &pre, &name, &kinds, limits, self.lent.as_deref()).await?;
+        if let Content::BuiltIn(builtin) = found.component {
             become_variant(&mut descriptor, builtin);
         }
-        let validator =
-            schema::validator(&descriptor.config_schema).map_err(|reason| LoadError::Failed {
+        let trusted = matches!(found.source, Source::BuiltIn(_));
+        let schema = Schema::new(&descriptor.config_schema, trusted).map_err(|reason| {
+            LoadError::Failed {
                 plugin: label,
                 detail: format!("its config schema is no JSON Schema: {reason}"),
-            })?;
+            }
+        })?;
         let plugin = Arc::new(Plugin {
             name: descriptor.name.as_str().into(),
             descriptor,
             source: found.source,
-            variant: found.variant.map(|builtin| builtin.name),
+            variant,
             digest: found.digest,
-            size: found.size,
+            size,
             kinds,
             contract,
             imports,
-            compiled_now: Mutex::new(compiled_now.map(|compiled| compiled.took)),
-            changed_from: found.changed_from,
-            validator,
+            compiled_now: Mutex::new(ready.took),
+            changed_from,
+            schema,
+            lent: self.lent.clone(),
             pre,
             shared,
         });
@@ -351,14 +459,7 @@ impl Plugin {
     /// # Errors
     /// When they differ.
     pub fn pinned(&self, name: &str, wanted: Option<&str>) -> Result<(), LoadError> {
-        match wanted {
-            Some(wanted) if !wanted.eq_ignore_ascii_case(&self.digest) => Err(LoadError::Digest {
-                plugin: name.to_owned(),
-                wanted: wanted.to_owned(),
-                found: self.digest.clone(),
-            }),
-            _ => Ok(()),
-        }
+        pinned(name, wanted, &self.digest)
     }
 
     /// Checks a config against the plugin's schema and fills in the schema's defaults.
@@ -366,13 +467,13 @@ impl Plugin {
     /// # Errors
     /// With a JSON pointer to what does not fit.
     pub fn check_config(&self, name: &str, config: &Value) -> Result<Value, LoadError> {
-        schema::check(&self.descriptor.config_schema, &self.validator, config).map_err(|problem| {
-            LoadError::Config {
+        self.schema
+            .check(config)
+            .map_err(|problem| LoadError::Config {
                 plugin: name.to_owned(),
                 pointer: problem.pointer,
                 detail: problem.detail,
-            }
-        })
+            })
     }
 
     /// The component's bytes, read again.
@@ -381,7 +482,7 @@ impl Plugin {
     /// When its file can't be read any more.
     pub fn bytes(&self) -> std::io::Result<Vec<u8>> {
         match &self.source {
-            Source::File(path) => read_file(path),
+            Source::File(path) => regular_file::read(path, LARGEST),
             Source::BuiltIn(_) => Ok(builtin::all()
                 .iter()
                 .find(|builtin| builtin.sha256 == self.digest)
@@ -429,17 +530,15 @@ fn become_variant(descriptor: &mut Descriptor, builtin: &builtin::Builtin) {
     }
 }
 
-/// Reads a regular file. Others are not even opened: a pipe may block, and a device may have
-/// no end.
-fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    let meta = std::fs::metadata(path)?;
-    if meta.is_dir() {
-        return Err(std::io::ErrorKind::IsADirectory.into());
+fn pinned(name: &str, wanted: Option<&str>, digest: &str) -> Result<(), LoadError> {
+    match wanted {
+        Some(wanted) if !wanted.eq_ignore_ascii_case(digest) => Err(LoadError::Digest {
+            plugin: name.to_owned(),
+            wanted: wanted.to_owned(),
+            found: digest.to_owned(),
+        }),
+        _ => Ok(()),
     }
-    if !meta.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
-    std::fs::read(path)
 }
 
 fn shared() -> Result<Arc<Shared>, LoadError> {
@@ -452,9 +551,10 @@ async fn describe(
     pre: &InstancePre<Guest>,
     name: &Arc<str>,
     kinds: &[Kind],
+    limits: &Limits,
+    lent: Option<&Path>,
 ) -> Result<Descriptor, LoadError> {
-    let limits = Limits::STANDARD;
-    let mut store = store::new(shared, name, &limits, 0, None);
+    let mut store = store::new(shared, name, limits, 0, None, lent);
     let failed = |detail: String| LoadError::Failed {
         plugin: name.to_string(),
         detail,
@@ -462,7 +562,7 @@ async fn describe(
     let instance = match bounded(limits.deadline, pre.instantiate_async(&mut store)).await {
         Some(Ok(instance)) => instance,
         Some(Err(error)) => {
-            return Err(match failure(&error, &store, &limits) {
+            return Err(match failure(&error, &store, limits) {
                 Failure::Broken(_) => mismatch(name, &error),
                 failure => failed(failure.describe(name, "instantiation")),
             });
@@ -487,7 +587,7 @@ async fn describe(
         Some(Ok(wit)) => wit,
         Some(Err(error)) => {
             return Err(failed(
-                failure(&error, &store, &limits).describe(name, "describe"),
+                failure(&error, &store, limits).describe(name, "describe"),
             ));
         }
         None => {

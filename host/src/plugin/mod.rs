@@ -3,13 +3,14 @@
 //! `load` gets a plugin ready and `recognise` says what a file is; `instance` keeps a configured
 //! instance and makes it anew when it has failed; one file per kind turns an instance into a
 //! role. Limits are in `limits`, what a guest finds around it is in `store`, compiled code comes
-//! from `cache` or from inside the binary (`builtin`). `shortage` tells the machine's failures from
-//! the plugin's.
+//! from inside the binary (`builtin`), from `cache`, or from `compile`. `shortage` tells the machine's
+//! failures from the plugin's.
 
 mod adapter;
 pub mod bindings;
 pub mod builtin;
 mod cache;
+pub mod compile;
 mod convert;
 mod dynamic;
 mod engine;
@@ -29,14 +30,15 @@ mod shortage;
 mod store;
 
 pub use adapter::WasmAdapter;
-pub use cache::{Cache, Entry as CacheEntry, digest};
+pub use cache::{Cache, Entry as CacheEntry, Use as CacheUse, VARIABLE as CACHE_VARIABLE, digest};
+pub use cache::{found as cache_use, withdraw as withdraw_key};
 pub use dynamic::{ByHand, CallError, Producers, functions, producers, wit};
 pub use error::{Failure, LoadError};
 pub use formatter::WasmFormatter;
 pub use instance::{Recipe, harmless};
 pub use kind::Kind;
 pub use limits::Limits;
-pub use load::{Descriptor, Loader, Plugin, Source};
+pub use load::{Descriptor, Found, Loader, Plugin, Source};
 pub use maker::{WasmMaker, descriptor_json};
 pub use parser::WasmParser;
 pub use policy::WasmPolicy;

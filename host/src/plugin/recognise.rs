@@ -145,15 +145,13 @@ pub(super) fn mismatch(label: &str, error: &wasmtime::Error) -> LoadError {
 }
 
 /// What to say where wasmtime could not compile a component.
-pub(super) fn damaged(label: &str, error: &wasmtime::Error) -> LoadError {
-    let plugin = label.to_owned();
-    let text = format!("{error:#}");
-    match shortage(&text) {
-        Some(detail) => LoadError::Failed { plugin, detail },
-        None => LoadError::Damaged {
-            plugin,
-            detail: one_line(&text),
+pub(super) fn uncompiled(label: &str, error: &str) -> LoadError {
+    match shortage(error) {
+        Some(detail) => LoadError::Failed {
+            plugin: label.to_owned(),
+            detail,
         },
+        None => LoadError::compiling(label, &one_line(error)),
     }
 }
 

@@ -1,4 +1,13 @@
 //! Checks a plugin's config against the JSON Schema of its descriptor.
+//!
+//! A schema is a program of sorts: a short one can branch for ever. The plugin wrote it, so it is
+//! worked through on a thread of its own, with a stack for deep ones, and is left alone after a
+//! while. The thread of one that never ends stays until the program does, which is soon: a plugin
+//! with such a schema is not used.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
@@ -13,23 +22,89 @@ pub struct Problem {
     pub detail: String,
 }
 
-/// A validator for a plugin's schema.
-///
-/// # Errors
-/// When it is no schema.
-pub fn validator(schema: &Value) -> Result<Validator, String> {
-    match schema {
-        Value::Object(_) | Value::Bool(_) => {}
-        _ => return Err("it must be an object".into()),
-    }
-    jsonschema::validator_for(schema).map_err(|error| error.to_string())
+/// How long a schema may take. Those of honest plugins take less than a millisecond.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Address space for the recursion along a schema, of which only what is used becomes memory.
+const STACK: usize = 256 << 20;
+
+/// A schema that is ready to check configs.
+#[derive(Clone)]
+pub struct Schema {
+    value: Arc<Value>,
+    validator: Arc<Validator>,
+    /// Whether it is one of ours, which needs no thread.
+    trusted: bool,
 }
 
-/// Checks `config`, and returns it with the defaults of top-level properties filled in.
-///
-/// # Errors
-/// With the first problem.
-pub fn check(schema: &Value, validator: &Validator, config: &Value) -> Result<Value, Problem> {
+impl Schema {
+    /// Gets a plugin's schema ready.
+    ///
+    /// # Errors
+    /// When it is no schema.
+    pub fn new(schema: &Value, trusted: bool) -> Result<Self, String> {
+        match schema {
+            Value::Object(_) | Value::Bool(_) => {}
+            _ => return Err("it must be an object".into()),
+        }
+        let value = Arc::new(schema.clone());
+        let worked = value.clone();
+        let work = move || jsonschema::validator_for(&worked).map_err(|error| error.to_string());
+        let validator = within(trusted, work)
+            .ok_or_else(|| format!("it takes more than {} s to read", PATIENCE.as_secs()))??;
+        Ok(Self {
+            value,
+            validator: Arc::new(validator),
+            trusted,
+        })
+    }
+
+    /// Checks `config`, and returns it with the defaults of top-level properties filled in.
+    ///
+    /// # Errors
+    /// With the first problem.
+    pub fn check(&self, config: &Value) -> Result<Value, Problem> {
+        let (own, config) = (self.clone(), config.clone());
+        let checked = within(self.trusted, move || {
+            check(&own.value, &own.validator, &config)
+        });
+        checked.unwrap_or_else(|| {
+            Err(Problem {
+                pointer: String::new(),
+                detail: format!(
+                    "the plugin's schema takes more than {} s to check it: the schema has too many alternatives (`anyOf`, `oneOf`, `$ref`) within each other",
+                    PATIENCE.as_secs()
+                ),
+            })
+        })
+    }
+}
+
+/// Does the work, and waits for it for so long; `None` if it takes longer.
+fn within<T: Send + 'static>(
+    trusted: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if trusted {
+        return Some(work());
+    }
+    let (done, wait) = mpsc::sync_channel(1);
+    let spawned = std::thread::Builder::new()
+        .name("plugin-schema".into())
+        .stack_size(STACK)
+        .spawn(move || {
+            let _ = done.send(work());
+        });
+    match spawned {
+        Ok(_) => wait.recv_timeout(PATIENCE).ok(),
+        Err(error) => {
+            tracing::debug!(%error, "no thread for a plugin's schema");
+            None
+        }
+    }
+}
+
+fn check(schema: &Value, validator: &Validator, config: &Value) -> Result<Value, Problem> {
     let mut filled = match config {
         Value::Object(map) => map.clone(),
         Value::Null => Map::new(),
@@ -123,13 +198,75 @@ mod tests {
     }
 
     fn check_with(schema: &Value, config: &Value) -> Result<Value, Problem> {
-        check(schema, &validator(schema).unwrap(), config)
+        Schema::new(schema, false).unwrap().check(config)
+    }
+
+    /// Doubles with each level: what it says of a config is clear only after 2^levels steps.
+    fn doubling(levels: usize) -> Value {
+        let mut definitions = Map::new();
+        for level in 0..levels {
+            let next = json!({"$ref": format!("#/$defs/l{}", level + 1)});
+            definitions.insert(format!("l{level}"), json!({"anyOf": [next.clone(), next]}));
+        }
+        definitions.insert(format!("l{levels}"), json!({"required": ["never"]}));
+        json!({"$defs": definitions, "$ref": "#/$defs/l0"})
+    }
+
+    /// The same without references.
+    fn nested(levels: usize) -> Value {
+        (0..levels).fold(
+            json!({"required": ["never"]}),
+            |inner, _| json!({"anyOf": [inner, {"required": ["never"]}]}),
+        )
+    }
+
+    #[test]
+    fn a_schema_that_never_ends_is_left_alone() {
+        for schema in [doubling(41), nested(41)] {
+            let begun = std::time::Instant::now();
+            let refused = match Schema::new(&schema, false) {
+                Ok(schema) => schema.check(&json!({})).is_err(),
+                Err(_) => true,
+            };
+            assert!(refused);
+            // Not for ever: with room for a slow machine.
+            assert!(begun.elapsed() < 12 * PATIENCE);
+        }
+    }
+
+    #[test]
+    fn deep_and_circular_schemas_do_not_end_the_program() {
+        let chain: Map<String, Value> = (0..4000)
+            .map(|n| {
+                (
+                    format!("l{n}"),
+                    json!({"$ref": format!("#/$defs/l{}", n + 1)}),
+                )
+            })
+            .chain([("l4000".to_owned(), json!({"type": "object"}))])
+            .collect();
+        let deep = (0..120).fold(json!({}), |inner, _| json!({"a": inner}));
+        for schema in [
+            json!({"$defs": chain, "$ref": "#/$defs/l0"}),
+            json!({"$ref": "#"}),
+            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
+            json!({"allOf": [{"$ref": "#"}, {"anyOf": [{"$ref": "#"}]}]}),
+            json!({"$dynamicAnchor": "x", "anyOf": [{"$dynamicRef": "#x"}]}),
+            json!({"not": {"$ref": "#"}}),
+            json!({"if": {"$ref": "#"}, "then": {"$ref": "#"}}),
+            json!({"properties": {"a": {"default": deep}}, "additionalProperties": {"$ref": "#"}}),
+            json!({"dependentSchemas": {"a": {"$ref": "#"}}, "unevaluatedProperties": {"$ref": "#"}}),
+        ] {
+            if let Ok(ready) = Schema::new(&schema, false) {
+                let _ = ready.check(&json!({"a": {"a": {}}}));
+            }
+        }
     }
 
     #[test]
     fn a_schema_that_is_none() {
-        assert!(validator(&json!([])).is_err());
-        assert!(validator(&json!({"type": "nonsense"})).is_err());
+        assert!(Schema::new(&json!([]), false).is_err());
+        assert!(Schema::new(&json!({"type": "nonsense"}), false).is_err());
     }
 
     #[test]

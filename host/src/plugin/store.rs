@@ -1,6 +1,7 @@
 //! What a guest finds around it: WASI with everything denied or fixed, its captured output,
 //! and the host's own functions.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
@@ -11,7 +12,7 @@ use wasmtime::Store;
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::random::Deterministic;
-use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
 use super::bindings::base::mswea::plugin::host::{Host, Level};
 use super::bindings::types::PluginError;
@@ -288,21 +289,22 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })
 }
 
-/// A store for one instance of a plugin.
+/// A store for one instance of a plugin, which may read the folder that is lent to it.
 pub fn new(
     shared: &Shared,
     name: &Arc<str>,
     limits: &Limits,
     seed: u64,
     renderer: Option<Arc<dyn Renderer>>,
+    lent: Option<&Path>,
 ) -> Store<Guest> {
     let console = Console::new(name.clone(), limits.log);
     let mut random = fastrand::Rng::with_seed(seed);
     let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
         .take(1024)
         .collect();
-    let wasi = WasiCtx::builder()
-        .stdout(console.clone())
+    let mut wasi = WasiCtx::builder();
+    wasi.stdout(console.clone())
         .stderr(console.clone())
         .secure_random(Deterministic::new(bytes.clone()))
         .insecure_random(Deterministic::new(bytes))
@@ -312,8 +314,13 @@ pub fn new(
         .monotonic_clock(FrozenClock)
         .allow_tcp(false)
         .allow_udp(false)
-        .allow_ip_name_lookup(false)
-        .build();
+        .allow_ip_name_lookup(false);
+    if let Some(folder) = lent
+        && let Err(error) = wasi.preopened_dir(folder, "/plugin", FsPerms::ReadOnly)
+    {
+        tracing::warn!(%error, folder = %folder.display(), "the folder can't be lent to the plugin");
+    }
+    let wasi = wasi.build();
     let mut table = ResourceTable::new();
     table.set_max_capacity(1024);
     let mut store = Store::new(

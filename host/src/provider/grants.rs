@@ -123,9 +123,23 @@ pub struct Grants {
     pub secrets: Vec<String>,
     /// Hosts to which they may travel over plain `http`, besides this machine.
     pub plain_http: Vec<HostPattern>,
+    /// The plugin's file, where the config does not name it: nothing can be granted until it does.
+    pub unnamed: Option<String>,
 }
 
 impl Grants {
+    /// The head of the entry that a denial prints.
+    fn entry(&self, plugin: &str) -> String {
+        let key = toml_key(plugin);
+        match &self.unnamed {
+            Some(file) => format!(
+                "[plugins.{key}]\npath = {}",
+                toml::Value::from(file.as_str())
+            ),
+            None => format!("[plugins.{key}]"),
+        }
+    }
+
     /// Whether `url` goes to a granted host.
     #[must_use]
     pub fn allows(&self, url: &Url) -> bool {
@@ -142,8 +156,8 @@ impl Grants {
             ErrorClass::Refused,
             format!(
                 "the plugin `{plugin}` may not reach `{host}`; to allow it, add to the config\n\
-                 [plugins.{key}]\nallow_hosts = [\"{host}\"]\nor pass `--allow-host {host}`",
-                key = toml_key(plugin),
+                 {entry}\nallow_hosts = [\"{host}\"]\nor pass `--allow-host {host}`",
+                entry = self.entry(plugin),
             ),
         ))
     }
@@ -157,8 +171,8 @@ impl Grants {
             ErrorClass::Refused,
             format!(
                 "the plugin `{plugin}` may not use the secret `{name}`; to allow it, add to the \
-                 config\n[plugins.{key}]\nsecrets = [\"{name}\"]",
-                key = toml_key(plugin),
+                 config\n{entry}\nsecrets = [\"{name}\"]",
+                entry = self.entry(plugin),
             ),
         ))
     }

@@ -84,6 +84,11 @@ pub(super) fn prepare(
             })?,
             HeaderValue::Secret { name, prefix } => {
                 grants.check_secret(plugin, name)?;
+                if WireValue::from_str(prefix).is_err() {
+                    return Err(bad(format!(
+                        "what the header `{key}` has before the secret `{name}` holds control characters"
+                    )));
+                }
                 used.push(name.clone());
                 let secret = secret(name, secrets)?;
                 if !secret.is_placeholder() {
@@ -269,6 +274,21 @@ mod tests {
                 a,
                 key("BROKEN"),
                 Some((Authentication, "copy the key again")),
+            ),
+            (
+                "POST",
+                a,
+                (
+                    "authorization".to_owned(),
+                    HeaderValue::Secret {
+                        name: "KEY".to_owned(),
+                        prefix: "Bearer\r\nx-other: ".to_owned(),
+                    },
+                ),
+                Some((
+                    BadRequest,
+                    "the header `authorization` has before the secret `KEY` holds control",
+                )),
             ),
         ] {
             let grants = Grants {

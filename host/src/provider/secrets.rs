@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::Environment;
+use crate::regular_file;
 
 /// Values below this length are not redacted: they would match ordinary text, and a key is
 /// never that short.
@@ -227,15 +226,16 @@ fn read(path: &Path) -> Result<BTreeMap<String, Secret>, SecretsError> {
         path: path.display().to_string(),
         reason: error.to_string(),
     };
-    let mut file = match File::open(path) {
+    let file = match regular_file::open(path, regular_file::SETTINGS) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(unreadable(error)),
     };
     // The mode of the opened file, not of the path: nothing can be swapped in between.
     check_mode(path, &file.metadata().map_err(unreadable)?)?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
+    let text = regular_file::read_opened(&file, regular_file::SETTINGS)
+        .and_then(regular_file::text)
+        .map_err(unreadable)?;
     parse(&text).map_err(|line| SecretsError::Malformed {
         path: path.display().to_string(),
         line,

@@ -3,6 +3,7 @@
 //!
 //! [`Runtime`] holds what all runs of a process share; [`Runtime::prepare`] makes one run.
 
+mod entries;
 mod environment;
 mod error;
 mod keys;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::plugin::{Plugin, Source, builtin, harmless};
+use crate::regular_file;
 
 /// Its name, in the current folder and in the folders of config files.
 pub const LOCK_FILE: &str = "mswea-plugins.lock";
@@ -87,7 +88,7 @@ impl Lock {
     /// # Errors
     /// When it can't be read or understood.
     pub fn read(path: &Path) -> Result<Self, PinError> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match regular_file::read_text(path, regular_file::SETTINGS) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(source) => {
@@ -140,38 +141,38 @@ impl Lock {
             .unwrap_or(Path::new("."))
     }
 
-    /// Whether a pin is this plugin's.
-    pub fn is_of(&self, pin: &Pin, plugin: &Plugin) -> bool {
-        match &plugin.source {
-            Source::BuiltIn(_) => pin.plugin == *plugin.name,
+    /// Whether a pin is of what is there, or of the built-in plugin of this name.
+    pub fn is_of(&self, pin: &Pin, source: &Source, name: &str) -> bool {
+        match source {
+            Source::BuiltIn(_) => pin.plugin == name,
             Source::File(file) => {
                 is_path(&pin.plugin) && same_file(&self.folder().join(&pin.plugin), file)
             }
         }
     }
 
-    /// Checks a plugin against its pin, if it has one.
+    /// Checks a digest against the pin of what has it, if there is one.
     ///
     /// # Errors
     /// When the digest is another.
-    pub fn check(&self, plugin: &Plugin) -> Result<(), PinError> {
-        let pin = self.pins.iter().find(|pin| self.is_of(pin, plugin));
+    pub fn check(&self, source: &Source, name: &str, digest: &str) -> Result<(), PinError> {
+        let pin = self.pins.iter().find(|pin| self.is_of(pin, source, name));
         match pin {
-            Some(pin) if !pin.sha256.eq_ignore_ascii_case(&plugin.digest) => {
+            Some(pin) if !pin.sha256.eq_ignore_ascii_case(digest) => {
                 let line = self
                     .text
                     .lines()
                     .position(|line| line.contains(&pin.sha256));
                 Err(PinError::Changed {
                     plugin: pin.plugin.clone(),
-                    file: match &plugin.source {
+                    file: match source {
                         Source::File(file) => file.display().to_string(),
                         Source::BuiltIn(_) => pin.plugin.clone(),
                     },
                     lock: self.path.clone(),
                     line: line.map_or(1, |line| line + 1),
                     wanted: pin.sha256.clone(),
-                    found: plugin.digest.clone(),
+                    found: digest.to_owned(),
                 })
             }
             _ => Ok(()),
@@ -266,11 +267,12 @@ impl Locks {
         Ok(Self(locks))
     }
 
-    /// Checks a plugin against every pin of it.
+    /// Checks a digest against every pin of what has it; see [`Lock::check`].
     ///
     /// # Errors
     /// When the digest is another.
-    pub fn check(&self, plugin: &Plugin) -> Result<(), PinError> {
-        self.0.iter().try_for_each(|lock| lock.check(plugin))
+    pub fn check(&self, source: &Source, name: &str, digest: &str) -> Result<(), PinError> {
+        let mut locks = self.0.iter();
+        locks.try_for_each(|lock| lock.check(source, name, digest))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::entries::{self, Tie};
 use super::pins::Locks;
 use super::replayed::{REPLAY, Replayed};
 use super::{Job, Runtime, SetupError, keys, nothing, origins, wiring};
@@ -62,6 +63,8 @@ pub struct Made {
 pub(super) struct Actor {
     pub(super) name: Arc<str>,
     pub(super) plugin: Arc<Plugin>,
+    /// The entry that it has.
+    tie: Tie,
 }
 
 impl Actor {
@@ -259,27 +262,48 @@ impl Roles<'_> {
     }
 
     pub(super) async fn load(&self, spec: &str, key: Option<&str>) -> Result<Actor, SetupError> {
-        let entry = self.job.config.plugins.get(spec);
+        let entries = &self.job.config.plugins;
         let loader = self.runtime.loader();
-        let loaded = match entry.and_then(|entry| entry.path.as_deref()) {
-            Some(path) => loader.load_file(Path::new(path)).await,
-            None => loader.load(spec).await,
-        };
-        let plugin = loaded.map_err(|error| SetupError::Plugin {
+        let unusable = |error| SetupError::Plugin {
             error,
             origin: key.and_then(|key| self.job.origin(key)),
-        })?;
-        let name = match entry {
-            Some(_) => spec.into(),
-            None => plugin.name.clone(),
         };
-        let actor = Actor { name, plugin };
-        let pin = self.entry(&actor).and_then(|entry| entry.sha256.as_deref());
-        actor
-            .plugin
-            .pinned(&actor.name, pin)
-            .map_err(|error| self.located(error))?;
-        self.locks.check(&actor.plugin)?;
+        let path = entries.get(spec).and_then(|entry| entry.path.as_deref());
+        let found = match path {
+            Some(path) => loader.find_file(Path::new(path)),
+            None => loader.find(spec),
+        }
+        .map_err(unusable)?;
+        // Everything that is known of the right one is asked before anything of this one is
+        // compiled or run.
+        let naming = entries::naming(entries, spec, &found).map_err(|error| self.located(error))?;
+        self.locks
+            .check(&found.source, &found.label, &found.digest)?;
+        let allowed = naming.first().map(|key| limits(&entries[*key]));
+        let allowed = allowed.unwrap_or(Limits::STANDARD);
+        let plugin = loader.load_found(found, &allowed).await.map_err(unusable)?;
+        let tie = entries::tie(entries, &naming, &plugin.source, &plugin.name);
+        let name = match &tie {
+            Tie::Named(key) => key.as_str().into(),
+            _ => plugin.name.clone(),
+        };
+        let actor = Actor { name, plugin, tie };
+        if let Tie::Called(key) = &actor.tie {
+            let entry = &entries[key];
+            // A digest that names another.
+            actor
+                .plugin
+                .pinned(key, entry.sha256.as_deref())
+                .map_err(|error| self.located(error))?;
+            if !(entry.allow_hosts.is_empty() && entry.secrets.is_empty()) {
+                let text = format!(
+                    "`plugins.{key}` grants hosts or secrets and names no file: `{}` calls itself so, and gets none of them; if it is the one, put `path = \"{}\"` (or its `sha256`) into the entry",
+                    file(&actor.plugin),
+                    file(&actor.plugin),
+                );
+                self.context.front.show(&Progress::Warning(&text));
+            }
+        }
         if let Some(before) = &actor.plugin.changed_from {
             let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
             tracing::info!(
@@ -291,29 +315,25 @@ impl Roles<'_> {
         }
         if let Some(took) = actor.plugin.take_compile_time().filter(|took| *took > SLOW) {
             let text = format!(
-                "plugin `{}` was compiled in {:.1} s; the next run takes it from the cache",
+                "plugin `{}` was compiled in {:.1} s; {}",
                 actor.name,
-                took.as_secs_f64()
+                took.as_secs_f64(),
+                loader.next_time()
             );
             self.context.front.show(&Progress::Warning(&text));
         }
         Ok(actor)
     }
 
-    /// The entry of an actor. A file that calls itself like a built-in plugin does not get what
-    /// the config grants to that one.
+    /// The entry of an actor.
     fn entry(&self, actor: &Actor) -> Option<&PluginEntry> {
-        let entry = self.job.config.plugins.get(&*actor.name)?;
-        let foreign = matches!(actor.plugin.source, Source::File(_))
-            && entry.path.is_none()
-            && builtin::find(&actor.name).is_some();
-        (!foreign).then_some(entry)
+        self.job.config.plugins.get(actor.tie.key()?)
     }
 
     /// An entry that no plugin of this run bears is most likely a slip of the pen.
     fn warn_about_unused(&self, cast: &[&Actor]) {
         for (name, entry) in &self.job.config.plugins {
-            let used = cast.iter().any(|actor| &*actor.name == name.as_str());
+            let used = cast.iter().any(|actor| actor.tie.key() == Some(name));
             if used || entry.path.is_some() || builtin::find(name).is_some() {
                 continue;
             }
@@ -525,7 +545,9 @@ impl Roles<'_> {
     ) -> Result<Grants, SetupError> {
         let mut hosts: Vec<String> = self.job.allow_hosts.to_vec();
         let mut secrets = Vec::new();
-        if let Some(entry) = self.entry(actor) {
+        let named = matches!(actor.tie, Tie::Named(_));
+        let entry = self.entry(actor).filter(|_| named);
+        if let Some(entry) = entry {
             hosts.extend(entry.allow_hosts.iter().cloned());
             secrets.extend(entry.secrets.iter().cloned());
         }
@@ -535,7 +557,6 @@ impl Roles<'_> {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| SetupError::Grant(error.to_string()))?;
         let config = self.job.config;
-        let entry = self.entry(actor);
         let base_url = match keys::base_url(choice, own) {
             // What a plugin of others takes for an address is its own business.
             Err(_) if !actor.is_built_in() => None,
@@ -563,6 +584,8 @@ impl Roles<'_> {
             hosts: patterns,
             secrets,
             plain_http,
+            unnamed: (!named && matches!(actor.plugin.source, Source::File(_)))
+                .then(|| file(&actor.plugin)),
         })
     }
 
@@ -577,6 +600,14 @@ impl Roles<'_> {
             );
             self.context.front.show(&Progress::Warning(&text));
         }
+    }
+}
+
+/// Where a plugin is, as a config has it.
+fn file(plugin: &Plugin) -> String {
+    match &plugin.source {
+        Source::File(path) => path.display().to_string(),
+        Source::BuiltIn(_) => plugin.name.to_string(),
     }
 }
 

@@ -7,6 +7,7 @@ what was wrong, an error does.
 
 import codecs
 import sys
+from importlib import import_module
 from typing import Any, Optional
 
 import componentize_py_types
@@ -89,12 +90,39 @@ for _codec in ("utf-16-le", "utf-16", "utf-8-sig", "latin-1", "ascii", "cp1252",
 
 # --- the plugin ---
 
-import plugin as _author  # noqa: E402, F401  (it calls `export`)
+# The module; the package has the function under that name.
+_export = import_module("mswea_sdk.export")
 
-from .export import exported as _class  # noqa: E402
+# Where the host lends the project to a component for development.
+_SOURCE = "/plugin"
 
-if _class is None:
-    raise ImportError("`plugin.py` exports nothing; its last line has to be `export(YourClass)`")
+_class: Any = None
+
+
+def _load() -> None:
+    """Imports the author's module, which calls `export`."""
+    global _class
+    if _class is not None:
+        return
+    if _export.late:
+        sys.dont_write_bytecode = True
+        sys.path.insert(0, _SOURCE)
+    try:
+        import plugin as _author  # noqa: F401
+    except ModuleNotFoundError as error:
+        if _export.late and error.name == "plugin":
+            raise ImportError(
+                "this component is for development and reads `plugin.py` from the project: say "
+                "where that is (`mswea-host plugin check --source .`)"
+            ) from None
+        raise
+    if _export.exported is None:
+        raise ImportError("`plugin.py` exports nothing; its last line has to be `export(YourClass)`")
+    _class = _export.exported
+
+
+if not _export.late:
+    _load()
 
 
 class _NotConfigured:
@@ -340,7 +368,8 @@ def _exports(interface: str, *kinds: type) -> bool:
     """Whether the world exports an interface; the class has to be of its kind."""
     if not hasattr(world, interface):
         return False
-    if not issubclass(_class, kinds):
+    # Of a component for development, the class is not known yet.
+    if _class is not None and not issubclass(_class, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(
             f"`{_class.__name__}` does not derive from {names}, which this world exports; build it "
@@ -362,16 +391,21 @@ def _descriptor() -> Any:
     )
 
 
-_described = _descriptor()
+_described: Any = None if _export.late else _descriptor()
 
 
 class Plugin:
     def describe(self) -> Any:
+        global _described
+        if _described is None:
+            _load()
+            _described = _descriptor()
         return _described
 
     def configure(self, config: str) -> None:
         global _instance
         try:
+            _load()
             made = _class()
             if isinstance(made, SimpleProcessor):
                 made = Diffing(made)

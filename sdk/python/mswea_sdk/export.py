@@ -8,6 +8,10 @@ P = TypeVar("P", bound=type[Plugin])
 
 exported: Optional[type[Plugin]] = None
 
+# Whether the author's module is imported when the component is first asked, not when it is built;
+# see `dev.py`.
+late = False
+
 
 def export(plugin: P) -> P:
     """Makes the component of this class; a last line, or a decorator. It may be of several kinds:

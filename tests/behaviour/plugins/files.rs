@@ -327,7 +327,7 @@ fn what_is_no_file_at_all() {
         (".", &["can't read plugin `.`", "directory"]),
         (
             "/dev/zero",
-            &["can't read plugin `/dev/zero`", "no regular file"],
+            &["can't read plugin `/dev/zero`", "not a regular file"],
         ),
         (
             "toolcal",

@@ -125,7 +125,7 @@ fn a_pipe_as_a_plugin_is_refused_at_once() {
         .arg(format!("plugins.mine.path={}", pipe.display()))
         .run()
         .expect(7)
-        .says(&["it is no regular file"]);
+        .says(&["it is a pipe, not a regular file"]);
 }
 
 #[test]

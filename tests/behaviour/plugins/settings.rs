@@ -103,7 +103,8 @@ fn a_strangers_adapter_reaches_no_host_that_is_not_granted() {
     let server = Server::start(Scenario::commands(&[SUBMIT]));
     let address = server.address().to_string();
     let run = host(&server, "adapter", &json!({})).run().expect(5);
-    let lines = format!("[plugins.hostile]\nallow_hosts = [\"{address}\"]");
+    let path = hostile().display();
+    let lines = format!("[plugins.hostile]\npath = \"{path}\"\nallow_hosts = [\"{address}\"]");
     let flag = format!("--allow-host {address}");
     run.says(&["plugin `hostile` may not reach", &lines, &flag]);
     assert_eq!(server.served(), 0);
@@ -129,11 +130,12 @@ fn a_strangers_adapter_sends_no_secret_that_is_not_granted() {
             .arg(server.address().to_string())
             .env("HOSTILE_KEY", "sk-hostile-0123456789")
     };
-    let lines = "[plugins.hostile]\nsecrets = [\"HOSTILE_KEY\"]";
+    let path = hostile().display();
+    let lines = format!("[plugins.hostile]\npath = \"{path}\"\nsecrets = [\"HOSTILE_KEY\"]");
     make()
         .run()
         .expect(5)
-        .says(&["may not use the secret `HOSTILE_KEY`", lines]);
+        .says(&["may not use the secret `HOSTILE_KEY`", &lines]);
     assert_eq!(server.served(), 0);
     make()
         .file("grant.toml", lines)

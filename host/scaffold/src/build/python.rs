@@ -32,7 +32,10 @@ pub(super) fn build(
             "-w",
             project.kind.word(),
             "componentize",
-            "mswea_sdk.app",
+            match tools.options.development {
+                true => "mswea_sdk.dev",
+                false => "mswea_sdk.app",
+            },
             "-o",
             &made,
         ],

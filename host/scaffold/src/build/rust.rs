@@ -82,7 +82,8 @@ pub(super) fn find(tools: &Tools<'_>, name: &str, what_for: &str) -> Result<Path
     })
 }
 
-/// The folder with the target's libraries; the target is added if it is missing.
+/// The folder with the target's libraries; the target is added if it is missing and may be
+/// installed.
 pub(super) fn target(tools: &mut Tools<'_>) -> Result<PathBuf, Error> {
     let rustc = find(tools, "rustc", "which comes with Cargo")?;
     let print = |tools: &mut Tools<'_>| -> Result<PathBuf, Error> {
@@ -99,6 +100,12 @@ pub(super) fn target(tools: &mut Tools<'_>) -> Result<PathBuf, Error> {
             install: vec![RUSTUP.to_owned(), format!("rustup target add {TARGET}")],
         });
     };
+    if !tools.options.install {
+        return Err(Error::Missing {
+            what: format!("this Rust has no target {TARGET}"),
+            install: vec![format!("rustup target add {TARGET}")],
+        });
+    }
     let command = tools.command(&rustup, &["target", "add", TARGET]);
     tools.run(command)?;
     let folder = print(tools)?;

@@ -85,6 +85,10 @@ pub struct BuildArgs {
     /// Fetch what is missing of the toolchain, as far as that needs no root
     #[arg(long)]
     pub install: bool,
+    /// Make `build/NAME.dev.wasm` instead, which reads `plugin.py` at each start: built once, it
+    /// shows every edit at once (`plugin check --source .`); Python only
+    #[arg(long)]
+    pub dev: bool,
     /// Show what the compilers say
     #[arg(short, long)]
     pub verbose: bool,
@@ -104,6 +108,9 @@ pub struct CheckArgs {
     /// `histories`, `responses`, `invalid_configs`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub samples: Option<PathBuf>,
+    /// The project's folder, for a component of `plugin build --dev`: it may read it
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub source: Option<PathBuf>,
     /// Fewer and smaller cases
     #[arg(long)]
     pub quick: bool,
@@ -129,6 +136,9 @@ pub struct CallArgs {
     /// The config, as JSON or as a file of it
     #[arg(short, long, value_name = "JSON|FILE")]
     pub config: Option<String>,
+    /// The project's folder, for a component of `plugin build --dev`: it may read it
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub source: Option<PathBuf>,
     /// Call again with these arguments on the same instance; repeatable
     #[arg(long = "then", value_name = "FUNCTION=JSON")]
     pub then: Vec<String>,
@@ -184,6 +194,9 @@ pub struct DiffArgs {
     /// Show so many disagreements at the most
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub max_shown: usize,
+    /// End with exit code 1 if they disagree anywhere in what a run goes by
+    #[arg(long)]
+    pub exit_code: bool,
     /// Write a report with plots, one file that needs no other
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,

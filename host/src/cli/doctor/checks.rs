@@ -13,6 +13,7 @@ use crate::cli::front::Look;
 use crate::executor::guard::SUBCOMMAND;
 use crate::executor::probe::{Probe, State};
 use crate::executor::{LocalExecutor, LocalSettings};
+use crate::plugin::{CACHE_VARIABLE, CacheUse};
 use crate::roles::{self, Executor, Stop};
 
 /// The name of the executor that needs nothing.
@@ -186,9 +187,19 @@ pub(super) fn cgroups(root: &Path) -> Probe {
     )
 }
 
-/// Where compiled plugins are kept.
-pub(super) fn cache(folder: Option<&Path>) -> Probe {
+/// Where compiled plugins are kept, and whether that is safe.
+pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
     const NAME: &str = "cache";
+    if let CacheUse::None(why) = kept {
+        return probe(
+            NAME,
+            State::Limited,
+            format!(
+                "{why}: plugins of your own are compiled in every run, since commands of the model could forge what is kept"
+            ),
+            "start it in a login session whose PAM has `pam_keyinit`; or put their code into the program (`mswea-host ship OUTPUT --plugin FILE`); or, where you trust all commands, set `MSWEA_PLUGIN_CACHE=trust`",
+        );
+    }
     let Some(folder) = folder else {
         return probe(
             NAME,
@@ -202,7 +213,15 @@ pub(super) fn cache(folder: Option<&Path>) -> Probe {
     let there = folder.ancestors().find(|above| above.exists());
     let there = there.unwrap_or(Path::new("/"));
     match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
-        Ok(()) if there.is_dir() => probe(NAME, State::Works, format!("{shown}"), ""),
+        Ok(()) if there.is_dir() => match kept {
+            CacheUse::Trusting => probe(
+                NAME,
+                State::Works,
+                format!("{shown}, trusted as it is (`{CACHE_VARIABLE}`)"),
+                "",
+            ),
+            _ => probe(NAME, State::Works, format!("{shown}"), ""),
+        },
         done => {
             let why = match done {
                 Ok(()) => format!("`{}` is no folder", there.display()),

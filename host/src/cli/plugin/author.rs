@@ -37,6 +37,7 @@ pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
     let options = Build {
         install: args.install,
         verbose: args.verbose,
+        development: args.dev,
         path: None,
     };
     let built = mswea_scaffold::build(&args.folder, &options, &mut |line| output::note(line))
@@ -57,5 +58,12 @@ pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
         built.size.div_ceil(1000),
         built.seconds
     ));
+    if args.dev {
+        output::note(&format!(
+            "it reads `plugin.py` at each start: `mswea-host plugin check {} --source {}`, also with `call`; build without `--dev` for runs",
+            path.display(),
+            args.folder.display()
+        ));
+    }
     Ok(ExitCode::Submitted)
 }

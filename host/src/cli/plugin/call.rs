@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::args::CallArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
-use super::{config, hint, load};
+use super::{config, hint, load_from};
 use crate::plugin::{ByHand, CallError};
 use crate::session::outside;
 
@@ -16,7 +16,7 @@ const BARE: [&str; 2] = ["describe", "configure"];
 
 /// Calls, prints what comes back as JSON.
 pub fn run(args: &CallArgs) -> Result<ExitCode, Failure> {
-    let plugin = load(&args.plugin)?;
+    let plugin = load_from(&args.plugin, args.source.as_deref())?;
     let mut calls = vec![(args.function.clone(), arguments(args.arguments.as_deref())?)];
     for then in &args.then {
         let (function, text) = then.split_once('=').unwrap_or((then, ""));

@@ -5,13 +5,14 @@ use serde_json::Value;
 use super::super::args::CheckArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
-use super::{config, load};
+use super::{config, load_from};
 use crate::conformance::{Effort, Options, Samples, examine};
+use crate::regular_file;
 use crate::session::outside;
 
 /// Examines, and reports; a broken law is exit code 7.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let plugin = load(&args.plugin)?;
+    let plugin = load_from(&args.plugin, args.source.as_deref())?;
     let configs: Result<Vec<Value>, Failure> = args
         .configs
         .iter()
@@ -46,7 +47,7 @@ fn samples(args: &CheckArgs) -> Result<Samples, Failure> {
         return Ok(Samples::default());
     };
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = regular_file::read_text(path, regular_file::SETTINGS)
         .map_err(|error| Failure::usage(format!("can't read the samples `{shown}`: {error}")))?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!(

@@ -18,6 +18,7 @@ use super::args::{CacheCommand, PluginCommand};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use crate::plugin::{Cache, LoadError, Loader, Plugin};
+use crate::regular_file;
 use crate::roles::Refused;
 
 /// Does what was asked for.
@@ -51,14 +52,24 @@ async fn load_with(loader: &Loader, spec: &str) -> Result<Arc<Plugin>, Failure> 
 
 /// Loads what is named, with the user's cache; says when that took long.
 fn load(spec: &str) -> Result<Arc<Plugin>, Failure> {
-    let loader = Loader::new(Cache::of_user());
+    load_from(spec, None)
+}
+
+/// The same, for one that may read this folder.
+fn load_from(spec: &str, source: Option<&Path>) -> Result<Arc<Plugin>, Failure> {
+    let mut loader = Loader::new(Cache::of_user());
+    if let Some(folder) = source {
+        if !folder.is_dir() {
+            return Err(Failure::usage(format!(
+                "`--source {}` is no folder: name the project's",
+                folder.display()
+            )));
+        }
+        loader = loader.lending(folder);
+    }
     let plugin = output::runtime()?.block_on(load_with(&loader, spec))?;
     if let Some(took) = plugin.take_compile_time().filter(|took| *took > SLOW) {
-        let then = match Cache::of_user() {
-            Some(_) => "from now on it comes from the cache",
-            None => "without `HOME` and `XDG_CACHE_HOME` there is no cache to keep it in",
-        };
-        let took = took.as_secs_f64();
+        let (took, then) = (took.as_secs_f64(), loader.next_time());
         output::note(&format!("compiled `{spec}` in {took:.1} s; {then}"));
     }
     Ok(plugin)
@@ -73,7 +84,7 @@ fn config(given: Option<&str>) -> Result<Value, Failure> {
         (given.to_owned(), "the config".to_owned())
     } else {
         let path = given.strip_prefix('@').unwrap_or(given);
-        let text = std::fs::read_to_string(Path::new(path)).map_err(|error| {
+        let text = regular_file::read_text(Path::new(path), regular_file::SETTINGS).map_err(|error| {
             Failure::usage(format!(
                 "can't read the config `{path}`: {error}: give a JSON object, or a file that holds one"
             ))

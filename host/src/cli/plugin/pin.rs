@@ -1,13 +1,12 @@
 //! `plugin pin`: digests of plugins in a lock file.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use super::super::args::PinArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::load;
-use crate::plugin::Plugin;
+use crate::plugin::{Found, Loader};
 use crate::session::pins::{Lock, Pin, PinError};
 
 /// Pins, takes pins away, or says how the pins stand.
@@ -31,7 +30,7 @@ pub fn run(args: &PinArgs) -> Result<ExitCode, Failure> {
         let before = lock
             .pins
             .iter()
-            .find(|pin| lock.is_of(pin, &plugin))
+            .find(|pin| lock.is_of(pin, &plugin.source, &plugin.name))
             .cloned();
         let name = lock.pin(&plugin);
         let digest = &plugin.digest;
@@ -106,9 +105,9 @@ fn list(lock: &Lock) -> Result<ExitCode, Failure> {
                 .to_string(),
             false => pin.plugin.clone(),
         };
-        let state = match load(&spec) {
-            Ok(plugin) => how(lock, &plugin),
-            Err(failure) => Err(failure.message),
+        let state = match Loader::new(None).find(&spec) {
+            Ok(found) => how(lock, &found),
+            Err(error) => Err(error.to_string()),
         };
         let word = match &state {
             Ok(()) => "holds".to_owned(),
@@ -124,8 +123,8 @@ fn list(lock: &Lock) -> Result<ExitCode, Failure> {
     })
 }
 
-fn how(lock: &Lock, plugin: &Arc<Plugin>) -> Result<(), String> {
-    match lock.check(plugin) {
+fn how(lock: &Lock, found: &Found) -> Result<(), String> {
+    match lock.check(&found.source, &found.label, &found.digest) {
         Ok(()) => Ok(()),
         Err(PinError::Changed { found, .. }) => Err(format!("CHANGED: now {found}")),
         Err(error) => Err(error.to_string()),

@@ -13,6 +13,7 @@ use super::daemon::{Address, Daemon, Fault};
 use super::engine::{Engine, EngineError, EngineErrorKind};
 use super::errors::{self, Doing};
 use super::registry;
+use crate::regular_file;
 
 /// How long a daemon may take to say which it is.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
@@ -206,7 +207,8 @@ fn context_host(name: &str) -> Option<String> {
         .join("contexts/meta")
         .join(folder)
         .join("meta.json");
-    let meta: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let meta: Value =
+        serde_json::from_slice(&regular_file::read(&path, regular_file::SETTINGS).ok()?).ok()?;
     let host = meta["Endpoints"]["docker"]["Host"].as_str();
     Some(host?.to_owned())
 }

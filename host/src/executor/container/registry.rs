@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::regular_file;
+
 /// What there is for one registry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Credentials {
@@ -25,7 +27,9 @@ pub(super) fn config_folder() -> Option<PathBuf> {
 /// Docker's client configuration; null if there is none.
 pub(super) fn config() -> Value {
     config_folder()
-        .and_then(|folder| std::fs::read(folder.join("config.json")).ok())
+        .and_then(|folder| {
+            regular_file::read(&folder.join("config.json"), regular_file::SETTINGS).ok()
+        })
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default()
 }

@@ -14,12 +14,14 @@ use serde_json::Value;
 use super::super::text::number;
 use super::{Form, Left, Read, RecordedOutcome, Run, Step, lighten, raw_output};
 use crate::journal::trajectory::{messages_from_trajectory, replace_lone_surrogates};
+use crate::regular_file;
 use crate::roles::{Action, Message, Object, Reply, Usage};
 
 /// Reads a run, unless it is one of those that are known; with it, what a person should know of
 /// the file.
 pub(super) fn read(path: &Path, name: &str, known: &HashSet<String>) -> Read {
-    let mut bytes = std::fs::read(path).map_err(|error| Left::Damaged(error.to_string()))?;
+    let mut bytes = regular_file::read(path, regular_file::RECORDS)
+        .map_err(|error| Left::Damaged(error.to_string()))?;
     let mut read = parse(&bytes, name, known);
     let mut note = None;
     // Python writes a lone surrogate as it is, which is half a character to everyone else.

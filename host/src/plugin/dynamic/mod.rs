@@ -75,6 +75,7 @@ impl ByHand {
             &limits,
             recipe.seed,
             recipe.renderer.clone(),
+            plugin.lent.as_deref(),
         );
         let failed =
             |failure: Failure, call: &str| CallError::Failed(failure.describe(&plugin.name, call));

@@ -33,6 +33,7 @@ pub use tariff::{
     Window,
 };
 
+use crate::regular_file;
 use crate::roles::Usage;
 
 /// The table in this binary; its origin and licence stand in `host/data/README.md`.
@@ -182,7 +183,7 @@ impl Sources {
     /// When one can't be used.
     pub fn tables(&self) -> impl Iterator<Item = Result<(Table, Option<&Path>), PriceError>> {
         let updated = self.table.iter().filter_map(|path| {
-            let bytes = match std::fs::read(path) {
+            let bytes = match regular_file::read(path, regular_file::RECORDS) {
                 Ok(bytes) => bytes,
                 // Nor is there one where there is no such folder: a home may be anything.
                 Err(error)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::table::{self, Packed};
+use crate::regular_file;
 
 /// The file of the table that takes the place of the one in this binary:
 /// `$XDG_CONFIG_HOME/mswea-host/prices.table`, else below `~/.config`; none without a home.
@@ -65,9 +66,11 @@ pub struct Updated {
 /// # Errors
 /// When the file is none, or the table can't be written.
 pub fn update(file: &Path, table: &Path, source: &str) -> Result<Updated, PlaceError> {
-    let bytes = std::fs::read(file).map_err(|source| PlaceError::Unreadable {
-        path: file.to_owned(),
-        source,
+    let bytes = regular_file::read(file, regular_file::RECORDS).map_err(|source| {
+        PlaceError::Unreadable {
+            path: file.to_owned(),
+            source,
+        }
     })?;
     let none = |detail: String| PlaceError::NoPrices {
         path: file.to_owned(),

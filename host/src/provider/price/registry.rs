@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::entry::{self, EntryError};
 use super::names::Wanted;
 use super::tariff::Tariff;
+use crate::regular_file;
 
 /// Why a registry can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +59,7 @@ pub(super) fn find(
     wanted: &Wanted,
     warnings: &mut Vec<String>,
 ) -> Result<Option<(String, Tariff)>, RegistryError> {
-    let bytes = match std::fs::read(path) {
+    let bytes = match regular_file::read(path, regular_file::RECORDS) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             warnings.push(format!(

@@ -143,10 +143,13 @@ fn versions_of_cgroups() {
 fn folders() {
     let folder = folder(&[("file", "", 0o644)]);
     let at = |name: &str| folder.path().join(name);
-    assert_eq!(cache(Some(&at("new/deep"))).state, State::Works);
+    let kept = CacheUse::Trusting;
+    assert_eq!(cache(Some(&at("new/deep")), &kept).state, State::Works);
     assert!(!at("new").exists(), "looking made it");
-    assert_eq!(cache(Some(&at("file/x"))).state, State::Limited);
-    assert_eq!(cache(None).state, State::Limited);
+    assert_eq!(cache(Some(&at("file/x")), &kept).state, State::Limited);
+    assert_eq!(cache(None, &kept).state, State::Limited);
+    let unsafe_here = cache(Some(&at("new/deep")), &CacheUse::None("no login".into()));
+    assert_eq!(unsafe_here.state, State::Limited);
     assert_ne!(temporary(folder.path()).state, State::Missing);
     assert_eq!(
         folder.path().read_dir().unwrap().count(),

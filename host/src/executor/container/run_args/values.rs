@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Lookup, Wrong};
+use crate::regular_file;
 
 fn wrong<T>(why: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong::Value(why.into()))
@@ -62,7 +63,7 @@ pub(super) fn env(value: &str, variable: Lookup<'_>) -> Option<String> {
 }
 
 pub(super) fn read_env_file(path: &Path, variable: Lookup<'_>) -> Result<Vec<String>, Wrong> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match regular_file::read_text(path, regular_file::SETTINGS) {
         Ok(text) => text,
         Err(error) => return wrong(format!("`{}` can't be read: {error}", path.display())),
     };

@@ -1,0 +1,119 @@
+//! Files that a cloned repository may bring along: pipes, links to devices, endless ones. They are
+//! refused at once, with their name.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use scripted_server::{Scenario, Server};
+
+use crate::host::Host;
+
+const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo done";
+
+/// How a name in the current folder is made something else than a file.
+type Make = fn(&Path);
+
+fn pipe(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status();
+    assert!(made.unwrap().success());
+}
+
+fn endless(path: &Path) {
+    symlink("/dev/zero", path).unwrap();
+}
+
+fn large(path: &Path) {
+    std::fs::File::create(path)
+        .unwrap()
+        .set_len(1 << 32)
+        .unwrap();
+}
+
+const SORTS: [(Make, &str); 3] = [
+    (pipe, "it is a pipe, not a regular file"),
+    (endless, "it is a device, not a regular file"),
+    (large, "it is larger than"),
+];
+
+#[test]
+fn the_lock_file_of_the_current_folder() {
+    for (make, says) in SORTS {
+        let server = Server::start(Scenario::commands(&[SUBMIT]));
+        let host = Host::new().server(&server).task("t");
+        make(&host.dir().join("mswea-plugins.lock"));
+        let begun = Instant::now();
+        let run = host.run().expect(7);
+        run.says(&["mswea-plugins.lock", says]);
+        // Without an end it would have taken the test's own limit, or all memory.
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert_eq!(server.served(), 0);
+    }
+}
+
+#[test]
+fn files_that_are_named() {
+    let uses: [(&str, &[&str], i32); 6] = [
+        ("p.wasm", &["--plugin", "./p.wasm"], 7),
+        ("c.toml", &["-c", "./c.toml"], 2),
+        ("c.yaml", &["-c", "./c.yaml"], 2),
+        (
+            "keys",
+            &[
+                "-c",
+                "model.secrets_file=./keys",
+                "-c",
+                "model.api_key_env=SOME_KEY",
+            ],
+            5,
+        ),
+        ("old.traj.json", &["-m", "replay/old.traj.json"], 2),
+        (
+            "prices.json",
+            &["-c", "model.litellm_model_registry=./prices.json"],
+            2,
+        ),
+    ];
+    for (name, args, code) in uses {
+        for (make, says) in SORTS {
+            let server = Server::start(Scenario::commands(&[SUBMIT]));
+            let host = Host::new().server(&server).task("t").args(args);
+            make(&host.dir().join(name));
+            let run = host.run();
+            assert_eq!(server.served(), 0, "{name}\n{run}");
+            let run = run.expect(code);
+            run.says(&[says]);
+        }
+    }
+    // What has a command of its own.
+    for (name, args) in [
+        (
+            "c.json",
+            [
+                "plugin",
+                "call",
+                "text_regex",
+                "describe",
+                "--config",
+                "./c.json",
+            ],
+        ),
+        (
+            "s.json",
+            [
+                "plugin",
+                "check",
+                "text_regex",
+                "--quick",
+                "--samples",
+                "./s.json",
+            ],
+        ),
+    ] {
+        for (make, says) in SORTS {
+            let host = Host::new().args(args);
+            make(&host.dir().join(name));
+            host.run().expect(2).says(&[says]);
+        }
+    }
+}
