@@ -1,5 +1,7 @@
 //! Configs from a schema: such as should be accepted, and such as should be refused.
 
+use std::collections::BTreeSet;
+
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
@@ -392,7 +394,85 @@ impl<'s> Schema<'s> {
                 }));
             }
         }
+        // Texts further down: in lists, in tables of lists, in tables without fixed keys.
+        let mut bases = vec![self.filled(base)];
+        bases.extend(self.properties().into_iter().filter_map(|property| {
+            let value = self.furnished(property.schema, 0);
+            with(base, &property.pointer, value).filter(|config| self.fits(config))
+        }));
+        let mut seen: BTreeSet<String> = self
+            .properties()
+            .into_iter()
+            .map(|property| property.pointer)
+            .collect();
+        for base in bases {
+            let mut pointers = Vec::new();
+            places(&base, "", &mut pointers);
+            for pointer in pointers {
+                // One member of a list is as good as the next.
+                if !seen.insert(pointer.replace(|c: char| c.is_ascii_digit(), "0")) {
+                    continue;
+                }
+                for (label, text) in &odd {
+                    let mut config = base.clone();
+                    if let Some(place) = config.pointer_mut(&pointer) {
+                        *place = json!(text);
+                    }
+                    if self.fits(&config) {
+                        all.push(Invalid {
+                            config,
+                            label: format!("`{pointer}` set to {label}"),
+                            key: String::new(),
+                        });
+                    }
+                }
+            }
+        }
         all
+    }
+
+    /// A value with a member in every list and every table, so that all texts are there.
+    fn furnished(&self, schema: &'s Value, depth: usize) -> Value {
+        let schema = self.resolve(schema);
+        if depth > 6 {
+            return self.guess(schema, depth);
+        }
+        let inner = |schema| self.furnished(schema, depth + 1);
+        let item = schema.get("items").filter(|items| items.is_object());
+        if let Some(item) = item {
+            return json!([inner(item)]);
+        }
+        let other = schema.get("additionalProperties");
+        let other = other.filter(|other| other.is_object());
+        if schema.get("properties").is_none() && other.is_none() {
+            return self.guess(schema, depth);
+        }
+        let own = self.properties_of(schema);
+        let mut table: Map<String, Value> =
+            own.map(|(key, own)| (key.clone(), inner(own))).collect();
+        if let Some(other) = other {
+            table.insert("kit".to_owned(), inner(other));
+        }
+        Value::Object(table)
+    }
+}
+
+/// The pointers of all texts in a value.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::String(_) => found.push(at.to_owned()),
+        Value::Array(list) => {
+            for (index, value) in list.iter().enumerate() {
+                places(value, &format!("{at}/{index}"), found);
+            }
+        }
+        Value::Object(table) => {
+            for (key, value) in table {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                places(value, &format!("{at}/{key}"), found);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -414,6 +494,39 @@ fn with(base: &Value, pointer: &str, value: Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_in_lists_and_tables_get_odd_texts_too() {
+        let root = json!({
+            "type": "object",
+            "properties": {
+                "rules": {
+                    "type": "array",
+                    "default": [],
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "name": {"type": "string"},
+                            "tags": {"type": "array", "items": {"type": "string"}},
+                        },
+                        "required": ["name"],
+                        "additionalProperties": false,
+                    },
+                },
+                "words": {"type": "object", "additionalProperties": {"type": "string"}},
+                "n": {"type": "integer", "default": 1},
+            },
+            "additionalProperties": false,
+        });
+        let validator = jsonschema::validator_for(&root).unwrap();
+        let hostile = Schema::new(&root, &validator).hostile(&json!({}), 64);
+        for pointer in ["/rules/0/name", "/rules/0/tags/0", "/words/kit"] {
+            let label = format!("`{pointer}` set to");
+            let of_it = hostile.iter().filter(|odd| odd.label.starts_with(&label));
+            assert!(of_it.count() > 3, "{pointer}");
+        }
+        assert!(hostile.iter().all(|odd| validator.is_valid(&odd.config)));
+    }
 
     fn schema() -> Value {
         json!({

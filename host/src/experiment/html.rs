@@ -214,14 +214,41 @@ fn cases(out: &mut String, own: &Comparison) {
         return;
     }
     let _ = writeln!(out, "<h2>{}</h2>", number(all, "disagreement"));
-    let mut written = 0;
-    for case in &own.cases {
-        if out.len() > MOST {
-            break;
+    // Without a script: the style hides what is not chosen.
+    out.push_str("<div class=\"cases\">\n<p class=\"filter\">");
+    for degree in Degree::ALL {
+        if own.cases.iter().any(|case| case.degree == degree) {
+            let word = degree.as_str();
+            let _ = write!(
+                out,
+                "<label><input type=\"checkbox\" class=\"{word}\" checked>{}</label> ",
+                degree.label()
+            );
         }
-        one_case(out, own, case, written == 0);
-        written += 1;
     }
+    out.push_str("</p>\n");
+    let mut written = 0;
+    for group in own.groups() {
+        let degree = group.degree;
+        let _ = writeln!(
+            out,
+            "<div class=\"{} alike\">\n<h3><i class=\"{}\"></i>{} {}: {}</h3>",
+            degree.as_str(),
+            degree.as_str(),
+            group.cases.len(),
+            degree.label(),
+            escape(&one_line(&group.what))
+        );
+        for index in &group.cases {
+            if out.len() > MOST {
+                break;
+            }
+            one_case(out, own, &own.cases[*index], written == 0);
+            written += 1;
+        }
+        out.push_str("</div>\n");
+    }
+    out.push_str("</div>\n");
     if all > written {
         let _ = writeln!(
             out,
@@ -234,10 +261,11 @@ fn cases(out: &mut String, own: &Comparison) {
 fn one_case(out: &mut String, own: &Comparison, case: &Case, open: bool) {
     let _ = writeln!(
         out,
-        "<details{}><summary><i class=\"{}\"></i>{}</summary>\n<p class=\"label\">What went in</p>\n<pre>{}</pre>",
+        "<details{}><summary><i class=\"{}\"></i>{}{}</summary>\n<p class=\"label\">What went in</p>\n<pre>{}</pre>",
         if open { " open" } else { "" },
         case.degree.as_str(),
         escape(&one_line(&title(case))),
+        preview(case),
         escape(&shown(&case.input).join("\n"))
     );
     let (old, new) = (shown(&case.old), shown(&case.new));
@@ -283,6 +311,28 @@ fn one_case(out: &mut String, own: &Comparison, case: &Case, open: bool) {
     out.push_str("</details>\n");
 }
 
+/// The first line in which the answers differ, for the closed view.
+fn preview(case: &Case) -> String {
+    let (old, new) = (shown(&case.old), shown(&case.new));
+    let rows = lines::rows(&old, &new, 0);
+    let side = |line: &Option<&str>| match line {
+        Some(line) => {
+            let line = line.trim();
+            let short: String = line.chars().take(60).collect();
+            let more = if short.len() < line.len() { "…" } else { "" };
+            escape(&format!("{short}{more}"))
+        }
+        None => "–".to_owned(),
+    };
+    let changed = rows.iter().find_map(|row| match row {
+        Row::Changed(old, new) => Some((side(old), side(new))),
+        _ => None,
+    });
+    changed.map_or_else(String::new, |(old, new)| {
+        format!("<br><span class=\"old\">{old}</span> → <span class=\"new\">{new}</span>")
+    })
+}
+
 fn cell(class: &str, content: Option<String>) -> String {
     match content {
         Some(content) => format!("<td class=\"{class}\">{content}</td>"),
@@ -325,7 +375,7 @@ mod tests {
         "!doctype", "html", "head", "meta", "title", "style", "body", "main", "section", "p", "h1",
         "h2", "span", "dl", "dt", "dd", "figure", "ul", "li", "i", "b", "strong", "br", "div",
         "table", "tr", "th", "td", "details", "summary", "pre", "mark", "svg", "g", "rect", "path",
-        "line", "text",
+        "line", "text", "h3", "label", "input",
     ];
 
     #[test]
@@ -353,11 +403,30 @@ mod tests {
             .iter()
             .filter(|name| tags.contains_key(&format!("/{name}")))
         {
-            let is_void = matches!(*name, "rect" | "path" | "line");
+            let is_void = matches!(*name, "rect" | "path" | "line" | "input");
             assert!(
                 is_void || tags.get(*name) == tags.get(&format!("/{name}")),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn disagreements_are_grouped_previewed_and_can_be_hidden() {
+        let page = testing::hostile().to_html();
+        let groups = testing::hostile().groups();
+        assert_eq!(page.matches("<h3>").count(), groups.len());
+        assert_eq!(
+            page.matches("<br><span class=\"old\">").count(),
+            page.matches("<details").count()
+        );
+        for degree in ["wording", "different", "one_failed", "both_failed"] {
+            assert!(
+                page.contains(&format!("class=\"{degree}\" checked")),
+                "{degree}"
+            );
+            let rule = format!(".cases:has(input.{degree}:not(:checked)) .alike.{degree}");
+            assert!(page.contains(&rule), "{rule}");
         }
     }
 

@@ -6,7 +6,8 @@
 //! compared); `counts`, by degree:
 //! `same`, `wording`, `different`, `one_failed`, `both_failed`; `by_step`, a list of `step` with
 //! the counts of that step number; `not_compared`, from reason to count; `recorded`, of how many
-//! answers the record tells what the run did; `disagreements`, a list of `run`, `step`, `action`
+//! answers the record tells what the run did; `alike`, a list of `degree`, `what` and
+//! `disagreements` (places in the list that follows), the worst and largest first; `disagreements`, a list of `run`, `step`, `action`
 //! (from 0, or null), `degree`, `input`, `old`, `new`, with long texts shortened;
 //! `disagreements_left_out`; `warnings`; `threads`; `seconds`.
 
@@ -33,6 +34,13 @@ impl Comparison {
                 "new": case.new,
             })
         });
+        let groups = self.groups().into_iter().map(|group| {
+            json!({
+                "degree": group.degree.as_str(),
+                "what": group.what,
+                "disagreements": group.cases,
+            })
+        });
         json!({
             "kind": self.kind,
             "old": side(&self.old),
@@ -46,6 +54,7 @@ impl Comparison {
             "by_step": by_step.collect::<Vec<_>>(),
             "not_compared": self.not_compared,
             "recorded": self.recorded,
+            "alike": groups.collect::<Vec<_>>(),
             "disagreements": cases.collect::<Vec<_>>(),
             "disagreements_left_out": self.cases_left_out,
             "warnings": self.warnings,

@@ -7,6 +7,7 @@ mod answer;
 mod comparison;
 mod diff;
 mod excerpt;
+mod groups;
 mod html;
 mod json;
 mod latency;

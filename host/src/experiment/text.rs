@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::answer::Degree;
 use super::comparison::{Case, Comparison, Counts, Side};
 use super::excerpt;
+use super::groups::Group;
 use super::lines::{self, Row};
 
 /// How to write it.
@@ -31,8 +32,16 @@ impl Comparison {
     pub fn to_text(&self, options: TextOptions) -> String {
         let mut out = self.table();
         let width = options.width.max(40);
-        for (number, case) in self.cases.iter().take(options.max_shown).enumerate() {
-            self.case(&mut out, number + 1, case, width);
+        let groups = self.groups();
+        if let Some(list) = alike(&groups, width) {
+            out.push_str(&list);
+        }
+        // One of each sort before a second of any.
+        let firsts = groups.iter().map(|group| group.cases[0]);
+        let others = groups.iter().flat_map(|group| group.cases.iter().skip(1));
+        let order = firsts.chain(others.copied());
+        for (number, index) in order.take(options.max_shown).enumerate() {
+            self.case(&mut out, number + 1, &self.cases[index], width);
         }
         let more = self.disagreements() - self.cases.len().min(options.max_shown) as u64;
         if more > 0 {
@@ -218,6 +227,28 @@ impl Comparison {
             }
         }
     }
+}
+
+/// The groups, if there is more to see by them than by the disagreements themselves.
+fn alike(groups: &[Group], width: usize) -> Option<String> {
+    const MOST: usize = 20;
+    if groups.iter().all(|group| group.cases.len() < 2) {
+        return None;
+    }
+    let mut out = "\nalike\n".to_owned();
+    for group in groups.iter().take(MOST) {
+        let line = format!(
+            "  {:>6}  {:<16} {}",
+            group.cases.len(),
+            group.degree.label(),
+            one_line(&group.what)
+        );
+        let _ = writeln!(out, "{}", fit(&line, width).0);
+    }
+    if groups.len() > MOST {
+        let _ = writeln!(out, "  and {} other sorts", groups.len() - MOST);
+    }
+    Some(out)
 }
 
 /// Which step of which run, and how far they are apart.

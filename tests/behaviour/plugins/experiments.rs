@@ -63,6 +63,11 @@ fn two_parsers_are_compared_on_recorded_replies() {
     for part in ["echo first", "echo second; exit 3", "different"] {
         assert!(differs.stdout.contains(part), "{}", differs.stdout);
     }
+    // For scripts, if they ask for it.
+    let scripted = [&arguments[..], &["--exit-code"]].concat();
+    diff(&run, &scripted).expect(1);
+    diff(&run, &["text_regex", "text_regex", "--exit-code"]).expect(0);
+    assert!(differs.stdout.contains("\nalike\n"), "{}", differs.stdout);
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<svg") && page.contains("echo first"));
     for outside in ["http://", "https://", "<script src", "<link"] {

@@ -63,14 +63,25 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
         Failure::new(code, error.to_string())
     })?;
     write_page(args, &comparison.to_html())?;
+    let code = code(args, comparison.agrees());
     if args.json {
-        return output::json(&comparison.to_json());
+        output::json(&comparison.to_json())?;
+        return Ok(code);
     }
     let text = comparison.to_text(TextOptions {
         width: width(),
         max_shown: args.max_shown,
     });
-    output::text(&text)
+    output::text(&text)?;
+    Ok(code)
+}
+
+/// For scripts that asked for it.
+fn code(args: &DiffArgs, agree: bool) -> ExitCode {
+    match args.exit_code && !agree {
+        true => ExitCode::Failed,
+        false => ExitCode::Submitted,
+    }
 }
 
 /// What the shadows of recorded runs have found.
@@ -78,15 +89,18 @@ fn shadowed(args: &DiffArgs) -> Result<ExitCode, Failure> {
     let found = Comparison::of_journals(&args.shadowed)
         .map_err(|error| Failure::usage(error.to_string()))?;
     write_page(args, &Comparison::page(&found))?;
+    let code = code(args, found.iter().all(Comparison::agrees));
     if args.json {
-        return output::json(&found.iter().map(Comparison::to_json).collect());
+        output::json(&found.iter().map(Comparison::to_json).collect())?;
+        return Ok(code);
     }
     let options = TextOptions {
         width: width(),
         max_shown: args.max_shown,
     };
     let texts: Vec<String> = found.iter().map(|one| one.to_text(options)).collect();
-    output::text(&texts.join("\n"))
+    output::text(&texts.join("\n"))?;
+    Ok(code)
 }
 
 /// Writes the HTML report, if one is wanted.

@@ -186,15 +186,65 @@ pub type Producers = Vec<(String, String)>;
 /// Reads the `producers` sections of a component and of the modules in it.
 pub fn producers(component: &[u8]) -> Producers {
     let mut found = Producers::new();
-    sections(component.get(8..).unwrap_or_default(), &mut found, 0);
+    let bytes = component.get(8..).unwrap_or_default();
+    let mut names = Vec::new();
+    module_names(bytes, &mut names);
+    sections(bytes, &mut found, 0, &names);
+    // An interpreter brings the author's language along; it has no word for it of its own.
+    let python = names.iter().find_map(|(_, name)| {
+        let version = name.strip_prefix("libpython")?.strip_suffix(".so")?;
+        Some(("language".to_owned(), format!("Python {version}")))
+    });
+    found.extend(python);
     found.sort();
     found.dedup();
     found
 }
 
+/// What a component calls the modules in it, by their places.
+fn module_names(mut bytes: &[u8], names: &mut Vec<(usize, String)>) {
+    while let Some((&id, rest)) = bytes.split_first() {
+        let Some((section, after)) = sized(rest) else {
+            return;
+        };
+        if id == 0
+            && let Some((name, mut rest)) = sized(section)
+            && name == b"component-name"
+        {
+            while let Some((&kind, body)) = rest.split_first() {
+                let Some((body, after)) = sized(body) else {
+                    return;
+                };
+                // Of the names of definitions, those of core modules.
+                if kind == 1
+                    && let Some(list) = body.strip_prefix(&[0x00, 0x11])
+                {
+                    let _ = name_map(list, names);
+                }
+                rest = after;
+            }
+        }
+        bytes = after;
+    }
+}
+
+fn name_map(bytes: &[u8], names: &mut Vec<(usize, String)>) -> Option<()> {
+    let (count, mut rest) = number(bytes)?;
+    for _ in 0..count.min(1000) {
+        let (index, after) = number(rest)?;
+        let (name, after) = sized(after)?;
+        let name = super::super::instance::harmless(&String::from_utf8_lossy(name));
+        names.push((index, name));
+        rest = after;
+    }
+    Some(())
+}
+
 /// Walks over the sections of a component or a module. What can't be read is left out: it is
-/// only for the eye.
-fn sections(mut bytes: &[u8], found: &mut Producers, depth: usize) {
+/// only for the eye. So is what the tools put in besides: the adapter for preview 1 of WASI, which
+/// is in Rust whatever the plugin is in.
+fn sections(mut bytes: &[u8], found: &mut Producers, depth: usize, names: &[(usize, String)]) {
+    let mut modules = 0;
     while let Some((&id, rest)) = bytes.split_first() {
         let Some((section, after)) = sized(rest) else {
             return;
@@ -208,7 +258,15 @@ fn sections(mut bytes: &[u8], found: &mut Producers, depth: usize) {
                 }
             }
             1 | 4 if section.starts_with(b"\0asm") && depth < 8 => {
-                sections(section.get(8..).unwrap_or_default(), found, depth + 1);
+                let place = modules;
+                modules += usize::from(id == 1);
+                let is_tools = |(at, name): &(usize, String)| {
+                    id == 1 && *at == place && name.starts_with("wit-component:")
+                };
+                if !names.iter().any(is_tools) {
+                    let inside = section.get(8..).unwrap_or_default();
+                    sections(inside, found, depth + 1, &[]);
+                }
             }
             _ => {}
         }
@@ -251,4 +309,29 @@ fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_language_is_the_authors_and_not_that_of_what_tools_put_in() {
+        let made = |text: &str| producers(&wat::parse_str(text).unwrap());
+        let language = |name: &str| ("language".to_owned(), name.to_owned());
+        let adapter = r#"(core module $wit-component:adapter:wasi_snapshot_preview1
+            (@producers (language "Rust" "")))"#;
+        let python = made(&format!(
+            "(component (core module $main) {adapter} (core module $libpython3.14.so))"
+        ));
+        assert_eq!(python, [language("Python 3.14")]);
+        let c = r#"(core module $main (@producers (language "C11" "")))"#;
+        assert_eq!(
+            made(&format!("(component {c} {adapter})")),
+            [language("C11")]
+        );
+        let rust = r#"(component (core module $main (@producers (language "Rust" "2024"))))"#;
+        assert_eq!(made(rust), [language("Rust 2024")]);
+        assert_eq!(made("(component)"), []);
+    }
 }
