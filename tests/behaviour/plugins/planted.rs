@@ -94,7 +94,7 @@ fn attacked(protected: bool, replay: bool) -> String {
     };
     fs::write(&evil_file, text).unwrap();
     let command = format!(
-        "cp {} {}; cat /proc/keys; echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; grep -c compiled-plugins /proc/keys; cmp {} {} && echo planted",
+        "cp {} {}; echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; grep -c compiled-plugins /proc/keys; cmp {} {} && echo planted",
         evil_file.display(),
         target.display(),
         evil_file.display(),
