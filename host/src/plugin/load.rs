@@ -15,7 +15,9 @@ use super::error::{Failure, LoadError};
 use super::instance::{bounded, failure};
 use super::kind::Kind;
 use super::limits::Limits;
-use super::recognise::{check_bytes, check_imports, exports, kinds, mismatch, one_line, uncompiled};
+use super::recognise::{
+    check_bytes, check_imports, exports, kinds, mismatch, one_line, uncompiled,
+};
 use super::schema::Schema;
 use super::store::{self, Guest};
 use super::{builtin, compile};
