@@ -11,6 +11,7 @@ use crate::config::{Config, ModelChoice, resolve_model};
 use crate::journal;
 use crate::journal::trajectory::{from_journal, replace_lone_surrogates};
 use crate::plugin::builtin;
+use crate::regular_file;
 
 /// The plugin that plays it.
 pub(super) const REPLAY: &str = "replay";
@@ -69,7 +70,8 @@ impl Replayed {
     }
 
     fn load(path: &Path) -> Result<Self, String> {
-        let mut bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+        let mut bytes =
+            regular_file::read(path, regular_file::RECORDS).map_err(|error| error.to_string())?;
         if is_journal(&bytes) {
             let log = journal::read_bytes(&bytes).map_err(|error| error.to_string())?;
             return Ok(Self::run(from_journal(&log.records)));
