@@ -1,6 +1,6 @@
 //! The system calls that std lacks, each behind a safe function.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -99,7 +99,7 @@ pub fn file(content: &[u8]) -> io::Result<OwnedFd> {
     }
     // SAFETY: it was just made, and nobody else has it.
     let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
-    std::io::Write::write_all(&mut file, content)?;
+    file.write_all(content)?;
     Ok(file.into())
 }
 

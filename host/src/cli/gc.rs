@@ -345,12 +345,12 @@ mod tests {
     fn a_sweep_that_takes_long_is_not_waited_for() {
         let runtime = output::runtime().unwrap();
         let (source, stop) = crate::roles::StopSource::new();
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let (_working, waiting) = oneshot::channel();
         runtime.block_on(Sweeping(waiting).wait(&stop));
         assert!(begun.elapsed() >= LAST_WAIT);
         source.stop();
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let (_working, waiting) = oneshot::channel();
         runtime.block_on(Sweeping(waiting).wait(&stop));
         assert!(begun.elapsed() < LAST_WAIT);

@@ -1,8 +1,10 @@
 //! `mswea-helper run`.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use mswea_helper::protocol::Request;
 
 use crate::client::*;
 
@@ -68,6 +70,52 @@ fn exit_codes_are_those_of_a_shell() {
     }
     let (output, _, code) = run("0", &["head", "-c", "5000000", "/dev/zero"]);
     assert_eq!((output.len(), code), (5_000_000, Some(0)));
+}
+
+/// What is too long for an argument is told on stdin, and a shell reads it from a descriptor.
+#[test]
+fn it_is_told_on_stdin() {
+    let told = |bytes: &[u8]| {
+        let mut child = Command::new(HELPER)
+            .args(["run", "--stdin"])
+            .env("KEPT", "kept")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It may end without reading all.
+        let _ = child.stdin.take().unwrap().write_all(bytes);
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text, output.status.code())
+    };
+    let request = |command: &str| {
+        let action = sh(command);
+        let request = Request::Run {
+            id: 1,
+            argv: action.argv,
+            env: vec![b"GIVEN=a\nb".to_vec()],
+            cwd: Vec::new(),
+            grace_ms: 100,
+        };
+        request.encode().unwrap()
+    };
+    let long = format!(
+        "echo \"$0 $KEPT $GIVEN\"; [ -e /proc/self/fd/4 ] || echo none; cat; printf %s '{}' | wc -c; exit 7",
+        "x\n".repeat(1 << 20)
+    );
+    let wanted = format!("bash kept a\nb\nnone\n{}\n", 2 << 20);
+    assert_eq!(told(&request(&long)), (wanted, Some(7)));
+    assert_eq!(told(&request("exit 3")), (String::new(), Some(3)));
+    let whole = request("echo x");
+    for bytes in [&b""[..], b"nonsense", &whole[..whole.len() - 1]] {
+        assert_eq!(told(bytes), (String::new(), Some(125)));
+    }
+    let mut client = Client::new();
+    let (text, end) = client.run(&sh(&format!("{long}; # {}", "y".repeat(200_000))));
+    let wanted = format!("bash  \nnone\n{}\n", 2 << 20);
+    assert_eq!((text, end), (wanted, End::by_itself(7)));
 }
 
 #[test]

@@ -50,6 +50,17 @@ impl Action<'_> {
         argv
     }
 
+    /// What a helper is told that runs this alone; none if that is too long.
+    fn frame(&self) -> Option<Vec<u8>> {
+        let action = HelperAction {
+            argv: &self.argv(),
+            env: &self.env,
+            cwd: None,
+            grace: self.settings.grace,
+        };
+        action.frame()
+    }
+
     /// Through the helper that stays in the container.
     pub(super) async fn in_session(
         &self,
@@ -85,19 +96,10 @@ impl Action<'_> {
         let mut input = None;
         let argv = match container.way {
             Way::Helper if long => {
-                input = match {
-                    let argv = self.argv();
-                    let action = HelperAction {
-                        argv: &argv,
-                        env: &self.env,
-                        cwd: None,
-                        grace,
-                    };
-                    action.frame()
-                } {
-                    Some(frame) => Some(frame),
-                    None => return Ended::Failed(self.not_started(libc::E2BIG, "")),
+                let Some(frame) = self.frame() else {
+                    return Ended::Failed(self.not_started(libc::E2BIG, ""));
                 };
+                input = Some(frame);
                 fast::single_from_stdin()
             }
             Way::Helper => fast::single(&self.settings.interpreter, self.command, grace),

@@ -93,7 +93,7 @@ async fn make(
     let created = match create.await {
         Ok(created) => created,
         Err(fault @ (Fault::Refused { .. } | Fault::Unreachable(_))) => {
-            unfinished.is_none();
+            unfinished.forget();
             return Err(daemon.fault(doing, fault));
         }
         // It may be there without our knowing.

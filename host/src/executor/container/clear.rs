@@ -104,7 +104,7 @@ impl Unfinished {
     }
 
     /// There is none.
-    pub(super) fn is_none(mut self) {
+    pub(super) fn forget(mut self) {
         self.armed = false;
     }
 
