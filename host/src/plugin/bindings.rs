@@ -13,6 +13,7 @@ pub mod base {
                 export mswea:plugin/plugin@0.1.0;
             }
         ",
+        imports: { "mswea:plugin/host@0.1.0.render": async },
         exports: { default: async },
         anyhow: true,
     });

@@ -21,12 +21,14 @@ use super::instance::harmless;
 use super::limits::{Limits, Meter};
 
 /// Renders templates for guests; the run implements it with its own variables.
+#[async_trait::async_trait]
 pub trait Renderer: Send + Sync {
-    /// Renders `template` with `vars` laid over the run's variables.
+    /// Renders `template` with `vars` laid over the run's variables. Dropping the future gives
+    /// it up.
     ///
     /// # Errors
     /// With a message that names line and column.
-    fn render(&self, template: &str, vars: crate::roles::Object) -> Result<String, String>;
+    async fn render(&self, template: &str, vars: crate::roles::Object) -> Result<String, String>;
 }
 
 /// The last bytes that a guest wrote, kept as the reason of a trap.
@@ -253,7 +255,7 @@ impl Host for Guest {
         }
     }
 
-    fn render(&mut self, template: String, vars: String) -> Result<String, PluginError> {
+    async fn render(&mut self, template: String, vars: String) -> Result<String, PluginError> {
         let error = |code: &str, message: String| PluginError {
             code: code.to_owned(),
             message,
@@ -270,7 +272,7 @@ impl Host for Guest {
             }
         };
         match &self.renderer {
-            Some(renderer) => renderer.render(&template, vars).map_err(|message| {
+            Some(renderer) => renderer.render(&template, vars).await.map_err(|message| {
                 self.render_failed = true;
                 error("template", message)
             }),

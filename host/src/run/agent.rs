@@ -13,6 +13,7 @@ use super::account::{Account, Limits, Pricing};
 use super::asking::{Answers, LoopAsker, failure};
 use super::calls::{MOST_ACTIONS, add_raw, answers, invented_call, too_many, unused_calls};
 use super::global::GlobalAccount;
+use super::patience::unless_over;
 use super::submission::{self, submission};
 use super::{Interrupt, Multimodal, Prompts, plain};
 use crate::history::Chain;
@@ -144,7 +145,8 @@ impl Agent {
         let variables = &self.parts.prompts.variables;
         variables.add(self.parts.executor.template_vars());
         variables.update(&self.account);
-        for mut message in self.parts.prompts.opening()? {
+        let opening = self.parts.prompts.opening();
+        for mut message in unless_over(&self.context, self.time_left(), opening).await?? {
             self.find_images(&mut message);
             self.append(message)?;
         }
@@ -214,7 +216,7 @@ impl Agent {
 
     /// Asks the model; what it answers is recorded and charged before anything else.
     async fn query(&mut self) -> Result<(Reply, Option<f64>, f64), Interrupt> {
-        let time_left = self.account.time_left(&self.settings.limits);
+        let time_left = self.time_left();
         let change = {
             let mut asker = LoopAsker {
                 model: &mut *self.parts.model,
@@ -230,8 +232,9 @@ impl Agent {
                 .parts
                 .history
                 .apply(&self.messages, self.seen, &mut asker);
-            let Some((change, faults)) = within(time_left, view).await else {
-                return Err(self.out_of_time());
+            let (change, faults) = match unless_over(&self.context, time_left, view).await {
+                Ok(view) => view,
+                Err(interrupt) => return Err(self.cut_short(interrupt)),
             };
             // The processor whose question was cut short reports that as its failure.
             if let Some(interrupt) = asker.cut {
@@ -250,13 +253,13 @@ impl Agent {
         self.record(&Event::QueryStarted {
             query: self.account.queries,
         })?;
+        let time_left = self.time_left();
         let tools = self.parts.parser.tools();
         let answer = self.parts.model.query(&change, tools, &self.context);
-        let time_left = self.account.time_left(&self.settings.limits);
         let reply = match within(time_left, answer).await {
             Some(Ok(reply)) => reply,
             Some(Err(error)) => return Err(self.query_failed(&error)),
-            None => return Err(self.out_of_time()),
+            None => return Err(self.cut_short(Interrupt::TimeExceeded)),
         };
         let was_known = !self.account.cost_unknown;
         let cost = self
@@ -295,23 +298,24 @@ impl Agent {
         }
     }
 
-    /// The time was up in the middle of a query or a question; what its attempts were billed
+    /// The run had to end in the middle of a query or a question; what its attempts were billed
     /// until then is charged.
-    fn out_of_time(&mut self) -> Interrupt {
+    fn cut_short(&mut self, interrupt: Interrupt) -> Interrupt {
         let Some(usage) = self.parts.model.take_unreported_usage() else {
-            return Interrupt::TimeExceeded;
+            return interrupt;
+        };
+        let why = match interrupt {
+            Interrupt::TimeExceeded => "the run's time was up before the model had answered",
+            _ => "interrupted while waiting for the model",
         };
         let error = ModelError {
             usage: Some(usage),
-            ..ModelError::new(
-                ErrorClass::Interrupted,
-                "the run's time was up before the model had answered",
-            )
+            ..ModelError::new(ErrorClass::Interrupted, why)
         };
         let failed = failure(&error, &mut self.account, &*self.parts.pricing);
         self.parts.global.add(&failed);
         match self.record(&failed) {
-            Ok(()) => Interrupt::TimeExceeded,
+            Ok(()) => interrupt,
             Err(interrupt) => interrupt,
         }
     }
@@ -319,7 +323,9 @@ impl Agent {
     /// Finds the actions. A malformed reply stays out of the history; only the feedback on it
     /// goes in, with the reply in its `extra`.
     async fn parse(&mut self, reply: &Reply, cost: Option<f64>) -> Result<Vec<Action>, Interrupt> {
-        let problem = match self.parts.parser.parse(reply).await {
+        let time_left = self.time_left();
+        let parsed = self.parts.parser.parse(reply);
+        let problem = match unless_over(&self.context, time_left, parsed).await? {
             Ok(Outcome::Actions(actions)) if actions.len() > MOST_ACTIONS => {
                 self.parser_faults = 0;
                 too_many(actions.len())
@@ -346,7 +352,9 @@ impl Agent {
             code: problem.code.clone(),
             message: problem.message.clone(),
         })?;
-        let mut message = Message::new("user", self.parts.prompts.feedback(&problem, reply)?);
+        let feedback = self.parts.prompts.feedback(&problem, reply);
+        let feedback = unless_over(&self.context, self.time_left(), feedback).await??;
+        let mut message = Message::new("user", feedback);
         let extra = &mut message.extra;
         extra.insert("interrupt_type".into(), "FormatError".into());
         if let Some(count) = problem.details.get("n_actions") {
@@ -394,11 +402,18 @@ impl Agent {
                 return Ok((outputs, Some(Interrupt::UserInterruption)));
             }
             // The first one has had its turn with the query.
-            let time_left = self.account.time_left(&self.settings.limits);
+            let time_left = self.time_left();
             if index > 0 && time_left.is_some_and(|left| left.is_zero()) {
                 return Ok((outputs, Some(Interrupt::TimeExceeded)));
             }
-            let judged = self.judge(index, action).await?;
+            let judged = match self.judge(index, action).await {
+                Ok(judged) => judged,
+                // What ran before is kept.
+                Err(interrupt @ (Interrupt::UserInterruption | Interrupt::TimeExceeded)) => {
+                    return Ok((outputs, Some(interrupt)));
+                }
+                Err(interrupt) => return Err(interrupt),
+            };
             let mut output = match &judged.denied {
                 None => {
                     self.run_action(index, actions.len(), &judged.action)
@@ -457,14 +472,13 @@ impl Agent {
             action: action.clone(),
         })?;
         self.show(&Progress::ActionStarted { action, index, of });
-        let timeout = self.account.time_left(&self.settings.limits).map_or(
-            self.settings.action_timeout,
-            |left| {
+        let timeout = self
+            .time_left()
+            .map_or(self.settings.action_timeout, |left| {
                 // Never zero: to an executor that means its own timeout.
                 left.min(self.settings.action_timeout)
                     .max(Duration::from_millis(1))
-            },
-        );
+            });
         let command = Command {
             timeout: Some(timeout),
             ..Command::new(&action.command)
@@ -514,18 +528,22 @@ impl Agent {
             return Ok(());
         }
         self.parts.prompts.variables.update(&self.account);
-        let formatted = match self.parts.formatter.format(&actions, &outputs).await {
-            Ok(messages) => match answers(&actions, &messages) {
+        let time_left = self.time_left();
+        let formatted = self.parts.formatter.format(&actions, &outputs);
+        let formatted = match unless_over(&self.context, time_left, formatted).await {
+            // The run ends for that reason after this step, which is kept.
+            Err(_) => Ok(plain::format(&actions, &outputs)),
+            Ok(Ok(messages)) => match answers(&actions, &messages) {
                 Ok(()) => Ok(messages),
                 Err(reason) => Err(format!(
                     "plugin `{}` broke the contract: {reason}",
                     self.parts.formatter.name()
                 )),
             },
-            Err(PluginFault {
+            Ok(Err(PluginFault {
                 template: Some(problem),
                 ..
-            }) => {
+            })) => {
                 let message = format!("an observation can't be rendered: {problem}");
                 if !submitted {
                     // The outputs are in the journal; the model would never get to see them as
@@ -534,7 +552,7 @@ impl Agent {
                 }
                 Err(message)
             }
-            Err(fault) => Err(fault.message),
+            Ok(Err(fault)) => Err(fault.message),
         };
         let messages = match formatted {
             Ok(messages) => messages,
@@ -707,6 +725,11 @@ impl Agent {
     fn push(&mut self, message: Message) {
         self.show(&Progress::Message(&message));
         self.messages.push(message);
+    }
+
+    /// Time until the run has to end, if it has to.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        self.account.time_left(&self.settings.limits)
     }
 
     pub(super) fn fault(&self, plugin: &str, message: &str) -> Result<(), Interrupt> {

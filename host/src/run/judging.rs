@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Interrupt;
 use super::agent::Agent;
+use super::patience::unless_over;
 use crate::journal::Event;
 use crate::roles::{Action, Progress, Verdict};
 
@@ -32,9 +33,11 @@ impl Agent {
             verdicts: Vec::new(),
         };
         for position in 0..self.parts.policies.len() {
+            let time_left = self.time_left();
             let policy = &mut self.parts.policies[position];
             let name = policy.name().to_owned();
-            let reason = match policy.judge(&judged.action).await {
+            let judging = policy.judge(&judged.action);
+            let reason = match unless_over(&self.context, time_left, judging).await? {
                 Ok(Verdict::Allow) => continue,
                 Ok(Verdict::Rewrite(rewritten)) => {
                     self.rewrite(index, name, rewritten, &mut judged)?;

@@ -11,6 +11,7 @@ mod global;
 mod interrupt;
 mod judging;
 mod multimodal;
+mod patience;
 mod plain;
 mod prompts;
 mod submission;
@@ -23,7 +24,7 @@ pub use interrupt::Interrupt;
 pub use multimodal::{BadRegex, Multimodal};
 pub use prompts::Prompts;
 pub use submission::{MARK, submission};
-pub use variables::Variables;
+pub use variables::{Redact, Variables};
 
 #[cfg(test)]
 mod tests;

@@ -22,18 +22,17 @@ impl Prompts {
     ///
     /// # Errors
     /// When a template does not render.
-    pub fn opening(&self) -> Result<[Message; 2], Interrupt> {
-        let render = |name: &str, template: &str| {
-            self.variables
-                .render(template, &Object::new())
-                .map_err(|error| {
-                    let error = error.named(format!("agent.{name}"));
-                    Interrupt::failed("TemplateError", error.to_string())
-                })
+    pub async fn opening(&self) -> Result<[Message; 2], Interrupt> {
+        let render = async |key: &str, template: &str| {
+            let rendered = self.variables.render(template, &Object::new()).await;
+            rendered
+                .map_err(|error| Interrupt::failed("TemplateError", error.named(key).to_string()))
         };
+        let system = render("agent.system_template", &self.system).await?;
+        let instance = render("agent.instance_template", &self.instance).await?;
         Ok([
-            Message::new("system", render("system_template", &self.system)?),
-            Message::new("user", render("instance_template", &self.instance)?),
+            Message::new("system", system),
+            Message::new("user", instance),
         ])
     }
 
@@ -41,7 +40,7 @@ impl Prompts {
     ///
     /// # Errors
     /// When the template does not render.
-    pub fn feedback(&self, problem: &Problem, reply: &Reply) -> Result<String, Interrupt> {
+    pub async fn feedback(&self, problem: &Problem, reply: &Reply) -> Result<String, Interrupt> {
         let mut vars = Object::new();
         vars.insert("actions".into(), serde_json::Value::Array(Vec::new()));
         vars.insert("finish_reason".into(), reply.finish_reason.clone().into());
@@ -52,11 +51,10 @@ impl Prompts {
         vars.extend(problem.details.clone());
         vars.insert("error".into(), problem.message.clone().into());
         vars.insert("code".into(), problem.code.clone().into());
-        self.variables
-            .render(&self.format_error, &vars)
-            .map_err(|error| {
-                let error = error.named("model.format_error_template");
-                Interrupt::failed("TemplateError", error.to_string())
-            })
+        let rendered = self.variables.render(&self.format_error, &vars).await;
+        rendered.map_err(|error| {
+            let error = error.named("model.format_error_template");
+            Interrupt::failed("TemplateError", error.to_string())
+        })
     }
 }

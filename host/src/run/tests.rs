@@ -303,7 +303,11 @@ async fn run_in(
     let (source, stop) = StopSource::new();
     let ran = Arc::new(Mutex::new(Vec::new()));
     let views = Arc::new(Mutex::new(Vec::new()));
-    let variables = Arc::new(Variables::new(Arc::new(Templates::new()), Object::new()));
+    let variables = Arc::new(Variables::new(
+        Arc::new(Templates::new()),
+        Object::new(),
+        serde_json::Value::clone,
+    ));
     let mut parts = Parts {
         model: Box::new(Script {
             replies: replies.iter().map(|&reply| reply.to_owned()).collect(),

@@ -27,7 +27,7 @@ use replayed::Replayed;
 pub use wiring::prices;
 pub use wiring::seconds;
 
-use crate::config::{Config, Layers, Origin};
+use crate::config::{self, Config, Layers, Origin};
 use crate::executor::{StartupCommand, secrecy};
 use crate::history::Chain;
 use crate::journal::{Event, FORMAT};
@@ -126,7 +126,7 @@ impl Runtime {
         let secrets = Arc::new(keys::secrets(config));
         let known_secrets = secret_names(config, &secrets, Vec::new());
         let base = wiring::base_variables(config, job.task);
-        let variables = Variables::new(self.templates.clone(), base);
+        let variables = Variables::new(self.templates.clone(), base, config::redacted);
         let variables = Arc::new(if config.mini {
             variables.over(wiring::process_variables(&known_secrets))
         } else {
@@ -153,7 +153,7 @@ impl Runtime {
             run_id: job.run_id,
             guard_program: job.guard_program.clone(),
             secret_names,
-            startup_commands: startup_commands(&job, &variables, context.front.as_ref())?,
+            startup_commands: startup_commands(&job, &variables, context.front.as_ref()).await?,
         }
         .executor()?;
         context
@@ -306,7 +306,7 @@ pub fn executor(
 }
 
 /// The commands that make the workspace ready, rendered.
-fn startup_commands(
+async fn startup_commands(
     job: &Job<'_>,
     variables: &Variables,
     front: &dyn Front,
@@ -323,7 +323,7 @@ fn startup_commands(
     );
     let mut rendered = Vec::new();
     for (key, command) in commands {
-        match variables.render(command, &place(config)) {
+        match variables.render(command, &place(config)).await {
             Ok(text) => rendered.push(StartupCommand { text, key }),
             // In mini-swe-agent only batch runs know this key, and what is in its templates.
             Err(error) if config.mini && key == "run.env_startup_command" => {

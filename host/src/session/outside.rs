@@ -13,10 +13,12 @@ use crate::template::Templates;
 /// Renders templates with the variables of a run that never was.
 struct OutsideRenderer(Variables);
 
+#[async_trait::async_trait]
 impl Renderer for OutsideRenderer {
-    fn render(&self, template: &str, vars: Object) -> Result<String, String> {
+    async fn render(&self, template: &str, vars: Object) -> Result<String, String> {
         self.0
             .render_for_guest(template, &vars)
+            .await
             .map_err(|error| error.to_string())
     }
 }
@@ -42,6 +44,7 @@ pub fn renderer() -> Arc<dyn Renderer> {
     Arc::new(OutsideRenderer(Variables::new(
         Arc::new(Templates::new()),
         base,
+        crate::config::redacted,
     )))
 }
 

@@ -94,12 +94,13 @@ struct RunRenderer {
     keys: Vec<(String, String)>,
 }
 
+#[async_trait::async_trait]
 impl Renderer for RunRenderer {
-    fn render(&self, template: &str, vars: Object) -> Result<String, String> {
+    async fn render(&self, template: &str, vars: Object) -> Result<String, String> {
         let rendered = if self.built_in {
-            self.variables.render(template, &vars)
+            self.variables.render(template, &vars).await
         } else {
-            self.variables.render_for_guest(template, &vars)
+            self.variables.render_for_guest(template, &vars).await
         };
         rendered.map_err(|error| {
             let key = self.keys.iter().find(|(text, _)| text == template);

@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
+use super::meter;
+use super::operators::{SLOT, same, weigh};
 use super::python::to_str;
 
 /// An operation that Python has not.
@@ -20,7 +22,7 @@ pub(super) fn fits(bytes: usize) -> Result<(), Error> {
             super::MAX_OUTPUT >> 20
         )));
     }
-    Ok(())
+    meter::has_room(bytes)
 }
 
 /// Strict undefined: using a missing value is an error, whatever uses it.
@@ -102,6 +104,7 @@ pub(super) fn items(value: &Value) -> Result<Vec<Value>, Error> {
     if defined(value)?.is_none() {
         return Err(invalid("none is not iterable"));
     }
+    meter::build(value.len().unwrap_or(0).saturating_mul(SLOT))?;
     value.try_iter()?.checked().collect()
 }
 
@@ -114,6 +117,7 @@ pub(super) fn compare(left: &Value, right: &Value) -> Result<Ordering, Error> {
     defined(left)?;
     defined(right)?;
     if let (Some(left), Some(right)) = (left.as_str(), right.as_str()) {
+        meter::spend(left.len().min(right.len()) / 8)?;
         return Ok(left.cmp(right));
     }
     if number(left) && number(right) {
@@ -130,7 +134,7 @@ pub(super) fn compare(left: &Value, right: &Value) -> Result<Ordering, Error> {
     {
         let (left, right) = (items(left)?, items(right)?);
         for (left, right) in left.iter().zip(&right) {
-            if defined(left)? != defined(right)? {
+            if !same(defined(left)?, defined(right)?)? {
                 return compare(left, right);
             }
         }
@@ -183,14 +187,18 @@ pub(super) fn attribute(item: &Value, path: &Value) -> Result<Value, Error> {
 }
 
 /// Texts in lower case, for what ignores case; the rest as it is.
-pub(super) fn fold_case(value: Value, case_sensitive: bool) -> Value {
+pub(super) fn fold_case(value: Value, case_sensitive: bool) -> Result<Value, Error> {
     match value.as_str() {
-        Some(text) if !case_sensitive => Value::from(text.to_lowercase()),
-        _ => value,
+        Some(text) if !case_sensitive => {
+            meter::build(text.len())?;
+            Ok(Value::from(text.to_lowercase()))
+        }
+        _ => weigh(&value, 0).map(|()| value),
     }
 }
 
 /// `str()` of a value that must be there.
 pub(super) fn printed(value: &Value) -> Result<String, Error> {
-    Ok(to_str(defined(value)?))
+    let text = to_str(defined(value)?);
+    fits(text.len()).map(|()| text)
 }

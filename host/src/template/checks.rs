@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 
 use minijinja::value::{ObjectRepr, ValueKind};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::{Environment, Error, Value};
 
 use super::args::{compare, defined, invalid, printed};
+use super::operators::{contains, same};
 
 /// Puts them in.
 pub(super) fn add_to(environment: &mut Environment<'static>) {
@@ -30,9 +31,7 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_test("upper", |value: &Value| {
         Ok::<_, Error>(is_cased(&printed(value)?, true))
     });
-    environment.add_test("in", |state: &State, left: &Value, right: &Value| {
-        minijinja::tests::is_in(state, defined(left)?, right)
-    });
+    environment.add_test("in", |left: &Value, right: &Value| contains(right, left));
     for (names, wanted) in [
         (["gt", "greaterthan", ">"], [Ordering::Greater; 2]),
         (["ge", ">=", ">="], [Ordering::Greater, Ordering::Equal]),
@@ -48,7 +47,7 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     for (names, equal) in [(["eq", "equalto", "=="], true), (["ne", "!=", "!="], false)] {
         for name in names {
             environment.add_test(name, move |left: &Value, right: &Value| {
-                Ok::<_, Error>((defined(left)? == defined(right)?) == equal)
+                Ok::<_, Error>(same(defined(left)?, defined(right)?)? == equal)
             });
         }
     }

@@ -8,11 +8,17 @@ use std::ops::Range;
 use minijinja::{Error, ErrorKind};
 use serde_json::Value;
 
-use super::percent::Edits;
-use super::{MAX_FUEL, Vars};
+use super::Vars;
+use super::meter::Bound;
 
 /// A line of source is shown up to this many characters.
 const MAX_SHOWN: usize = 100;
+
+/// A message is shown up to this many bytes: some repeat what they were given.
+const MAX_MESSAGE: usize = 2 << 10;
+
+const BOUND_HINT: &str =
+    "make its loops and texts shorter, or prepare the text before it is rendered";
 
 /// At most this many names are listed in a hint.
 const MAX_NAMES: usize = 12;
@@ -83,33 +89,46 @@ impl TemplateError {
         }
     }
 
-    /// From the engine's error; `vars` are what the template could see.
-    pub(super) fn new(error: &Error, source: &str, edits: &Edits, vars: Option<&Vars<'_>>) -> Self {
-        let range = error.range().map(|range| edits.original(range));
-        let range = range.filter(|range| {
+    /// From the engine's error, or the bound that was exceeded; `vars` are what the template
+    /// could see.
+    pub(super) fn new(
+        error: Option<&Error>,
+        bound: Option<Bound>,
+        source: &str,
+        vars: Option<Vars<'_>>,
+    ) -> Self {
+        let range = error.and_then(Error::range).filter(|range| {
             range.start <= range.end
                 && range.end <= source.len()
                 && source.is_char_boundary(range.start)
                 && source.is_char_boundary(range.end)
         });
         let place = range.as_ref().map(|range| place(source, range.start));
-        let line = place.map(|(line, _)| line).or(error.line());
+        let line = place.map(|(line, _)| line).or(error.and_then(Error::line));
         let column = place.map(|(_, column)| column);
         Self {
             name: "template".to_owned(),
             line,
             column,
-            message: message(error),
+            message: match bound {
+                Some(bound) => bound.message(),
+                None => shortened(error.map(message).unwrap_or_default()),
+            },
             snippet: line
                 .and_then(|line| snippet(source, line, column, range))
                 .map(Into::into),
-            hint: hint(error, vars).map(Into::into),
+            hint: match bound {
+                Some(_) => Some(BOUND_HINT.into()),
+                None => error.and_then(|error| hint(error, vars)).map(Into::into),
+            },
             is_syntax: matches!(
-                error.kind(),
-                ErrorKind::SyntaxError
-                    | ErrorKind::BadEscape
-                    | ErrorKind::UnknownFilter
-                    | ErrorKind::UnknownTest
+                error.map(Error::kind),
+                Some(
+                    ErrorKind::SyntaxError
+                        | ErrorKind::BadEscape
+                        | ErrorKind::UnknownFilter
+                        | ErrorKind::UnknownTest
+                )
             ),
         }
     }
@@ -149,7 +168,6 @@ fn place(source: &str, offset: usize) -> (usize, usize) {
 
 fn message(error: &Error) -> String {
     let mut message = match (error.kind(), error.detail()) {
-        (ErrorKind::OutOfFuel, _) => format!("gave up after {MAX_FUEL} steps"),
         (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),
         (ErrorKind::UndefinedError, None) => "an undefined value is used".to_owned(),
         (ErrorKind::WriteFailure, _) if error.source().is_some() => String::new(),
@@ -164,6 +182,14 @@ fn message(error: &Error) -> String {
         }
         message.push_str(&cause.to_string());
         source = cause.source();
+    }
+    message
+}
+
+fn shortened(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+        message.push('…');
     }
     message
 }
@@ -221,14 +247,9 @@ fn snippet(
     Some(out)
 }
 
-fn hint(error: &Error, vars: Option<&Vars<'_>>) -> Option<String> {
+fn hint(error: &Error, vars: Option<Vars<'_>>) -> Option<String> {
     let detail = error.detail().unwrap_or_default();
     match error.kind() {
-        ErrorKind::OutOfFuel => {
-            return Some(
-                "make its loops shorter, or prepare the text before it is rendered".to_owned(),
-            );
-        }
         ErrorKind::UnknownMethod if detail.contains("append") || detail.contains("update") => {
             return Some(
                 "lists and maps can't be changed; build a new one with `{% set x = x + [y] %}`"
@@ -245,9 +266,9 @@ fn hint(error: &Error, vars: Option<&Vars<'_>>) -> Option<String> {
         None => (None, path),
     };
     let vars = vars?;
-    let (names, whole) = match parent {
-        None => (vars.names(), "the variables here are".to_owned()),
-        Some(parent) => match lookup(vars, parent)? {
+    let (names, whole): (Vec<&str>, _) = match parent {
+        None => (vars.names().collect(), "the variables here are".to_owned()),
+        Some(parent) => match lookup(&vars, parent)? {
             Value::Object(map) => (
                 map.keys().map(String::as_str).collect(),
                 format!("`{parent}` has"),

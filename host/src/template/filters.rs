@@ -1,12 +1,15 @@
 //! Filters of Jinja2 that minijinja lacks or does otherwise. Not here: `random` and `lipsum`,
 //! because a run must replay to the same text.
 
+use std::sync::Arc;
+
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
 use super::args::{
     attribute, bind, defined, fits, int as whole_number, invalid, items, printed, text,
 };
+use super::meter;
 use super::python::{is_space, to_str};
 use super::tojson::tojson;
 
@@ -21,7 +24,20 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_filter("wordcount", wordcount);
     environment.add_filter("abs", abs);
     environment.add_filter("round", round);
-    environment.add_filter(super::percent::FILTER, super::percent::percent);
+    environment.add_filter("safe", |value: &Value| {
+        printed(value).map(Value::from_safe_string)
+    });
+    environment.add_filter(
+        "split",
+        |value: &Value, separator: Option<Arc<str>>, limit: Option<i64>| {
+            meter::build(value.as_str().map_or(0, str::len))?;
+            minijinja::filters::split(value, separator, limit)
+        },
+    );
+    environment.add_filter("lines", |value: &Value| {
+        meter::build(value.as_str().map_or(0, str::len))?;
+        minijinja::filters::lines(value)
+    });
     environment.add_filter("escape", escape);
     environment.add_filter("e", escape);
 }
@@ -118,6 +134,7 @@ fn replace(
 /// `str.replace`; a count below zero means all.
 pub(super) fn replaced(text: &str, old: &str, new: &str, count: i64) -> Result<String, Error> {
     let most = usize::try_from(count).unwrap_or(usize::MAX);
+    meter::build(text.len())?;
     // the usual one can't be too long, and counting would cost as much again
     if new.len() > old.len() {
         let found = text.matches(old).take(most).count();

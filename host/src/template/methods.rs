@@ -7,7 +7,9 @@ use minijinja::{Error, ErrorKind, State, Value};
 use super::args::{fits, items};
 use super::braces::format_braces;
 use super::filters::replaced;
+use super::meter;
 use super::objects::View;
+use super::operators::same;
 use super::python::{is_printable, is_space, splitlines};
 use super::text_filters::{capitalize, centered, titled};
 
@@ -21,6 +23,10 @@ pub(super) fn unknown_method(
     method: &str,
     args: &[Value],
 ) -> Result<Value, Error> {
+    match value.as_str() {
+        Some(text) => meter::build(text.len() / 4)?,
+        None => meter::spend(value.len().unwrap_or(0))?,
+    }
     if let Some(text) = value.as_str()
         && let Some(result) = str_method(text, method, args)
     {
@@ -404,15 +410,21 @@ fn is_decimal(char: char) -> bool {
 fn collection_method(value: &Value, method: &str, args: &[Value]) -> Option<Result<Value, Error>> {
     Some(match (value.kind(), method) {
         (ValueKind::Seq, "index") => from_args::<(&Value,)>(args).and_then(|(wanted,)| {
-            let found = items(value)?.iter().position(|item| item == wanted);
-            found
-                .map(Value::from)
-                .ok_or_else(|| invalid("the list does not have what `index` looks for".to_owned()))
+            for (index, item) in items(value)?.iter().enumerate() {
+                if same(item, wanted)? {
+                    return Ok(Value::from(index));
+                }
+            }
+            Err(invalid(
+                "the list does not have what `index` looks for".to_owned(),
+            ))
         }),
         (ValueKind::Seq, "count") => from_args::<(&Value,)>(args).and_then(|(wanted,)| {
-            Ok(Value::from(
-                items(value)?.iter().filter(|item| *item == wanted).count(),
-            ))
+            let mut count = 0_usize;
+            for item in &items(value)? {
+                count += usize::from(same(item, wanted)?);
+            }
+            Ok(Value::from(count))
         }),
         (ValueKind::Seq, "copy") if !value.is_tuple() => {
             from_args::<()>(args).map(|()| value.clone())

@@ -3,42 +3,48 @@
 //!
 //! It is minijinja, made to print what Jinja2 prints (`vectors.json` holds what the real one
 //! gave) and strict about undefined variables. Templates are bounded in what they can do to
-//! the host: they reach nothing but their variables, and steps, nesting and output are
-//! limited. Not here: where templates come from, and which variables there are.
+//! the host: they reach nothing but their variables, and steps, memory, time, nesting and
+//! output are limited ([`guard`], [`meter`]). Not here: where templates come from, and which variables there are.
 
 mod args;
 mod braces;
 mod checks;
+mod compiled;
 mod error;
 mod filters;
 mod format;
 mod group;
+mod guard;
+mod memory;
+mod meter;
 mod methods;
 mod objects;
+mod operators;
 mod percent;
 mod printf;
 pub(crate) mod python;
+mod rendering;
 mod scan;
 mod sequences;
+mod slices;
 mod text_filters;
 mod tojson;
 mod wrap;
 
-use std::collections::{HashMap, HashSet};
-use std::io;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use serde_json::Value as Json;
 
 use crate::roles::Object;
+use compiled::Compiled;
+use meter::Limits;
+use rendering::Heavy;
 
 pub use error::TemplateError;
 pub use python::splitlines;
-
-/// Steps of the engine that one rendering may take: a loop over 50,000 lines of output, with
-/// ten steps a line, is half of it.
-const MAX_FUEL: u64 = 1_000_000;
+pub(crate) use rendering::Started;
 
 /// How deeply blocks, macros and includes may nest.
 const MAX_RECURSION: usize = 150;
@@ -52,19 +58,24 @@ const MAX_SOURCE: usize = 256 << 10;
 /// Compiled templates that are kept.
 const CACHED: usize = 128;
 
-/// Templates that could nest values a few thousand levels deep are rendered on a stack of
-/// their own: freeing such a value recurses. The rest is not worth a thread. Compiling
-/// recurses too, for `----1` without a limit, but is done once a template. The stack has
-/// 1 KiB for each byte that a template may have; only what is used is ever backed by memory.
-const BIG_SOURCE: usize = 32 << 10;
-const BIG_STACK: usize = 256 << 20;
+/// Longer templates are compiled where they can be left: that takes seconds at the worst.
+const LONG_SOURCE: usize = 8 << 10;
 
-/// The name that the engine knows a template by; callers give their own to errors.
-const NAME: &str = "template";
+/// Compiling recurses, for `----1` without a limit, so it is done on a stack of its own, with
+/// 1 KiB for each byte that a template may have; only what is used is ever backed by memory.
+const BIG_STACK: usize = 256 << 20;
 
 /// Renders templates; compiled ones are kept. Share it by `Arc`.
 pub struct Templates {
-    environment: Environment<'static>,
+    engine: Arc<Engine>,
+}
+
+/// What threads that render share.
+struct Engine {
+    /// With the steps of [`Limits::LIGHT`].
+    light: Environment<'static>,
+    /// With those of [`Limits::FULL`].
+    full: Environment<'static>,
     cache: Mutex<Cache>,
 }
 
@@ -74,21 +85,13 @@ struct Cache {
     entries: HashMap<Box<str>, (u64, Arc<Compiled>)>,
 }
 
-struct Compiled {
-    /// An environment with this one template in it. Cloning one is a few reference counts,
-    /// and it makes the compiled form own its source.
-    environment: Environment<'static>,
-    source: String,
-    /// How what was compiled differs from the source.
-    edits: percent::Edits,
-    /// Every word of the source: a superset of the variables that it can refer to, so that
-    /// only those need be converted for the engine.
-    words: HashSet<Box<str>>,
-}
-
-/// Variables in two layers; `over` wins.
+/// Variables in layers; the later one wins.
+#[derive(Clone, Copy)]
 pub(crate) struct Vars<'v> {
     base: &'v Object,
+    /// Names of `base` that are not there.
+    without: Option<&'v BTreeSet<String>>,
+    between: Option<&'v Object>,
     over: &'v Object,
 }
 
@@ -107,27 +110,13 @@ impl std::fmt::Debug for Templates {
 impl Templates {
     /// An environment with nothing compiled yet.
     pub fn new() -> Self {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
-        environment.set_unknown_method_callback(methods::unknown_method);
-        environment.set_fuel(Some(MAX_FUEL));
-        environment.set_recursion_limit(MAX_RECURSION);
-        // costs nothing until there is an error, and then gives its place in the source
-        environment.set_debug(true);
-        environment.set_formatter(|out, _, value| {
-            python::write_str(out, value).map_err(minijinja::Error::from)
-        });
-        // would print the variables of a run into a prompt; Jinja2 has no such function
-        environment.remove_global("debug");
-        filters::add_to(&mut environment);
-        text_filters::add_to(&mut environment);
-        sequences::add_to(&mut environment);
-        checks::add_to(&mut environment);
-        objects::add_to(&mut environment);
+        let mut full = environment();
+        full.set_fuel(Some(Limits::FULL.fuel));
+        let mut light = full.clone();
+        light.set_fuel(Some(Limits::LIGHT.fuel));
+        let cache = Mutex::default();
         Self {
-            environment,
-            cache: Mutex::default(),
+            engine: Arc::new(Engine { light, full, cache }),
         }
     }
 
@@ -136,62 +125,91 @@ impl Templates {
     /// # Errors
     /// When it has a syntax error, or uses a filter or test that does not exist.
     pub fn check(&self, name: &str, template: &str) -> Result<(), TemplateError> {
-        match self.compiled(template) {
+        match self.engine.compiled(template) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.named(name)),
         }
     }
 
-    /// Renders a template.
+    /// Renders a template, however long it takes; see [`Templates::start`].
     ///
     /// # Errors
     /// When it does not compile, uses something undefined, or exceeds a limit.
     pub fn render(&self, template: &str, vars: &Object) -> Result<String, TemplateError> {
-        self.render_with(template, vars, &Object::new())
+        let none = Object::new();
+        let vars = Vars::new(vars, &none);
+        match self.start(template, vars) {
+            Started::Done(done) => done,
+            Started::Heavy(heavy) => heavy.wait().map_err(|failed| failed.describe(vars)),
+        }
     }
 
-    /// Renders a template with `over` laid over `base` (key by key, not deeper); neither is
-    /// copied but for the variables that the template names.
-    ///
-    /// # Errors
-    /// As [`Templates::render`].
-    pub fn render_with(
-        &self,
-        template: &str,
-        base: &Object,
-        over: &Object,
-    ) -> Result<String, TemplateError> {
-        let compiled = self.compiled(template)?;
-        let vars = Vars { base, over };
-        let run = || {
-            let context = vars.context(&compiled.words);
-            // the engine's error holds values, so it must not leave the big stack either
-            compiled.render(context).map_err(|error| {
-                TemplateError::new(&error, &compiled.source, &compiled.edits, Some(&vars))
-            })
-        };
-        if compiled.needs_big_stack() {
-            on_big_stack(run)
-        } else {
-            run()
+    /// Renders a template in place if that takes no time; else it is to be done on a thread,
+    /// anew: a rendering has no effects. No variable is copied that the template does not name.
+    pub(crate) fn start(&self, template: &str, vars: Vars<'_>) -> Started {
+        if template.len() > LONG_SOURCE && self.engine.known(template).is_none() {
+            let context = vars.context(&compiled::words(template));
+            return Started::Heavy(Heavy::new(self.engine.clone(), template, context));
         }
+        let compiled = match self.engine.compiled(template) {
+            Ok(compiled) => compiled,
+            Err(error) => return Started::Done(Err(error)),
+        };
+        let context = vars.context(&compiled.words);
+        match rendering::render(&self.engine.light, &compiled, context, Limits::LIGHT, None) {
+            Err(failed) if failed.is_for_more() => {
+                let context = vars.context(&compiled.words);
+                Started::Heavy(Heavy::new(self.engine.clone(), template, context))
+            }
+            done => Started::Done(done.map_err(|failed| failed.describe(compiled.source(), vars))),
+        }
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_unknown_method_callback(methods::unknown_method);
+    environment.set_recursion_limit(MAX_RECURSION);
+    // costs nothing until there is an error, and then gives its place in the source
+    environment.set_debug(true);
+    environment
+        .set_formatter(|out, _, value| python::print(out, value).map_err(minijinja::Error::from));
+    // would print the variables of a run into a prompt; Jinja2 has no such function
+    environment.remove_global("debug");
+    filters::add_to(&mut environment);
+    text_filters::add_to(&mut environment);
+    sequences::add_to(&mut environment);
+    checks::add_to(&mut environment);
+    objects::add_to(&mut environment);
+    operators::add_to(&mut environment);
+    environment
+}
+
+impl Engine {
+    /// The compiled form of a template, if it is kept.
+    fn known(&self, template: &str) -> Option<Arc<Compiled>> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.clock += 1;
+        let now = cache.clock;
+        let (used, compiled) = cache.entries.get_mut(template)?;
+        *used = now;
+        Some(Arc::clone(compiled))
     }
 
     fn compiled(&self, template: &str) -> Result<Arc<Compiled>, TemplateError> {
         if template.len() > MAX_SOURCE {
             return Err(TemplateError::too_long(template.len(), MAX_SOURCE));
         }
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.clock += 1;
-        let now = cache.clock;
-        if let Some((used, compiled)) = cache.entries.get_mut(template) {
-            *used = now;
-            return Ok(Arc::clone(compiled));
+        if let Some(known) = self.known(template) {
+            return Ok(known);
         }
-        drop(cache);
         // compiled without the lock: a long template must not stop other runs
-        let compiled = Arc::new(on_big_stack(|| self.compile(template))?);
+        let compiled = on_big_stack(|| Compiled::new(template, &self.full))?;
+        let compiled = Arc::new(compiled);
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = cache.clock;
         if cache.entries.len() >= CACHED {
             let oldest = cache.entries.iter().min_by_key(|(_, (used, _))| *used);
             if let Some(key) = oldest.map(|(key, _)| key.clone()) {
@@ -202,68 +220,6 @@ impl Templates {
             .entries
             .insert(template.into(), (now, Arc::clone(&compiled)));
         Ok(compiled)
-    }
-
-    fn compile(&self, template: &str) -> Result<Compiled, TemplateError> {
-        // Jinja2 reads every kind of line end as `\n`
-        let source = template.replace("\r\n", "\n").replace('\r', "\n");
-        let (rewritten, edits) = percent::rewrite(&source);
-        let mut environment = self.environment.clone();
-        environment
-            .add_template_owned(NAME, rewritten)
-            .map_err(|error| TemplateError::new(&error, &source, &edits, None))?;
-        check_names(&environment, &source)?;
-        let words = source
-            .split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
-            .filter(|word| !word.is_empty())
-            .map(Box::from)
-            .collect();
-        Ok(Compiled {
-            environment,
-            source,
-            edits,
-            words,
-        })
-    }
-}
-
-/// Filters and tests that do not exist, as Jinja2 reports them: when compiling.
-fn check_names(environment: &Environment<'_>, source: &str) -> Result<(), TemplateError> {
-    for (kind, range) in scan::uses(source) {
-        let name = &source[range.clone()];
-        let mut state = environment.empty_state();
-        // without arguments they fail, but only one that is missing fails as missing
-        let (result, missing, word) = match kind {
-            scan::Use::Filter => (
-                state.apply_filter(name, &[]).map(drop),
-                ErrorKind::UnknownFilter,
-                "filter",
-            ),
-            scan::Use::Test => (
-                state.perform_test(name, &[]).map(drop),
-                ErrorKind::UnknownTest,
-                "test",
-            ),
-        };
-        if result.is_err_and(|error| error.kind() == missing) {
-            return Err(TemplateError::unknown_name(word, source, range));
-        }
-    }
-    Ok(())
-}
-
-impl Compiled {
-    fn needs_big_stack(&self) -> bool {
-        self.source.len() > BIG_SOURCE || self.words.contains("namespace")
-    }
-
-    fn render(&self, context: Value) -> Result<String, minijinja::Error> {
-        let template = self.environment.get_template(NAME)?;
-        let mut out = Bounded(Vec::with_capacity(self.source.len()));
-        template.render_captured_to(context, &mut out)?;
-        // the engine writes texts only
-        Ok(String::from_utf8(out.0)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 }
 
@@ -284,27 +240,53 @@ fn on_big_stack<T: Send>(
 }
 
 impl<'v> Vars<'v> {
-    fn get(&self, name: &str) -> Option<&'v Json> {
-        self.over.get(name).or_else(|| self.base.get(name))
+    /// `over` laid over `base`, key by key, not deeper.
+    pub(crate) fn new(base: &'v Object, over: &'v Object) -> Self {
+        Self {
+            base,
+            without: None,
+            between: None,
+            over,
+        }
     }
 
-    fn names(&self) -> Vec<&'v str> {
-        let over = self.over.keys();
-        let base = self.base.keys().filter(|key| !self.over.contains_key(*key));
-        over.chain(base).map(String::as_str).collect()
+    /// Without some names of `base`, and with other values for others.
+    pub(crate) fn hiding(self, without: &'v BTreeSet<String>, between: &'v Object) -> Self {
+        Self {
+            without: Some(without),
+            between: Some(between),
+            ..self
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&'v Json> {
+        let hidden = || self.without.is_some_and(|without| without.contains(name));
+        let between = || self.between.and_then(|between| between.get(name));
+        let base = || self.base.get(name).filter(|_| !hidden());
+        self.over.get(name).or_else(between).or_else(base)
+    }
+
+    /// Every name once; those of the upper layers first.
+    fn names(&self) -> impl Iterator<Item = &'v str> {
+        let Self {
+            base,
+            without,
+            between,
+            over,
+        } = *self;
+        let between_has = move |name: &str| between.is_some_and(|map| map.contains_key(name));
+        let hidden = move |name: &str| without.is_some_and(|names| names.contains(name));
+        let middle = between.into_iter().flat_map(Object::keys);
+        let middle = middle.filter(|name| !over.contains_key(*name));
+        let base = base
+            .keys()
+            .filter(move |name| !over.contains_key(*name) && !between_has(name) && !hidden(name));
+        over.keys().chain(middle).chain(base).map(String::as_str)
     }
 
     fn context(&self, words: &HashSet<Box<str>>) -> Value {
-        let over = self.over.iter();
-        let base = self
-            .base
-            .iter()
-            .filter(|(key, _)| !self.over.contains_key(*key));
-        Value::from_pairs(
-            over.chain(base)
-                .filter(|(key, _)| words.contains(key.as_str()))
-                .map(|(key, value)| (key.as_str(), to_value(value))),
-        )
+        let named = self.names().filter(|name| words.contains(*name));
+        Value::from_pairs(named.filter_map(|name| Some((name, to_value(self.get(name)?)))))
     }
 }
 
@@ -328,26 +310,6 @@ fn to_value(json: &Json) -> Value {
             map.iter()
                 .map(|(key, value)| (key.as_str(), to_value(value))),
         ),
-    }
-}
-
-/// Takes only so many bytes.
-struct Bounded(Vec<u8>);
-
-impl io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_OUTPUT {
-            return Err(io::Error::other(format!(
-                "the rendered text exceeds {} MiB",
-                MAX_OUTPUT >> 20
-            )));
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

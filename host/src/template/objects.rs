@@ -104,7 +104,7 @@ impl Object for View {
 }
 
 #[derive(Debug)]
-struct Cycler {
+pub(super) struct Cycler {
     items: Vec<Value>,
     at: AtomicUsize,
 }
@@ -117,6 +117,12 @@ fn cycler(items: Rest<Value>) -> Result<Value, Error> {
         items: items.0,
         at: AtomicUsize::new(0),
     }))
+}
+
+impl Cycler {
+    pub(super) fn items(&self) -> &[Value] {
+        &self.items
+    }
 }
 
 impl Object for Cycler {
@@ -150,7 +156,7 @@ impl Object for Cycler {
 }
 
 #[derive(Debug)]
-struct Joiner {
+pub(super) struct Joiner {
     separator: Value,
     calls: AtomicUsize,
 }
@@ -161,6 +167,12 @@ fn joiner(args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
         separator: separator.unwrap_or_else(|| Value::from(", ")),
         calls: AtomicUsize::new(0),
     }))
+}
+
+impl Joiner {
+    pub(super) fn separator(&self) -> &Value {
+        &self.separator
+    }
 }
 
 impl Object for Joiner {

@@ -11,6 +11,7 @@ use minijinja::Value;
 use minijinja::value::{DynObject, ValueKind};
 
 use super::group::Group;
+use super::meter;
 use super::objects::{Range, View};
 
 /// Values nested deeper than this are not printed: the printers recurse.
@@ -46,20 +47,61 @@ pub(super) fn write_str(out: &mut dyn Write, value: &Value) -> fmt::Result {
     }
 }
 
+/// Ends where the meter says so; then the whole rendering fails.
+struct Metered<W> {
+    out: W,
+    report: fn(usize) -> Result<(), minijinja::Error>,
+    /// Written since the last report.
+    since: usize,
+}
+
+/// So much is written between two reports, besides one text.
+const REPORTED: usize = 4 << 10;
+
+impl<W: Write> Write for Metered<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.since += text.len();
+        if self.since >= REPORTED {
+            (self.report)(std::mem::take(&mut self.since)).map_err(|_| fmt::Error)?;
+        }
+        self.out.write_str(text)
+    }
+}
+
+/// A text that grows as far as the meter lets it.
+fn metered() -> Metered<String> {
+    Metered {
+        out: String::new(),
+        report: meter::build,
+        since: 0,
+    }
+}
+
+/// [`write_str`] to the output of a rendering.
+pub(super) fn print(out: &mut dyn Write, value: &Value) -> fmt::Result {
+    let mut out = Metered {
+        out,
+        report: meter::print,
+        since: 0,
+    };
+    write_str(&mut out, value)?;
+    meter::print(out.since).map_err(|_| fmt::Error)
+}
+
 /// [`write_str`] into a new string.
 pub(super) fn to_str(value: &Value) -> String {
-    let mut out = String::new();
-    // writing to a `String` cannot fail
+    let mut out = metered();
+    // it fails only if the rendering does
     let _ = write_str(&mut out, value);
-    out
+    out.out
 }
 
 /// `repr()` into a new string.
 pub(super) fn repr(value: &Value) -> String {
-    let mut out = String::new();
-    // writing to a `String` cannot fail
+    let mut out = metered();
+    // it fails only if the rendering does
     let _ = write_repr(&mut out, value, 0);
-    out
+    out.out
 }
 
 /// `ascii()`: `repr()` with escapes for what is not ASCII.

@@ -1,4 +1,4 @@
-//! Finds the expressions of a template, and the filters and tests that they name, because the
+//! Finds the filters and tests that the expressions of a template name, because the
 //! engine looks those up only when it gets there, and a slip should show before a run starts.
 
 use std::ops::Range;
@@ -15,40 +15,25 @@ pub(super) enum Use {
 /// The names in the expressions of a template that compiles, in order.
 pub(super) fn uses(source: &str) -> Vec<(Use, Range<usize>)> {
     let mut found = Vec::new();
-    walk(source, &mut found);
-    found
-}
-
-/// What stands between the braces of each tag, in order.
-pub(super) fn expressions(source: &str) -> Vec<Range<usize>> {
-    walk(source, &mut Vec::new())
-}
-
-fn walk(source: &str, found: &mut Vec<(Use, Range<usize>)>) -> Vec<Range<usize>> {
-    let mut bodies = Vec::new();
     let mut at = 0;
     while let Some(open) = find(source, at, "{") {
         let rest = &source[open..];
         at = if rest.starts_with("{#") {
             after(source, open + 2, "#}")
         } else if rest.starts_with("{{") {
-            let end = tag(source, open + 2, "}}", found);
-            bodies.push(open + 2..end.saturating_sub(2).max(open + 2));
-            end
+            tag(source, open + 2, "}}", &mut found)
         } else if let Some(body) = rest.strip_prefix("{%") {
             let body = body.trim_start_matches(['-', '+']).trim_start();
             if is_raw(body) {
                 end_of_raw(source, open + 2)
             } else {
-                let end = tag(source, open + 2, "%}", found);
-                bodies.push(open + 2..end.saturating_sub(2).max(open + 2));
-                end
+                tag(source, open + 2, "%}", &mut found)
             }
         } else {
             open + 1
         };
     }
-    bodies
+    found
 }
 
 fn find(source: &str, from: usize, what: &str) -> Option<usize> {

@@ -6,8 +6,10 @@ use minijinja::value::{DynObject, Kwargs, Rest, Tuple, ValueKind};
 use minijinja::{Environment, Error, State, Value};
 
 use super::args::{
-    attribute, bind, compare, defined, flag, fold_case, invalid, items, length, sort_by_key,
+    attribute, bind, compare, defined, fits, flag, fold_case, invalid, items, length, sort_by_key,
 };
+use super::meter;
+use super::operators::{SLOT, same};
 
 /// Puts them in.
 pub(super) fn add_to(environment: &mut Environment<'static>) {
@@ -28,6 +30,37 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_filter("unique", unique);
     environment.add_filter("selectattr", selectattr);
     environment.add_filter("rejectattr", rejectattr);
+    environment.add_filter("length", count);
+    environment.add_filter("count", count);
+    environment.add_filter("attr", attr);
+    environment.add_filter("chain", chain);
+    environment.add_filter("zip", zip);
+}
+
+/// `length`
+fn count(value: &Value) -> Result<usize, Error> {
+    meter::spend(value.as_str().map_or(0, str::len) / 8)?;
+    minijinja::filters::length(value)
+}
+
+/// `attr(name)`
+fn attr(value: &Value, name: &Value) -> Result<Value, Error> {
+    meter::spend(value.as_str().map_or(0, str::len))?;
+    minijinja::filters::attr(value, name)
+}
+
+/// `chain(*others)`: whole, for one of the engine's is gone through inside of others.
+fn chain(state: &State, value: Value, others: Rest<Value>) -> Result<Value, Error> {
+    let chained = minijinja::filters::chain(state, value, others)?;
+    match chained.kind() {
+        ValueKind::Map => Ok(Value::from_pairs(pairs_of(&chained)?)),
+        _ => list(&chained),
+    }
+}
+
+/// `zip(*others)`: whole, as `chain`.
+fn zip(state: &State, value: Value, others: Rest<Value>) -> Result<Value, Error> {
+    list(&minijinja::filters::zip(state, value, others)?)
 }
 
 /// More parts than this are refused.
@@ -46,6 +79,7 @@ fn batch(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Erro
     let [count, fill] = bind(["linecount", "fill_with"], &args, &kwargs)?;
     let count = parts(count, "batch")?;
     let rows = items(value)?;
+    meter::build(rows.len().next_multiple_of(count).saturating_mul(SLOT))?;
     let rows = rows.chunks(count).map(|row| {
         let mut row = row.to_vec();
         if let Some(fill) = fill.as_ref().filter(|fill| !fill.is_none()) {
@@ -88,9 +122,10 @@ fn default(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Er
     Ok(value.clone())
 }
 
-fn pairs_of(value: &Value) -> Vec<(Value, Value)> {
+fn pairs_of(value: &Value) -> Result<Vec<(Value, Value)>, Error> {
+    meter::build(value.len().unwrap_or(0).saturating_mul(2 * SLOT))?;
     let pairs = value.as_object().and_then(DynObject::try_iter_pairs);
-    pairs.into_iter().flatten().collect()
+    Ok(pairs.into_iter().flatten().collect())
 }
 
 fn pair(key: Value, value: Value) -> Value {
@@ -109,11 +144,11 @@ fn dictsort(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, E
         Some(Some("value")) => 1,
         Some(_) => return Err(invalid("`by` of `dictsort` is 'key' or 'value'")),
     };
-    let rows = pairs_of(value)
+    let rows = pairs_of(value)?
         .into_iter()
         .map(|(key, value)| pair(key, value));
     let sorted = sort_by_key(rows.collect(), reverse, |row| {
-        Ok(fold_case(row.get_item_by_index(place)?, case))
+        fold_case(row.get_item_by_index(place)?, case)
     })?;
     Ok(Value::from(sorted))
 }
@@ -126,7 +161,7 @@ fn pairs(value: &Value) -> Result<Value, Error> {
     if value.kind() != ValueKind::Map {
         return Err(invalid("`items` takes a map"));
     }
-    let rows = pairs_of(value).into_iter();
+    let rows = pairs_of(value)?.into_iter();
     Ok(rows.map(|(key, value)| pair(key, value)).collect())
 }
 
@@ -147,6 +182,7 @@ fn list(value: &Value) -> Result<Value, Error> {
 /// `reverse`: texts stay texts.
 fn reverse(value: &Value) -> Result<Value, Error> {
     if let Some(text) = defined(value)?.as_str() {
+        fits(text.len())?;
         return Ok(Value::from(text.chars().rev().collect::<String>()));
     }
     let mut items = items(value)?;
@@ -177,7 +213,7 @@ fn extreme(
             Some(path) if !path.is_none() => attribute(&item, path)?,
             _ => item.clone(),
         };
-        let key = fold_case(key, case);
+        let key = fold_case(key, case)?;
         let better = match &best {
             Some((known, _)) => compare(&key, known)? == wanted,
             None => true,
@@ -204,11 +240,11 @@ fn sort(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error
     };
     let sorted = sort_by_key(items(value)?, reverse, |item| {
         if paths.is_empty() {
-            return Ok(fold_case(item.clone(), case));
+            return fold_case(item.clone(), case);
         }
         let keys = paths
             .iter()
-            .map(|path| Ok(fold_case(attribute(item, path)?, case)));
+            .map(|path| fold_case(attribute(item, path)?, case));
         Ok(Value::from(keys.collect::<Result<Vec<_>, Error>>()?))
     })?;
     Ok(Value::from(sorted))
@@ -271,7 +307,7 @@ fn unique(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Err
         let key = match key.kind() {
             // as Python, where `true` is `1`
             ValueKind::Bool => Value::from(i64::from(key.is_true())),
-            _ => fold_case(key, case),
+            _ => fold_case(key, case)?,
         };
         if seen.insert(key) {
             kept.push(item);
@@ -295,12 +331,12 @@ fn groupby(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Er
             _ => key,
         })
     };
-    let sorted = sort_by_key(items(value)?, false, |item| Ok(fold_case(key(item)?, case)))?;
+    let sorted = sort_by_key(items(value)?, false, |item| fold_case(key(item)?, case))?;
     let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
     for item in sorted {
-        let name = fold_case(key(&item)?, case);
+        let name = fold_case(key(&item)?, case)?;
         match groups.last_mut() {
-            Some((known, group)) if *known == name => group.push(item),
+            Some((known, group)) if same(known, &name)? => group.push(item),
             _ => groups.push((name, vec![item])),
         }
     }

@@ -216,19 +216,37 @@ fn truncate(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, E
     Ok(Value::from(kept + &end))
 }
 
+/// Cuts out what begins with `open` and ends with `close`, also what only cutting brings about,
+/// until one never ends.
+fn without(text: &str, open: &str, close: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        kept.push(char);
+        rest = &rest[char.len_utf8()..];
+        if !kept.ends_with(open) {
+            continue;
+        }
+        // they may share a part: `<!-->` is whole
+        let shared = (1..close.len()).rev().find(|shared| {
+            open.ends_with(&close[..*shared]) && rest.starts_with(&close[*shared..])
+        });
+        let end = match shared {
+            Some(shared) => Some(close.len() - shared),
+            None => rest.find(close).map(|at| at + close.len()),
+        };
+        let Some(end) = end else {
+            break;
+        };
+        kept.truncate(kept.len() - open.len());
+        rest = &rest[end..];
+    }
+    kept + rest
+}
+
 /// `striptags`: no comments, no tags, runs of white space as one blank, entities read.
 fn striptags(source: &str) -> String {
-    let mut plain = source.to_owned();
-    while let Some(start) = plain.find("<!--")
-        && let Some(end) = plain[start..].find("-->")
-    {
-        plain.replace_range(start..start + end + 3, "");
-    }
-    while let Some(start) = plain.find('<')
-        && let Some(end) = plain[start..].find('>')
-    {
-        plain.replace_range(start..=start + end, "");
-    }
+    let plain = without(&without(source, "<!--", "-->"), "<", ">");
     let words: Vec<&str> = plain
         .split(is_space)
         .filter(|word| !word.is_empty())
@@ -337,7 +355,7 @@ fn wordwrap(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<String, 
     let lines: Vec<String> = splitlines(source, false)
         .into_iter()
         .map(|line| {
-            let parts = super::wrap::wrap(line, width, long, hyphens);
+            let parts = super::wrap::wrap(line, width, long, hyphens)?;
             fits(parts.len().saturating_mul(joiner.len()))?;
             Ok(parts.join(&joiner))
         })

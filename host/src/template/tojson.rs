@@ -7,6 +7,7 @@
 use minijinja::value::{DynObject, Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
+use super::meter;
 use super::python::{Escapes, float_repr, push_json_str};
 
 /// Deeper values are refused: the writer recurses.
@@ -71,6 +72,12 @@ impl Writer {
         if depth > MAX_DEPTH {
             return Err(invalid("value is nested too deeply for `tojson`"));
         }
+        // an escape is six times as long
+        meter::build(
+            value
+                .as_str()
+                .map_or(0, |text| text.len().saturating_mul(2)),
+        )?;
         match value.kind() {
             ValueKind::None => self.out.push_str("null"),
             ValueKind::Bool => self

@@ -1,5 +1,8 @@
 //! Breaking a line into lines of a width, as Python's `textwrap` does.
 
+use minijinja::Error;
+
+use super::meter;
 use super::python::is_space;
 
 fn is_blank(char: char) -> bool {
@@ -19,14 +22,22 @@ fn is_word_or_mark(char: char) -> bool {
 }
 
 /// The lines; `long` breaks words that fit nowhere, `hyphens` lets lines end in a hyphen.
-pub(super) fn wrap(line: &str, width: usize, long: bool, hyphens: bool) -> Vec<String> {
+pub(super) fn wrap(
+    line: &str,
+    width: usize,
+    long: bool,
+    hyphens: bool,
+) -> Result<Vec<String>, Error> {
+    meter::build(line.len().saturating_mul(4))?;
     let chars: Vec<char> = line.chars().collect();
     let mut chunks: Vec<&[char]> = chunks(&chars, hyphens);
     chunks.reverse();
     let blank = |chunk: &[char]| chunk.iter().all(|char| is_space(*char));
     let mut lines = Vec::new();
     while let Some(next) = chunks.last() {
-        if blank(next) && !lines.is_empty() {
+        let blanks = next.iter().take_while(|char| is_space(**char)).count();
+        meter::spend(blanks)?;
+        if blanks == next.len() && !lines.is_empty() {
             chunks.pop();
         }
         let mut parts: Vec<&[char]> = Vec::new();
@@ -51,7 +62,7 @@ pub(super) fn wrap(line: &str, width: usize, long: bool, hyphens: bool) -> Vec<S
             lines.push(parts.concat().into_iter().collect());
         }
     }
-    lines
+    Ok(lines)
 }
 
 fn break_at(chunk: &[char], room: usize, hyphens: bool) -> usize {
@@ -86,11 +97,12 @@ fn chunks(chars: &[char], hyphens: bool) -> Vec<&[char]> {
 
 /// The length of a dash of two or more before a word, behind a word.
 fn dash(chars: &[char], at: usize) -> Option<usize> {
+    // first, or a long dash would be counted from each of its parts
+    if at == 0 || !is_word_or_mark(chars[at - 1]) {
+        return None;
+    }
     let length = chars[at..].iter().take_while(|char| **char == '-').count();
-    let fits = length >= 2
-        && at > 0
-        && is_word_or_mark(chars[at - 1])
-        && chars.get(at + length).is_some_and(|char| is_word(*char));
+    let fits = length >= 2 && chars.get(at + length).is_some_and(|char| is_word(*char));
     fits.then_some(length)
 }
 

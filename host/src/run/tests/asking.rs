@@ -139,7 +139,11 @@ async fn run(model: Curious, limits: Limits) -> Outcome {
             system: "system".into(),
             instance: "task".into(),
             format_error: "{{error}}".into(),
-            variables: Arc::new(Variables::new(Arc::new(Templates::new()), Object::new())),
+            variables: Arc::new(Variables::new(
+                Arc::new(Templates::new()),
+                Object::new(),
+                serde_json::Value::clone,
+            )),
         },
         multimodal: None,
         onlookers: Vec::new(),

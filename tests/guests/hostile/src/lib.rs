@@ -31,7 +31,7 @@ struct Config {
     then: String,
     /// How much of it, for deeds that can be done more or less.
     size: usize,
-    /// A word for deeds that take one.
+    /// A word for deeds that take one; of `render`, what the host is asked to render.
     word: String,
     /// Where the adapter's requests go.
     base_url: String,
@@ -64,6 +64,13 @@ impl Hostile {
         } else {
             &self.config.deed
         };
+        if deed == "render" {
+            // What came of it stands in the host's record of the fault.
+            match mswea_sdk::host::render(&self.config.word, &json!({})) {
+                Ok(text) => panic!("rendered: {text}"),
+                Err(error) => panic!("not rendered: {error}"),
+            }
+        }
         deeds::act(deed, at);
         deed.clone()
     }
