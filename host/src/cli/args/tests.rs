@@ -198,7 +198,10 @@ fn commands() {
         (&["completions", "bash"], "Completions { shell: Bash }"),
         (&["completions", "zsh"], "Completions { shell: Zsh }"),
         (&["man"], "Man"),
-        (&["ship", "out/bin"], "Ship { output: \"out/bin\" }"),
+        (
+            &["ship", "out/bin"],
+            "Ship { output: \"out/bin\", plugins: [] }",
+        ),
         (&["__guard", "r1"], "Guard { run_id: \"r1\" }"),
     ];
     for (line, expected) in vectors {
