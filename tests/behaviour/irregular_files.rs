@@ -117,3 +117,22 @@ fn files_that_are_named() {
         }
     }
 }
+
+#[test]
+fn what_runs_repair_is_given() {
+    for (make, _) in SORTS {
+        let host = Host::new();
+        make(&host.dir().join("old.traj.json"));
+        let run = host.args(["runs", "repair", "old.traj.json"]).run();
+        run.expect(1).says(&["`old.traj.json` is no journal"]);
+    }
+    // Nor is a journal that a trajectory names by a path of its own.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let journal = elsewhere.path().join("other.events.jsonl");
+    std::fs::write(&journal, "").unwrap();
+    let host = Host::new();
+    let text = serde_json::json!({"info": {"mswea": {"journal": journal}}}).to_string();
+    std::fs::write(host.dir().join("old.traj.json"), text).unwrap();
+    let run = host.args(["runs", "repair", "old.traj.json"]).run();
+    run.expect(1).says(&["`old.events.jsonl` does not exist"]);
+}

@@ -84,6 +84,8 @@ fn variables_that_commands_do_not_see_are_named_once() {
             .env("UV_INDEX", "mine=https://me:hidden-7@host/simple")
             .env("https_proxy", "http://me:hidden-8@proxy:3128")
             .env("PRIVATE_THING", "hidden-9")
+            .env("TF_VAR_db_pw", "hidden-10")
+            .env("TF_CPP_MIN_LOG_LEVEL", "3")
             .env("CUDA_VISIBLE_DEVICES", "0")
             .env("SLURM_JOB_ID", "7")
             .env("GIT_AUTHOR_NAME", "Jo Doe")
@@ -100,6 +102,7 @@ fn variables_that_commands_do_not_see_are_named_once() {
     assert!(!seen.contains("hidden"), "{seen}");
     for passed in [
         "CUDA_VISIBLE_DEVICES=0",
+        "TF_CPP_MIN_LOG_LEVEL=3",
         "SLURM_JOB_ID=7",
         "GIT_AUTHOR_NAME=Jo Doe",
     ] {

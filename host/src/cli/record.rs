@@ -24,9 +24,6 @@ use crate::roles::{Journal, Progress, Stop};
 /// grows with it: never more than a twentieth of the time goes there.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// A journal beyond this is made a trajectory of once only, at the end.
-const LARGE: u64 = 32 << 20;
-
 /// How long a pipe that the trajectory goes to may stand still.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -212,7 +209,7 @@ impl Record {
         // What a command has put aside (`git stash`) would not come back if something else were in
         // its place by then. And what went into a pipe can't be replaced by something newer.
         let is_aside = journal.path() != self.home || !self.target.is_there();
-        if is_aside || journal.len() > LARGE || self.target.is_stream() {
+        if is_aside || self.target.is_stream() {
             return Ok(());
         }
         self.write(&journal)

@@ -1,8 +1,8 @@
 //! `runs repair`: makes the trajectory of a run whose host was killed, from its journal.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufReader, Read as _};
+use std::fs::{OpenOptions, TryLockError};
+use std::io::{self, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::paths::{journal_beside, trajectory_beside};
 use crate::journal::{self, Log, rebuild, trajectory};
+use crate::regular_file;
 
 /// Repairs what is named, and says what came of each.
 pub fn repair(args: &RepairArgs) -> Result<ExitCode, Failure> {
@@ -82,9 +83,11 @@ fn journals_of(path: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// The journal that a trajectory names.
 fn named_journal(trajectory: &Path) -> Option<PathBuf> {
-    let value: Value = serde_json::from_slice(&std::fs::read(trajectory).ok()?).ok()?;
-    let name = value.pointer("/info/mswea/journal")?.as_str()?;
-    Some(trajectory.with_file_name(name))
+    let text = regular_file::read(trajectory, regular_file::RECORDS).ok()?;
+    let value: Value = serde_json::from_slice(&text).ok()?;
+    let name = Path::new(value.pointer("/info/mswea/journal")?.as_str()?);
+    // A trajectory that came with a repository may name any path: only what lies beside it counts.
+    (name.file_name()? == name.as_os_str()).then(|| trajectory.with_file_name(name))
 }
 
 fn mend(path: &Path) -> Result<String, String> {
@@ -189,12 +192,7 @@ enum There {
 
 fn there(path: &Path) -> There {
     let read = || -> io::Result<Value> {
-        let file: File = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(path)?;
-        let mut text = Vec::new();
-        BufReader::new(file).read_to_end(&mut text)?;
+        let text = regular_file::read(path, regular_file::RECORDS)?;
         Ok(serde_json::from_slice(&text)?)
     };
     match read() {

@@ -52,7 +52,13 @@ fn is_secret_setting(text: &str) -> bool {
         return false;
     };
     let name = name.strip_prefix("-D").unwrap_or(name);
-    !value.is_empty() && redact::is_secret(name.trim_start_matches('-'))
+    let name = name.trim_start_matches('-');
+    let lower = name.to_ascii_lowercase();
+    let is_short = ["pass", "pwd"].iter().any(|word| {
+        let before = lower.strip_suffix(word);
+        before.is_some_and(|before| before.is_empty() || before.ends_with(['.', '_', '-']))
+    });
+    !value.is_empty() && (is_short || redact::is_secret(name))
 }
 
 /// A URL with a token in its path, as conda's channels have it: `https://host/t/TOKEN/channel`.
@@ -247,6 +253,7 @@ mod tests {
             "me:pw@proxy:3128",
             "-Xmx1g -Dhttp.proxyUser=me -Dhttp.proxyPassword=pw",
             "--user me --password pw",
+            "-Drepo.pass=x -Ddb_pwd=x",
             "--token=abc",
             "ghp_0123456789abcdefghij",
             "-----BEGIN RSA PRIVATE KEY-----",
@@ -261,6 +268,7 @@ mod tests {
             "git@github.com:a/b",
             "/usr/bin:/opt/sk-plugins-0123456789abcdef/bin:/opt/x@1/bin",
             "-Xmx1g -Dfile.encoding=UTF-8 --no-password",
+            "-Dcompass=north --bypass=1",
             "proxy:3128",
             "Jo Doe",
             "jo@example.com",

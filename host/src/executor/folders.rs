@@ -3,8 +3,8 @@
 //!
 //! Beside each folder `mswea-<run>-<kind>-<number>` lies a file of the same name with `.owner`
 //! at its end, which says which process made it ([`Owner`]). It is written first and removed
-//! last, so that there is never a folder without one. A second line in it may name one more
-//! folder, elsewhere, that goes with it.
+//! last, so that there is never a folder without one. A second line in it may name the
+//! folder of a repository that holds the credentials of a fetch ([`SETUP`]): these go with it.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -15,13 +15,15 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use super::owner::{Life, Owner};
 use crate::roles::ExecutorError;
 
 const PREFIX: &str = "mswea-";
 const OWNER: &str = ".owner";
+/// Where a repository has the credentials of a fetch, for the time that it takes.
+pub(super) const SETUP: &str = ".git/mswea-setup";
 /// No owner is longer than this, with a path behind it.
 const OWNER_BYTES: u64 = 8192;
 /// How long there may be nothing in such a file.
@@ -44,7 +46,7 @@ impl TempFolder {
         Self::with(run_id, kind, None)
     }
 
-    /// The same; `also`, whose name begins with `mswea-`, is removed with it if it is there.
+    /// The same; the credentials in `also`, a repository's [`SETUP`], are removed with it.
     ///
     /// # Errors
     /// When it can't be made.
@@ -252,14 +254,25 @@ fn remove(folder: &Path, also: Option<&Path>) -> io::Result<()> {
         }
         result => result?,
     }
-    let is_ours = |path: &&Path| {
-        let name = path.file_name().unwrap_or_default();
-        path.is_absolute() && name.as_bytes().starts_with(PREFIX.as_bytes())
-    };
-    if let Some(also) = also.filter(is_ours) {
-        gone(fs::remove_dir_all(also))?;
+    if let Some(setup) = also.filter(|also| also.is_absolute() && also.ends_with(SETUP)) {
+        gone(remove_credentials(setup))?;
     }
     gone(fs::remove_file(owner_file(folder)))
+}
+
+/// Removes the credentials of a fetch from a repository. A command may have written the file that
+/// names this folder, so nothing but that one file goes, and the folder only if it is empty then.
+fn remove_credentials(setup: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(setup, flags, Mode::empty())?;
+    match rustix::fs::unlinkat(&opened, "credentials", AtFlags::empty()) {
+        Err(error) if error != rustix::io::Errno::NOENT => return Err(error.into()),
+        _ => {}
+    }
+    match fs::remove_dir(setup) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        result => result,
+    }
 }
 
 /// Makes a folder and those below writable for us, as far as they are ours: images contain
@@ -419,29 +432,41 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_elsewhere_goes_along() {
+    fn credentials_of_a_fetch_go_along_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
         let at = |name: &str| parent.path().join(name);
-        for name in ["mswea-setup", "other", "mswea-x"] {
-            fs::create_dir_all(at("repo").join(name).join("in")).unwrap();
-        }
-        let also = at("repo/mswea-setup");
+        let setup = |repo: &str, file: &str| {
+            fs::create_dir_all(at(repo)).unwrap();
+            fs::write(at(repo).join(file), "x").unwrap();
+        };
+        setup("repo/.git/mswea-setup", "credentials");
+        let also = at("repo/.git/mswea-setup");
         let folder = TempFolder::new_in(parent.path(), "r", "k", Some(&also)).unwrap();
         let owner = fs::read_to_string(owner_file(folder.path())).unwrap();
         let (mine, rest) = owner.split_once('\n').unwrap();
         assert_eq!(mine.parse(), Ok(Owner::current()));
         assert_eq!(Path::new(rest), also);
         drop(folder);
-        assert!(!also.exists() && at("repo/other").exists());
-        // Of a host that is gone; and nothing that is not called like ours.
+        assert!(!also.exists() && at("repo/.git").exists());
+        // Of a host that is gone; a command may have written any path there.
         let (start, last) = mine.rsplit_once('/').unwrap();
         let dead = format!("{start}/{}", last.parse::<u64>().unwrap() + 1);
-        for also in ["repo/other", "repo/mswea-x"] {
-            let text = format!("{dead}\n{}", at(also).display());
+        setup("gone/.git/mswea-setup", "credentials");
+        setup("home/mswea-host", "work");
+        setup("full/.git/mswea-setup", "work");
+        fs::create_dir_all(at("linked/.git")).unwrap();
+        symlink(at("home/mswea-host"), at("linked/.git/mswea-setup")).unwrap();
+        for also in ["gone", "full", "linked"] {
+            let text = format!("{dead}\n{}", at(also).join(SETUP).display());
             fs::write(at("mswea-r-k-1.owner"), text).unwrap();
             assert_eq!(leftovers(parent.path(), None, false).len(), 1);
         }
-        assert!(at("repo/other").exists() && !at("repo/mswea-x").exists());
+        let text = format!("{dead}\n{}", at("home/mswea-host").display());
+        fs::write(at("mswea-r-k-2.owner"), text).unwrap();
+        leftovers(parent.path(), None, false);
+        assert!(!at("gone/.git/mswea-setup").exists());
+        assert!(at("full/.git/mswea-setup/work").exists());
+        assert!(at("home/mswea-host/work").exists());
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub const DEFAULT_ENV_ALLOW: &[&str] = &[
     "FLASK_DEBUG", "IPYTHONDIR", "JUPYTER_*", "MPLBACKEND", "MPLCONFIGDIR", "NUMBA_*",
     // Models and processors for them.
     "CUDA_*", "CUDNN_*", "NVIDIA_*", "NCCL_*", "HIP_*", "ROCM_*", "ROCR_*", "HSA_*", "GPU_*",
-    "ZE_*", "SYCL_*", "ONEAPI_*", "TORCH_*", "PYTORCH_*", "TRITON_*", "TF_*", "XLA_*", "JAX_*",
+    "ZE_*", "SYCL_*", "ONEAPI_*", "TORCH_*", "PYTORCH_*", "TRITON_*", "TF_CPP_*", "TF_CUDNN_*", "TF_DETERMINISTIC_OPS", "TF_ENABLE_*", "TF_FORCE_*", "TF_GPU_*", "TF_NUM_*", "TF_USE_*", "TF_XLA_*", "XLA_*", "JAX_*",
     "VLLM_*", "HF_HOME", "HF_HUB_*", "HF_DATASETS_*", "HF_ENDPOINT", "HUGGINGFACE_HUB_CACHE",
     "TRANSFORMERS_*", "TOKENIZERS_PARALLELISM", "WANDB_MODE", "WANDB_DISABLED", "WANDB_DIR",
     // Clusters: threads, messages, jobs and modules.

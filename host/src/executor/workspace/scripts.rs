@@ -8,7 +8,7 @@
 pub(super) const SIGN: &str = "@mswea ";
 
 /// For the time of a fetch, below `.git`: the credentials.
-pub(super) const SCRATCH: &str = ".git/mswea-setup";
+pub(super) const SCRATCH: &str = crate::executor::folders::SETUP;
 
 /// Variables that would have git look elsewhere.
 const UNSET: &str = "unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY \
