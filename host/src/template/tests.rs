@@ -435,7 +435,7 @@ fn growing() {
         (format!("{{{{ {} 'x' }}}}", "'x' * 50000000 ~ ".repeat(900)), either),
         (format!("{{{{ [{}]|length }}}}", "'x' * 50000000, ".repeat(900)), either),
         ("{{ range(10**9)|list }}".into(), "too large"),
-        ("{{ [range(99999)] * 99999 }}".into(), either),
+        ("{{ [range(99999)] * 99999 }}".into(), ""),
         ("{{ [big] * 1000 }}".into(), "exceeds 64 MiB"),
         ("{{ ([big] * 1000)|string|length }}".into(), either),
         ("{{ ([big] * 1000)|tojson|length }}".into(), either),
