@@ -146,7 +146,7 @@ impl Cache {
             }
         }
         // The newest first.
-        others.sort_by(|a, b| b.0.cmp(&a.0));
+        others.sort_by_key(|(modified, ..)| std::cmp::Reverse(*modified));
         let is_file = Path::new(plugin).is_absolute();
         let (mut before, mut kept) = (None, 1);
         for (_, path, sha256) in others {

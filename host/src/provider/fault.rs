@@ -38,10 +38,10 @@ impl Again {
     pub fn tries(self, has_answered: bool, is_patient: bool) -> Option<u32> {
         match self {
             Self::Never => Some(0),
-            Self::IfAddressIsRight(tries) if !has_answered && !(is_patient && tries > 0) => {
-                Some(tries)
-            }
-            Self::IfAddressIsRight(_) | Self::Often => None,
+            Self::IfAddressIsRight(_) if has_answered => None,
+            Self::IfAddressIsRight(tries) if tries > 0 && is_patient => None,
+            Self::IfAddressIsRight(tries) => Some(tries),
+            Self::Often => None,
         }
     }
 }

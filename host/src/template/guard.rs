@@ -345,6 +345,7 @@ impl Guard {
             ),
             Expr::UnaryOp(op) => {
                 let (operand, depth) = self.folded(&op.expr);
+                #[expect(clippy::needless_match, reason = "the kind can't be copied")]
                 let kind = match op.op {
                     UnaryOpKind::Not => UnaryOpKind::Not,
                     UnaryOpKind::Neg => UnaryOpKind::Neg,
