@@ -4,7 +4,7 @@
 //! It is minijinja, made to print what Jinja2 prints (`vectors.json` holds what the real one
 //! gave) and strict about undefined variables. Templates are bounded in what they can do to
 //! the host: they reach nothing but their variables, and steps, memory, time, nesting and
-//! output are limited ([`guard`], [`meter`]). Not here: where templates come from, and which variables there are.
+//! output are limited (`guard.rs`, `meter.rs`). Not here: where templates come from, and which variables there are.
 
 mod args;
 mod braces;
@@ -131,7 +131,7 @@ impl Templates {
         }
     }
 
-    /// Renders a template, however long it takes; see [`Templates::start`].
+    /// Renders a template, however long it takes.
     ///
     /// # Errors
     /// When it does not compile, uses something undefined, or exceeds a limit.
