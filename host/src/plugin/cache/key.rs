@@ -8,10 +8,17 @@
 //! it out first of all ([`withdraw`]) and goes on in a new session keyring, which has everything of
 //! the old one but the key; that is the one that commands inherit.
 //!
+//! Only a direct member of the session keyring is the key. The keyrings inside it are not looked
+//! into: one is the user's own, which `pam_keyinit` links into every login's, and commands can write
+//! to that one. Only its possessors can write to the session keyring itself (else there is no key),
+//! and commands are none. What is left to a command is to get into the login: by tracing a process
+//! there, or by a server there that starts programs for it (tmux, `systemd --user`). Whoever can do
+//! that has the key, and the user's shell too.
+//!
 //! Where there is no such keyring (no login made one, a container's filter forbids the calls), there
 //! is no key, and nothing compiled is taken from the disk.
 
-use std::ffi::CStr;
+use std::ffi::CString;
 use std::io;
 use std::sync::OnceLock;
 
@@ -21,7 +28,7 @@ use sha2::{Digest as _, Sha256};
 pub const VARIABLE: &str = "MSWEA_PLUGIN_CACHE";
 
 /// The key's name in the keyring.
-const NAME: &CStr = c"mswea-host:compiled-plugins";
+const NAME: &str = "mswea-host:compiled-plugins";
 
 /// A key for a message authentication code.
 #[derive(Clone, PartialEq, Eq)]
@@ -111,11 +118,10 @@ const SETPERM: i64 = 5;
 const DESCRIBE: i64 = 6;
 const LINK: i64 = 8;
 const UNLINK: i64 = 9;
-const SEARCH: i64 = 10;
 const READ: i64 = 11;
 const INVALIDATE: i64 = 21;
-/// Possessors may see it, read it and find it; nobody may do anything else.
-const POSSESSORS: i64 = 0x0b00_0000;
+/// Possessors may see it, read it, find it and link it; nobody may do anything else.
+const POSSESSORS: u32 = 0x1b00_0000;
 /// By which others than possessors could bring a keyring into their own, change it, or read keys
 /// in it: to write, search, link, set attributes.
 const TAKING: u32 = 0x003c_3c3c;
@@ -133,8 +139,15 @@ fn keyctl(operation: i64, a: i64, b: i64, c: i64, d: i64) -> Result<i64, rustix:
     Ok(answer)
 }
 
-/// Owner and permissions of a key.
-fn describe(key: i64) -> Option<(u32, u32)> {
+/// What the kernel tells of a key.
+struct Description {
+    kind: String,
+    owner: u32,
+    permissions: u32,
+    name: String,
+}
+
+fn describe(key: i64) -> Option<Description> {
     let mut text = [0_u8; 512];
     let length = keyctl(
         DESCRIBE,
@@ -146,10 +159,33 @@ fn describe(key: i64) -> Option<(u32, u32)> {
     .ok()?;
     let text = text.get(..usize::try_from(length).ok()?.checked_sub(1)?)?;
     // type;uid;gid;permissions;name
-    let mut fields = std::str::from_utf8(text).ok()?.split(';').skip(1);
+    let mut fields = std::str::from_utf8(text).ok()?.splitn(5, ';');
+    let kind = fields.next()?.to_owned();
     let owner = fields.next()?.parse().ok()?;
     let permissions = u32::from_str_radix(fields.nth(1)?, 16).ok()?;
-    Some((owner, permissions))
+    let name = fields.next()?.to_owned();
+    Some(Description {
+        kind,
+        owner,
+        permissions,
+        name,
+    })
+}
+
+/// The direct members of a keyring.
+fn members(keyring: i64) -> Result<Vec<i64>, rustix::io::Errno> {
+    let mut all = vec![0_u8; 4 << 10];
+    loop {
+        let length = keyctl(READ, keyring, all.as_mut_ptr() as i64, all.len() as i64, 0)?;
+        let length = usize::try_from(length).unwrap_or_default();
+        if length <= all.len() {
+            all.truncate(length);
+            break;
+        }
+        all.resize(length, 0);
+    }
+    let serials = all.as_chunks().0.iter();
+    Ok(serials.map(|id| i32::from_ne_bytes(*id).into()).collect())
 }
 
 /// The key of the session, which is made if it is not there; afterwards this process is in another
@@ -159,7 +195,7 @@ fn take() -> Result<Key, String> {
         .map_err(|error| format!("the kernel's keyrings can't be used here ({error})"))?;
     let me = rustix::process::geteuid().as_raw();
     match describe(session) {
-        Some((owner, permissions)) if owner == me && permissions & TAKING == 0 => {}
+        Some(session) if session.owner == me && session.permissions & TAKING == 0 => {}
         _ => {
             return Err("this process is in no login session with a keyring of its own".to_owned());
         }
@@ -185,67 +221,69 @@ fn take() -> Result<Key, String> {
 fn find_or_make(session: i64, me: u32) -> Result<i64, String> {
     let failed =
         |error: rustix::io::Errno| format!("the session's keyring can't be used ({error})");
-    let (kind, name) = (c"user".as_ptr(), NAME.as_ptr());
-    if let Ok(key) = keyctl(SEARCH, session, kind as i64, name as i64, 0) {
-        return match describe(key) {
-            Some((owner, permissions)) if owner == me && permissions & 0x00ff_ffff == 0 => Ok(key),
-            _ => Err("the session's key can be read by others".to_owned()),
-        };
+    let is_ours = |key: &i64| {
+        describe(*key).is_some_and(|key| {
+            (key.kind.as_str(), key.name.as_str()) == ("user", NAME)
+                && (key.owner, key.permissions) == (me, POSSESSORS)
+        })
+    };
+    // Not by `KEYCTL_SEARCH`, which looks into the keyrings within, the user's own among them.
+    match members(session).map_err(failed)?.into_iter().find(is_ours) {
+        Some(key) => Ok(key),
+        None => make(session),
     }
+}
+
+/// Makes a key and puts it into the keyring, in the place of one of that name.
+fn make(session: i64) -> Result<i64, String> {
     let mut bytes = [0_u8; 32];
     // SAFETY: the buffer is as long as said.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     if usize::try_from(got) != Ok(bytes.len()) {
         return Err("the kernel gives no random bytes".to_owned());
     }
+    // First where nobody else gets: in the session's keyring it would become new content of a key
+    // of that name, whoever else has that one.
+    let made = add(NAME, &bytes, THE_PROCESS)
+        .map_err(|error| format!("the kernel takes no key ({error})"))?;
+    let put = keyctl(SETPERM, made, POSSESSORS.into(), 0, 0)
+        .and_then(|_| keyctl(LINK, made, session, 0, 0));
+    let _ = keyctl(UNLINK, made, THE_PROCESS, 0, 0);
+    put.map_err(|error| format!("the session's keyring takes no key ({error})"))?;
+    Ok(made)
+}
+
+/// Adds a key of the type `user` to a keyring.
+fn add(name: &str, bytes: &[u8], keyring: i64) -> io::Result<i64> {
+    let name = CString::new(name)?;
     // SAFETY: two C strings, and a buffer with its length.
     let made = unsafe {
         libc::syscall(
             libc::SYS_add_key,
-            kind,
-            name,
+            c"user".as_ptr(),
+            name.as_ptr(),
             bytes.as_ptr(),
             bytes.len(),
-            session,
+            keyring,
         )
     };
-    if made < 0 {
-        return Err(format!(
-            "the session's keyring takes no key ({})",
-            io::Error::last_os_error()
-        ));
+    match made {
+        0.. => Ok(made),
+        _ => Err(io::Error::last_os_error()),
     }
-    // Until now, others of this user could see that it is there, and no more.
-    if let Err(error) = keyctl(SETPERM, made, POSSESSORS, 0, 0) {
-        let _ = keyctl(UNLINK, made, session, 0, 0);
-        return Err(failed(error));
-    }
-    Ok(made)
 }
 
 /// Goes on in a new session keyring that has everything of `session` but `key`: a user's tickets
 /// and tokens may lie there, which commands need.
 fn leave(session: i64, key: i64) -> Result<(), rustix::io::Errno> {
-    let mut all = vec![0_u8; 4 << 10];
-    loop {
-        let length = keyctl(READ, session, all.as_mut_ptr() as i64, all.len() as i64, 0)?;
-        let length = usize::try_from(length).unwrap_or_default();
-        if length <= all.len() {
-            all.truncate(length);
-            break;
-        }
-        all.resize(length, 0);
-    }
+    let all = members(session)?;
     // Held by the process keyring, which no child inherits, until all is linked: only who possesses
     // a key may link it.
     keyctl(LINK, session, THE_PROCESS, 0, 0)?;
     let joined = keyctl(JOIN_SESSION_KEYRING, 0, 0, 0, 0);
     if joined.is_ok() {
-        for id in all.chunks_exact(4) {
-            let id = i32::from_ne_bytes([id[0], id[1], id[2], id[3]]);
-            if i64::from(id) != key {
-                let _ = keyctl(LINK, i64::from(id), THE_SESSION, 0, 0);
-            }
+        for id in all.into_iter().filter(|id| *id != key) {
+            let _ = keyctl(LINK, id, THE_SESSION, 0, 0);
         }
     }
     keyctl(UNLINK, session, THE_PROCESS, 0, 0)?;
@@ -280,30 +318,99 @@ mod tests {
         });
     }
 
+    /// A key of this name, wherever it lies in the session's keyring or in those within.
+    fn find(name: &str) -> Option<i64> {
+        const SEARCH: i64 = 10;
+        let (kind, name) = (c"user", CString::new(name).unwrap());
+        let (kind, name) = (kind.as_ptr() as i64, name.as_ptr() as i64);
+        keyctl(SEARCH, THE_SESSION, kind, name, 0).ok()
+    }
+
     #[test]
     fn a_session_has_one_key_and_what_is_started_later_does_not_find_it() {
         in_a_session(|| {
             let session = keyctl(GET_KEYRING_ID, THE_SESSION, 0, 0, 0).unwrap();
-            let (kind, name) = (c"user".as_ptr() as i64, c"a ticket".as_ptr());
-            // SAFETY: two C strings, and a buffer with its length.
-            let ticket = unsafe {
-                libc::syscall(libc::SYS_add_key, kind, name, b"t".as_ptr(), 1, THE_SESSION)
-            };
-            assert!(ticket > 0);
+            let ticket = add("a ticket", b"t", THE_SESSION).unwrap();
+            let me = rustix::process::geteuid().as_raw();
+            let number = find_or_make(session, me).unwrap();
             let first = take().unwrap();
             let now = keyctl(GET_KEYRING_ID, THE_SESSION, 0, 0, 0).unwrap();
             assert_ne!(now, session);
             // The user's own keys are still there; ours is not, by name or by number, nor can
             // the old keyring be had back.
-            let find = |name: &CStr| keyctl(SEARCH, THE_SESSION, kind, name.as_ptr() as i64, 0);
-            assert_eq!(find(c"a ticket"), Ok(ticket));
-            assert!(find(NAME).is_err());
+            assert_eq!(find("a ticket"), Some(ticket));
+            assert_eq!(find(NAME), None);
             assert!(keyctl(LINK, session, THE_SESSION, 0, 0).is_err());
+            // Nor can a key be put into the old one, or its permissions be changed.
+            assert!(add(NAME, &[1; 32], session).is_err());
+            assert!(keyctl(LINK, ticket, session, 0, 0).is_err());
+            assert!(keyctl(SETPERM, session, 0x3f3f_0000, 0, 0).is_err());
             let all = std::fs::read_to_string("/proc/keys").unwrap_or_default();
-            assert!(!all.contains("compiled-plugins"), "{all}");
+            let seen = |number: i64| all.contains(&format!("{number:08x} "));
+            assert!(seen(ticket) && !seen(number), "{all}");
             // In the new session there is another key.
             let second = take().unwrap();
             assert_ne!(first.0, second.0);
+        });
+    }
+
+    #[test]
+    fn a_key_in_the_users_keyring_is_not_taken() {
+        in_a_session(|| {
+            const THE_USER: i64 = -4;
+            // As `pam_keyinit` does in every login.
+            keyctl(LINK, THE_USER, THE_SESSION, 0, 0).unwrap();
+            // As a command of an earlier login would, but one keyring deeper: this one is shared
+            // with whatever else runs on this machine.
+            let folder = CString::new(format!("mswea-test-{}", std::process::id())).unwrap();
+            // SAFETY: two C strings, and no content.
+            let folder = unsafe {
+                let (kind, none) = (c"keyring".as_ptr(), std::ptr::null::<u8>());
+                libc::syscall(libc::SYS_add_key, kind, folder.as_ptr(), none, 0, THE_USER)
+            };
+            assert!(folder > 0);
+            let planted = add(NAME, &[7; 32], folder).unwrap();
+            keyctl(SETPERM, planted, POSSESSORS.into(), 0, 0).unwrap();
+            let found = find(NAME);
+            let session = keyctl(GET_KEYRING_ID, THE_SESSION, 0, 0, 0).unwrap();
+            let members_before = members(session).unwrap();
+            let key = take();
+            keyctl(UNLINK, folder, THE_USER, 0, 0).unwrap();
+            assert_eq!(found, Some(planted), "the attack must be one");
+            assert!(!members_before.contains(&planted));
+            assert_ne!(key.unwrap().0, [7; 32]);
+        });
+    }
+
+    #[test]
+    fn a_key_that_others_may_use_is_replaced() {
+        // Others may read it; its possessors may change it.
+        for permissions in [0x1b02_0000, 0x3f00_0000] {
+            in_a_session(|| {
+                let session = keyctl(GET_KEYRING_ID, THE_SESSION, 0, 0, 0).unwrap();
+                let planted = add(NAME, &[7; 32], session).unwrap();
+                // Somebody else has it too, and would see what is written to it.
+                const THE_THREAD: i64 = -1;
+                let held = keyctl(LINK, planted, THE_THREAD, 0, 0);
+                keyctl(SETPERM, planted, permissions, 0, 0).unwrap();
+                let key = take().unwrap();
+                let mut bytes = [0_u8; 32];
+                let read = keyctl(READ, planted, bytes.as_mut_ptr() as i64, 32, 0);
+                assert_eq!((held, read, bytes), (Ok(0), Ok(32), [7; 32]));
+                assert_ne!(key.0, bytes);
+            });
+        }
+    }
+
+    #[test]
+    fn a_session_keeps_its_key() {
+        in_a_session(|| {
+            let session = keyctl(GET_KEYRING_ID, THE_SESSION, 0, 0, 0).unwrap();
+            let me = rustix::process::geteuid().as_raw();
+            let first = find_or_make(session, me).unwrap();
+            assert_eq!(find_or_make(session, me), Ok(first));
+            assert_eq!(members(session), Ok(vec![first]));
+            assert_ne!(take().unwrap().0, [0; 32]);
         });
     }
 
