@@ -52,6 +52,10 @@ impl Bounds {
     }
 }
 
+/// What is compiled without a process of its own, if there can't be one: bytes, of which a few hundred
+/// thousand are what honest plugins without an interpreter have.
+const UNBOUNDED: usize = 1 << 20;
+
 /// Whether this process is a program that knows the subcommand.
 static KNOWN: AtomicBool = AtomicBool::new(false);
 
@@ -73,12 +77,28 @@ pub(super) async fn compile(
     if KNOWN.load(Ordering::Relaxed) {
         match apart(label, bytes).await {
             Ok(done) => return done,
-            Err(error) => tracing::debug!(%error, "no process for the compiler"),
+            Err(error) => unbounded(label, bytes.len(), &error)?,
         }
     }
     engine
         .precompile_component(bytes)
         .map_err(|error| uncompiled(label, &format!("{error:#}")))
+}
+
+/// Whether a component of this size is compiled in the host itself, where nothing bounds it.
+fn unbounded(label: &str, size: usize, error: &io::Error) -> Result<(), LoadError> {
+    tracing::debug!(%error, "no process for the compiler");
+    match size > UNBOUNDED {
+        true => Err(LoadError::Failed {
+            plugin: label.to_owned(),
+            detail: format!(
+                "the process that compiles it can't be started ({error}), and without one, which has limits of time and memory, only files up to {} KiB are compiled; this has {} KiB: see that `/proc` is mounted and that another process may be started",
+                UNBOUNDED >> 10,
+                size.div_ceil(1 << 10),
+            ),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// In a process of its own; the outer error is that there can't be one.
@@ -222,5 +242,15 @@ mod tests {
         assert_eq!(small.bytes >> 20, 524);
         assert_eq!(large.seconds, 30 + 93);
         assert_eq!(large.bytes >> 20, 512 + 64 * 18);
+    }
+
+    #[test]
+    fn without_a_process_large_files_are_refused() {
+        let error = io::Error::from(io::ErrorKind::WouldBlock);
+        assert!(unbounded("p", 1 << 20, &error).is_ok());
+        let refused = unbounded("p", 18 << 20, &error).unwrap_err().to_string();
+        for part in ["only files up to 1024 KiB", "this has 18432 KiB"] {
+            assert!(refused.contains(part), "{refused}");
+        }
     }
 }
