@@ -407,13 +407,11 @@ impl Loader {
         if let Content::BuiltIn(builtin) = found.component {
             become_variant(&mut descriptor, builtin);
         }
-        let trusted = matches!(found.source, Source::BuiltIn(_));
-        let schema = Schema::new(&descriptor.config_schema, trusted).map_err(|reason| {
-            LoadError::Failed {
+        let schema =
+            Schema::new(&descriptor.config_schema).map_err(|reason| LoadError::Failed {
                 plugin: label,
-                detail: format!("its config schema is no JSON Schema: {reason}"),
-            }
-        })?;
+                detail: format!("its config schema {reason}"),
+            })?;
         let plugin = Arc::new(Plugin {
             name: descriptor.name.as_str().into(),
             descriptor,
