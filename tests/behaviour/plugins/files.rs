@@ -153,6 +153,14 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
             &["config schema is no JSON Schema"],
         ),
         (
+            "ref-loop",
+            describing("ref-loop"),
+            &[
+                "its config schema is too deep",
+                "refers to itself has no end",
+            ],
+        ),
+        (
             "panics",
             describing("panic"),
             &[
