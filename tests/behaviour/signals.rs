@@ -50,6 +50,28 @@ fn while_the_model_is_asked() {
 }
 
 #[test]
+fn while_a_submitted_run_is_salvaged() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let server = commands(&[&submit("done")]);
+        let mut running = Host::new()
+            .server(&server)
+            .task("x")
+            .args(["-c", "agent.salvage_command=touch saving; sleep 300"])
+            .args(["-c", "agent.salvage_timeout=300"])
+            .spawn();
+        running.until_file("saving");
+        running.signal(signal);
+        let run = running
+            .wait()
+            .expect(0)
+            .says(&["the salvage command was stopped"])
+            .nothing_left();
+        assert!(run.stdout.contains("done"), "{run}");
+        assert_eq!(run.exit_status(), "Submitted");
+    }
+}
+
+#[test]
 fn while_a_command_runs() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let server = turns([Turn::commands(&[TREE, "touch never"])]);

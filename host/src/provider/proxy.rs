@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 use super::Environment;
-use super::plain_http::is_loopback;
+use super::plain_http::{is_loopback, is_near};
 
 /// A proxy and where it was found.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -33,15 +33,16 @@ impl Proxy {
     }
 }
 
-/// The proxy for `url`, if any.
+/// The proxy for `target`, if any. What is sent to a near address over plain `http` is not shown to
+/// a proxy that is not near itself.
 ///
 /// # Errors
 /// A message when the variable's value is no proxy address.
-pub(super) fn for_url(environment: &Environment, url: &Url) -> Result<Option<Proxy>, String> {
-    if is_loopback(url) {
+pub(super) fn for_url(environment: &Environment, target: &Url) -> Result<Option<Proxy>, String> {
+    if is_loopback(target) {
         return Ok(None);
     }
-    let names: [&'static str; 4] = if url.scheme() == "https" {
+    let names: [&'static str; 4] = if target.scheme() == "https" {
         ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
     } else {
         ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
@@ -56,7 +57,7 @@ pub(super) fn for_url(environment: &Environment, url: &Url) -> Result<Option<Pro
         return Ok(None);
     };
     if let Some(list) = get("no_proxy").or_else(|| get("NO_PROXY"))
-        && is_exempt(&list, url)
+        && is_exempt(&list, target)
     {
         return Ok(None);
     }
@@ -66,6 +67,10 @@ pub(super) fn for_url(environment: &Environment, url: &Url) -> Result<Option<Pro
              `https://host:port`, `socks5://host:port` or `socks5h://host:port`"
         )
     })?;
+    // What is near may carry a key in clear; a proxy beyond the user's network must not read it.
+    if target.scheme() == "http" && is_near(target) && !is_near(&url) {
+        return Ok(None);
+    }
     Ok(Some(Proxy { url, variable }))
 }
 
@@ -186,6 +191,27 @@ mod tests {
                 &[("HTTPS_PROXY", "http://me:hidden@p:1/")],
                 "https://a.com/",
                 p("`http://p:1` (from `HTTPS_PROXY`)"),
+            ),
+            // what is near by plain http is not shown to a proxy that is not
+            (
+                &[("HTTP_PROXY", "http://proxy.example.com:3128")],
+                "http://node17:8000/v1",
+                None,
+            ),
+            (
+                &[("ALL_PROXY", "http://93.184.216.34:3128")],
+                "http://10.9.8.7/v1",
+                None,
+            ),
+            (
+                &[("HTTP_PROXY", "http://10.0.0.1:3128")],
+                "http://node17:8000/v1",
+                p("`http://10.0.0.1:3128` (from `HTTP_PROXY`)"),
+            ),
+            (
+                &[("HTTPS_PROXY", "http://proxy.example.com:3128")],
+                "https://node17:8000/v1",
+                p("`http://proxy.example.com:3128` (from `HTTPS_PROXY`)"),
             ),
             // this machine is never reached through a proxy
             (

@@ -587,7 +587,8 @@ impl Agent {
     }
 
     async fn end(mut self, mut interrupt: Interrupt) -> Ended {
-        let salvage = self.salvage().await;
+        let submitted = matches!(interrupt, Interrupt::Submitted { .. });
+        let salvage = self.salvage(submitted).await;
         // Before the environment goes, which may take seconds: what was saved is on disk by then.
         if let Some(output) = &salvage
             && let Err(failed) = self.record(&Event::Salvaged {
@@ -676,9 +677,9 @@ impl Agent {
             .unwrap_or_else(|| interrupt.submission())
     }
 
-    /// Saves the work, whatever the ending: only a second Ctrl-C skips it. Before the first
-    /// reply there is no work.
-    async fn salvage(&mut self) -> Option<Output> {
+    /// Saves the work, whatever the ending: only a second Ctrl-C skips it; of a run that has
+    /// submitted, whose work is safe, the first one does. Before the first reply there is no work.
+    async fn salvage(&mut self, submitted: bool) -> Option<Output> {
         let own = self.settings.salvage_command.clone();
         let command = if self.settings.salvage_is_explicit {
             own?
@@ -696,11 +697,23 @@ impl Agent {
             timeout: Some(self.settings.salvage_timeout),
             whole: true,
         };
-        tokio::select! {
+        let given_up = async {
+            match submitted {
+                true => stop.stopped().await,
+                false => stop.stopped_twice().await,
+            }
+        };
+        let output = tokio::select! {
             biased;
-            () = stop.stopped_twice() => None,
+            () = given_up => None,
             output = self.parts.executor.execute(&command, &never) => Some(output),
+        };
+        if output.is_none() && submitted {
+            self.show(&Progress::Warning(
+                "the salvage command was stopped; what was submitted is not touched by that",
+            ));
         }
+        output
     }
 
     /// A message that was made from a template. Feedback on malformed replies stays text, as in
