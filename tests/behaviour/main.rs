@@ -38,4 +38,5 @@ mod shell_limits;
 mod side_by_side;
 mod signals;
 mod story;
+mod swapped;
 mod traps;

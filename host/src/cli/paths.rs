@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The trajectory and the journal of a run.
@@ -54,6 +55,15 @@ impl RunFiles {
         if self.trajectory.is_dir() {
             return other("it is a folder");
         }
+        let real = |path: &Path| std::fs::metadata(path).map(|it| (it.dev(), it.ino()));
+        if let (Ok(trajectory), Ok(journal)) = (real(&self.trajectory), real(&self.journal))
+            && trajectory == journal
+        {
+            return other(&format!(
+                "it leads to the run's own journal `{}`",
+                self.journal.display()
+            ));
+        }
         let folders = [self.trajectory.parent(), self.journal.parent()];
         let mut made = Vec::new();
         for folder in folders.into_iter().flatten() {
@@ -91,8 +101,8 @@ impl RunFiles {
         };
         let (trajectory, journal) = (name(&self.trajectory), name(&self.journal));
         vec![
-            format!(".{trajectory}.mswea-tmp"),
-            format!(".{journal}.mswea-tmp"),
+            format!(".{trajectory}.mswea-tmp*"),
+            format!(".{journal}.mswea-tmp*"),
             format!("{journal}.[0-9]*"),
             trajectory,
             journal,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::front::CliFront;
 use super::paths::{self, RunFiles};
 use crate::journal::trajectory::{self, Target};
-use crate::journal::{Change, Claim, Event, JournalFile, Record as Line};
+use crate::journal::{Change, Claim, Event, JournalFile, Record as Line, Spot};
 use crate::roles::{Journal, Progress, Stop};
 
 /// How long a trajectory is left as it is at least. A long one takes long to write, so the pause
@@ -35,8 +35,12 @@ pub(super) struct Record {
     /// Where the journal belongs, also if the folder that the host was started in goes.
     home: PathBuf,
     /// Where it goes on if a command takes it away.
-    elsewhere: PathBuf,
+    elsewhere: Arc<Spot>,
     target: Target,
+    /// Where the trajectory goes if a command takes its folder away.
+    refuge: Arc<Spot>,
+    /// Where the trajectory is, if not where it was to be.
+    trajectory: Mutex<Option<PathBuf>>,
     journal: Mutex<Journaling>,
     front: Arc<dyn CliFront>,
     work: Mutex<Work>,
@@ -88,7 +92,9 @@ impl Record {
             Ok((target, claim)) => Ok(Self {
                 folders,
                 home,
-                elsewhere: paths::state_folder().join(format!("{run_id}.events.jsonl")),
+                elsewhere: in_state(run_id, "events.jsonl"),
+                refuge: in_state(run_id, "traj.json"),
+                trajectory: Mutex::default(),
                 target,
                 journal: Mutex::new(Journaling::Claimed(claim)),
                 front,
@@ -220,21 +226,57 @@ impl Record {
         if let Err(error) = journal.bring_home() {
             self.warn(&error.to_string());
         }
-        self.write(&journal)
+        if self.target.is_lost() {
+            return self.write_to_refuge(&journal);
+        }
+        self.write(&journal)?;
+        let strayed = self.target.strayed();
+        if let Some(place) = strayed.clone().or_else(|| journal.strayed()) {
+            self.warn(&format!(
+                "a command has moved the folder of `{}`: this run's files are in `{}`, where that folder is now",
+                self.files.trajectory.display(),
+                place.parent().unwrap_or(&place).display()
+            ));
+        }
+        *lock(&self.trajectory) = strayed;
+        Ok(())
+    }
+
+    /// The folder of the trajectory is gone, and what is in its place is none of this run's.
+    fn write_to_refuge(&self, journal: &JournalFile) -> anyhow::Result<()> {
+        let value = Self::value(journal, &journal.path())?;
+        Target::at(self.refuge.clone()).write(&value)?;
+        let place = self.refuge.shown();
+        self.warn(&format!(
+            "a command has removed the folder of `{}` or put something else in its place: the trajectory is `{}`",
+            self.files.trajectory.display(),
+            place.display()
+        ));
+        *lock(&self.trajectory) = Some(place.to_owned());
+        Ok(())
+    }
+
+    /// Where the trajectory is, once the run is over.
+    pub(super) fn trajectory(&self) -> PathBuf {
+        let moved = lock(&self.trajectory).clone();
+        moved.unwrap_or_else(|| self.files.trajectory.clone())
+    }
+
+    fn value(journal: &JournalFile, name: &Path) -> anyhow::Result<serde_json::Value> {
+        let log = journal.log()?;
+        let mut value = trajectory::from_journal(&log.records);
+        trajectory::set_journal(&mut value, name);
+        Ok(value)
     }
 
     fn write(&self, journal: &JournalFile) -> anyhow::Result<()> {
         let _writing = lock(&self.writing);
-        let log = journal.log()?;
-        let mut value = trajectory::from_journal(&log.records);
-        drop(log);
         let path = journal.path();
-        if path == self.home {
-            trajectory::set_journal(&mut value, self.files.journal_seen_from_trajectory());
-        } else {
-            trajectory::set_journal(&mut value, &path);
-        }
-        Ok(self.target.write(&value)?)
+        let name = match path == self.home {
+            true => self.files.journal_seen_from_trajectory(),
+            false => &path,
+        };
+        Ok(self.target.write(&Self::value(journal, name)?)?)
     }
 
     /// The run is over: brings the journal home and writes the trajectory. A signal, or a pipe
@@ -357,6 +399,12 @@ impl Journal for Record {
         self.wake.notify_all();
         Ok(())
     }
+}
+
+/// A file of the run below the user's state folder.
+fn in_state(run_id: &str, ending: &str) -> Arc<Spot> {
+    let path = paths::state_folder().join(format!("{run_id}.{ending}"));
+    Arc::new(Spot::later(&path))
 }
 
 /// Removes folders that were made for a run, if nothing is in them; the outer ones come first.

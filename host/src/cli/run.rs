@@ -261,7 +261,7 @@ fn execute(
 async fn conclude(
     ended: Ended,
     record: &Record,
-    files: RunFiles,
+    mut files: RunFiles,
     ways: &Ways<'_>,
     front: &dyn CliFront,
     stop: &Stop,
@@ -270,6 +270,7 @@ async fn conclude(
     let mut code = ways.exit_codes.of_run(exit_status);
     let mut error = cause(&ended);
     let written = record.finish(stop).await;
+    files.trajectory = record.trajectory();
     let journal = record.journal();
     let recorded = journal.as_deref().unwrap_or(&files.journal);
     if let Err(unwritten) = &written {

@@ -9,12 +9,12 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::{Event, Log};
+use super::{Event, Log, Spot};
 use crate::roles::Journal;
 
 /// Buffers larger than this are given back after use: one long reply must not cost memory for
@@ -29,7 +29,7 @@ const RESERVE: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct JournalFile {
     /// Where it belongs.
-    pub(super) home: PathBuf,
+    pub(super) home: Arc<Spot>,
     fsync: bool,
     inner: Mutex<Inner>,
 }
@@ -38,7 +38,7 @@ pub struct JournalFile {
 pub(super) struct Inner {
     pub(super) file: File,
     /// Where the file is: at home, unless it could not stay there.
-    pub(super) path: PathBuf,
+    pub(super) spot: Arc<Spot>,
     seq: u64,
     /// Length of the file: where a line that can't be written whole is cut off again.
     pub(super) len: u64,
@@ -64,7 +64,7 @@ pub(super) fn now() -> f64 {
 /// The name of a journal, locked: no other process writes to it, and what is there is untouched.
 #[derive(Debug)]
 pub struct Claim {
-    path: PathBuf,
+    spot: Arc<Spot>,
     file: File,
     len: u64,
     is_new: bool,
@@ -79,21 +79,22 @@ impl Claim {
     /// When the file can't be made.
     pub fn begin(self) -> io::Result<JournalFile> {
         if self.len == 0 {
-            return Ok(JournalFile::new(self.path, self.file, 0, 0));
+            return Ok(JournalFile::new(self.spot, self.file, 0, 0));
         }
         let begin = || {
-            std::fs::rename(&self.path, free_name(&self.path))?;
-            options().create_new(true).open(&self.path)
+            let at = self.spot.at()?;
+            std::fs::rename(&at, free_name(&at))?;
+            options().create_new(true).open(&at)
         };
-        let file = begin().map_err(|error| explain(&self.path, &error))?;
-        lock(&file, &self.path)?;
-        Ok(JournalFile::new(self.path, file, 0, 0))
+        let file = begin().map_err(|error| explain(self.spot.shown(), &error))?;
+        lock(&file, self.spot.shown())?;
+        Ok(JournalFile::new(self.spot, file, 0, 0))
     }
 
     /// Gives the name back, and leaves everything as it was found.
     pub fn release(self) {
-        if self.is_new {
-            let _ = std::fs::remove_file(&self.path);
+        if let (true, Ok(at)) = (self.is_new, self.spot.at()) {
+            let _ = std::fs::remove_file(at);
         }
     }
 }
@@ -112,14 +113,16 @@ impl JournalFile {
         {
             std::fs::create_dir_all(parent).map_err(|error| explain(&path, &error))?;
         }
+        let spot = Spot::of(&path).map_err(|error| explain(&path, &error))?;
         loop {
-            let is_new = std::fs::symlink_metadata(&path).is_err();
-            let file = open(&path, true)?;
-            let len = still_there(&file, &path).map_err(|error| explain(&path, &error))?;
+            let at = spot.at().map_err(|error| explain(&path, &error))?;
+            let is_new = std::fs::symlink_metadata(&at).is_err();
+            let file = open(&spot, true)?;
+            let len = still_there(&file, &spot).map_err(|error| explain(&path, &error))?;
             // None: another process has moved it away before the lock was ours.
             if let Some(len) = len {
                 return Ok(Claim {
-                    path,
+                    spot: Arc::new(spot),
                     file,
                     len,
                     is_new,
@@ -143,7 +146,8 @@ impl JournalFile {
     /// When the file can't be opened, or another process is writing to it.
     pub fn resume(path: impl Into<PathBuf>, log: &Log) -> io::Result<Self> {
         let path = path.into();
-        let mut file = open(&path, false)?;
+        let spot = Spot::of(&path).map_err(|error| explain(&path, &error))?;
+        let mut file = open(&spot, false)?;
         let resume = || -> io::Result<u64> {
             file.set_len(log.len)?;
             if log.lacks_newline {
@@ -154,16 +158,16 @@ impl JournalFile {
         };
         let mut resume = resume;
         let len = resume().map_err(|error| explain(&path, &error))?;
-        Ok(Self::new(path, file, log.last_seq, len))
+        Ok(Self::new(Arc::new(spot), file, log.last_seq, len))
     }
 
-    fn new(path: PathBuf, file: File, seq: u64, len: u64) -> Self {
+    fn new(spot: Arc<Spot>, file: File, seq: u64, len: u64) -> Self {
         Self {
-            home: path.clone(),
+            home: spot.clone(),
             fsync: false,
             inner: Mutex::new(Inner {
                 file,
-                path,
+                spot,
                 seq,
                 len,
                 buffer: Vec::with_capacity(4096),
@@ -196,7 +200,7 @@ impl JournalFile {
 
     /// Where it is.
     pub fn path(&self) -> PathBuf {
-        self.inner().path.clone()
+        self.inner().spot.shown().to_owned()
     }
 
     /// How many bytes of events it holds.
@@ -220,7 +224,7 @@ impl Journal for JournalFile {
         let inner = &mut *inner;
         if inner.broken {
             return Err(explain(
-                &inner.path,
+                inner.spot.shown(),
                 &io::Error::other("an earlier write failed"),
             ));
         }
@@ -230,7 +234,7 @@ impl Journal for JournalFile {
         if buffer.capacity() <= KEPT_BUFFER {
             inner.buffer = buffer;
         }
-        result.map_err(|error| explain(&inner.path, &error))?;
+        result.map_err(|error| explain(inner.spot.shown(), &error))?;
         let boundary = matches!(
             event,
             Event::Reply { .. } | Event::Output { .. } | Event::RunEnded { .. }
@@ -239,7 +243,7 @@ impl Journal for JournalFile {
             inner
                 .file
                 .sync_data()
-                .map_err(|error| explain(&inner.path, &error))?;
+                .map_err(|error| explain(inner.spot.shown(), &error))?;
         }
         Ok(())
     }
@@ -281,8 +285,8 @@ impl Inner {
     }
 
     /// Another file takes the place of this one, with the same in it.
-    pub(super) fn replace(&mut self, file: File, path: PathBuf) {
-        (self.file, self.path) = (file, path);
+    pub(super) fn replace(&mut self, file: File, spot: Arc<Spot>) {
+        (self.file, self.spot) = (file, spot);
         self.reserved = 0;
     }
 }
@@ -328,17 +332,17 @@ fn options() -> OpenOptions {
     options
 }
 
-fn open(path: &Path, create: bool) -> io::Result<File> {
+fn open(spot: &Spot, create: bool) -> io::Result<File> {
     let no_file = || io::Error::other("it is no plain file; remove it, or choose another output");
-    let opened = options().create(create).open(path);
+    let opened = spot.at().and_then(|at| options().create(create).open(at));
     let file = match opened {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(no_file()),
         Err(error) => Err(error),
         Ok(file) if file.metadata().is_ok_and(|it| it.is_file()) => Ok(file),
         Ok(_) => Err(no_file()),
     };
-    let file = file.map_err(|error| explain(path, &error))?;
-    lock(&file, path)?;
+    let file = file.map_err(|error| explain(spot.shown(), &error))?;
+    lock(&file, spot.shown())?;
     Ok(file)
 }
 
@@ -356,14 +360,16 @@ pub(super) fn lock(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// The length of the file, if `path` still leads to it.
-pub(super) fn still_there(file: &File, path: &Path) -> io::Result<Option<u64>> {
+/// The length of the file, if it is still at `spot`.
+pub(super) fn still_there(file: &File, spot: &Spot) -> io::Result<Option<u64>> {
     let ours = file.metadata()?;
-    match std::fs::symlink_metadata(path) {
+    match spot.at().and_then(std::fs::symlink_metadata) {
         Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(Some(ours.len())),
         Ok(_) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+            _ => Err(error),
+        },
     }
 }
 

@@ -1,13 +1,16 @@
 //! Keeps a journal whole although the commands of the run can reach it: they may remove it
 //! (`git clean -fdx`), put another in its place (`git stash`, `sed -i`), or write into it.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::file::{Inner, explain, lock, still_there};
-use super::{JournalError, JournalFile, Log, read_from};
+use super::{JournalError, JournalFile, Log, Spot, read_from};
 
 /// What [`JournalFile::check`] has found and done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,10 +30,10 @@ impl JournalFile {
     ///
     /// # Errors
     /// When no whole one can be written.
-    pub fn check(&self, elsewhere: &Path) -> io::Result<Change> {
+    pub fn check(&self, elsewhere: &Arc<Spot>) -> io::Result<Change> {
         let mut inner = self.inner();
         if inner.is_whole()? {
-            let away = inner.path != self.home && std::fs::symlink_metadata(&self.home).is_ok();
+            let away = inner.spot.shown() != self.home.shown() && is_there(&self.home);
             // What was put aside is back.
             if away {
                 inner.move_to(&self.home)?;
@@ -38,17 +41,14 @@ impl JournalFile {
             }
             return Ok(Change::None);
         }
-        let path = inner.path.clone();
-        if std::fs::symlink_metadata(&path).is_ok() && inner.move_to(&path).is_ok() {
+        let spot = inner.spot.clone();
+        if is_there(&spot) && inner.move_to(&spot).is_ok() {
             return Ok(Change::Restored);
         }
-        if let Some(folder) = elsewhere.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
         inner.move_to(elsewhere)?;
-        Ok(match elsewhere == self.home {
+        Ok(match elsewhere.shown() == self.home.shown() {
             true => Change::Restored,
-            false => Change::Elsewhere(elsewhere.to_owned()),
+            false => Change::Elsewhere(elsewhere.shown().to_owned()),
         })
     }
 
@@ -58,13 +58,16 @@ impl JournalFile {
     /// When it can't be put there; it stays where it is.
     pub fn bring_home(&self) -> io::Result<()> {
         let mut inner = self.inner();
-        if inner.path == self.home && inner.is_whole()? {
+        if inner.spot.shown() == self.home.shown() && inner.is_whole()? {
             return Ok(());
         }
-        if let Some(folder) = self.home.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| explain(&self.home, &error))?;
-        }
         inner.move_to(&self.home)
+    }
+
+    /// Where it belongs really, if its path does not lead there any more: a command has moved a
+    /// folder.
+    pub fn strayed(&self) -> Option<PathBuf> {
+        self.home.strayed()
     }
 
     /// What was recorded, whatever became of the file.
@@ -73,7 +76,7 @@ impl JournalFile {
     /// As [`super::read`].
     pub fn log(&self) -> Result<Log, JournalError> {
         let inner = self.inner();
-        let name = inner.path.display().to_string();
+        let name = inner.spot.shown().display().to_string();
         let source = inner.source().and_then(File::try_clone);
         let len = inner.len;
         drop(inner);
@@ -92,7 +95,7 @@ impl JournalFile {
 
 impl Inner {
     fn is_whole(&self) -> io::Result<bool> {
-        let length = still_there(&self.file, &self.path)?;
+        let length = still_there(&self.file, &self.spot)?;
         Ok(length == Some(self.len))
     }
 
@@ -111,26 +114,23 @@ impl Inner {
     }
 
     /// Writes a whole one to `path` and goes on with that.
-    fn move_to(&mut self, path: &Path) -> io::Result<()> {
-        let file = self.write_to(path).map_err(|error| explain(path, &error))?;
-        let old = std::mem::replace(&mut self.path, PathBuf::new());
+    fn move_to(&mut self, spot: &Arc<Spot>) -> io::Result<()> {
+        let written = self.write_to(spot);
+        let file = written.map_err(|error| explain(spot.shown(), &error))?;
         // One that was kept elsewhere meanwhile has served.
-        if old != path && still_there(&self.file, &old).is_ok_and(|it| it.is_some()) {
-            let _ = std::fs::remove_file(&old);
+        if self.spot.shown() != spot.shown()
+            && still_there(&self.file, &self.spot).is_ok_and(|it| it.is_some())
+            && let Ok(old) = self.spot.at()
+        {
+            let _ = std::fs::remove_file(old);
         }
-        self.replace(file, path.to_owned());
+        self.replace(file, spot.clone());
         Ok(())
     }
 
-    fn write_to(&self, path: &Path) -> io::Result<File> {
-        let new = beside(path);
-        let _ = std::fs::remove_file(&new);
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create_new(true)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&new)?;
+    fn write_to(&self, spot: &Spot) -> io::Result<File> {
+        let at = spot.made()?;
+        let (new, file) = temporary(&at)?;
         let fill = || -> io::Result<()> {
             let mut part = Part {
                 file: self.source()?,
@@ -142,8 +142,8 @@ impl Inner {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             (&file).flush()?;
-            lock(&file, path)?;
-            std::fs::rename(&new, path)
+            lock(&file, spot.shown())?;
+            std::fs::rename(&new, &at)
         };
         if let Err(error) = fill() {
             let _ = std::fs::remove_file(&new);
@@ -153,13 +153,39 @@ impl Inner {
     }
 }
 
-/// Where a file is written before it takes the place of `path`: always the same name, so that a
-/// killed host leaves one of these at the most, and so that it is known for one of ours.
-pub(super) fn beside(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
+/// Whether anything has this name.
+fn is_there(spot: &Spot) -> bool {
+    spot.at().and_then(std::fs::symlink_metadata).is_ok()
+}
+
+/// A file to be filled before it takes the place of `path`, with the permissions of any other
+/// file: the process's umask. It has always the same name, so that a killed host leaves one of
+/// these at the most; only if that can't be had, as when a command has made a folder of it, a
+/// number is added.
+pub(super) fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".mswea-tmp");
-    path.with_file_name(name)
+    let mut new = path.with_file_name(&name);
+    let mut tries = 0;
+    loop {
+        let _ = std::fs::remove_file(&new);
+        let made = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create_new(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&new);
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 16 => {
+                tries += 1;
+                let mut other = name.clone();
+                other.push(format!("-{:016x}", RandomState::new().hash_one(tries)));
+                new = path.with_file_name(other);
+            }
+            made => return Ok((new, made?)),
+        }
+    }
 }
 
 /// A part of a file, read without moving where others read or write.

@@ -10,6 +10,7 @@ mod keep;
 mod memory;
 mod read;
 pub mod rebuild;
+mod spot;
 pub mod trajectory;
 
 pub use event::Event;
@@ -20,6 +21,7 @@ pub use read::{
     JournalError, Log, Record, TornLine, UnknownEvent, each, read, read_bytes, read_from,
 };
 pub use rebuild::accepted_message;
+pub use spot::Spot;
 
 /// What `RunStarted.format` of a journal of this version holds.
 pub const FORMAT: &str = "mswea-journal-1";

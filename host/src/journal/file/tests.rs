@@ -316,7 +316,7 @@ fn unwritable_places_are_named() {
 #[test]
 fn a_full_disk_is_an_error() {
     let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
-    let journal = JournalFile::new("/dev/full".into(), full, 0, 0);
+    let journal = JournalFile::new(Arc::new(Spot::later(Path::new("/dev/full"))), full, 0, 0);
     let error = journal.record(&message("x")).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     assert!(error.to_string().ends_with("; free some space"), "{error}");

@@ -11,6 +11,10 @@ fn query(query: u32) -> Event {
     Event::QueryStarted { query }
 }
 
+fn spot(path: &Path) -> Arc<Spot> {
+    Arc::new(Spot::later(path))
+}
+
 /// Does `harm` to a journal of three events in a repository, and goes on.
 #[track_caller]
 fn after(harm: &str, copy: bool, in_place: bool) {
@@ -36,7 +40,7 @@ fn after(harm: &str, copy: bool, in_place: bool) {
     let elsewhere = state.path().join("runs/id.events.jsonl");
     for number in 1..=3 {
         journal.record(&query(number)).unwrap();
-        assert_eq!(journal.check(&elsewhere).unwrap(), Change::None);
+        assert_eq!(journal.check(&spot(&elsewhere)).unwrap(), Change::None);
     }
     run(&format!(
         "git() {{ command git -c user.name=n -c user.email=e \"$@\"; }}; {harm}"
@@ -46,7 +50,11 @@ fn after(harm: &str, copy: bool, in_place: bool) {
         true => Change::Restored,
         false => Change::Elsewhere(elsewhere.clone()),
     };
-    assert_eq!(journal.check(&elsewhere).unwrap(), expected, "{harm}");
+    assert_eq!(
+        journal.check(&spot(&elsewhere)).unwrap(),
+        expected,
+        "{harm}"
+    );
     journal.record(&query(5)).unwrap();
     // What counts is whole at any time.
     assert_eq!(read(&journal.path()).unwrap().last_seq, 5, "{harm}");
@@ -102,12 +110,12 @@ fn a_journal_that_was_put_aside_goes_home_with_the_rest() {
     let journal = JournalFile::create(&home).unwrap();
     journal.record(&query(1)).unwrap();
     fs::rename(&home, folder.path().join("aside")).unwrap();
-    let changed = journal.check(&elsewhere).unwrap();
+    let changed = journal.check(&spot(&elsewhere)).unwrap();
     assert_eq!(changed, Change::Elsewhere(elsewhere.clone()));
     journal.record(&query(2)).unwrap();
-    assert_eq!(journal.check(&elsewhere).unwrap(), Change::None);
+    assert_eq!(journal.check(&spot(&elsewhere)).unwrap(), Change::None);
     fs::rename(folder.path().join("aside"), &home).unwrap();
-    assert_eq!(journal.check(&elsewhere).unwrap(), Change::Restored);
+    assert_eq!(journal.check(&spot(&elsewhere)).unwrap(), Change::Restored);
     assert_eq!(read(&home).unwrap().last_seq, 2);
     assert!(!elsewhere.exists());
 }
@@ -119,6 +127,6 @@ fn without_a_copy_what_was_written_into_it_is_told() {
     let journal = JournalFile::create(&home).unwrap();
     journal.record(&query(1)).unwrap();
     fs::write(&home, "").unwrap();
-    let error = journal.check(&folder.path().join("e")).unwrap_err();
+    let error = journal.check(&spot(&folder.path().join("e"))).unwrap_err();
     assert!(error.to_string().contains("no copy of it"), "{error}");
 }

@@ -2,10 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::journal::keep::beside;
+use crate::journal::Spot;
+use crate::journal::keep::temporary;
 use crate::template::python::PythonJson;
 
 /// How long a pipe that nobody reads yet is waited for.
@@ -81,11 +83,12 @@ pub struct Target {
 #[derive(Clone, Debug)]
 enum Place {
     /// A new file beside the old one, then a rename.
-    File(PathBuf),
+    File(Arc<Spot>),
     /// A file that may be written in a folder that may not.
-    Same(PathBuf),
-    /// A device or a pipe (`/dev/null`, `/dev/stdout`): a rename would destroy it.
-    Stream(PathBuf),
+    Same(Arc<Spot>),
+    /// A device or a pipe (`/dev/null`, `/dev/stdout`): a rename would destroy it. It is held, but
+    /// not opened for writing: that may have to wait for a reader.
+    Stream(Arc<File>),
 }
 
 impl Target {
@@ -103,6 +106,14 @@ impl Target {
         }
     }
 
+    /// A plain file, whose folder is made when it is written.
+    pub fn at(spot: Arc<Spot>) -> Self {
+        Self {
+            path: spot.shown().to_owned(),
+            place: Place::File(spot),
+        }
+    }
+
     /// Whether it is a device or a pipe: what went in there can't be replaced by something newer.
     pub fn is_stream(&self) -> bool {
         matches!(self.place, Place::Stream(_))
@@ -110,8 +121,29 @@ impl Target {
 
     /// Whether anything is in its place.
     pub fn is_there(&self) -> bool {
-        let (Place::File(file) | Place::Same(file) | Place::Stream(file)) = &self.place;
-        std::fs::symlink_metadata(file).is_ok()
+        match &self.place {
+            Place::File(spot) | Place::Same(spot) => {
+                spot.at().and_then(std::fs::symlink_metadata).is_ok()
+            }
+            Place::Stream(_) => true,
+        }
+    }
+
+    /// Whether its folder is gone, and can't be made again where it was.
+    pub fn is_lost(&self) -> bool {
+        match &self.place {
+            Place::File(spot) => spot.made().is_err(),
+            Place::Same(_) | Place::Stream(_) => false,
+        }
+    }
+
+    /// Where the file really is, if its path does not lead there any more: a command has moved a
+    /// folder.
+    pub fn strayed(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::File(spot) | Place::Same(spot) => spot.strayed(),
+            Place::Stream(_) => None,
+        }
     }
 
     /// Writes a trajectory.
@@ -124,7 +156,7 @@ impl Target {
             Place::Same(file) => {
                 open_file(file).and_then(|file| file.set_len(0).and(serialize(&file, trajectory)))
             }
-            Place::Stream(file) => open_stream(file).and_then(|file| serialize(&file, trajectory)),
+            Place::Stream(held) => open_stream(held).and_then(|file| serialize(&file, trajectory)),
         };
         written.map_err(|error| TrajectoryError::new(&self.path, error))
     }
@@ -147,21 +179,29 @@ impl Place {
         match there {
             Some(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             there if is_device || there.as_ref().is_some_and(|it| !it.is_file()) => {
+                let held = OpenOptions::new()
+                    .read(true)
+                    .custom_flags(libc::O_PATH)
+                    .open(path)?;
                 // The other end of a pipe may come later.
                 if !there.is_some_and(|it| it.file_type().is_fifo()) {
-                    open_stream(path)?;
+                    open_stream(&held)?;
                 }
-                Ok(Self::Stream(path.to_owned()))
+                Ok(Self::Stream(Arc::new(held)))
             }
             Some(_) => {
                 // Through symbolic links: the link stays, what it points to is replaced.
-                let file = std::fs::canonicalize(path)?;
-                match temporary(&file) {
+                let spot = if std::fs::symlink_metadata(path)?.is_symlink() {
+                    Arc::new(Spot::of(&std::fs::canonicalize(path)?)?)
+                } else {
+                    Arc::new(Spot::of(path)?)
+                };
+                match temporary(&*spot.at()?) {
                     Ok(new) => {
                         remove(&new);
-                        Ok(Self::File(file))
+                        Ok(Self::File(spot))
                     }
-                    Err(_) => open_file(&file).map(|_| Self::Same(file)),
+                    Err(_) => open_file(&spot).map(|_| Self::Same(spot)),
                 }
             }
             None => {
@@ -170,45 +210,23 @@ impl Place {
                     _ => Path::new("."),
                 };
                 std::fs::create_dir_all(folder)?;
-                let folder = std::fs::canonicalize(folder)?;
-                let file = folder.join(path.file_name().unwrap_or_default());
-                remove(&temporary(&file)?);
-                Ok(Self::File(file))
+                let spot = Spot::of(path)?;
+                remove(&temporary(&*spot.at()?)?);
+                Ok(Self::File(Arc::new(spot)))
             }
         }
     }
-}
-
-/// A file to be filled before it takes the place of `file`, with the permissions of any other
-/// file: the process's umask. One that a killed host has left goes.
-fn temporary(file: &Path) -> io::Result<(PathBuf, File)> {
-    let path = beside(file);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let new = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(&path)?;
-    Ok((path, new))
 }
 
 fn remove(temporary: &(PathBuf, File)) {
     let _ = std::fs::remove_file(&temporary.0);
 }
 
-fn replace(file: &Path, trajectory: &Value) -> io::Result<()> {
-    let new = match temporary(file) {
-        // A command may have removed the folder.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(file.parent().unwrap_or(Path::new("/")))?;
-            temporary(file)?
-        }
-        new => new?,
-    };
-    let written = serialize(&new.1, trajectory).and_then(|()| std::fs::rename(&new.0, file));
+fn replace(file: &Spot, trajectory: &Value) -> io::Result<()> {
+    // A command may have removed the folder.
+    let at = file.made()?;
+    let new = temporary(&at)?;
+    let written = serialize(&new.1, trajectory).and_then(|()| std::fs::rename(&new.0, &at));
     if written.is_err() {
         remove(&new);
     }
@@ -216,11 +234,11 @@ fn replace(file: &Path, trajectory: &Value) -> io::Result<()> {
 }
 
 /// Opens what was a plain file, if it still is one.
-fn open_file(file: &Path) -> io::Result<File> {
+fn open_file(file: &Spot) -> io::Result<File> {
     let opened = OpenOptions::new()
         .write(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(file)?;
+        .open(file.at()?)?;
     if opened.metadata()?.is_file() {
         Ok(opened)
     } else {
@@ -229,14 +247,15 @@ fn open_file(file: &Path) -> io::Result<File> {
 }
 
 /// Opens a device or a pipe, without waiting for ever for who is to read it.
-fn open_stream(path: &Path) -> io::Result<File> {
+fn open_stream(held: &File) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", held.as_raw_fd());
     let end = Instant::now() + WAIT_FOR_READER;
     loop {
         // Stdout may be a file with something in it: nothing is cut off.
         let opened = OpenOptions::new()
             .append(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(path);
+            .open(&path);
         match opened {
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) && Instant::now() < end => {
                 thread::sleep(Duration::from_millis(20));
