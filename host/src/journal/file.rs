@@ -49,6 +49,25 @@ pub(super) struct Inner {
     pub(super) copy: Option<File>,
     /// Up to where disk space was set aside.
     reserved: u64,
+    /// When the file was changed last, by us: another time says that others did.
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// When a file's content and its inode were changed last, to the nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) content: (i64, i64),
+    inode: (i64, i64),
+}
+
+impl Stamp {
+    pub(super) fn of(file: &File) -> Option<Self> {
+        let it = file.metadata().ok()?;
+        Some(Self {
+            content: (it.mtime(), it.mtime_nsec()),
+            inode: (it.ctime(), it.ctime_nsec()),
+        })
+    }
 }
 
 /// Unix seconds, to the microsecond: more digits would not survive every JSON reader.
@@ -162,6 +181,7 @@ impl JournalFile {
     }
 
     fn new(spot: Arc<Spot>, file: File, seq: u64, len: u64) -> Self {
+        let stamp = Stamp::of(&file);
         Self {
             home: spot.clone(),
             fsync: false,
@@ -174,6 +194,7 @@ impl JournalFile {
                 broken: false,
                 copy: None,
                 reserved: 0,
+                stamp,
             }),
         }
     }
@@ -230,7 +251,10 @@ impl Journal for JournalFile {
         }
         let mut buffer = std::mem::take(&mut inner.buffer);
         encode(&mut buffer, inner.seq + 1, now(), event)?;
+        // What others have done before this is still seen by `check`.
+        let before = Stamp::of(&inner.file);
         let result = inner.append(&buffer);
+        inner.touch(before);
         if buffer.capacity() <= KEPT_BUFFER {
             inner.buffer = buffer;
         }
@@ -284,10 +308,24 @@ impl Inner {
         }
     }
 
+    /// Notes the times of our own write; those that had changed `before` it stay as they were.
+    fn touch(&mut self, before: Option<Stamp>) {
+        let after = Stamp::of(&self.file);
+        if let (Some(stamp), Some(before), Some(after)) = (&mut self.stamp, before, after) {
+            if stamp.content == before.content {
+                stamp.content = after.content;
+            }
+            if stamp.inode == before.inode {
+                stamp.inode = after.inode;
+            }
+        }
+    }
+
     /// Another file takes the place of this one, with the same in it.
     pub(super) fn replace(&mut self, file: File, spot: Arc<Spot>) {
         (self.file, self.spot) = (file, spot);
         self.reserved = 0;
+        self.stamp = Stamp::of(&self.file);
     }
 }
 

@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::{Inner, explain, lock, still_there};
+use super::file::{Inner, Stamp, explain, lock, still_there};
 use super::{JournalError, JournalFile, Log, Spot, read_from};
 
 /// What [`JournalFile::check`] has found and done.
@@ -94,9 +94,45 @@ impl JournalFile {
 }
 
 impl Inner {
-    fn is_whole(&self) -> io::Result<bool> {
-        let length = still_there(&self.file, &self.spot)?;
-        Ok(length == Some(self.len))
+    fn is_whole(&mut self) -> io::Result<bool> {
+        if still_there(&self.file, &self.spot)? != Some(self.len) {
+            return Ok(false);
+        }
+        let stamp = Stamp::of(&self.file);
+        if stamp == self.stamp {
+            return Ok(true);
+        }
+        let same = self.is_unchanged()?;
+        if same {
+            self.stamp = stamp;
+        }
+        Ok(same)
+    }
+
+    /// Whether the file still holds what was recorded: told by the copy, or else by the time of
+    /// the last write (a command that moves the file changes the other time).
+    fn is_unchanged(&self) -> io::Result<bool> {
+        let Some(copy) = &self.copy else {
+            let content = |stamp: Option<Stamp>| stamp.map(|it| it.content);
+            return Ok(content(Stamp::of(&self.file)) == content(self.stamp));
+        };
+        let part = |file| {
+            let end = self.len;
+            BufReader::with_capacity(1 << 16, Part { file, at: 0, end })
+        };
+        let (mut ours, mut theirs) = (part(copy), part(&self.file));
+        loop {
+            let (expected, found) = (ours.fill_buf()?, theirs.fill_buf()?);
+            let length = expected.len().min(found.len());
+            if expected[..length] != found[..length] {
+                return Ok(false);
+            }
+            if length == 0 {
+                return Ok(expected.len() == found.len());
+            }
+            ours.consume(length);
+            theirs.consume(length);
+        }
     }
 
     /// The file that certainly holds what was recorded.
@@ -105,7 +141,7 @@ impl Inner {
             return Ok(copy);
         }
         // One that was removed or moved is still ours.
-        if self.file.metadata()?.len() == self.len {
+        if self.file.metadata()?.len() == self.len && self.is_unchanged()? {
             return Ok(&self.file);
         }
         Err(io::Error::other(

@@ -95,6 +95,8 @@ fn commands_that_take_the_file() {
 fn commands_that_write_into_the_file() {
     for harm in [
         ": >out.events.jsonl",
+        // Of the same length, and with the old time of change.
+        "touch -r out.events.jsonl t; sed s/query/QUERY/ out.events.jsonl >x; cat x 1<>out.events.jsonl; touch -r t out.events.jsonl",
         "echo more >>out.events.jsonl",
         "head -c 20 out.events.jsonl >x && cat x >out.events.jsonl",
     ] {
