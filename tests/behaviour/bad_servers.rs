@@ -233,11 +233,16 @@ fn answers_without_end() {
             "raise `model.max_response_bytes`",
         ]);
     assert_eq!(endless.served(), 1);
-    impatient(&endless)
+    let run = impatient(&endless)
         .args(["-c", "model.network_retries=0"])
         .run()
-        .expect(5)
-        .says(&["was not complete within 1 s", "raise `model.total_timeout`"]);
+        .expect(5);
+    // Whichever is reached first: that depends on the machine.
+    let ends = [
+        "raise `model.total_timeout`",
+        "raise `model.max_response_bytes`",
+    ];
+    assert!(ends.iter().any(|end| run.stderr.contains(end)), "{run}");
 }
 
 #[test]

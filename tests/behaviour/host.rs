@@ -202,11 +202,12 @@ impl Host {
             Stdio::null()
         };
         let mut command = Command::new(&self.program);
-        // SAFETY: gives a signal its default action, which may be done between fork and exec.
-        // The tests themselves may have been started with `nohup`.
+        // SAFETY: gives signals their default actions, which may be done between fork and exec.
+        // The tests themselves may have been started with `nohup`, or by a script's `&`.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
                 Ok(())
             });
         }

@@ -104,7 +104,10 @@ fn what_a_policy_denies_is_in_the_trajectory() {
 
 #[test]
 fn a_template_error_of_an_outside_formatter_ends_the_run_if_the_host_saw_it() {
-    for (deed, code, status) in [("render", 2, "TemplateError"), ("template", 0, "Submitted")] {
+    for (deed, code, status) in [
+        ("bad-template", 2, "TemplateError"),
+        ("template", 0, "Submitted"),
+    ] {
         let server = server(&["echo one", SUBMIT]);
         let config = json!({"at": "format", "do": deed});
         let run = host(&server, "formatter", &config).run().expect(code);

@@ -75,7 +75,7 @@ impl Formatter for Hostile {
         match deed.as_str() {
             "error" => return Err(PluginError::internal("the formatter gives up")),
             // With and without the host having found a template that does not render.
-            "render" => {
+            "bad-template" => {
                 let error = mswea_sdk::host::render("{{ nosuch }}", &json!({})).unwrap_err();
                 return Err(error);
             }
