@@ -196,7 +196,7 @@ impl Place {
                 } else {
                     Arc::new(Spot::of(path)?)
                 };
-                match temporary(&*spot.at()?) {
+                match temporary(&spot.at()?) {
                     Ok(new) => {
                         remove(&new);
                         Ok(Self::File(spot))
@@ -211,7 +211,7 @@ impl Place {
                 };
                 std::fs::create_dir_all(folder)?;
                 let spot = Spot::of(path)?;
-                remove(&temporary(&*spot.at()?)?);
+                remove(&temporary(&spot.at()?)?);
                 Ok(Self::File(Arc::new(spot)))
             }
         }
