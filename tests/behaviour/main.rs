@@ -18,6 +18,7 @@ mod irregular_files;
 mod keys;
 mod killed;
 mod kills;
+mod large;
 mod leavings;
 mod limits;
 mod looks;

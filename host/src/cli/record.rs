@@ -264,7 +264,7 @@ impl Record {
 
     fn value(journal: &JournalFile, name: &Path) -> anyhow::Result<serde_json::Value> {
         let log = journal.log()?;
-        let mut value = trajectory::from_journal(&log.records);
+        let mut value = trajectory::from_records(log.records);
         trajectory::set_journal(&mut value, name);
         Ok(value)
     }

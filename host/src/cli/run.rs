@@ -259,13 +259,15 @@ fn execute(
 
 /// Writes what is left to write, and tells what the process ends with.
 async fn conclude(
-    ended: Ended,
+    mut ended: Ended,
     record: &Record,
     mut files: RunFiles,
     ways: &Ways<'_>,
     front: &dyn CliFront,
     stop: &Stop,
 ) -> Done {
+    // The trajectory is made of what the journal has; a second copy of them may be large.
+    ended.messages = Vec::new();
     let exit_status = ended.interrupt.exit_status();
     let mut code = ways.exit_codes.of_run(exit_status);
     let mut error = cause(&ended);

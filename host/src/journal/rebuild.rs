@@ -33,19 +33,36 @@ pub fn accepted_message(
 
 /// The history of a run, exactly as the loop had it.
 pub fn messages(records: &[Record]) -> Vec<Message> {
+    let events = records.iter().map(|record| &record.event);
+    let made_of = events.filter(|event| {
+        matches!(
+            event,
+            Event::Message { .. } | Event::Reply { .. } | Event::Accepted { .. }
+        )
+    });
+    history(made_of.cloned())
+}
+
+/// The same, of records that nobody needs any more: their memory is given back on the way, as a
+/// submission may be large and stands in several of them.
+pub fn into_messages(records: Vec<Record>) -> Vec<Message> {
+    history(records.into_iter().map(|record| record.event))
+}
+
+fn history(events: impl Iterator<Item = Event>) -> Vec<Message> {
     let mut messages = Vec::new();
-    let mut last: Option<(&Reply, Option<f64>, f64)> = None;
-    for record in records {
-        match &record.event {
-            Event::Message { message } => messages.push(message.clone()),
+    let mut last: Option<(Reply, Option<f64>, f64)> = None;
+    for event in events {
+        match event {
+            Event::Message { message } => messages.push(message),
             Event::Reply {
                 reply,
                 cost,
                 timestamp,
-            } => last = Some((reply, *cost, *timestamp)),
+            } => last = Some((reply, cost, timestamp)),
             Event::Accepted { actions } => {
                 if let Some((reply, cost, timestamp)) = last.take() {
-                    messages.push(accepted_message(reply.clone(), actions, cost, timestamp));
+                    messages.push(accepted_message(reply, &actions, cost, timestamp));
                 }
             }
             _ => {}

@@ -25,10 +25,19 @@ pub const FORMAT: &str = "mini-swe-agent-1.1";
 
 /// The trajectory of what a journal holds.
 pub fn from_journal(records: &[Record]) -> Value {
-    let state = rebuild::state(records);
-    let messages = rebuild::messages(records);
-    let end = end(&state, &messages);
-    let info = json!({
+    of(&rebuild::state(records), rebuild::messages(records))
+}
+
+/// The same, of records that nobody needs any more.
+pub fn from_records(records: Vec<Record>) -> Value {
+    let state = rebuild::state(&records);
+    of(&state, rebuild::into_messages(records))
+}
+
+fn of(state: &State, messages: Vec<Message>) -> Value {
+    let end = end(state, &messages);
+    let own = own(state, &end);
+    let mut info = json!({
         "model_stats": {
             "instance_cost": state.cost,
             "api_calls": state.queries,
@@ -43,25 +52,29 @@ pub fn from_journal(records: &[Record]) -> Value {
         },
         "mini_version": format!("mswea-host {}", state.host_version),
         "exit_status": end.exit_status,
-        "submission": end.submission,
-        "mswea": own(&state, &end),
+        "submission": null,
+        "mswea": own,
     });
-    json!({
-        "info": info,
-        "messages": encode(&messages, adapter(&state.plugins) == Some(ROUTER)),
-        "trajectory_format": FORMAT,
-    })
+    // Moved: `json!` would copy it, and it may be large.
+    info["submission"] = end.submission.into();
+    let messages = encode(messages, adapter(&state.plugins) == Some(ROUTER));
+    let mut trajectory = Map::new();
+    trajectory.insert("info".into(), info);
+    trajectory.insert("messages".into(), messages.into());
+    trajectory.insert("trajectory_format".into(), FORMAT.into());
+    trajectory.into()
 }
 
 /// The adapter whose runs over the Responses API mini-swe-agent writes in a shape of its own.
 const ROUTER: &str = "openrouter";
 
 /// The messages in the shape of the API that answered: it is known from the answers themselves.
-fn encode(messages: &[Message], is_router: bool) -> Vec<Value> {
+fn encode(messages: Vec<Message>, is_router: bool) -> Vec<Value> {
     let is_responses = messages.iter().any(responses::is_from_api);
-    let messages = messages.iter().map(|message| match is_responses {
-        true => responses::encode(message, is_router),
-        false => chat::encode(message),
+    // Each is given up as soon as it is written.
+    let messages = messages.into_iter().map(|message| match is_responses {
+        true => responses::encode(&message, is_router),
+        false => chat::encode(&message),
     });
     messages.collect()
 }

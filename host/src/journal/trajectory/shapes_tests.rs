@@ -42,8 +42,10 @@ fn recorded_messages_come_back_to_the_letter() {
                 message.as_object_mut().unwrap().shift_remove("tool_calls");
             }
         }
-        for (index, (message, expected)) in
-            encode(&neutral, false).iter().zip(&expected).enumerate()
+        for (index, (message, expected)) in encode(neutral.clone(), false)
+            .iter()
+            .zip(&expected)
+            .enumerate()
         {
             assert_eq!(message, expected, "{name}, message {index}");
         }
@@ -90,7 +92,7 @@ fn message(role: &str, content: Vec<Part>, extra: Value) -> Message {
 }
 
 fn comes_back(messages: &[Message], expected: &[Value]) {
-    let encoded = encode(messages, false);
+    let encoded = encode(messages.to_vec(), false);
     assert_eq!(encoded, expected);
     let text = super::to_string(&encoded.into());
     let read: Value = serde_json::from_str(&text).unwrap();
@@ -204,7 +206,7 @@ fn responses_shape() {
     let mut items = with_ids;
     items[3]["call_id"] = "".into();
     reply.extra.insert("response".into(), response(&items));
-    assert_eq!(encode(&[reply], false)[0], whole);
+    assert_eq!(encode(vec![reply], false)[0], whole);
 }
 
 /// As mini-swe-agent's class `openrouter_response` writes it.
@@ -230,7 +232,7 @@ fn prompts_are_items_over_a_router() {
         says("exit", "done", json!({"exit_status": "Submitted"})),
         says("exit", "boom", failed.clone()),
     ];
-    let encoded = encode(&messages, true);
+    let encoded = encode(messages.to_vec(), true);
     assert_eq!(encoded[0], item("system", "s"));
     assert_eq!(encoded[1], item("user", "u"));
     assert_eq!(encoded[2]["content"], "by hand");
@@ -301,5 +303,5 @@ fn thinking_of_chat_stays_with_chat() {
             ),
         ]
     );
-    assert_eq!(encode(&messages, false), [value]);
+    assert_eq!(encode(messages.clone(), false), [value]);
 }
