@@ -22,6 +22,10 @@ pub enum Need {
     Python,
     /// The same of plugins in JavaScript.
     Npm,
+    /// A service of the user's that commands must not reach.
+    Tmux,
+    /// Leave to make a small file system of one's own.
+    Mounts,
 }
 
 impl Need {
@@ -34,11 +38,13 @@ impl Need {
             Self::Clang => "clang",
             Self::Python => "python3",
             Self::Npm => "npm",
+            Self::Tmux => "tmux",
+            Self::Mounts => "mounts",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 7] = [const { OnceLock::new() }; 7];
+        static FOUND: [OnceLock<Option<String>>; 9] = [const { OnceLock::new() }; 9];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::Bubblewrap => works("bwrap", &["--ro-bind", "/", "/", "true"]),
@@ -49,6 +55,16 @@ impl Need {
                 .map(|why| format!("{why}; wanted are clang, make and wasi-libc")),
             Self::Python => works("python3", &["-m", "venv", "--help"]),
             Self::Npm => works("npm", &["--version"]),
+            Self::Tmux => works("tmux", &["-V"]),
+            Self::Mounts => works(
+                "unshare",
+                &[
+                    namespaces(),
+                    "sh",
+                    "-c",
+                    "mount -t tmpfs -o size=256k none /mnt",
+                ],
+            ),
         })
     }
 
@@ -75,6 +91,14 @@ impl Need {
             .and_then(|mut file| file.write_all(line.as_bytes()));
         drop(written);
         false
+    }
+}
+
+/// What `unshare` is told for a mount namespace.
+pub fn namespaces() -> &'static str {
+    match rustix::process::geteuid().is_root() {
+        true => "-m",
+        false => "-rm",
     }
 }
 

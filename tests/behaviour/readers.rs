@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use scripted_server::{Fault, Scenario, Server, Turn};
 use serde_json::Value;
 
 use crate::host::{Host, Signal};
+use crate::needs::{Need, namespaces};
 use crate::story::{commands, turns};
 
 /// More than a pipe has room for.
@@ -120,19 +120,11 @@ fn the_last_event_says_how_the_process_ends() {
 
 /// Runs the host with a small file system at `full`, where that may be made.
 fn on_a_small_disk(host: Host) -> Option<Host> {
-    let user = if rustix::process::geteuid().is_root() {
-        "-m"
-    } else {
-        "-rm"
-    };
-    let mount = "mount -t tmpfs -o size=256k none";
-    let works = Command::new("unshare")
-        .args([user, "sh", "-c", &format!("{mount} /mnt")])
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !works {
+    if !Need::Mounts.is_met() {
         return None;
     }
+    let user = namespaces();
+    let mount = "mount -t tmpfs -o size=256k none";
     let script = format!(
         "#!/bin/sh\nmkdir full\nexec unshare {user} sh -c '{mount} full && exec \"$0\" \"$@\"' \"{}\" \"$@\"\n",
         env!("CARGO_BIN_EXE_mswea-host")
