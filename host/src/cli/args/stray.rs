@@ -52,6 +52,18 @@ pub fn advice(error: &Error, arguments: &[String]) -> Option<String> {
         .take_while(|word| !word.starts_with('-'))
         .count();
     let (words, after) = from.split_at(count);
+    // `-c FILE config show`; three words and more are rather a task.
+    if count < 3 && root.find_subcommand(stray).is_some() {
+        let line: Vec<String> = [words, before, after]
+            .concat()
+            .iter()
+            .map(|word| quoted(word))
+            .collect();
+        return Some(format!(
+            "the command `{stray}` stands behind flags\nhint: a command comes first: {PROGRAM} {}",
+            line.join(" ")
+        ));
+    }
     // `dmeo`: one word that is nearly a command is no task.
     let is_typo = count == 1 && error.get(ContextKind::SuggestedSubcommand).is_some();
     let task = words.join(" ");
@@ -112,6 +124,14 @@ mod tests {
         ] {
             assert_eq!(told(line).as_deref(), Some(expected), "{line:?}");
         }
+    }
+
+    #[test]
+    fn a_command_behind_flags() {
+        let line = ["-c", "./project.toml", "config", "show", "--origin"];
+        let expected = "the command `config` stands behind flags\nhint: a command comes first: \
+                        mswea-host config show -c ./project.toml --origin";
+        assert_eq!(told(&line).as_deref(), Some(expected));
     }
 
     #[test]
