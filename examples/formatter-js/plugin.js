@@ -1,4 +1,5 @@
-// An observation formatter: the first and the last lines of an output, numbered, and how to see the rest.
+// An observation formatter: shows the first and the last lines of an output, numbered, and a command that
+// prints the rest.
 //
 //     exit code 0, 1200 lines; shown are 1-3 and 1199-1200
 //        1  a
@@ -59,7 +60,7 @@ export default class HeadTail extends Formatter {
       `exit code ${output.returncode}`,
       count === 0 ? "no output" : count === 1 ? "1 line" : `${count} lines`,
     ];
-    // The host keeps the ends of a huge output only; the numbers behind the gap are off then.
+    // Of a huge output the host keeps only the two ends. Line numbers after the gap are then too small.
     const lost = output.extra?.elided_bytes;
     if (typeof lost === "number" && lost > 0) parts.push(`${lost} bytes in the middle were not kept`);
     const shown = from === 0 ? "the last" : `1-${from} and ${to + 1}-${count}`;
@@ -67,14 +68,14 @@ export default class HeadTail extends Formatter {
     return output.exceptionInfo === "" ? heading : `${heading}\n${output.exceptionInfo}`;
   }
 
-  /** A line that is no longer than it may be. */
+  /** The line, cut to the configured width. */
   cut(line) {
     if (line.length <= this.width) return line;
     return `${line.slice(0, this.width)} ... (${line.length - this.width} more characters)`;
   }
 }
 
-/** The lines of a text; the end of the last one begins no other. */
+/** The lines of a text. A line end at the end of the text begins no further line. */
 function linesOf(text) {
   if (text === "") return [];
   const lines = text.split("\n");

@@ -22,7 +22,7 @@ test("a short output is shown whole", () => {
   }
 });
 
-test("of a long one the ends are shown, and how to see the rest", () => {
+test("of a long output the ends are shown, and a command for the rest", () => {
   assert.equal(
     observe(output(count(1, 12))),
     [
@@ -42,7 +42,7 @@ test("of a long one the ends are shown, and how to see the rest", () => {
   );
 });
 
-test("what went wrong is in the heading", () => {
+test("errors and missing bytes are in the heading", () => {
   const given = output("", { returncode: -1, exceptionInfo: "timed out after 30 s" });
   assert.equal(observe(given), "exit code -1, no output\ntimed out after 30 s");
   const lost = output("a\nb", { extra: { elided_bytes: 7 } });
@@ -54,7 +54,7 @@ test("a long line is cut", () => {
   assert.ok(text.endsWith(`1  ${"x".repeat(20)} ... (10 more characters)`), text);
 });
 
-test("every tool call is answered, and hostile outputs are text", () => {
+test("every tool call gets a result, also with unusual outputs", () => {
   const { observationFormatter } = guest(HeadTail);
   const actions = [{ command: "a", toolCallId: "1" }, { command: "b", toolCallId: "2" }];
   for (const text of ["\0", "\ud800", "[".repeat(100_000), "\n".repeat(100_000), "\u{1f600}".repeat(1000)]) {

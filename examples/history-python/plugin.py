@@ -1,8 +1,8 @@
-"""A history processor: an output that the model has seen already is not shown again.
+"""A history processor that shows a repeated output only once.
 
-Agents run the same test and list the same folder over and over. The first time stays as it is; each
-repetition becomes a note that points to it. Old messages never change, so a provider's prompt cache
-stays good.
+Agents run the same test and list the same folder many times. The first output stays as it is; each
+repetition becomes a note that refers to it. Old messages never change, so a provider's prompt cache stays
+valid.
 """
 
 from mswea_sdk import Descriptor, SimpleProcessor, export
@@ -31,7 +31,7 @@ class SeenBefore(SimpleProcessor):
         self.characters = config["characters"]
 
     def process(self, history):
-        # Text of an observation -> its number and the command that it came from.
+        # From the text of an observation to its number and its command.
         first = {}
         number = 0
         command = ""
@@ -58,7 +58,7 @@ def note(number, command):
 
 
 def asked(message):
-    """The command of an assistant message in short, for notes; empty if it can't be told."""
+    """The beginning of the command of an assistant message; empty without exactly one command."""
     actions = message.extra.get("actions")
     if isinstance(actions, list) and len(actions) == 1 and isinstance(actions[0], dict):
         command = actions[0].get("command")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Copies the SDK and the contract here, where `mswea-host plugin new` would have put them.
+# Copies the SDK and the contract into this folder, as `mswea-host plugin new` does.
 set -eu
 cd "$(dirname "$0")"
 rm -rf mswea_sdk wit

@@ -22,7 +22,7 @@ class Process(unittest.TestCase):
 
     def test_a_repetition_points_to_the_first(self):
         shown = self.shown(
-            Message("user", LONG),  # the task is no observation
+            Message("user", LONG),  # the task is not an observation
             ran("make test"),
             observation(LONG),
             ran("make test\n# again"),

@@ -1,6 +1,6 @@
-// Keeps a run in its folder: refuses commands that change into another one, and commands of
-// excessive length, and asks a person before the network is used. It reads commands roughly as a
-// shell does; it saves trouble, and is no wall: that is what sandboxes are for.
+// Keeps a run in its folder: denies commands that change into another folder and commands of excessive
+// length, and asks a person before the network is used. It reads commands roughly as a shell does. It
+// prevents mistakes; for isolation use a sandbox.
 #include "mswea.h"
 
 static mswea_string_t folder;
@@ -29,7 +29,7 @@ void plugin_describe(mswea_descriptor_t *it) {
 mswea_plugin_error_t *plugin_configure(const mswea_value_t *config) {
     folder = mswea_text_or(mswea_get(config, "folder"), "");
     if (folder.len && folder.ptr[0] != '/')
-        return mswea_config_error("/folder", "`%.*s` is no absolute path; begin it with `/`",
+        return mswea_config_error("/folder", "`%.*s` is not an absolute path; begin it with `/`",
                                   MSWEA_ARG(folder));
     while (folder.len && folder.ptr[folder.len - 1] == '/') folder.len--;
     max_chars = (size_t)mswea_int_or(mswea_get(config, "max_chars"), 20000);
@@ -44,7 +44,7 @@ typedef struct {
     size_t len;
 } words_t;
 
-// Ends a simple command, also where another begins within it.
+// Whether the character ends a simple command, or begins another one within it.
 static bool is_separator(uint8_t c) {
     return c == ';' || c == '&' || c == '|' || c == '\n' || c == '(' || c == ')' || c == '`' ||
            c == '{' || c == '}';
@@ -89,7 +89,7 @@ static bool next_command(mswea_string_t *rest, words_t *words) {
     return words->len > 0;
 }
 
-// What stands before a command and changes nothing for us: `A=b`, `sudo`, ...
+// The index of the first word after words like `A=b` and `sudo`, which do not matter to the rules.
 static size_t first_word(words_t words) {
     static const char *const before[] = {"sudo", "env",  "time", "nohup", "exec", "command",
                                          "then", "else", "do",   "!",     "if",   "while"};
@@ -126,7 +126,8 @@ static bool begins_with(words_t words, size_t first, mswea_string_t entry) {
     return true;
 }
 
-// Follows a path down from `*depth` folders below ours; false if it leads out.
+// Follows a path from `*depth` folders below the run's folder, and updates `*depth`; false if the path
+// leaves the run's folder.
 static bool follow(mswea_string_t path, long *depth) {
     if (path.len && path.ptr[0] == '/') {
         if (!folder.len || !mswea_starts_with(path, folder)) return false;
@@ -174,7 +175,7 @@ mswea_plugin_error_t *plugin_judge(const mswea_action_t *action, mswea_verdict_t
         }
         for (size_t i = 0; i < mswea_len(ask_before); i++) {
             mswea_string_t entry = mswea_text_or(mswea_at(ask_before, i), "");
-            // A later `cd` may still lead out, which weighs more.
+            // The loop goes on, because a later `cd` may leave the folder, and a denial replaces a question.
             if (entry.len && verdict->tag == EXPORTS_MSWEA_POLICY_VERDICT_ALLOW &&
                 begins_with(words, first, entry))
                 mswea_ask(verdict, "network", "`%.*s` uses the network.", MSWEA_ARG(entry));

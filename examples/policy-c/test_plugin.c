@@ -18,7 +18,7 @@ static mswea_verdict_t judge(mswea_string_t command) {
 static void check(const char *command, int expected) {
     mswea_verdict_t verdict = judge(mswea_str(command));
     if (verdict.tag != expected) MSWEA_CHECK_TEXT(mswea_str(command), "(judged otherwise)");
-    // With the host, each command is a call.
+    // In a run, each command is a call of its own.
     mswea_test_end_call();
 }
 
@@ -33,7 +33,7 @@ static void commands_in_the_folder_are_run(void) {
     check("echo curl", ALLOW);
 }
 
-static void commands_that_leave_it_are_not(void) {
+static void commands_that_leave_the_folder_are_denied(void) {
     MSWEA_CHECK_OK(mswea_test_configure("{\"folder\": \"/work\"}"));
     check("cd ..", DENY);
     check("cd src/../..", DENY);
@@ -52,7 +52,7 @@ static void commands_that_leave_it_are_not(void) {
     check("cd /work", DENY);
 }
 
-static void the_network_is_asked_about(void) {
+static void a_person_is_asked_before_the_network_is_used(void) {
     MSWEA_CHECK_OK(mswea_test_configure("{}"));
     check("curl http://h", ASK);
     check("ls && /usr/bin/wget -q http://h", ASK);
@@ -72,7 +72,7 @@ static void long_commands_are_not_run(void) {
     MSWEA_CHECK_TEXT(verdict.val.deny.code, "too-long");
 }
 
-static void what_is_hostile_is_judged_too(void) {
+static void unusual_commands_are_judged(void) {
     MSWEA_CHECK_OK(mswea_test_configure("{\"max_chars\": 1000000000}"));
     check("'", ALLOW);
     check("\\", ALLOW);
@@ -100,10 +100,10 @@ static void a_bad_folder_is_named(void) {
 
 int main(void) {
     MSWEA_RUN(commands_in_the_folder_are_run);
-    MSWEA_RUN(commands_that_leave_it_are_not);
-    MSWEA_RUN(the_network_is_asked_about);
+    MSWEA_RUN(commands_that_leave_the_folder_are_denied);
+    MSWEA_RUN(a_person_is_asked_before_the_network_is_used);
     MSWEA_RUN(long_commands_are_not_run);
-    MSWEA_RUN(what_is_hostile_is_judged_too);
+    MSWEA_RUN(unusual_commands_are_judged);
     MSWEA_RUN(a_bad_folder_is_named);
     return mswea_test_result();
 }

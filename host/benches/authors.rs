@@ -1,11 +1,11 @@
-//! What authors of plugins wait for: the first call of a plugin in each language and the ones
-//! after it, two plugins on a thousand recorded steps, and a run with a candidate beside it.
+//! The waiting times of authors of plugins: the first call of a plugin in each language and later
+//! calls, `plugin diff` on a thousand recorded steps, and a run with a shadow.
 //!
 //! `cargo bench --bench authors`
 //!
-//! The plugins are those that `plugin new parser` makes, built by `plugin build`. A language whose
-//! toolchain is missing is said to be skipped; `MSWEA_AUTHORS=DIR` keeps the projects from one run
-//! to the next.
+//! The plugins are those that `plugin new parser` makes, built by `plugin build`. A language
+//! without a toolchain is reported as skipped; `MSWEA_AUTHORS=DIR` keeps the projects for the next
+//! run.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use mswea_host::experiment::{self, Recorded};
 use mswea_host::plugin::{Cache, Kind, Loader};
-use mswea_host::roles::{Made, Maker as _, Message, Reply};
+use mswea_host::roles::{ConfiguredRole, Maker as _, Message, Reply};
 use mswea_host::session::{Runtime, outside};
 use mswea_scaffold::{Build, Language, New};
 use scripted_server::{Scenario, Server, Turn};
@@ -40,6 +40,10 @@ fn main() -> ExitCode {
         (Language::Js, 20.0, 100.0),
         (Language::Python, 60.0, 50.0),
     ] {
+        table.note(format!(
+            "a parser in {} is built; the first time, its tools are installed",
+            language.word()
+        ));
         match parser(language, &projects) {
             Ok(file) => runtime.block_on(language_figures(
                 &mut table,
@@ -117,7 +121,7 @@ async fn language_figures(
         let made = outside::maker(plugin)
             .make(Kind::ActionParser, &json!({}), false)
             .await;
-        let Ok(Made::Parser(mut parser)) = made else {
+        let Ok(ConfiguredRole::Parser(mut parser)) = made else {
             panic!("the template's parser works with its defaults");
         };
         parser.parse(&reply).await.unwrap();
@@ -177,6 +181,7 @@ fn diff_figures(
             .block_on(loader.load("parsers/text_regex"))
             .unwrap_or_else(|e| panic!("{e}"))
     };
+    table.note("plugin diff");
     load();
     let (mut all, mut compared) = (Samples::default(), Samples::default());
     let mut threads = 0;
@@ -240,7 +245,7 @@ fn trajectory(run: usize) -> Value {
         "trajectory_format": "mini-swe-agent-1.1"})
 }
 
-/// A run of 100 steps without latency, alone and with a parser beside the real one; by turns.
+/// A run of 100 steps without latency, alternately alone and with a second parser as a shadow.
 async fn shadow_figures(table: &mut Table, folder: &Path) {
     let runtime = Runtime::new(Some(Cache::at(folder.join("run-cache"))));
     let server = Server::start(Scenario::always(Turn::commands(&["true"]))).recording(false);
@@ -248,6 +253,7 @@ async fn shadow_figures(table: &mut Table, folder: &Path) {
     let shadows = ["text_regex".to_owned()];
     let (mut ratios, mut alone, mut shadowed) =
         (Samples::default(), Samples::default(), Samples::default());
+    table.note("14 rounds of 100 steps, alone and with a shadow");
     for round in 0..14 {
         let mut took = [Duration::ZERO; 2];
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };

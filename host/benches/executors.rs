@@ -1,10 +1,10 @@
-//! What an action costs in each kind of environment, what a flood of output costs, and whether
-//! many agents in containers of their own get along.
+//! The time of an action in each kind of environment, the memory for very much output, and many
+//! agents in containers of their own.
 //!
 //! `cargo bench --bench executors`
 //!
 //! Needs a docker daemon and bubblewrap; a part whose engine is missing is named and left out.
-//! What is compared takes turns in one run.
+//! Compared environments are measured alternately in one run.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
 
@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     let mut table = Table::new("executors: the command `true`; `yes` for 10 s; 64 agents");
     let tokio = agent::tokio_runtime();
     tokio.block_on(async {
+        shared_shell(&mut table).await;
         if docker() {
             latency(&mut table).await;
         } else {
@@ -80,7 +81,7 @@ async fn started(settings: &[(&str, Value)]) -> Box<dyn Executor> {
     let id = session::new_run_id();
     let guard = Some(PathBuf::from(PLAIN));
     let mut executor = session::executor(&config(settings), &id, guard, Vec::new()).unwrap();
-    executor.start(&agent::context()).await.unwrap();
+    executor.start(&agent::context(), None).await.unwrap();
     executor
 }
 
@@ -94,6 +95,7 @@ async fn run(executor: &mut dyn Executor, command: &str) -> Duration {
 }
 
 async fn latency(table: &mut Table) {
+    table.note(format!("{ROUNDS} commands in each kind of environment"));
     let docker = ("environment.image", json!(IMAGE));
     let mut local = started(&[("environment.cwd", json!("/"))]).await;
     let mut fast = started(std::slice::from_ref(&docker)).await;
@@ -158,7 +160,55 @@ async fn latency(table: &mut Table) {
     }
 }
 
-/// The daemon's API without anything around it.
+/// An action in a living bash, beside a line that is written to another such bash and its answer.
+async fn shared_shell(table: &mut Table) {
+    const SHELL_ROUNDS: usize = 300;
+    let mut session = started(&[
+        ("environment.cwd", json!("/")),
+        ("environment.session", json!(true)),
+    ])
+    .await;
+    let mut bash = Command::new("bash")
+        .args(["--noprofile", "--norc"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut control, mut answer) = (bash.stdin.take().unwrap(), bash.stdout.take().unwrap());
+    let mut bare = || {
+        let begin = Instant::now();
+        control.write_all(b"true; echo $?\n").unwrap();
+        let mut code = [0; 2];
+        answer.read_exact(&mut code).unwrap();
+        assert_eq!(&code, b"0\n");
+        begin.elapsed()
+    };
+    let (mut over, mut whole, mut plain) =
+        (Samples::default(), Samples::default(), Samples::default());
+    for round in 0..=SHELL_ROUNDS {
+        let bare_took = bare();
+        let took = run(&mut *session, "true").await;
+        if round == 0 {
+            continue;
+        }
+        whole.add_millis(took);
+        plain.add_millis(bare_took);
+        over.add((took.as_secs_f64() - bare_took.as_secs_f64()) * 1e3);
+    }
+    session.cleanup().await;
+    drop(control);
+    let _ = bash.wait();
+    table.limited(
+        "local session, over a line to a bash and its answer",
+        "ms",
+        &over,
+        0.5,
+    );
+    table.noted("local session", "ms", &whole);
+    table.noted("a line to a bash and its answer", "ms", &plain);
+}
+
+/// Direct calls of the daemon's API.
 struct Bare {
     id: String,
 }
@@ -174,7 +224,8 @@ impl Bare {
         Self { id }
     }
 
-    /// What the command line does too: make it, start it and read to its end, ask for its code.
+    /// The same operations as docker's command line: creates the exec, starts it, reads its output
+    /// to the end, asks for the exit code.
     fn exec(&self) -> Duration {
         let begin = Instant::now();
         let body = json!({"AttachStdout": true, "AttachStderr": true, "WorkingDir": "/", "Cmd": ["sh", "-c", "true"]});
@@ -224,7 +275,7 @@ fn ask(method: &str, path: &str, body: &Value) -> Value {
     serde_json::from_str(&body[begin..end.max(begin)]).unwrap_or(Value::Null)
 }
 
-/// How much this process grows while a command floods its output.
+/// Measures the memory of this process while a command prints without end.
 async fn floods(table: &mut Table) {
     let image = ("environment.image", json!(IMAGE));
     let cwd = ("environment.cwd", json!("/"));
@@ -260,10 +311,11 @@ async fn floods(table: &mut Table) {
         let id = session::new_run_id();
         let guard = Some(PathBuf::from(PLAIN));
         let mut executor = session::executor(&config(&settings), &id, guard, Vec::new()).unwrap();
-        if let Err(error) = executor.start(&agent::context()).await {
+        if let Err(error) = executor.start(&agent::context(), None).await {
             table.note(format!("LEFT OUT: {name}: {error}"));
             continue;
         }
+        table.note(format!("`yes` for 10 s: {name}"));
         run(&mut *executor, "seq 300000").await;
         let done = Arc::new(AtomicBool::new(false));
         let before = resident();
@@ -326,6 +378,7 @@ fn memory(field: &str) -> f64 {
 
 /// Many agents at once, each in a container of its own.
 fn many(table: &mut Table) {
+    table.note(format!("{AGENTS} agents in {AGENTS} containers"));
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(Scenario::always(Turn::commands(&["true"]))).recording(false);
     let begin = Instant::now();
@@ -337,7 +390,7 @@ fn many(table: &mut Table) {
         .stderr(Stdio::inherit())
         .spawn()
         .unwrap();
-    // It is in the id of each of its runs.
+    // The child's process id is part of the id of each of its runs.
     let mark = format!("-{:x}-", child.id());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", output.status);
@@ -392,16 +445,12 @@ fn agents(url: &str, folder: &Path) {
             .run_until(async {
                 for agent in running {
                     let ended = agent.await.unwrap();
-                    assert_eq!(
-                        ended.account.queries as usize, STEPS,
-                        "{:?}",
-                        ended.interrupt
-                    );
+                    assert_eq!(ended.account.queries as usize, STEPS, "{:?}", ended.end);
                 }
             })
             .await;
     });
-    #[allow(clippy::print_stdout)] // how the child tells its parent
+    #[allow(clippy::print_stdout)] // the child passes its result to the parent
     {
         println!("{}", memory("VmHWM:"));
     }

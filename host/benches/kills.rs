@@ -1,6 +1,6 @@
-//! 1,000 hosts are killed at random moments, in every kind of environment that is here.
+//! Kills 1,000 hosts at random moments, in every kind of environment of this machine.
 //!
-//! `cargo bench --bench kills`; `MSWEA_KILLS` says how many instead.
+//! `cargo bench --bench kills`; `MSWEA_KILLS` sets another number.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
 
@@ -36,7 +36,12 @@ fn main() -> ExitCode {
     }
     let rounds = std::env::var("MSWEA_KILLS").ok();
     let rounds = rounds.and_then(|text| text.parse().ok()).unwrap_or(1000);
-    let report = kills::soak(Path::new(shared::ship::PLAIN), rounds, &classes);
+    let progress = |killed: usize| {
+        if killed.is_multiple_of(50) {
+            shared::note(&format!("{killed} of {rounds}"));
+        }
+    };
+    let report = kills::soak(Path::new(shared::ship::PLAIN), rounds, &classes, &progress);
     #[allow(clippy::cast_precision_loss)] // thousands
     for (name, value, limit) in [
         ("kills", report.rounds, None),

@@ -1,4 +1,4 @@
-//! What a run needs in memory, and what each further agent in one process does.
+//! The memory of a run, and of each further agent in one process.
 //!
 //! `cargo bench --bench memory`
 //!
@@ -24,7 +24,7 @@ use shared::agent;
 use shared::ship::{PLAIN, call, ship};
 use shared::{Samples, Table};
 
-/// Steps of each of many agents: enough to have used everything once.
+/// Steps of each of many agents: enough to use every part once.
 const STEPS: usize = 4;
 const AGENTS: [usize; 3] = [1, 64, 512];
 const ROUNDS: usize = 3;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 fn more_descriptors() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // What is allowed may be less than what is needed; then opening fails, and says so.
+    // The allowed number may be too small; then opening a file fails with an error.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
@@ -62,9 +62,11 @@ fn server() -> Server {
 
 /// The peak of the shipped binary in a run of 400 steps.
 fn one_run(table: &mut Table, folder: &Path) {
+    table.note("the shipped binary is made");
     let shipped = ship(folder);
     let mut peak = Samples::default();
-    for _ in 0..ROUNDS {
+    for round in 1..=ROUNDS {
+        table.note(format!("one run of 400 steps, {round} of {ROUNDS}"));
         let server = server();
         let root = tempfile::tempdir().unwrap();
         let mut command = call(&shipped, root.path());
@@ -79,7 +81,7 @@ fn one_run(table: &mut Table, folder: &Path) {
         command.args(["--step-limit", "400", "-l", "0"]);
         let mut child = command.spawn().unwrap();
         let mut highest = 0.0_f64;
-        // The kernel keeps the high-water mark itself; it only has to be read late enough.
+        // The kernel stores the peak; the last value that is read before the end counts.
         while child.try_wait().unwrap().is_none() {
             highest = highest.max(peak_megabytes(child.id()).unwrap_or(0.0));
             thread::sleep(Duration::from_micros(300));
@@ -107,11 +109,16 @@ fn peak_megabytes(pid: u32) -> Option<f64> {
 
 fn many_agents(table: &mut Table, folder: &Path) {
     // Fills the cache: compiling must not count as memory of an agent.
+    table.note("compiling the plugins");
     child(1, folder);
     let mut peaks = [const { Vec::new() }; AGENTS.len()];
-    for _ in 0..ROUNDS {
+    for round in 1..=ROUNDS {
         for (place, count) in AGENTS.into_iter().enumerate() {
-            peaks[place].push(child(count, folder));
+            let peak = child(count, folder);
+            table.note(format!(
+                "{count} agents, {round} of {ROUNDS}: a peak of {peak:.1} MB"
+            ));
+            peaks[place].push(peak);
         }
     }
     #[allow(clippy::cast_precision_loss)] // hundreds
@@ -128,7 +135,7 @@ fn many_agents(table: &mut Table, folder: &Path) {
     }
 }
 
-/// Runs so many agents in a process of their own; its peak.
+/// Runs `count` agents in a process of their own. Returns the peak of its memory.
 fn child(count: usize, folder: &Path) -> f64 {
     let server = server();
     let output = Command::new(std::env::current_exe().unwrap())
@@ -171,17 +178,13 @@ fn agents(count: usize, url: &str, folder: &Path) {
             .run_until(async {
                 for agent in running {
                     let ended = agent.await.unwrap();
-                    assert_eq!(
-                        ended.account.queries as usize, STEPS,
-                        "{:?}",
-                        ended.interrupt
-                    );
+                    assert_eq!(ended.account.queries as usize, STEPS, "{:?}", ended.end);
                 }
             })
             .await;
     });
     let peak = peak_megabytes(std::process::id()).unwrap();
-    #[allow(clippy::print_stdout)] // how the child tells its parent
+    #[allow(clippy::print_stdout)] // the child passes its result to the parent
     {
         println!("{peak}");
     }

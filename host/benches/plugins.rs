@@ -1,4 +1,4 @@
-//! What a call of a plugin costs, and making an instance of one.
+//! The time of calls of plugins, and of making an instance.
 //!
 //! `cargo bench --bench plugins`
 
@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use mswea_host::plugin::{
-    Cache, Limits, Loader, Plugin, Recipe, WasmAdapter, WasmFormatter, WasmParser, WasmPolicy,
-    WasmProcessor,
+    Cache, Loader, Plugin, PluginLimits, Recipe, WasmAdapter, WasmFormatter, WasmParser,
+    WasmPolicy, WasmProcessor,
 };
 use mswea_host::roles::{
     Asker, Change, Message, ModelError, Object, Outcome, Parser as _, Part, Processor as _, Reply,
@@ -45,6 +45,7 @@ async fn measure() -> ExitCode {
         "models/anthropic",
         "models/openai_responses",
     ] {
+        table.note(format!("compiling {name}"));
         let plugin = loader.load(name).await.unwrap_or_else(|e| panic!("{e}"));
         cold.push((name, plugin));
     }
@@ -58,8 +59,8 @@ async fn measure() -> ExitCode {
     let history = recipe(plugin("history/last_n_observations"), json!({"n": 5}));
     parse(&mut table, "text_regex", text.clone(), text_reply()).await;
     parse(&mut table, "toolcall", toolcall.clone(), tool_reply()).await;
-    // As a rule only the new messages come back; when an old observation is shortened, that one
-    // does, too: with `polling` 1 (the default) in every step.
+    // Usually only the new messages are returned. If an old observation is shortened, it is
+    // returned too: with `polling` 1 (the default) in every step.
     let polled = recipe(
         plugin("history/last_n_observations"),
         json!({"n": 5, "polling": 100}),
@@ -70,8 +71,8 @@ async fn measure() -> ExitCode {
     let jinja = recipe(plugin("formatters/jinja"), json!({}));
     let blocklist = recipe(plugin("policies/blocklist"), json!({}));
     let openai = recipe(plugin("models/openai"), json!({"model": "m"}));
-    // What a call waits for when there is no instance: the store, the instance, its config (and
-    // a parser's tools). Dropping an instance is nobody's wait, but it is time too.
+    // The additional time of a call without an instance: for the store, the instance and its config
+    // (and a parser's tools). Dropping an instance delays no call, but it is measured too.
     macro_rules! fresh {
         ($name:expr, $limit:expr, $kind:ident, $recipe:expr) => {{
             let (mut made_in, mut dropped_in) = (Samples::default(), Samples::default());
@@ -130,7 +131,7 @@ fn recipe(plugin: Arc<Plugin>, config: Value) -> Recipe {
         name: plugin.name.clone(),
         plugin,
         config: config.to_string(),
-        limits: Limits::STANDARD,
+        limits: PluginLimits::STANDARD,
         seed: 1,
         renderer: None,
         fresh: false,
@@ -163,7 +164,7 @@ async fn parse(table: &mut Table, name: &str, recipe: Recipe, reply: Reply) {
     );
 }
 
-/// Nobody to ask.
+/// An asker that is never called.
 struct Nobody;
 
 #[async_trait]
@@ -173,7 +174,7 @@ impl Asker for Nobody {
     }
 }
 
-/// Two messages join a history of 400, as in a run: each time other ones.
+/// Adds two messages to a history of 400, as in a run; each time other ones.
 async fn apply(table: &mut Table, name: &str, back: usize, recipe: Recipe) {
     const CALLS: usize = 10;
     let story = messages(400 + 2 * CALLS);

@@ -1,4 +1,4 @@
-//! What prices cost: the bytes of the table, and the time to find one.
+//! The size of the table of prices, and the time to find a price.
 //!
 //! `cargo bench --bench prices`
 
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use mswea_host::provider::Wanted;
+use mswea_host::provider::PriceQuery;
 use mswea_host::provider::price::{BUILT_IN, Sources};
 use mswea_host::roles::Usage;
 use shared::{Samples, Table, timed};
@@ -18,10 +18,10 @@ use shared::{Samples, Table, timed};
 const ROUNDS: usize = 200;
 
 fn main() -> ExitCode {
-    // All that a run does before its first query: nothing of it is kept between runs.
+    // The search of a process's first run unpacks the table, and the later runs share it.
     let sources = Sources::default();
-    let known = Wanted::new(Some("anthropic"), "claude-sonnet-4-5-20250929");
-    let unknown = Wanted::new(Some("openai"), "no-such-model-2026-01-01");
+    let known = PriceQuery::new(Some("anthropic"), "claude-sonnet-4-5-20250929");
+    let unknown = PriceQuery::new(Some("openai"), "no-such-model-2026-01-01");
     let (first, cold) = timed(|| sources.find(&known).unwrap());
     let quote = first.quote.unwrap();
     let (mut found, mut missed, mut priced) =

@@ -1,23 +1,23 @@
-//! What a step costs beside a bare native loop that posts the same bytes and runs the same
+//! The time of a step, compared with a bare native loop that posts the same bytes and runs the same
 //! shell.
 //!
-//! `cargo bench --bench steps`
+//! `cargo bench --bench steps`; `-- PART` measures only the cases whose name contains this part, for
+//! example `-- '400 steps'` or `-- 20 KB, streaming`.
 //!
-//! Both loops take turns in one process, against one scripted server with no latency, over a
-//! connection that is kept alive, on a current-thread runtime like the program's. Neither
-//! start-up nor the salvage command is in it: those are costs of a run.
+//! Both loops run alternately in one process, against one scripted server without latency, over a
+//! connection that is kept alive, on a current-thread runtime like the program's. Start-up and the
+//! salvage command are not measured: they belong to the run and not to a step.
 //!
-//! What is compared is the middle step of a round with the middle step of the bare loop's next
-//! to it: a machine that does other things as well hits single steps, and hits them hard. The
-//! ratio of the whole rounds is shown too.
+//! The benchmark compares the median step of a round with the median step of the next round of the
+//! bare loop, because other work of the machine makes single steps much slower. The ratio of the
+//! whole rounds is shown too.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
 
 mod shared;
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,12 +28,20 @@ use mswea_host::plugin::Cache;
 use mswea_host::roles::{Executor as _, Stop};
 use mswea_host::session::Runtime;
 use scripted_server::{Scenario, Server, Turn};
+use serde_json::json;
 use shared::agent::{self, Clocked, Step};
 use shared::ship::PLAIN;
 use shared::{Samples, Table};
 
-const STEPS: [usize; 3] = [10, 100, 400];
-const LIMIT: f64 = 1.3;
+/// The cases, each with and without streaming: steps, bytes of each output, and the limit of host /
+/// bare.
+const CASES: [(usize, usize, f64); 5] = [
+    (10, 0, 1.2),
+    (100, 0, 1.2),
+    (400, 0, 1.2),
+    (100, 20_000, 1.25),
+    (400, 20_000, 1.5),
+];
 
 fn main() -> ExitCode {
     agent::tokio_runtime().block_on(measure())
@@ -51,76 +59,105 @@ async fn measure() -> ExitCode {
     let nothing = mswea_host::roles::Command::new("true");
     keeper.execute(&nothing, &Stop::never()).await;
 
-    let mut table = Table::new("steps: the command `true`, a server without latency");
-    for stream in [true, false] {
-        let world = World {
-            runtime: &runtime,
-            folder: folder.path(),
-            guard: &guard,
-            stream,
+    let arguments = std::env::args().skip(1);
+    let wanted: Vec<String> = arguments.filter(|it| !it.starts_with("--")).collect();
+    let mut table = Table::new("steps: a server without latency");
+    for (steps, output, limit) in CASES {
+        let printed = match output {
+            0 => "no output".to_owned(),
+            bytes => format!("outputs of {} KB", bytes / 1000),
         };
-        world.compare(&mut table).await;
+        let file = folder.path().join("output");
+        std::fs::write(&file, text(output)).unwrap();
+        let command = match output {
+            0 => "true".to_owned(),
+            _ => format!("cat {}", file.display()),
+        };
+        for (stream, mode) in [(true, "streaming"), (false, "whole replies")] {
+            let name = format!("{steps} steps, {printed}, {mode}");
+            if !name.contains(&wanted.join(" ")) {
+                continue;
+            }
+            let world = World {
+                runtime: &runtime,
+                folder: folder.path(),
+                guard: &guard,
+                steps,
+                command: &command,
+                stream,
+            };
+            world.compare(&mut table, &name, output, limit).await;
+        }
     }
     keeper.cleanup().await;
     table.finish()
+}
+
+/// Lines of text with this many bytes.
+fn text(bytes: usize) -> String {
+    let line = "a line of an output with \"quotes\", as of a test that has failed\n";
+    let mut text = line.repeat(bytes / line.len() + 1);
+    text.truncate(bytes);
+    text
 }
 
 struct World<'a> {
     runtime: &'a Runtime,
     folder: &'a Path,
     guard: &'a Path,
+    steps: usize,
+    command: &'a str,
     stream: bool,
 }
 
 impl World<'_> {
-    fn server() -> Server {
-        Server::start(Scenario::always(Turn::commands(&["true"])))
+    fn server(&self) -> Server {
+        Server::start(Scenario::always(Turn::commands(&[self.command])))
     }
 
-    async fn compare(&self, table: &mut Table) {
-        let bodies = self.bodies().await;
-        let server = Self::server().recording(false);
-        let client = client();
-        let url = format!("{}/chat/completions", server.url());
-        let mode = if self.stream {
-            "streaming"
-        } else {
-            "whole replies"
+    /// One query more than steps: it only marks the end of the last step.
+    fn config(&self, server: &Server) -> Config {
+        let mut settings = agent::settings(&server.url(), self.folder, self.steps + 1, self.stream);
+        settings.push(("model.observation_template", json!(agent::WHOLE_OUTPUT)));
+        agent::config_of(&settings)
+    }
+
+    async fn compare(&self, table: &mut Table, name: &str, output: usize, limit: f64) {
+        // Short runs are repeated more often, because they vary most.
+        let rounds = match output {
+            0 => (1200 / self.steps).clamp(7, 40),
+            _ => (1200 / self.steps).max(5),
         };
-        for steps in STEPS {
-            let config = agent::config(&server.url(), self.folder, steps + 1, self.stream);
-            let bodies = &bodies[..steps];
-            // Warm: connections, page cache, allocator.
-            self.host(&config).await;
-            bare(&client, &url, bodies).await;
-            // Short runs are cheap to repeat, and need it most.
-            let rounds = (1200 / steps).clamp(7, 40);
-            let mut figures = Figures::default();
-            for round in 0..rounds {
-                if round % 2 == 0 {
-                    let host = self.host(&config).await;
-                    figures.add(&host, &bare(&client, &url, bodies).await);
-                } else {
-                    let bare = bare(&client, &url, bodies).await;
-                    figures.add(&self.host(&config).await, &bare);
-                }
+        table.note(format!("{name}: {rounds} rounds"));
+        let bodies = self.bodies().await;
+        let server = self.server().recording(false);
+        let config = self.config(&server);
+        let client = shared::bare::client();
+        let url = format!("{}/chat/completions", server.url());
+        // A first round warms up connections, the page cache and the allocator.
+        self.host(&config).await;
+        self.bare(&client, &url, &bodies).await;
+        let mut figures = Figures::default();
+        for round in 0..rounds {
+            if round % 2 == 0 {
+                let host = self.host(&config).await;
+                figures.add(&host, &self.bare(&client, &url, &bodies).await);
+            } else {
+                let bare = self.bare(&client, &url, &bodies).await;
+                figures.add(&self.host(&config).await, &bare);
             }
-            figures.show(table, steps, mode, self.stream);
         }
+        figures.show(table, name, limit);
     }
 
     /// The bodies that the host really sends.
     async fn bodies(&self) -> Vec<Bytes> {
-        let most = STEPS.into_iter().max().unwrap();
-        let server = Self::server();
-        let config = agent::config(&server.url(), self.folder, most + 1, self.stream);
-        self.host(&config).await;
+        let server = self.server();
+        self.host(&self.config(&server)).await;
         let requests = server.requests();
-        assert_eq!(requests.len(), most + 1);
-        requests
-            .into_iter()
-            .map(|request| request.body.into())
-            .collect()
+        assert_eq!(requests.len(), self.steps + 1);
+        let bodies = requests.into_iter().map(|request| request.body.into());
+        bodies.take(self.steps).collect()
     }
 
     async fn host(&self, config: &Config) -> Vec<Step> {
@@ -137,9 +174,25 @@ impl World<'_> {
         .await;
         let ended = agent.run().await;
         let queries = i64::from(ended.account.queries);
-        assert_eq!(queries, config.agent.step_limit, "{:?}", ended.interrupt);
+        assert_eq!(queries, config.agent.step_limit, "{:?}", ended.end);
         std::fs::remove_file(path).unwrap();
         agent::steps(&journal.marks())
+    }
+
+    /// The bare loop.
+    async fn bare(&self, client: &reqwest::Client, url: &str, bodies: &[Bytes]) -> Vec<Bare> {
+        let mut steps = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            let begun = Instant::now();
+            shared::bare::post(client, url, body).await;
+            let posted = Instant::now();
+            shared::bare::shell(self.command);
+            steps.push(Bare {
+                post: posted - begun,
+                execute: posted.elapsed(),
+            });
+        }
+        steps
     }
 }
 
@@ -148,67 +201,6 @@ impl World<'_> {
 struct Bare {
     post: Duration,
     execute: Duration,
-}
-
-/// The bare loop.
-async fn bare(client: &reqwest::Client, url: &str, bodies: &[Bytes]) -> Vec<Bare> {
-    let mut steps = Vec::with_capacity(bodies.len());
-    for body in bodies {
-        let begun = Instant::now();
-        let response = client
-            .post(url)
-            .header("content-type", "application/json")
-            .header("accept", "application/json")
-            .body(body.clone())
-            .send()
-            .await
-            .unwrap();
-        assert!(response.status().is_success());
-        std::hint::black_box(response.bytes().await.unwrap());
-        let posted = Instant::now();
-        shell();
-        steps.push(Bare {
-            post: posted - begun,
-            execute: posted.elapsed(),
-        });
-    }
-    steps
-}
-
-/// Runs the command as plainly as std can: one pipe for both outputs, read to its end.
-fn shell() {
-    let (mut reading, writing) = std::io::pipe().unwrap();
-    let [program, flag] = agent::SHELL;
-    let mut command = Command::new(program);
-    command
-        .args([flag, "true"])
-        .stdin(Stdio::null())
-        .stdout(writing.try_clone().unwrap())
-        .stderr(writing);
-    let mut child = command.spawn().unwrap();
-    // The command holds the writing ends.
-    drop(command);
-    let mut output = Vec::new();
-    reading.read_to_end(&mut output).unwrap();
-    assert!(child.wait().unwrap().success());
-}
-
-/// A client with the host's settings.
-fn client() -> reqwest::Client {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth();
-    reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .user_agent("bare")
-        .redirect(reqwest::redirect::Policy::none())
-        .tcp_nodelay(true)
-        .no_proxy()
-        .build()
-        .unwrap()
 }
 
 #[derive(Default)]
@@ -250,14 +242,9 @@ impl Figures {
         self.whole_ratio.add(host_steps.sum() / bare_steps.sum());
     }
 
-    fn show(&self, table: &mut Table, steps: usize, mode: &str, limited: bool) {
-        let name = format!("{steps} steps, {mode}");
+    fn show(&self, table: &mut Table, name: &str, limit: f64) {
         let ratio = format!("{name}: host / bare");
-        if limited {
-            table.limited(&ratio, "×", &self.ratio, LIMIT);
-        } else {
-            table.noted(&ratio, "×", &self.ratio);
-        }
+        table.limited(&ratio, "×", &self.ratio, limit);
         table.noted(&format!("{ratio}, whole rounds"), "×", &self.whole_ratio);
         table.noted(&format!("{name}: host, a step"), "µs", &self.host);
         table.noted(&format!("{name}: bare, a step"), "µs", &self.bare);

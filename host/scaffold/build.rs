@@ -1,6 +1,6 @@
-//! Packs the SDKs, their templates and the contract into one archive, which the crate embeds.
-//! The Rust SDK is made to stand alone on the way: it leaves the workspace here.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // how a build script speaks
+//! Packs the SDKs, their templates and the contract into one archive, which the crate embeds. The
+//! Rust SDK's manifest is changed so that it no longer depends on the workspace.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a build script talks to Cargo by printing
 
 use std::env;
 use std::error::Error;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What tools leave behind in the folders of the SDKs.
+/// Folders that tools create in those of the SDKs.
 const LEFT_BEHIND: [&str; 5] = ["target", "build", "node_modules", "__pycache__", "dist"];
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -67,7 +67,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let name = name.to_str().ok_or("a file name that is no UTF-8")?;
         let path = folder.join(name);
         let kind = entry.file_type()?;
-        // What the repository has for its own sake.
+        // Folders that only this repository needs.
         let is_ours = ["test", "tests", "generate.sh"].contains(&name)
             && folder.parent() == Some(Path::new("sdk"));
         if is_ours {
@@ -82,7 +82,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// A file as it has to be outside of this repository.
+/// A file as it has to be outside this repository.
 fn alone(path: &Path, bytes: Vec<u8>, workspace: &str) -> Result<Vec<u8>> {
     match path.to_str() {
         Some("sdk/rust/Cargo.toml") => {
@@ -106,7 +106,7 @@ fn alone(path: &Path, bytes: Vec<u8>, workspace: &str) -> Result<Vec<u8>> {
             if !text.contains("../../wit") {
                 return Err(
                     "it has no path to `../../wit` any more, which is to be rewritten \
-                            for projects; mend host/scaffold/build.rs"
+                            for projects; correct host/scaffold/build.rs"
                         .into(),
                 );
             }

@@ -1,19 +1,20 @@
-//! mswea-host: a coding-agent host with a small native loop and wasm plugins.
+//! mswea-host: a coding-agent host with a small native loop and WebAssembly plugins.
 //!
-//! Dependencies point one way: [`cli`] → [`session`] → [`run`] (the loop) → [`roles`] (traits)
-//! ← [`plugin`], [`provider`], [`executor`]. See `ARCHITECTURE.md`.
+//! Re-exports the crates of the host. Dependencies go in one direction: [`cli`] → [`session`] →
+//! [`run`] (the loop) → [`roles`] (traits) ← [`plugin`], [`provider`], [`executor`]. See
+//! `ARCHITECTURE.md`.
 
 pub mod cli;
-pub mod config;
-pub mod conformance;
-pub mod executor;
-pub mod experiment;
-pub mod history;
-pub mod journal;
-pub mod plugin;
-pub mod provider;
-pub mod regular_file;
-pub mod roles;
-pub mod run;
-pub mod session;
-pub mod template;
+
+pub use mswea_config as config;
+pub use mswea_core as roles;
+pub use mswea_executor as executor;
+pub use mswea_files as regular_file;
+pub use mswea_laboratory::{conformance, experiment};
+pub use mswea_plugin_host as plugin;
+pub use mswea_provider as provider;
+pub use mswea_run as run;
+pub use mswea_run::{history, journal};
+pub use mswea_secrecy as secrecy;
+pub use mswea_session as session;
+pub use mswea_template as template;

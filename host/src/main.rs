@@ -1,9 +1,9 @@
-//! The program; everything is in the library.
+//! The program; its code is in the library.
 
-use mswea_host::{cli, executor, plugin};
+use mswea_host::{cli, executor, plugin, secrecy};
 
 fn main() -> std::process::ExitCode {
-    // A command's own process on its way into its sandbox: nothing of what follows is for it.
+    // The process of a command, before it enters its sandbox, returns here and does nothing else.
     let mut args = std::env::args_os().skip(1);
     if args
         .next()
@@ -11,8 +11,8 @@ fn main() -> std::process::ExitCode {
     {
         executor::landlock::run(args);
     }
-    // First of all: while there are no other threads, and before anything is started.
-    executor::secrecy::protect();
+    // Called first, while there are no other threads, and before anything is started.
+    secrecy::protect();
     if std::env::args_os()
         .nth(1)
         .is_some_and(|arg| arg == plugin::compile::SUBCOMMAND)

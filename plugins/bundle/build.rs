@@ -1,6 +1,6 @@
 //! Builds the first-party plugins in one nested cargo call and embeds them.
 //! `MSWEA_BUNDLED_PLUGINS=DIR` takes prebuilt ones instead (`DIR/parsers/text_regex.wasm`).
-#![allow(clippy::print_stdout, clippy::print_stderr)] // how a build script speaks
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a build script talks to Cargo by printing
 
 mod nested;
 
@@ -25,7 +25,7 @@ struct Plugin {
     variants: Vec<Variant>,
 }
 
-/// A name under which the plugin is offered with a config of its own.
+/// A name under which the plugin is also offered, with a config of its own.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Variant {
@@ -166,7 +166,7 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
     for (index, (plugin, path)) in plugins.iter().zip(built).enumerate() {
         let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let file = format!("{}.wasm", plugin.name);
-        // What is embedded and what lies beside it are the same bytes.
+        // The embedded component and the file beside it have the same bytes.
         let packed = miniz_oxide::deflate::compress_to_vec(&bytes, 9);
         let packed_file = format!("{}.deflate", plugin.name);
         write_if_changed(

@@ -1,8 +1,8 @@
-//! Cargo within a build script: what the plugins' and the helper's have in common.
+//! Runs Cargo from a build script; shared by those of the plugins and the helper.
 //!
-//! - own target directory: no dead-lock with the cargo that runs the script;
-//! - cleaned environment, remapped paths: the same bytes wherever it is built;
-//! - the target is added through rustup where it is missing.
+//! - a target directory of its own, so that it does not wait for the cargo that runs the script;
+//! - a cleaned environment and remapped paths, so that the bytes are the same wherever it is built;
+//! - the target is added with rustup if it is missing.
 
 use std::env;
 use std::error::Error;
@@ -12,19 +12,19 @@ use std::process::Command;
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A build for another target than the outer one's.
+/// A build for another target than that of the outer build.
 pub struct Nested<'a> {
     /// The workspace.
     pub root: &'a Path,
-    /// Where it builds.
+    /// The target directory.
     pub target_dir: &'a Path,
     pub triple: &'a str,
     pub profile: &'a str,
-    /// Flags of the compiler, besides those for paths.
+    /// Flags of the compiler, in addition to those for paths.
     pub flags: &'a [&'a str],
-    /// What is built, for messages: `the plugins`.
+    /// The name of the built packages in messages, for example `the plugins`.
     pub what: &'a str,
-    /// How to do without building, for messages.
+    /// The way to avoid the build, for messages.
     pub instead: &'a str,
 }
 
@@ -42,12 +42,12 @@ impl Nested<'_> {
             cargo.args(["-p", package]);
         }
         clean(&mut cargo);
-        // The compiler that the target was checked with, which need not be the one in the path.
+        // The target was checked for this compiler, which need not be the one in `PATH`.
         if let Some(rustc) = env::var_os("RUSTC") {
             cargo.env("RUSTC", rustc);
         }
-        // Only the registry's path shows in what is built (panic locations); workspace members are
-        // compiled with relative ones. Both are remapped, in case that changes.
+        // Only the registry's path is visible in the result (panic locations); workspace members
+        // are compiled with relative paths. Both are remapped, in case that changes.
         let mut flags = vec![
             format!("--remap-path-prefix={}=/mswea", self.root.display()),
             format!("--remap-path-prefix={}=/cargo", cargo_home()?.display()),
@@ -106,7 +106,7 @@ pub fn outer_target_dir(out: &Path) -> Result<PathBuf> {
     let mut target = profile
         .parent()
         .ok_or("the profile's folder has no parent")?;
-    // With `--target TRIPLE` there is one more level.
+    // With `--target TRIPLE` there is one level more.
     if !target.join("CACHEDIR.TAG").exists()
         && let Some(parent) = target.parent()
         && parent.join("CACHEDIR.TAG").exists()
@@ -116,7 +116,7 @@ pub fn outer_target_dir(out: &Path) -> Result<PathBuf> {
     Ok(target.to_owned())
 }
 
-/// Takes away what the outer cargo has set for this script.
+/// Removes the variables that the outer cargo has set for this script.
 fn clean(cargo: &mut Command) {
     const SET: [&str; 12] = [
         "RUSTFLAGS",

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Makes the files in bindings/ again, from the contract in ../../wit. They are committed, so that
-# nobody who writes a plugin needs the generator:
+# authors of plugins do not need the generator:
 #
 #     cargo install wit-bindgen-cli --version 0.63.0 --no-default-features --features c
 #
-# There is one header for all kinds, and one file per kind with what carries the values over the
-# boundary. What says which world a component is comes from the WIT text itself, at link time.
+# There is one header for all kinds, and one file per kind with the code that passes the values
+# between plugin and host. The linker reads the component's world from the WIT text.
 set -eu
 cd "$(dirname "$0")"
 wit=${WIT:-../../wit}
@@ -27,8 +27,8 @@ generate() { # WIT-FOLDER WORLD OUT
         { cat "$tmp/log" >&2; exit 1; }
 }
 
-# What `generate.sh` does to a file besides: how to make it again, and no reference to an object
-# file with the world's type.
+# Changes a generated file: adds a line that says how to make it again, and removes the reference to
+# an object file with the world's type.
 finish() { # FROM TO
     {
         echo "// Made by generate.sh with wit-bindgen 0.63.0; run it again after a change of the contract."
@@ -51,7 +51,7 @@ world all {
 }
 EOF
 generate "$tmp/all" all all
-# The same type under one name, so that one helper serves all kinds.
+# Gives the same type one name, so that one helper function can be used for all kinds.
 perl -0pi -e '
     s/typedef struct \{\s+bool is_some;\s+exports_mswea_(\w+?)_(json|usage)_t val;\s+\} exports_mswea_\1_option_\2_t;/typedef mswea_option_$2_t exports_mswea_$1_option_$2_t;/g;
     s/typedef struct \{\s+exports_mswea_(\w+?)_message_t \*ptr;\s+size_t len;\s+\} exports_mswea_\1_list_message_t;/typedef mswea_list_message_t exports_mswea_$1_list_message_t;/g;

@@ -1,16 +1,17 @@
-// What the SDK's own files share: the borders of a call. Not for plugins.
+// Shared by the SDK's own files: the beginning and the end of a call. Not for plugins.
 #ifndef MSWEA_GLUE_H
 #define MSWEA_GLUE_H
 
 #include "mswea.h"
 
-// From here on memory lasts as long as the plugin; `false` ends that.
+// With `true`, memory that is allocated from now on is valid as long as the instance; `false` ends
+// this.
 void mswea_lasting(bool lasting);
-// Everything that the call has made goes.
+// Frees all memory of the call.
 void mswea_call_ended(void);
 
-// The host has read the result of an export, so its call has ended. Takes the place of the
-// generated function, which would free every piece by itself.
+// The host calls this function when it has read the result of an export: the call has ended. It
+// replaces the generated function, which would free every piece separately.
 #ifdef __wasm__
 #define MSWEA_POST_RETURN(name, function)                                                         \
     __attribute__((__export_name__("cabi_post_" name))) void function(uint8_t *result);           \

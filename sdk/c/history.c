@@ -1,4 +1,4 @@
-// What outlives a call: lists of messages, and bytes.
+// Data that stays valid after a call: lists of messages, and bytes.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void *resized(void *old, size_t size) {
 
 // ---- Copying a message into one block, and comparing it ---------------------------------------
 
-// Where the next piece of a block goes; without a block, only the size is counted.
+// The place of the next piece of a block; without a block, only the size is counted.
 typedef struct {
     uint8_t *block;
     size_t used;
@@ -59,7 +59,7 @@ static void put_part(into_t *into, mswea_content_part_t *to, const mswea_content
     }
 }
 
-// The same steps count and copy: while counting they write into what is thrown away.
+// The same code counts and copies: while it counts, `to` is a message that is not used.
 static void put_message(into_t *into, mswea_message_t *to, const mswea_message_t *from) {
     mswea_content_part_t part = {0};
     mswea_tool_call_t call = {0};
@@ -84,7 +84,7 @@ static void put_message(into_t *into, mswea_message_t *to, const mswea_message_t
     put_extra(into, &to->extra, from->extra);
 }
 
-// The role stands first in the block, so its pointer is the block's.
+// The role is the first piece of the block, so its pointer is the block's.
 static mswea_message_t copied(const mswea_message_t *from) {
     mswea_message_t to = {0};
     into_t size = {NULL, 0};
@@ -140,7 +140,7 @@ bool mswea_message_equal(const mswea_message_t *a, const mswea_message_t *b) {
 
 void mswea_history_replace(mswea_history_t *history, size_t start, mswea_messages_t messages) {
     if (start > history->len) return;
-    // Copied first: they may point into what is replaced.
+    // The messages are copied first, because they may point into the replaced ones.
     mswea_message_t *copies = messages.len ? resized(NULL, messages.len * sizeof *copies) : NULL;
     for (size_t i = 0; i < messages.len; i++) copies[i] = copied(&messages.ptr[i]);
     for (size_t i = start; i < history->len; i++) release(&history->ptr[i]);
@@ -187,7 +187,7 @@ void mswea_buffer_clear(mswea_buffer_t *buffer) {
     *buffer = (mswea_buffer_t){0};
 }
 
-// The length of the character that begins here, or 0 if none does (Unicode, table 3-7).
+// The length of the character that begins at `p`, or 0 if no valid one does (Unicode, table 3-7).
 static size_t character(const uint8_t *p, size_t left) {
     uint8_t low = 0x80, high = 0xbf;
     size_t len;

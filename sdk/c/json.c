@@ -1,4 +1,5 @@
-// JSON: read into values, asked, made and written. Values are never freed, see mswea.h.
+// JSON: reads values, gives access to them, makes and writes them. Values are never freed, see
+// mswea.h.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,7 @@ struct mswea_value {
     mswea_type_t type;
     bool boolean;
     double number;
-    // A text; of a scalar that was read, `raw` is what stood there, so that it is written as it
-    // was.
+    // A text. For a scalar that was read, `raw` is its JSON text, so that it is written unchanged.
     mswea_string_t text, raw;
     values_t values;
     keys_t keys;
@@ -103,7 +103,7 @@ static int64_t read_unicode(reader_t *in) {
         if (second < 0) return -1;
         if (second >= 0xdc00 && second <= 0xdfff)
             return 0x10000 + ((int64_t)(first - 0xd800) << 10) + (second - 0xdc00);
-        in->at = after; // a character of its own
+        in->at = after; // not a low surrogate: another character
     }
     return 0xfffd;
 }
@@ -130,7 +130,7 @@ static bool read_text(reader_t *in, mswea_string_t *text) {
         in->at = end + 1;
         return true;
     }
-    // An escape is never shorter than what it stands for.
+    // An escape is never shorter than the bytes of its character.
     uint8_t *out = mswea_alloc(end - start);
     size_t len = 0;
     while (in->at < end) {
@@ -146,7 +146,7 @@ static bool read_text(reader_t *in, mswea_string_t *text) {
             if (character < 0) return fail(in, "`\\u` wants four hexadecimal digits"), false;
             len += put_utf8(out + len, (uint32_t)character);
         } else if (escape && c >= 0x20) {
-            // The letters and what they stand for take turns.
+            // In the text above, each letter is followed by its character.
             out[len++] = (uint8_t)escape[1];
         } else {
             return fail(in, "an escape that JSON does not have"), false;
@@ -244,7 +244,7 @@ size_t mswea_len(const mswea_value_t *value) { return value ? value->values.len 
 
 static size_t place(const mswea_value_t *object, const char *key) {
     if (mswea_type(object) != MSWEA_OBJECT) return MSWEA_NOWHERE;
-    // Of a key that is there twice the last counts, as nearly everywhere.
+    // Of duplicate keys the last one counts, as in most JSON libraries.
     for (size_t i = object->keys.len; i-- > 0;) {
         if (mswea_is(object->keys.ptr[i], key)) return i;
     }
@@ -365,13 +365,13 @@ static void write_text(mswea_text_t *out, mswea_string_t text) {
 
 static mswea_string_t number_text(double number) {
     if (!isfinite(number)) return mswea_str("null"); // JSON has none
-    // The shortest that reads back as the same.
+    // The shortest text that is read as the same number.
     mswea_string_t text = mswea_format("%.15g", number);
     return strtod(mswea_cstr(text), NULL) == number ? text : mswea_format("%.17g", number);
 }
 
 static void write_value(mswea_text_t *out, const mswea_value_t *value, int depth) {
-    // What was made in a circle, or deeper than it could be read, ends here.
+    // A value that contains itself, or is nested too deeply to be read again, is cut off here.
     if (depth > 2 * MSWEA_DEPTH) {
         mswea_text_add(out, mswea_str("null"));
         return;

@@ -1,4 +1,4 @@
-// Memory, the host's functions, and what every plugin exports.
+// Memory, the host's functions, and the exports of every plugin.
 #include "mswea.h"
 
 #include <stdio.h>
@@ -17,14 +17,14 @@ typedef struct chunk {
     size_t used, size;
 } chunk_t;
 
-// The header's size, so that what follows it is aligned.
+// The header's size, rounded up so that the memory after it is aligned.
 #define HEADER ((sizeof(chunk_t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
 static chunk_t *call_chunks, *lasting_chunks;
 static bool is_lasting;
 
 static void die(const char *why) {
-    // The host takes the last words on standard error for the reason.
+    // The host shows the last text on standard error as the reason.
     fprintf(stderr, "%s\n", why);
     abort();
 }
@@ -32,14 +32,14 @@ static void die(const char *why) {
 void mswea_lasting(bool lasting) { is_lasting = lasting; }
 
 static void *take(size_t size) {
-    if (size > SIZE_MAX / 2) die("out of memory: a plugin asked for more than there can be");
+    if (size > SIZE_MAX / 2) die("out of memory: the plugin asked for too large a block");
     size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     chunk_t **chunks = is_lasting ? &lasting_chunks : &call_chunks;
     chunk_t *chunk = *chunks;
 #ifdef __wasm__
     const size_t least = CHUNK;
 #else
-    // Each piece by itself, so that the sanitizers see who writes beyond it.
+    // Each piece is allocated separately, so that the sanitizers find writes beyond its end.
     const size_t least = 0;
 #endif
     if (!chunk || chunk->size - chunk->used < size || !least) {
@@ -60,7 +60,7 @@ void *mswea_alloc(size_t size) {
 }
 
 void *mswea_grown(void *ptr, size_t len, size_t size) {
-    // There is room for the next power of two.
+    // The memory has room for the next power of two.
     if (len & (len - 1)) return ptr;
     size_t room = len ? 2 * len : 1;
     if (room > SIZE_MAX / 2 / size) die("out of memory: a list is too long");
@@ -73,7 +73,7 @@ void mswea_call_ended(void) {
     chunk_t *chunk = call_chunks;
     while (chunk) {
         chunk_t *before = chunk->before;
-        // One of the usual size stays for the next call.
+        // One chunk of the usual size is kept for the next call.
         if (!before && chunk->size == CHUNK) {
             chunk->used = 0;
             break;
@@ -85,7 +85,8 @@ void mswea_call_ended(void) {
 }
 
 #ifdef __wasm__
-// What the host puts into the guest: the arguments, and what its functions answer.
+// Allocates memory for the host, which copies arguments and the results of its functions into the
+// guest.
 __attribute__((__export_name__("cabi_realloc"))) void *cabi_realloc(void *old, size_t old_size,
                                                                     size_t align, size_t size);
 void *cabi_realloc(void *old, size_t old_size, size_t align, size_t size) {
@@ -97,7 +98,7 @@ void *cabi_realloc(void *old, size_t old_size, size_t align, size_t size) {
 }
 #endif
 
-// ---- What every plugin exports ---------------------------------------------------------------
+// ---- The exports of every plugin --------------------------------------------------------------
 
 void exports_mswea_plugin_describe(mswea_descriptor_t *it) {
     memset(it, 0, sizeof *it);
@@ -109,7 +110,8 @@ void exports_mswea_plugin_describe(mswea_descriptor_t *it) {
 bool exports_mswea_plugin_configure(mswea_string_t *config, mswea_plugin_error_t *error) {
     mswea_lasting(true);
     const char *why = NULL;
-    // The host's text goes with the call, and values point into what they were read from.
+    // Values point into the text from which they were read, and the host's text is freed after the
+    // call. So the text is copied.
     mswea_text_t text = {0};
     mswea_text_add(&text, *config);
     const mswea_value_t *value = mswea_json_read(mswea_text_string(&text), &why);

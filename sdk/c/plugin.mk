@@ -1,10 +1,11 @@
-# Builds a plugin and runs its tests; for the Makefile of a plugin, which says
+# Builds a plugin and runs its tests. A plugin's Makefile has
 #
-#     NAME := my-plugin          build/my-plugin.wasm is what comes out
+#     NAME := my-plugin          the component is build/my-plugin.wasm
 #     KIND := parser             adapter, parser, formatter, processor, simple_processor or policy
 #     include mswea-sdk/plugin.mk
 #
-# and, if it differs: SOURCES (plugin.c), TESTS (test_plugin.c), CFLAGS, LDLIBS, WIT, BUILD.
+# and may set, with these defaults: SOURCES (plugin.c), TESTS (test_plugin.c), CFLAGS, LDLIBS, WIT,
+# BUILD.
 #
 #     make         the component
 #     make test    the tests, on this machine
@@ -16,11 +17,11 @@ SOURCES ?= plugin.c
 TESTS ?= test_plugin.c
 BUILD ?= build
 CFLAGS ?= -Os -Wall -Wextra
-# For the tests; without the sanitizers where the compiler has none.
+# For the tests; the sanitizers are added below if the compiler has them.
 TEST_CFLAGS ?= -g -O1 -Wall -Wextra
 
-# With what: any clang, or `zig cc`; the headers of wasi-libc (zig has its own); and, of Rust's
-# target wasm32-wasip2, libc and the linker that makes components.
+# The tools: any clang, or `zig cc`; the headers of wasi-libc (zig has its own); and from Rust's
+# target wasm32-wasip2 the C library and the linker that makes components.
 WASM_CC ?= clang
 WASI_HEADERS ?= $(patsubst %/stdlib.h,%,$(firstword $(wildcard $(addsuffix /stdlib.h,\
     /usr/include/wasm32-wasi /usr/wasm32-wasi/include /usr/share/wasi-sysroot/include/wasm32-wasi \
@@ -44,7 +45,7 @@ mswea_wasm_flags := --target=wasm32-wasi -std=gnu11 -I$(MSWEA_SDK) $(if $(filter
 .PHONY: plugin test clean
 plugin: $(BUILD)/$(NAME).wasm
 
-# What world the component is of is said by the contract's own text.
+# The linker reads the component's world from the contract's text.
 $(BUILD)/world.wit: $(wildcard $(WIT)/*.wit) $(MAKEFILE_LIST)
 	@mkdir -p $(BUILD)
 	@{ echo 'package mswea:component;'; \

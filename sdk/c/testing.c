@@ -1,4 +1,4 @@
-// The doubles and checks of testing.h. Natively only.
+// The test functions of testing.h. For native builds only.
 #include "testing.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void failed(const char *file, int line) {
 void mswea_check(bool condition, const char *text, const char *file, int line) {
     if (condition) return;
     failed(file, line);
-    fprintf(stderr, "this does not hold: %s\n", text);
+    fprintf(stderr, "check failed: %s\n", text);
 }
 
 void mswea_check_text(mswea_string_t text, const char *expected, const char *what,
@@ -76,7 +76,7 @@ mswea_plugin_error_t *mswea_test_configure(const char *config) {
 
 void mswea_test_end_call(void) { mswea_call_ended(); }
 
-// Of kinds that have none, there is none.
+// Weak, because only processors have this function.
 __attribute__((__weak__)) bool exports_mswea_processor_apply(mswea_change_t *change,
                                                              mswea_processor_next_t *next,
                                                              mswea_plugin_error_t *error);

@@ -12,7 +12,7 @@
         va_end(args);                                                                             \
     } while (0)
 
-// A word that the caller may have put together.
+// A copy of a word whose memory may belong to the caller.
 static mswea_string_t word(const char *text) { return mswea_format("%s", text); }
 
 mswea_plugin_error_t *mswea_error(const char *code, const char *format, ...) {
@@ -110,7 +110,7 @@ mswea_string_t mswea_message_text(const mswea_message_t *message) {
     for (size_t i = 0; i < message->content.len; i++) {
         const mswea_content_part_t *part = &message->content.ptr[i];
         if (part->tag != MSWEA_CONTENT_PART_TEXT) continue;
-        // Nearly always there is just one.
+        // Nearly every message has one part.
         if (message->content.len == 1) return part->val.text;
         mswea_text_add(&text, part->val.text);
     }

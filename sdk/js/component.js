@@ -1,5 +1,5 @@
-// The exports of a component, made of the author's class. Nothing may escape as a trap: a trap tells
-// nobody what was wrong, an error does.
+// The exports of a component, made of the author's class. Every exception is caught and returned as
+// an error: an uncaught exception would be a trap, which has no message.
 
 import { Diffing } from "./diffing.js";
 import { ModelError, PluginError } from "./errors.js";
@@ -7,7 +7,7 @@ import { parseJson } from "./json.js";
 import { Adapter, Formatter, Parser, Plugin, Policy, Processor, SimpleProcessor } from "./kinds.js";
 import * as wire from "./wire.js";
 
-/** All interfaces that the class can serve. The world says which of them are looked at. */
+/** The exports of all interfaces that the class implements. The world determines which of them are used. */
 export function component(type) {
   if (typeof type !== "function" || !(type.prototype instanceof Plugin)) {
     throw new TypeError(
@@ -49,14 +49,14 @@ export function component(type) {
     made.observationFormatter = {
       format: guarded((actions, outputs) => {
         const messages = configured().format(actions.map(wire.actionIn), outputs.map(wire.outputIn));
-        return wire.array(messages, "what `format` returns").map(wire.messageOut);
+        return wire.array(messages, "the result of `format`").map(wire.messageOut);
       }),
     };
   }
 
   if (is(Processor, SimpleProcessor)) {
     const answered = (answer) =>
-      "purpose" in wire.object(answer, "what a processor answers")
+      "purpose" in wire.object(answer, "the result of a processor")
         ? { tag: "ask", val: wire.queryOut(answer) }
         : { tag: "done", val: wire.changeOut(answer) };
     made.historyProcessor = {
@@ -66,7 +66,7 @@ export function component(type) {
           : answered(configured().apply(wire.changeIn(change))),
       ),
       resume: guarded((reply) => {
-        if (is(SimpleProcessor)) throw new PluginError("unsupported", "this processor asks nothing");
+        if (is(SimpleProcessor)) throw new PluginError("unsupported", "this processor sends no queries");
         return answered(configured().resume(wire.replyIn(reply)));
       }),
     };
@@ -97,10 +97,10 @@ export function component(type) {
 
 function adapter(configured) {
   const next = (answer) =>
-    "message" in wire.object(answer, "what an adapter answers")
+    "message" in wire.object(answer, "the result of an adapter")
       ? { tag: "reply", val: wire.replyOut(answer) }
       : { tag: "send", val: wire.requestOut(answer) };
-  // What `head` and `feed`, which have no errors, leave for `finish` to report.
+  // An exception in `head` or `feed`, which can't return errors; `finish` reports it.
   let broken;
   return {
     query: guarded((change, request) => {
@@ -134,7 +134,7 @@ function adapter(configured) {
   };
 }
 
-/** Throws what the component takes as the error of a result. */
+/** Calls a function, and throws its exception in the form that is the error case of the component's result. */
 function guarded(call, toError = pluginError) {
   return (...args) => {
     try {
@@ -168,12 +168,12 @@ function modelError(error) {
       error = other;
     }
   }
-  // A fault of the plugin has no class of its own; this one is not tried again.
+  // A fault of the plugin has no class of its own; the host does not retry this one.
   const { message, extra } = pluginError(error);
   return { class: "bad-request", message, retryAfterMs: undefined, usage: undefined, extra };
 }
 
-/** The error and where it came from. */
+/** The error's text and its position in the code. */
 function words(error) {
   if (!(error instanceof Error)) return `the plugin threw ${String(error).slice(0, 500).toWellFormed()}`;
   const place = String(error.stack ?? "")

@@ -1,14 +1,14 @@
-// A `SimpleProcessor` that speaks the protocol of changes.
+// Implements the protocol of changes for a `SimpleProcessor`.
 
 import { PluginError } from "./errors.js";
 import { array, isUnchanged, messageIn, messageOut, sameMessage } from "./wire.js";
 
 /**
- * Keeps the history, lays the host's changes over it, and sends back only those messages of the view
- * that differ from the last one.
+ * Keeps the history, applies the host's changes to it, and returns only those messages of the view
+ * that differ from the last view.
  *
- * What it keeps are the component's own messages, of which `process` gets copies: one that changes its
- * messages in place would otherwise see another history than a fresh instance.
+ * It keeps the component's own messages and passes copies to `process`. Otherwise a `process` that
+ * changes its messages in place would get another history than on a fresh instance.
  */
 export class Diffing {
   constructor(inner) {
@@ -17,7 +17,7 @@ export class Diffing {
     this.view = [];
   }
 
-  /** The component's change in, the component's change out. */
+  /** Applies a change of the history, in the component's form. Returns the change of the view, in the same form. */
   apply(change) {
     const { history } = this;
     if (change.start > history.length) {
@@ -26,11 +26,11 @@ export class Diffing {
           "whole history with `start` 0",
       );
     }
-    // After `start` 0 the host knows nothing of an earlier view.
+    // After `start` 0 the host has no earlier view.
     const old = change.start === 0 ? [] : this.view;
     history.length = change.start;
     for (const message of change.messages) history.push(message);
-    const view = array(this.inner.process(history.map(messageIn)), "what `process` returns").map(
+    const view = array(this.inner.process(history.map(messageIn)), "the result of `process`").map(
       (message, index) => {
         const before = old[index];
         return before !== undefined && isUnchanged(message, before) ? before : messageOut(message);
@@ -41,17 +41,17 @@ export class Diffing {
   }
 }
 
-/** The change that makes `old` into `view`, with `places` if something in between is the same. */
+/** The change that makes `old` into `view`, with `places` if there are unchanged messages in between. */
 function spread(old, view) {
   const places = [];
   view.forEach((message, index) => {
     const before = old[index];
     if (message !== before && (before === undefined || !sameMessage(message, before))) places.push(index);
   });
-  // A part at the end fell away, or nothing changed at all.
+  // Only messages at the end were removed, or nothing has changed.
   if (places.length === 0) return { start: view.length, messages: [], extra: undefined };
   const last = view.length - 1;
-  // Behind the last place there is nothing: it has to be the view's last message.
+  // The view ends with the last of the places, so this must be the view's last message.
   if (places[places.length - 1] !== last) places.push(last);
   const inOneGo = last - places[0] < places.length;
   return {

@@ -1,5 +1,5 @@
-// What is built: the author's plugin and the host, joined. It alone imports the host, which is there
-// only inside of a component.
+// The entry of the build: connects the author's plugin with the host. Only this file imports the
+// host's functions, which exist only inside a component.
 
 import * as wit from "mswea:plugin/host@0.1.0";
 
@@ -25,7 +25,7 @@ setBackend({
 
 guardJson();
 
-// QuickJS has none, and StarlingMonkey's goes nowhere that a user looks.
+// QuickJS has no `console`, and users do not see the output of StarlingMonkey's.
 const line = (level) => (...values) => log(level, values.map(shown).join(" "));
 globalThis.console = {
   debug: line("debug"),

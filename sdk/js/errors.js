@@ -1,6 +1,6 @@
-// Faults, and whose they are. What the *model* did wrong is a `problem` or a `deny`, no error.
+// Errors of plugins and providers. For an error of the *model*, return a `problem` or a `deny`.
 
-/** A fault of the plugin, its config or its input, for the user to read. */
+/** A fault of the plugin, its config or its input. The user gets the message. */
 export class PluginError extends Error {
   constructor(code, message, extra = {}) {
     super(message);
@@ -14,13 +14,13 @@ export class PluginError extends Error {
     return new PluginError("invalid-config", message, pointer === undefined ? {} : { pointer });
   }
 
-  /** What the host handed over makes no sense. */
+  /** The host's input is invalid. */
   static invalidInput(message) {
     return new PluginError("invalid-input", message);
   }
 }
 
-/** Why there is no reply; adapters throw it. */
+/** The reason why there is no reply; adapters throw it. */
 export class ModelError extends Error {
   constructor(modelClass, message, { retryAfterMs, usage, extra } = {}) {
     super(message);

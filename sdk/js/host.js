@@ -1,5 +1,5 @@
-// What the host offers: a log, and its templates. In your unit tests `log` is kept for
-// `takeLog`, and `render` calls what `setRender` was given (see testing.js).
+// The host's functions: a log, and templates. In unit tests, `log` keeps the lines for `takeLog`,
+// and `render` calls the function that `setRender` has set (see testing.js).
 
 import { PluginError } from "./errors.js";
 import { objectText } from "./json.js";
@@ -20,7 +20,7 @@ let backend = {
   },
 };
 
-/** Puts another host in its place; the entry does, and tests do. */
+/** Sets the implementation of the host's functions; called by entry.js and by tests. */
 export function setBackend(host) {
   const old = backend;
   backend = { ...backend, ...host };
@@ -33,8 +33,8 @@ export function log(level, text) {
 }
 
 /**
- * Renders a Jinja template in the run's environment; `vars` are laid over the run's own variables.
- * Throws a `PluginError` of code `template` if it does not render.
+ * Renders a Jinja template in the run's environment; `vars` replace variables of the run with the
+ * same name. Throws a `PluginError` with the code `template` if the template can't be rendered.
  */
 export function render(template, vars = {}) {
   return backend.render(String(template).toWellFormed(), objectText(vars, "vars") ?? "{}");

@@ -1,16 +1,16 @@
-// The values and classes of mswea-sdk. `wit/` has what each field means to the host.
+// The values and classes of mswea-sdk. `wit/` documents the fields.
 
 /** A JSON object. */
 export type Json = { [key: string]: any };
 
-/** One part of a message's content. `data` is JSON text, to be passed on as it is. */
+/** One part of a message's content. `data` is JSON text, which must be passed on unchanged. */
 export type ContentPart =
   | { type: "text"; text: string }
   | { type: "image"; url: string; extra?: Json }
   | { type: "reasoning"; text: string; extra?: Json }
   | { type: "opaque"; format: string; data: string; extra?: Json };
 
-/** A tool call as the model wrote it: of `arguments` nothing is promised. */
+/** A tool call as the model wrote it: `arguments` may be any text. */
 export interface ToolCall {
   id: string;
   name: string;
@@ -18,19 +18,19 @@ export interface ToolCall {
   extra?: Json;
 }
 
-/** A message, as you get it. */
+/** A message from the host. */
 export interface Message {
-  /** `system`, `user`, `assistant`, `tool`, `exit`; unknown ones are passed on. */
+  /** `system`, `user`, `assistant`, `tool`, `exit`; unknown roles are passed on. */
   role: string;
   content: ContentPart[];
   toolCalls: ToolCall[];
-  /** For role `tool`: the call that this answers. */
+  /** For role `tool`: the id of the call whose result this is. */
   toolCallId?: string;
-  /** Keys that you don't know are passed on. */
+  /** Pass on the keys that you don't know. */
   extra: Json;
 }
 
-/** A message, as you may give it: a text does for the content. */
+/** A message that you return: the content may be a text. */
 export interface NewMessage {
   role: string;
   content?: string | ContentPart[];
@@ -39,14 +39,14 @@ export interface NewMessage {
   extra?: Json;
 }
 
-/** `history[start..]` is now `messages`; with `places` in its `extra`, only some of it is. */
+/** `history[start..]` is now `messages`; with `places` in `extra`, only the messages at these indices change. */
 export interface Change<M = Message> {
   start: number;
   messages: M[];
   extra?: Json;
 }
 
-/** A tool that the model is told about; `parameters` is the JSON Schema of its arguments. */
+/** A tool that is offered to the model; `parameters` is the JSON Schema of its arguments. */
 export interface Tool {
   name: string;
   description: string;
@@ -54,14 +54,14 @@ export interface Tool {
   extra?: Json;
 }
 
-/** One thing to do: a shell command. */
+/** An action: a shell command. */
 export interface Action {
   command: string;
   toolCallId?: string;
   extra?: Json;
 }
 
-/** What came of one action. */
+/** The output of one action. */
 export interface Output {
   output: string;
   returncode: number;
@@ -69,30 +69,30 @@ export interface Output {
   extra: Json;
 }
 
-/** Tokens and money of one reply. */
+/** The tokens and the cost of one reply. */
 export interface Usage {
   inputTokens?: number;
   cacheReadTokens?: number;
   cacheWriteTokens?: number;
   outputTokens?: number;
   reasoningTokens?: number;
-  /** Dollars, where the provider says. */
+  /** US dollars, if the provider reports the cost. */
   cost?: number;
   extra?: Json;
 }
 
-/** What a model answered, as you get it. */
+/** A model's reply, from the host. */
 export interface Reply {
   message: Message;
   finishReason: string;
   usage?: Usage;
   model: string;
-  /** The provider's response, as JSON text; parsers get none. */
+  /** The provider's response, as JSON text; parsers do not get it. */
   response?: string;
   extra: Json;
 }
 
-/** What a model answered, as an adapter gives it. */
+/** A model's reply that an adapter returns. */
 export interface NewReply {
   message: Omit<NewMessage, "role"> & { role?: "assistant" };
   finishReason?: string;
@@ -102,7 +102,7 @@ export interface NewReply {
   extra?: Json;
 }
 
-/** What the model did wrong, for the model to read. `details` are variables of its template. */
+/** The model's error; the model gets the message. `details` are further variables of the feedback template. */
 export interface Problem {
   code: string;
   message: string;
@@ -116,14 +116,14 @@ export type Verdict =
   | { type: "deny" | "ask"; message: string; code?: string; extra?: Json }
   | { type: "rewrite"; action: Action };
 
-/** A question of a processor for the model. `purpose` is a word: `summary`, ... */
+/** A query of a processor to the model. `purpose` is one word: `summary`, ... */
 export interface Query {
   messages: NewMessage[];
   purpose: string;
   extra?: Json;
 }
 
-/** The value of a header that the host fills in. */
+/** A header's value that the host fills in. */
 export interface Secret {
   secret: string;
   prefix?: string;
@@ -139,7 +139,7 @@ export interface HttpRequest {
   extra?: Json;
 }
 
-/** A piece of the answer, to be shown live: `kind` is `text`, `reasoning` or `tool-call`. */
+/** New text of the reply, for display: `kind` is `text`, `reasoning` or `tool-call`. */
 export interface Delta {
   kind: string;
   text: string;
@@ -155,16 +155,16 @@ export interface Response {
   text(): string;
 }
 
-/** Who the plugin is: what its class has as `static descriptor`. */
+/** The plugin's description, which its class has as `static descriptor`. */
 export interface Descriptor {
   name: string;
   version: string;
   summary: string;
-  /** JSON Schema (draft 2020-12). The host checks and fills in top-level defaults. */
+  /** JSON Schema (draft 2020-12). The host checks the config and fills in the defaults of top-level properties. */
   configSchema?: Json;
-  /** Adapters: the secrets that requests may name. */
+  /** Adapters: the names of the secrets in requests. */
   secrets?: string[];
-  /** Adapters: where requests go by default, `host` or `host:port`. */
+  /** Adapters: the hosts of requests with the default config, `host` or `host:port`. */
   hosts?: string[];
   extra?: Json;
 }
@@ -239,7 +239,7 @@ export type ModelErrorClass =
   | "content-filtered"
   | "malformed-response";
 
-/** Why there is no reply. */
+/** The reason why there is no reply. */
 export class ModelError extends Error {
   constructor(
     modelClass: ModelErrorClass,

@@ -1,5 +1,5 @@
-// Write plugins for mswea-host in JavaScript or TypeScript. README.md is the way in; index.d.ts has
-// every value and every method.
+// Write plugins for mswea-host in JavaScript or TypeScript. README.md is an introduction;
+// index.d.ts documents every value and every method.
 
 export { ModelError, PluginError } from "./errors.js";
 export * as host from "./host.js";

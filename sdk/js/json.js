@@ -1,26 +1,26 @@
-// JSON at the boundary. The engines count no depth while they read: a deep text exhausts the stack,
-// which ends the component instead of throwing.
+// JSON from and for the host. The engines do not limit the depth of JSON: a deep text overflows the
+// stack, which ends the component without an exception.
 
-/** Deeper texts are refused. The host itself goes no deeper than 128. */
+/** Deeper texts are refused. The host itself accepts a depth of 128. */
 export const MAX_DEPTH = 200;
 
 const parse = JSON.parse;
 
-/** Reads JSON from an untrusted place. Throws a `SyntaxError` if it is none, or too deep. */
+/** Parses JSON from an untrusted source. Throws a `SyntaxError` if it is invalid or too deep. */
 export function parseJson(text, reviver) {
   text = String(text);
   checkDepth(text);
   return parse(text, reviver);
 }
 
-/** Puts `parseJson` in the place of `JSON.parse`, for code that knows nothing of it. */
+/** Replaces `JSON.parse` by `parseJson`, for code that calls `JSON.parse`. */
 export function guardJson() {
   JSON.parse = parseJson;
 }
 
 /**
- * An object that is read from its text on the first look. What nobody has changed goes back as the
- * text that it was: reading it and writing it again would lose long numbers, and time.
+ * An object that is parsed when it is first read. An unchanged object is returned as its original
+ * text: parsing it and writing it again would take time and lose digits of long numbers.
  */
 export function lazyObject(text) {
   return new Proxy(NOTHING, new Lazy(text));
@@ -50,17 +50,18 @@ export function nameOf(value) {
   return value === null ? "null" : Array.isArray(value) ? "an array" : typeof value;
 }
 
-// Escapes one by one, so that a backslash before a backslash counts as what it is.
+// Matches one escape after the other, so that the second backslash of `\\` does not count as the
+// beginning of an escape.
 const ESCAPE = /\\(?:u[0-9a-f]{4}|.)/g;
 const LONE = /^\\ud[89a-f]/;
 
-// By which a lazy object gives away its text, as long as nobody can have changed it.
+// The key with which a lazy object returns its text, as long as the object can't have been changed.
 const TEXT = Symbol("text");
 
-// The proxies' target. Nothing is ever written to it.
+// The proxies' target. It stays empty.
 const NOTHING = {};
 
-/** Reads the text on the first look; forgets it when something may have been changed. */
+/** Parses the text at the first access; drops the text when the object may have been changed. */
 class Lazy {
   constructor(text) {
     this.text = text;
@@ -84,7 +85,7 @@ class Lazy {
   get(_target, key) {
     if (key === TEXT) return this.text;
     const value = this.load()[key];
-    // What is inside of it can be changed from now on without our seeing it.
+    // From now on, the value inside can be changed without a call of this proxy.
     if (typeof value === "object" && value !== null) this.text = undefined;
     return value;
   }
@@ -112,7 +113,7 @@ class Lazy {
 }
 
 function checkDepth(text) {
-  // Nearly every text has fewer brackets than that, and finding them costs next to nothing.
+  // Nearly every text has fewer brackets than the limit, and counting them takes nearly no time.
   if (text.length <= MAX_DEPTH || !has(text, MAX_DEPTH)) return;
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -127,7 +128,7 @@ function checkDepth(text) {
   }
 }
 
-/** Whether there are more than so many brackets that open. */
+/** Whether a text has more than `many` opening brackets. */
 function has(text, many) {
   for (const bracket of ["[", "{"]) {
     for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) {
@@ -137,7 +138,7 @@ function has(text, many) {
   return false;
 }
 
-/** Where the string ends that begins before `at`: its quote, or the end of the text. */
+/** The end of the string that begins before `at`: its closing quote, or the end of the text. */
 function endOfString(text, at) {
   for (;;) {
     const quote = text.indexOf('"', at);

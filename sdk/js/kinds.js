@@ -1,15 +1,15 @@
-// What a plugin derives from: one class per kind.
+// The base classes of plugins: one class per kind.
 
 import { ModelError, PluginError } from "./errors.js";
 import { decodeUtf8 } from "./utf8.js";
 import { applyChange } from "./values.js";
 
 /**
- * What all kinds have in common. An instance is a configured plugin; the host may drop it between any
- * two calls, so keep nothing in it that the next call's arguments don't bring back.
+ * The base class of all kinds. An instance is a configured plugin. The host may drop it between any
+ * two calls, so keep only state that can be computed again from the next call's arguments.
  */
 export class Plugin {
-  /** Takes the config, which fits the schema. Called once, before everything else. */
+  /** Gets the config, which fits the schema. Called once, before all other methods. */
   configure(_config) {}
 }
 
@@ -18,20 +18,21 @@ const missing = (plugin, method) =>
 
 /** Finds the actions in a reply. */
 export class Parser extends Plugin {
-  /** The tools that the model is told about; none for parsers of plain text. */
+  /** The tools that are offered to the model; none for parsers of plain text. */
   tools() {
     return [];
   }
 
-  /** An array of actions, or a `problem`. */
+  /** Returns an array of actions, or a `problem`. */
   parse(_reply) {
     throw missing(this, "parse");
   }
 }
 
 /**
- * Turns outputs into the messages that the model sees. Write `observe`; the rest is done. Override
- * `format` for another shape, but answer every action that has a `toolCallId`.
+ * Makes messages for the model from outputs. Define `observe`. To make other messages, override
+ * `format`; for every action with a `toolCallId` there must be a message of role `tool` with this
+ * id.
  */
 export class Formatter extends Plugin {
   /** The text of one observation. */
@@ -60,22 +61,22 @@ export class Formatter extends Plugin {
   }
 }
 
-/** Changes what the model sees of the history: the whole protocol. */
+/** Computes the view of the history that the model gets: the whole protocol. */
 export class Processor extends Plugin {
-  /** A change in, the change of its own view out; or a query, to ask the model first. */
+  /** Gets a change of the history. Returns the change of the view, or a query to the model. */
   apply(_change) {
     throw missing(this, "apply");
   }
 
-  /** The model's answer to a query. */
+  /** Gets the model's reply to a query. */
   resume(_reply) {
-    throw new PluginError("unsupported", "this processor asks nothing, so it can't resume");
+    throw new PluginError("unsupported", "this processor sends no queries, so it can't resume");
   }
 }
 
-/** Changes what the model sees of the history, as one plain function. */
+/** Computes the view of the history that the model gets, in one function. */
 export class SimpleProcessor extends Plugin {
-  /** The view of the whole history. The messages are yours to change. */
+  /** Returns the view of the whole history. The messages are copies and may be changed. */
   process(_history) {
     throw missing(this, "process");
   }
@@ -83,46 +84,46 @@ export class SimpleProcessor extends Plugin {
 
 /** Judges an action before it runs. */
 export class Policy extends Plugin {
-  /** `allow()`, `deny(...)`, `ask(...)` or `rewrite(...)`. An error denies. */
+  /** Returns `allow()`, `deny(...)`, `ask(...)` or `rewrite(...)`. After an error the host denies the action. */
   judge(_action) {
     throw missing(this, "judge");
   }
 }
 
-/** Speaks a model's wire format, without its I/O. `SimpleAdapter` is easier; this one can stream. */
+/** Implements a model's wire format, without I/O. `SimpleAdapter` is easier; this class can handle streams. */
 export class Adapter extends Plugin {
-  /** Starts a query; answers a request for the host to send, or a reply. */
+  /** Starts a query; returns a request for the host to send, or a reply. */
   query(_change, _request) {
     throw missing(this, "query");
   }
 
-  /** The response's status and headers. Each `head` starts over. */
+  /** Gets the status and the headers of a response. With each `head` a new response begins. */
   head(_status, _headers) {
     throw missing(this, "head");
   }
 
-  /** The next piece of the body, cut anywhere. */
+  /** Gets the next piece of the body, which may be cut anywhere. */
   feed(_bytes) {
     throw missing(this, "feed");
   }
 
-  /** The body has ended. */
+  /** Called when the body has ended. */
   finish() {
     throw missing(this, "finish");
   }
 }
 
-/** An adapter as two plain functions: the history to a request, the whole response to a reply. */
+/** An adapter as two functions: from the history to a request, from the whole response to a reply. */
 export class SimpleAdapter extends Adapter {
   #history = [];
   #response = undefined;
 
-  /** What to send for this history. Throw a `ModelError` if there is nothing. */
+  /** Returns the request for a history. Throw a `ModelError` if no request can be made. */
   send(_history, _tools) {
     throw missing(this, "send");
   }
 
-  /** What came back, whatever its status. Throw a `ModelError` if it is no reply. */
+  /** Returns the reply in a response of any status. Throw a `ModelError` if it has no reply. */
   receive(_response) {
     throw missing(this, "receive");
   }

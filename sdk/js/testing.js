@@ -1,5 +1,5 @@
-// For a plugin's unit tests: doubles for the host, values to feed in, and a driver that treats a
-// processor as the host does.
+// For a plugin's unit tests: replacements of the host's functions, input values, and a driver that
+// calls a processor as the host does.
 
 import { component } from "./component.js";
 import { PluginError } from "./errors.js";
@@ -8,12 +8,12 @@ import { parseJson } from "./json.js";
 import { applyChange, textOf } from "./values.js";
 import * as wire from "./wire.js";
 
-/** Sets what `host.render` does. */
+/** Sets the function that `host.render` calls. */
 export function setRender(render) {
   host.setBackend({ render: (template, vars) => render(template, parseJson(vars)) });
 }
 
-/** Takes what was logged so far, as `[level, text]`. */
+/** Returns and removes the log lines so far, each as `[level, text]`. */
 export function takeLog() {
   return host.kept.splice(0);
 }
@@ -38,13 +38,13 @@ export const replyCalls = (...calls) =>
     }),
   );
 
-/** What a parser makes of a reply: its commands, or the message of its problem. */
+/** Parses a reply: returns the commands, or the message of the problem. */
 export function commands(parser, reply) {
   const outcome = parser.parse(reply);
   return Array.isArray(outcome) ? outcome.map((action) => action.command) : outcome.message;
 }
 
-/** A plugin behind the component's own functions, with all their checks. */
+/** A plugin behind the component's functions, with all their checks. */
 export function guest(type, config = {}) {
   const made = component(type);
   try {
@@ -55,7 +55,7 @@ export function guest(type, config = {}) {
   return made;
 }
 
-/** A processor together with the view that the host has of it. */
+/** A processor together with the host's copy of its view. */
 export class Driver {
   constructor(type, config = {}, answer = undefined) {
     this.processor = guest(type, config).historyProcessor;
@@ -66,7 +66,7 @@ export class Driver {
     this.last = undefined;
   }
 
-  /** Hands over a change, lays the answer over the view, and returns the view. */
+  /** Passes a change, applies the result to the view, and returns the view. */
   apply(change) {
     let next = this.processor.apply(wire.changeOut(change));
     while (next.tag === "ask") {
@@ -91,7 +91,7 @@ export class Driver {
 
 /**
  * Runs a processor over changes twice, with one instance and with a fresh one for each change, and
- * throws unless both see the same. Returns the views.
+ * throws unless the views are equal. Returns the views.
  */
 export function checkFreshInstances(type, changes, config = {}) {
   const warm = new Driver(type, config);

@@ -1,6 +1,6 @@
-// UTF-8, which QuickJS has no `TextDecoder` for.
+// UTF-8 encoding and decoding: QuickJS has no `TextDecoder`.
 
-/** The bytes of a text. Half characters (lone surrogates) become U+FFFD. */
+/** The bytes of a text. Lone surrogates become U+FFFD. */
 export function encodeUtf8(text) {
   text = text.toWellFormed();
   const bytes = new Uint8Array(text.length * 3);
@@ -30,13 +30,13 @@ export function encodeUtf8(text) {
   return bytes.subarray(0, end);
 }
 
-/** The text of some bytes. What is no UTF-8 becomes U+FFFD. */
+/** The text of some bytes. Invalid UTF-8 becomes U+FFFD. */
 export function decodeUtf8(bytes) {
   const decoder = new Utf8Decoder();
   return decoder.decode(bytes) + decoder.end();
 }
 
-/** Decodes a stream whose pieces are cut anywhere. */
+/** Decodes a stream whose pieces may be cut anywhere. */
 export class Utf8Decoder {
   constructor() {
     this.code = 0;
@@ -53,7 +53,7 @@ export class Utf8Decoder {
       const byte = bytes[at];
       if (this.missing > 0) {
         if (byte < this.low || byte > this.high) {
-          // The character broke off; this byte may begin another.
+          // The character is incomplete; this byte may begin another one.
           this.missing = 0;
           units.push(0xfffd);
           at--;
@@ -82,7 +82,7 @@ export class Utf8Decoder {
     return text + String.fromCharCode.apply(null, units);
   }
 
-  /** What is left at the end: nothing, or the sign of a character that broke off. */
+  /** Ends the stream: returns U+FFFD if the last character is incomplete, else an empty text. */
   end() {
     const broken = this.missing > 0;
     this.missing = 0;

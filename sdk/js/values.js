@@ -1,28 +1,28 @@
-// Small makers and readers of values. The values themselves are plain objects; index.d.ts has them.
+// Functions that make and read values. The values are plain objects; index.d.ts documents them.
 
-/** What the model did wrong, for the model to read; parsers return it. */
+/** The model's error; the model gets the message. Parsers return it. */
 export const problem = (code, message, details = {}) => ({ code, message, details });
 
 /** Run the action. */
 export const allow = () => ({ type: "allow" });
 
-/** Do not run it, and tell the model this. */
+/** Do not run the action; the model gets the message. */
 export const deny = (message, code = "") => ({ type: "deny", message, code });
 
-/** Ask the person, giving this reason. */
+/** Ask the user to confirm the action, for this reason. */
 export const ask = (message, code = "") => ({ type: "ask", message, code });
 
-/** Run this instead. */
+/** Run this action instead. */
 export const rewrite = (action) => ({ type: "rewrite", action });
 
-/** The value of a header that the host fills in: `prefix`, then the secret of that name. */
+/** A header's value that the host fills in: `prefix`, then the secret with this name. */
 export const secret = (name, prefix = "") => ({ secret: name, prefix });
 
 /** The text parts of a message, joined. */
 export function textOf(message) {
   const { content } = message;
   if (typeof content === "string") return content;
-  // Nearly always there is one part; joining would copy it.
+  // Nearly every message has one part; joining would copy it.
   if (content?.length === 1 && content[0].type === "text") return content[0].text;
   let text = "";
   for (const part of content ?? []) if (part.type === "text") text += part.text;
@@ -36,12 +36,12 @@ export function withText(message, text) {
   return { ...message, content: [{ type: "text", text }, ...others] };
 }
 
-/** Whether a message is an observation: what came of a command. */
+/** Whether a message is an observation, the output of a command. */
 export function isObservation(message) {
   return message.role === "tool" || (message.role === "user" && "returncode" in (message.extra ?? {}));
 }
 
-/** Lays a change over a list of messages. */
+/** Applies a change to a list of messages. */
 export function applyChange(change, list) {
   const { start, messages = [], extra } = change;
   const places = extra?.places;

@@ -1,5 +1,5 @@
-// Between the SDK's values and the component's. What goes out is checked here: an engine that is
-// given a number where a string belongs ends the component, and tells nobody which.
+// Converts between the SDK's values and the component's. Values for the host are checked here: if
+// an engine gets a number in place of a string, it ends the component without a message.
 
 import { lazyObject, nameOf, objectText, parseJson } from "./json.js";
 import { encodeUtf8 } from "./utf8.js";
@@ -60,7 +60,7 @@ export const toolIn = (wire) => ({
 });
 
 const usageIn = (wire) => ({
-  // Of an engine that has them as BigInt.
+  // Some engines pass these numbers as BigInt.
   inputTokens: Number(wire.inputTokens),
   cacheReadTokens: Number(wire.cacheReadTokens),
   cacheWriteTokens: Number(wire.cacheWriteTokens),
@@ -111,7 +111,7 @@ function whole(value, what, most) {
   return value;
 }
 
-// QuickJS has a 64-bit number as Number, StarlingMonkey as BigInt.
+// QuickJS represents a 64-bit number as Number, StarlingMonkey as BigInt.
 const u64 = globalThis.__cqjs === undefined && globalThis.process === undefined ? BigInt : Number;
 
 const count = (value, what) => u64(whole(value ?? 0, what, Number.MAX_SAFE_INTEGER));
@@ -193,7 +193,7 @@ export function toolOut(tool) {
 }
 
 export function problemOut(problem) {
-  object(problem, "what `parse` returns, if it is no array,");
+  object(problem, "the result of `parse`, if it is no array,");
   return {
     code: text(problem.code, "problem.code"),
     message: text(problem.message, "problem.message"),
@@ -322,9 +322,10 @@ const sameCall = (a, b) =>
 const sameList = (a, b, same) => a.length === b.length && a.every((value, index) => same(value, b[index]));
 
 /**
- * Whether a message of the author says what one of the component says. A `false` may be wrong, where
- * it is written in another way: then `messageOut` and `sameMessage` tell. What most messages are needs no
- * new objects here, and no look into long texts, which are the same string.
+ * Whether a message of the author equals one of the component. `true` is always right. `false` may
+ * be wrong if the same message is written in another form: then compare with `messageOut` and
+ * `sameMessage`. For most messages this function makes no new objects, and does not read long
+ * texts, because they are the same string.
  */
 export function isUnchanged(message, wire) {
   const { role, content, toolCalls, toolCallId } = message ?? {};
@@ -338,7 +339,7 @@ export function isUnchanged(message, wire) {
   return (objectText(message.extra, "message.extra") ?? null) === (wire.extra ?? null);
 }
 
-/** Whether two messages of the component are the same, to the byte. */
+/** Whether two messages of the component are equal, byte for byte. */
 export const sameMessage = (a, b) =>
   a.role === b.role &&
   (a.toolCallId ?? null) === (b.toolCallId ?? null) &&

@@ -1,5 +1,5 @@
-//! Which key goes to which address, and over which way: through the real binary, with configs as
-//! mini-swe-agent's users have them.
+//! Which key goes to which address, and over which connection: through the real binary, with
+//! configs like those of mini-swe-agent's users.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,8 @@ const OPENAI: &str = "sk-openai-0123456789abcdef";
 const ANTHROPIC: &str = "sk-ant-0123456789abcdef";
 const GIVEN: &str = "sk-given-0123456789abcdef";
 
-/// A file of mini-swe-agent's with these lines under `model`, each with its indent; it lies outside
-/// of the folder that the run works in.
+/// A call with a config file of mini-swe-agent that has these indented lines under `model`. The file
+/// is outside the run's folder.
 fn mini(model: &str) -> Host {
     let host = Host::new();
     let path = host.home().join("m.yaml");
@@ -31,7 +31,7 @@ fn mini(model: &str) -> Host {
         .task("x")
 }
 
-/// How the requests authenticate, and where they go.
+/// The path and the two authentication headers of each request.
 fn sent(server: &Server) -> Vec<(String, Option<String>, Option<String>)> {
     let requests = server.requests().into_iter();
     requests
@@ -46,7 +46,7 @@ fn sent(server: &Server) -> Vec<(String, Option<String>, Option<String>)> {
         .collect()
 }
 
-/// Fails if the key is in anything that was printed or written below this folder.
+/// Fails if the key is in anything that was printed or that is written below this folder.
 #[track_caller]
 fn keyless(run: &Run, folder: &Path, key: &str) {
     assert!(
@@ -69,7 +69,7 @@ fn keyless(run: &Run, folder: &Path, key: &str) {
 }
 
 #[test]
-fn another_provider_s_key_does_not_follow_the_model_s_name() {
+fn an_address_gets_no_key_of_another_provider_that_the_model_names() {
     let server = turns([]);
     let custom = format!(
         "  model_kwargs:\n    custom_llm_provider: openai\n    api_base: {}\n",
@@ -104,7 +104,7 @@ fn an_address_that_a_file_sets_for_its_own_model_gets_no_other_provider_s_key() 
         "--base-url",
     ]);
     assert_eq!(server.served(), 0);
-    // What the user types together goes together.
+    // A key is sent to an address that is set on the command line together with the model.
     typed().args(["--base-url", &server.url()]).run();
     assert_eq!(sent(&server)[0].2.as_deref(), Some(ANTHROPIC));
 }
@@ -132,9 +132,9 @@ fn an_address_in_the_settings_of_an_adapter_gets_the_key_that_is_named_there() {
 }
 
 #[test]
-fn a_key_goes_over_plain_http_where_the_user_s_own_network_is() {
+fn a_key_is_sent_over_plain_http_within_the_users_own_network() {
     let server = turns([]);
-    // The system connects to this machine, but the name does not say so.
+    // The system connects `0.0.0.0` to this machine, but the host does not treat it as this machine.
     let near = server.url().replace("127.0.0.1", "0.0.0.0");
     let run = Host::new()
         .args(["-m", "openai/qwen", "--base-url", &near])
@@ -142,7 +142,7 @@ fn a_key_goes_over_plain_http_where_the_user_s_own_network_is() {
         .task("x")
         .run()
         .expect(0)
-        .says(&["`OPENAI_API_KEY` goes to `0.0.0.0` over plain http"]);
+        .says(&["`OPENAI_API_KEY` is sent to `0.0.0.0` over plain http"]);
     let bearer = format!("Bearer {OPENAI}");
     assert_eq!(sent(&server)[0].1.as_deref(), Some(&*bearer));
     assert_eq!(run.stderr.matches("over plain http").count(), 1, "{run}");
@@ -164,7 +164,7 @@ fn a_key_goes_over_plain_http_where_the_user_s_own_network_is() {
         .run()
         .expect(5)
         .says(&["is not sent to `far.invalid:8000` over plain http", allow]);
-    // Neither what the user allows nor what is no secret is held back.
+    // Keys are sent to hosts that the user allows, and placeholders are sent to any host.
     let allowed = far()
         .args(["-c", "model.plain_http_hosts=[\"far.invalid:8000\"]"])
         .env("OPENAI_API_KEY", OPENAI)
@@ -179,7 +179,7 @@ fn a_key_goes_over_plain_http_where_the_user_s_own_network_is() {
 }
 
 #[test]
-fn a_key_in_a_file_of_mini_is_sent_and_nothing_else_is_done_with_it() {
+fn a_key_in_a_file_of_mini_is_sent_and_not_written_down() {
     let echo = Turn::error(401, "invalid_api_key", &format!("wrong API key: {GIVEN}"));
     for (arguments, turn, status) in [
         (&[][..], None, 0),
@@ -229,7 +229,7 @@ fn a_placeholder_in_a_file_of_mini_is_sent_as_it_is() {
 }
 
 #[test]
-fn our_own_files_hold_no_key() {
+fn a_key_in_a_toml_file_is_refused() {
     Host::new()
         .file(
             "c.toml",
@@ -239,7 +239,10 @@ fn our_own_files_hold_no_key() {
         .task("x")
         .run()
         .expect(2)
-        .says(&["holds a key, not the name of one", "c.toml:2"]);
+        .says(&[
+            "holds a key: only the name of a key may be set here",
+            "c.toml:2",
+        ]);
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn gateways_and_local_servers_need_no_key() {
             .run()
             .expect(0);
         assert_eq!(sent(&server)[0].1, None, "{prefix}");
-        // litellm leaves the marks out for this server alone.
+        // litellm leaves the cache marks out for `hosted_vllm` only.
         let body = server.requests()[0].json().to_string();
         let marked = body.contains("cache_control");
         assert_eq!(marked, prefix != "hosted_vllm", "{prefix}: {body}");
@@ -262,7 +265,7 @@ fn gateways_and_local_servers_need_no_key() {
 }
 
 #[test]
-fn an_optional_key_may_stand_in_the_secrets_file() {
+fn an_optional_key_is_read_from_the_secrets_file() {
     let server = turns([]);
     let host = Host::new().file("secrets", format!("LITELLM_PROXY_API_KEY={GIVEN}\n"));
     let path = host.dir().join("secrets");
@@ -285,7 +288,7 @@ fn an_optional_key_may_stand_in_the_secrets_file() {
 }
 
 #[test]
-fn prices_are_shown_for_models_without_an_address() {
+fn prices_show_needs_no_address() {
     let run = Host::new()
         .args(["prices", "show", "hosted_vllm/no-such-model"])
         .run();

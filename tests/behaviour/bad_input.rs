@@ -1,15 +1,15 @@
-//! Everything that people get wrong: one message with cause and remedy, the documented exit
-//! code, and no traces of a run that never began.
+//! Mistakes of users: one message with cause and remedy, the documented exit code, and no files of a
+//! run that did not begin.
 
 use scripted_server::{Scenario, Server};
 
 use crate::host::Host;
 use crate::story::{commands, submit};
 
-/// Arguments, the exit code, what is said; nothing is sent.
+/// Arguments, the exit code, and parts of the message. No request is sent.
 type Mistake = (&'static [&'static str], i32, &'static [&'static str]);
 
-/// A run that has all it needs; `URL` is put in.
+/// Arguments of a complete run; `URL` is replaced.
 const WHOLE: [&str; 8] = [
     "-m",
     "local/test",
@@ -52,7 +52,7 @@ fn mistakes(before: &[&str], table: &[Mistake]) {
             .lines()
             .filter(|line| line.starts_with("error: "));
         assert_eq!(errors.count(), 1, "{run}");
-        // A run that never began leaves nothing behind.
+        // A run that did not begin leaves no files behind.
         assert!(!run.dir.join("traj.json").exists(), "{run}");
         assert!(!run.dir.join("traj.events.jsonl").exists(), "{run}");
     }
@@ -151,7 +151,7 @@ fn plugins_and_templates() {
                 &["--plugin", "last_n_observations"],
                 2,
                 &[
-                    "the config of plugin `last_n_observations` is wrong",
+                    "the config of plugin `last_n_observations` is invalid",
                     "\"n\" is a required property",
                 ],
             ),
@@ -280,7 +280,7 @@ fn config_files_and_flags() {
             ),
         ],
     );
-    // Where nothing can be written, not even as root.
+    // Not even root can write to these paths.
     let rest = ["-m", "local/test", "--base-url", "URL", "-t", "x"];
     mistakes(
         &rest,
@@ -305,7 +305,7 @@ fn config_files_and_flags() {
 }
 
 #[test]
-fn what_shows_only_once_the_run_has_begun() {
+fn mistakes_that_are_found_after_the_start_end_the_run() {
     for (arguments, code, status, parts) in [
         (
             ["--cwd", "gone"],

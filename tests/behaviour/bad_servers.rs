@@ -1,5 +1,5 @@
-//! Everything that servers get wrong: one message with cause and remedy, exit code 5, and a
-//! record of all that had happened.
+//! Faults of servers: one message with cause and remedy, exit code 5, and a trajectory with all steps
+//! before the fault.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::host::Host;
 use crate::story::{impatient, patience, turns};
 
-/// A first step that goes well, then this, again and again.
+/// A server that answers the first request with a command, and every later one with this turn.
 fn after_a_step(turn: Turn) -> Server {
     let mut first = Turn::commands(&["echo worked"]);
     first.matching = Some(0);
@@ -91,7 +91,7 @@ fn servers_that_fail() {
             &["8192", "history processor"],
         ),
         (
-            // A server in trouble: the address has proved right.
+            // The first reply has shown that the address is right, so the cause is the server.
             "html",
             fault(Fault::Html),
             "MalformedResponseError",
@@ -124,7 +124,7 @@ fn servers_that_fail() {
             fault(Fault::Stall),
             "Timeout",
             2,
-            &["silent", "raise `model.idle_timeout`"],
+            &["sent nothing", "raise `model.idle_timeout`"],
         ),
         (
             "silence",
@@ -180,7 +180,7 @@ fn servers_that_fail() {
     for case in &table {
         cases.extend([(case, true), (case, false)]);
     }
-    // They wait most of the time.
+    // Most of the time they wait, so several run at once.
     for group in cases.chunks(7) {
         thread::scope(|scope| {
             for &((name, turn, status, requests, parts), stream) in group {
@@ -222,7 +222,7 @@ fn servers_that_fail() {
 }
 
 #[test]
-fn answers_without_end() {
+fn endless_answers_are_cut_off() {
     let endless = Server::start(Scenario::always(Turn::fault(Fault::Endless)));
     impatient(&endless)
         .args(["--no-stream", "-c", "model.max_response_bytes=100000"])
@@ -237,7 +237,7 @@ fn answers_without_end() {
         .args(["-c", "model.network_retries=0"])
         .run()
         .expect(5);
-    // Whichever is reached first: that depends on the machine.
+    // Which limit is reached first depends on the machine.
     let ends = [
         "raise `model.total_timeout`",
         "raise `model.max_response_bytes`",
@@ -246,7 +246,7 @@ fn answers_without_end() {
 }
 
 #[test]
-fn nobody_there() {
+fn a_server_that_cannot_be_reached_ends_the_run() {
     let gone = turns([]);
     let url = gone.url();
     drop(gone);
@@ -272,7 +272,7 @@ fn nobody_there() {
 }
 
 #[test]
-fn what_passes_is_survived() {
+fn temporary_faults_are_retried() {
     for turn in [
         Turn::status(503),
         Turn::status(408),
@@ -292,7 +292,7 @@ fn what_passes_is_survived() {
 }
 
 #[test]
-fn a_server_that_asks_for_patience_gets_it() {
+fn retry_after_is_followed_up_to_a_limit() {
     let server = turns([Turn::status(429).with_header("retry-after", "1")]);
     let run = impatient(&server).run().expect(0);
     let requests = server.requests();
@@ -301,7 +301,7 @@ fn a_server_that_asks_for_patience_gets_it() {
     let retry = &run.events("retry")[0];
     assert_eq!(retry["class"], json!("rate-limited"));
 
-    // Not for ever.
+    // A wait of an hour is refused.
     let server = turns([Turn::status(429).with_header("retry-after", "3600")]);
     let asked = Instant::now();
     impatient(&server)

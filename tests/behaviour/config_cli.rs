@@ -1,7 +1,8 @@
-//! The configuration as it is shown, and the commands that run nothing.
+//! `config show`, and the commands that run nothing.
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -63,7 +64,7 @@ fn every_value_has_an_origin() {
             "agent.step_limit",
             "9  # flag --step-limit",
         ),
-        // The format of another system, which knows no default below it.
+        // A file of mini-swe-agent replaces the default preset.
         (
             &["-c", "b.yaml", "-c", "a.toml"],
             "agent.cost_limit",
@@ -129,7 +130,7 @@ fn the_environment_is_a_layer_above_the_presets() {
 }
 
 #[test]
-fn what_is_shown_loads_again() {
+fn the_output_of_config_show_loads_again() {
     for arguments in [
         &[][..],
         &["-c", "text", "-c", "model.model_kwargs.temperature=0.5"],
@@ -260,7 +261,7 @@ fn commands_that_only_print() {
         for part in parts {
             assert!(run.stdout.contains(part), "`{part}` is missing\n{run}");
         }
-        // A reader that has gone away has what it wanted.
+        // A closed pipe is no error.
         Host::new().args(arguments).unread().run().expect(0);
     }
     for arguments in [
@@ -285,7 +286,7 @@ fn commands_that_only_print() {
     Host::new().arg("dmeo").run().expect(2).says(&["dmeo"]);
 }
 
-/// The compiled plugins below a folder for caches.
+/// The compiled plugins in a cache folder.
 fn compiled(cache: &Path) -> usize {
     let files = fs::read_dir(cache.join("mswea-host/wasm"));
     let names = files.into_iter().flatten().map(|file| file.unwrap().path());
@@ -317,7 +318,7 @@ fn compiled_plugins_are_kept_and_cleared() {
         .env_remove("HOME");
     none.run().expect(0).says(&["there is no cache"]);
 
-    // Neither read nor written.
+    // With `--no-cache` the cache is neither read nor written.
     let server = commands(&[]);
     let run = Host::new().server(&server).task("x").arg("--no-cache");
     run.env("XDG_CACHE_HOME", cache.path()).run().expect(0);
@@ -331,6 +332,8 @@ fn a_shipped_copy_compiles_nothing() {
     Host::new()
         .arg("ship")
         .arg(&copy)
+        // All plugins are compiled, by a debug build.
+        .timeout(Duration::from_secs(300))
         .run()
         .expect(0)
         .says(&["wrote", "MB"]);
@@ -342,7 +345,7 @@ fn a_shipped_copy_compiles_nothing() {
     let home = run.dir.parent().unwrap().join("home");
     assert!(!home.join(".cache").exists());
 
-    // A copy of a copy is as good.
+    // A copy of a copy works as well.
     let second = folder.path().join("second");
     Host::new()
         .program(&copy)

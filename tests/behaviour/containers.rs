@@ -1,5 +1,5 @@
-//! Runs in containers: the same commands through each way to an engine, what can go wrong there,
-//! and that no container is left, however a run ends.
+//! Runs in containers: the same commands through each transport to an engine, errors of engines, and
+//! that no container is left at any end of a run.
 
 use std::process::Command;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::story::{commands, submit, turns};
 
 const IMAGE: &str = "mswea-test/bash";
 
-/// The ways to a container that there are, as arguments.
+/// The available transports, as arguments.
 const WAYS: &[(&str, &[&str])] = &[
     ("fast path", &[]),
     ("exec path", &["-c", "environment.fast_path=false"]),
@@ -43,7 +43,7 @@ fn in_container(server: &Server) -> Host {
         .args(["--image", IMAGE])
 }
 
-/// The containers of a run, whatever their state.
+/// The containers of a run in any state.
 fn containers(id: &str) -> Vec<String> {
     let filter = format!("label=mswea.run={id}");
     let listed = docker(&["ps", "-aq", "--filter", &filter]);
@@ -80,7 +80,7 @@ fn until_runs(running: &mut crate::host::Running, what: &str) -> String {
 }
 
 #[test]
-fn a_run_in_a_container_by_every_way() {
+fn a_run_in_a_container_over_every_transport() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -155,7 +155,7 @@ environment:
 }
 
 #[test]
-fn what_is_wrong_is_said_once_and_nothing_is_left() {
+fn errors_are_reported_once_and_no_container_is_left() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -227,7 +227,7 @@ fn what_is_wrong_is_said_once_and_nothing_is_left() {
         let run = host.run();
         let code = if says[0] == "needs an image" { 2 } else { 6 };
         let run = run.expect(code).says(says);
-        assert_eq!(server.served(), 0, "nothing was paid for");
+        assert_eq!(server.served(), 0, "a request was sent");
         if code == 6 {
             no_container(&run);
         }
@@ -235,7 +235,7 @@ fn what_is_wrong_is_said_once_and_nothing_is_left() {
 }
 
 #[test]
-fn an_ending_from_outside_leaves_no_container() {
+fn an_end_by_a_signal_leaves_no_container() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -257,7 +257,7 @@ fn an_ending_from_outside_leaves_no_container() {
 }
 
 #[test]
-fn while_the_model_is_asked_a_killed_host_leaves_no_container() {
+fn a_host_that_is_killed_during_a_query_leaves_no_container() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -270,7 +270,7 @@ fn while_the_model_is_asked_a_killed_host_leaves_no_container() {
 }
 
 #[test]
-fn a_container_that_goes_away_ends_the_run() {
+fn a_container_that_is_removed_ends_the_run() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -288,7 +288,7 @@ fn a_container_that_goes_away_ends_the_run() {
 }
 
 #[test]
-fn what_a_command_does_to_its_container_is_told_to_the_model() {
+fn timeouts_and_killed_processes_are_reported_to_the_model() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -310,7 +310,7 @@ fn what_a_command_does_to_its_container_is_told_to_the_model() {
         assert_eq!(output(0)["returncode"], -1, "{way}");
         let told = output(0)["exception_info"].as_str().unwrap();
         assert!(told.contains("timed out after 1 seconds"), "{way}: {told}");
-        // What the helper had not handed on yet died with it; then that is said.
+        // Output that the helper had not passed on when it was killed is lost; then a note says so.
         let second = output(1)["output"].as_str().unwrap();
         let told = output(1)["exception_info"].as_str().unwrap();
         assert!(
@@ -320,14 +320,14 @@ fn what_a_command_does_to_its_container_is_told_to_the_model() {
             "{way}: {second} {told}"
         );
         assert_eq!(output(2)["output"], "third\n", "{way}");
-        // What timed out is not there any more.
+        // The process of the first command, which timed out, was killed.
         assert_eq!(output(3)["output"], "0\n", "{way}");
         no_container(&run);
     }
 }
 
 #[test]
-fn a_helper_that_is_removed_comes_back() {
+fn a_removed_helper_is_copied_in_again() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -358,7 +358,7 @@ fn a_helper_that_is_removed_comes_back() {
 }
 
 #[test]
-fn a_container_that_is_paused_for_a_moment_goes_on() {
+fn a_run_continues_after_its_container_was_paused() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -378,7 +378,7 @@ fn a_container_that_is_paused_for_a_moment_goes_on() {
 }
 
 #[test]
-fn the_end_of_the_memory_is_told_to_the_model() {
+fn a_command_that_exceeds_the_memory_limit_is_reported_to_the_model() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -394,7 +394,7 @@ fn the_end_of_the_memory_is_told_to_the_model() {
 }
 
 #[test]
-fn a_kept_container_is_named_and_gc_leaves_what_lives() {
+fn a_kept_container_stays_and_is_named() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -407,12 +407,12 @@ fn a_kept_container_is_named_and_gc_leaves_what_lives() {
     let left = containers(&id);
     assert_eq!(left.len(), 1, "{run}");
     assert_eq!(docker(&["exec", &left[0], "cat", "/kept"]), "kept");
-    assert!(run.stderr.contains(&id), "its name is told\n{run}");
+    assert!(run.stderr.contains(&id), "its name is not printed\n{run}");
     docker(&["rm", "-f", &left[0]]);
 }
 
 #[test]
-fn salvage_is_taken_from_a_container() {
+fn the_salvage_command_runs_in_the_container() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -427,7 +427,7 @@ fn salvage_is_taken_from_a_container() {
 }
 
 #[test]
-fn a_folder_of_this_machine_goes_in_and_start_up_commands_run() {
+fn a_local_folder_is_copied_in_and_startup_commands_run() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -461,7 +461,7 @@ fn a_folder_of_this_machine_goes_in_and_start_up_commands_run() {
 }
 
 #[test]
-fn podman_does_the_same() {
+fn podman_runs_commands_and_leaves_no_container() {
     if !Need::Podman.is_met() {
         return;
     }
@@ -471,7 +471,7 @@ fn podman_does_the_same() {
         .task("x")
         .args(["--environment-class", "podman", "--image", "localhost/mswea-test/bash"])
         .args(["-c", "environment.timeout=1"])
-        // Where limits can't be raised, podman's own are too high.
+        // On machines where limits can't be raised, podman's default limits fail.
         .args(["-c", "environment.run_args=[\"--rm\", \"--ulimit\", \"nofile=1024:1024\", \"--ulimit\", \"nproc=1024:1024\"]"])
         .run()
         .expect(0)

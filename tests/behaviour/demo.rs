@@ -1,4 +1,4 @@
-//! The demo works on a bare machine: no key, no network, no home.
+//! The demo works without a key, a network and a home folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ fn is_patch(text: &str) {
     assert!(text.contains("\n+    sed -e"), "{text}");
 }
 
-/// What is left in the folder for temporary files.
+/// The entries left in the folder for temporary files.
 fn left(run: &Run) -> Vec<PathBuf> {
     let entries = fs::read_dir(run.dir.parent().unwrap().join("tmp")).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
 #[test]
-fn it_fixes_the_bug_wherever_it_runs() {
-    // The environment of a hook, of a machine with a proxy, of a user with settings of their own.
+fn it_fixes_the_bug_in_any_environment() {
+    // The environment of a git hook, of a machine with a proxy, of a user with other settings.
     let hostile = [
         ("GIT_DIR", "/nonexistent"),
         ("GIT_INDEX_FILE", "/nonexistent/index"),
@@ -64,7 +64,7 @@ fn it_fixes_the_bug_wherever_it_runs() {
         bare = bare.env_remove(name);
     }
     is_patch(&bare.run().expect(0).stdout);
-    // Nothing that is written to can be: the cache's place is no folder.
+    // The cache can't be written: its path is not a folder.
     let host = Host::new()
         .arg("demo")
         .env("HOME", "/proc/self")
@@ -73,10 +73,14 @@ fn it_fixes_the_bug_wherever_it_runs() {
 }
 
 #[test]
-fn it_shows_what_it_is_told_to_show() {
+fn its_output_follows_the_flags() {
     let quiet = Host::new().args(["demo", "-q"]).run().expect(0);
     is_patch(&quiet.stdout);
     assert_eq!(quiet.stderr.trim_end().lines().count(), 1, "{quiet}");
+    let listed = |run: &Run| Host::after(run).args(["runs", "list"]).run().expect(0);
+    let removed = listed(&quiet);
+    assert_eq!(removed.stdout, "no runs\n");
+    assert_eq!(removed.stderr, "");
 
     let json = Host::new().args(["demo", "--json"]).run().expect(0);
     let events: Vec<Value> = json
@@ -89,6 +93,7 @@ fn it_shows_what_it_is_told_to_show() {
 
     let kept = Host::new().args(["demo", "--keep"]).run().expect(0);
     let folder = &left(&kept)[0];
+    assert_eq!(listed(&kept).stdout.lines().count(), 2);
     assert!(kept.stderr.contains(folder.to_str().unwrap()), "{kept}");
     assert!(folder.join("demo.traj.json").is_file() && folder.join("demo.events.jsonl").is_file());
     assert_eq!(
@@ -98,7 +103,7 @@ fn it_shows_what_it_is_told_to_show() {
 }
 
 #[test]
-fn what_it_needs_is_said() {
+fn a_missing_tool_or_temporary_folder_is_reported() {
     let tools = Host::new();
     let shell = tools.dir().join("sh");
     std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();

@@ -1,12 +1,11 @@
-//! The pages for plugin authors, run as they stand: whoever types what they say gets what they
+//! Runs the examples in the pages for plugin authors, and checks that they print what the pages
 //! show.
 //!
-//! - A block of `sh` is run, in one shell after another that share the folder; `mswea-host` is in
-//!   the path.
-//! - A block of `text` right behind one says what was printed: each of its lines, but `...`, is
-//!   part of some line of the output, in this order.
-//! - A block of any kind right behind `<!-- file: PATH -->` is written to that file first.
-//! - Other blocks, such as `console`, are only read.
+//! - A block of `sh` is run in a new shell in the same folder; `mswea-host` is in `PATH`.
+//! - A block of `text` right after one is its output: each line, except `...`, is part of some line
+//!   of the output, in this order.
+//! - A block of any kind right after `<!-- file: PATH -->` is written to that file first.
+//! - Other blocks, such as `console`, are not run.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,13 +15,13 @@ use std::{env, fs};
 
 use crate::needs::Need;
 
-/// What one block may take, in seconds: the first build of a project compiles its dependencies.
+/// The time limit of one block, in seconds: the first build of a project compiles its dependencies.
 const TIMEOUT: &str = "900";
 
 /// A step of a page.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// Runs a script; these lines have to be in what it prints.
+    /// Runs a script; its output has to contain these lines.
     Run {
         line: usize,
         script: String,
@@ -32,11 +31,11 @@ enum Step {
     Write { path: String, content: String },
 }
 
-/// Takes a page apart.
+/// Parses a page.
 fn steps(markdown: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut lines = markdown.lines().enumerate();
-    // The file that the next block is for, and whether the last thing was a script.
+    // The file of the next block, and whether the last block was a script.
     let (mut file, mut after_script) = (None, false);
     while let Some((number, text)) = lines.next() {
         if let Some(path) = text.strip_prefix("<!-- file: ") {
@@ -87,7 +86,7 @@ fn steps(markdown: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// Runs a page with this program as `mswea-host`, in this folder; says how many scripts it had.
+/// Runs a page with this program as `mswea-host`, in this folder; returns how many scripts it has.
 fn run_page(
     markdown: &str,
     host: &Path,
@@ -117,7 +116,7 @@ fn run_page(
                 expected,
             } => (line, script, expected),
         };
-        // A shell that has been somewhere else tells the next.
+        // A shell that has changed its folder passes it to the next one.
         let place = folder.join(".docs-folder");
         let whole = format!("set -e\nexec 2>&1\n{script}\npwd > '{}'\n", place.display());
         let run = Command::new("timeout")
@@ -151,14 +150,14 @@ fn run_page(
     Ok(scripts)
 }
 
-/// Runs a page of this repository with the host that is tested.
+/// Runs a page of this repository with the host under test.
 #[track_caller]
 fn page(path: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let markdown = fs::read_to_string(root.join(path)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    // Kept across tests and runs, so that nothing is compiled twice.
+    // These folders are shared by all tests and runs, so that nothing is compiled twice.
     let variables = [
         ("XDG_CACHE_HOME", scratch.join("cache").into()),
         ("MSWEA_PLUGIN_CACHE", "trust".into()),
@@ -265,7 +264,7 @@ false
     }
 
     #[test]
-    fn what_does_not_hold_is_told_with_its_line() {
+    fn a_wrong_statement_is_reported_with_its_line() {
         for (page, expected) in [
             (
                 "```sh\necho a\nfalse\necho b\n```\n",

@@ -1,5 +1,5 @@
-//! Ways out of the sandboxes that were open: services behind sockets, set-user-id bits, and the host
-//! and its guardian as victims of a command. Each is tried from outside too, where it works.
+//! Attempts to escape from the sandboxes: through services' sockets, with set-user-id bits, and by
+//! killing the host and its guardian. Each attempt is also made outside the sandbox, where it succeeds.
 
 use std::fs;
 use std::io::Read as _;
@@ -19,7 +19,7 @@ use crate::story::commands;
 
 const LANDLOCK: [&str; 2] = ["-c", "environment.sandbox=landlock"];
 
-/// Connects to a socket and says so, or why not; needs nothing but perl.
+/// Connects to a socket and prints whether that succeeded; needs only perl.
 const CONNECT: &str = r#"perl -MSocket -e '
     socket(my $s, AF_UNIX, SOCK_STREAM, 0) or do { print "no socket: $!\n"; exit };
     connect($s, pack_sockaddr_un($ARGV[0] =~ s/^@/\0/r)) or do { print "refused: $!\n"; exit };
@@ -48,11 +48,11 @@ fn outside() -> TempDir {
         .unwrap()
 }
 
-/// A tmux server of this test's own, which ends with it.
+/// A tmux server of this test, which ends with it.
 struct Tmux(PathBuf);
 
 impl Tmux {
-    /// None where there is no tmux.
+    /// None without tmux.
     fn start(folder: &Path) -> Option<Self> {
         let this = Self(folder.join("s"));
         let started = this.call(&["-f", "/dev/null", "new-session", "-d", "sleep 100"]);
@@ -73,7 +73,7 @@ impl Drop for Tmux {
     }
 }
 
-/// Whether the file comes into being in a while.
+/// Whether the file appears within some seconds.
 fn appears(file: &Path) -> bool {
     let end = Instant::now() + Duration::from_secs(5);
     while !file.exists() && Instant::now() < end {
@@ -83,11 +83,11 @@ fn appears(file: &Path) -> bool {
 }
 
 #[test]
-fn landlock_has_no_services() {
+fn landlock_hides_sockets_of_services() {
     if !Need::Landlock.is_met() || !Need::Tmux.is_met() {
         return;
     }
-    // A socket's path is short.
+    // A socket's path has to be short.
     let short = tempfile::Builder::new()
         .prefix("m")
         .tempdir_in("/tmp")
@@ -109,7 +109,7 @@ fn landlock_has_no_services() {
         format!("{CONNECT} @{name}"),
         format!("{CONNECT} {}", docker.display()),
         format!("tmux -S {}/s run-shell '{}'; echo $?", short.path().display(), touch("by-command")),
-        // What has no path is left.
+        // Sockets without a path are still possible.
         "perl -MSocket -e 'socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0) and print \"pair\\n\"'".into(),
     ];
     let attempts: Vec<&str> = attempts.iter().map(String::as_str).collect();
@@ -141,7 +141,7 @@ fn landlock_has_no_services() {
     assert!(!outside.path().join("by-command").exists());
     drop(hidden);
 
-    // Who asks for them has them.
+    // With `sandbox_sockets`, sockets can be used.
     let server = commands(&attempts[..1]);
     let run = Host::new()
         .server(&server)
@@ -162,7 +162,7 @@ fn landlock_has_no_services() {
 }
 
 #[test]
-fn landlock_lets_no_user_be_set() {
+fn landlock_allows_no_set_user_id_bits() {
     if !Need::Landlock.is_met() {
         return;
     }
@@ -185,7 +185,7 @@ fn landlock_lets_no_user_be_set() {
     assert_eq!(mode & 0o7777, 0o755);
 }
 
-/// Ends the guardian and the host of its own run, as far as it sees them.
+/// Kills the guardian and the host of its own run if it can see them.
 const KILL_THE_HOST: &str = r#"
     for folder in /proc/[0-9]*; do
         if tr '\0' ' ' < $folder/cmdline 2>/dev/null | grep -q "__guard.*$MSWEA_RUN_ID"; then
@@ -233,7 +233,7 @@ fn bubblewrap_keeps_the_host_and_its_services_out() {
 
 /// The version of the kernel's Landlock.
 fn abi() -> i64 {
-    // SAFETY: asks for a number; nothing is passed by pointer.
+    // SAFETY: only asks for a number; nothing is passed by pointer.
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) }
 }
 
@@ -272,14 +272,14 @@ fn values_of_variables_are_in_nobodys_arguments() {
     if !Need::Bubblewrap.is_met() {
         return;
     }
-    // In how many arguments of whatever process it is.
+    // Searches the arguments of every process.
     let me = std::process::id();
     let look = format!(
         r#"echo "[$A]"; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -c 'value-o[f]-{me}'; :"#
     );
     let server = commands(&[&look]);
     let host = Host::new().server(&server).task("x");
-    // Without a namespace for processes, so that `bwrap` itself is seen.
+    // Without a process namespace, so that `bwrap` itself is visible.
     let config = format!(
         r#"
 [environment]

@@ -1,4 +1,4 @@
-//! Runs that go well: what the server is asked, what is done, what is told and what is kept.
+//! Successful runs: the requests, the commands' effects, the messages and the records.
 
 use scripted_server::{Recorded, Scenario, Server, Turn};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::story::{commands, roles, submit, turns};
 
 #[test]
-fn tool_calls_streamed_and_whole() {
+fn tool_calls_work_streamed_and_whole() {
     for (flags, stream) in [(&[][..], true), (&["--no-stream"][..], false)] {
         let server = turns([
             Turn::commands(&["echo one > a.txt; cat a.txt"]).with_text("I write a file."),
@@ -53,7 +53,8 @@ fn tool_calls_streamed_and_whole() {
             roles(&last),
             ["system", "user", "assistant", "tool", "assistant", "tool"]
         );
-        // What was said before is said again, byte for byte: caches of providers depend on it.
+        // Earlier messages are sent again unchanged, byte for byte, because providers' caches
+        // depend on it.
         assert_eq!(last["messages"][1], first["messages"][1]);
         for (call, result, output) in [(2, 3, "one"), (4, 5, "two")] {
             let (call, result) = (&last["messages"][call], &last["messages"][result]);
@@ -93,7 +94,7 @@ fn several_actions_of_one_reply_are_run_in_order() {
 }
 
 #[test]
-fn commands_in_the_text() {
+fn commands_are_read_from_the_text() {
     let story = ["echo one > a.txt; cat a.txt", &submit("done")];
     for arguments in [
         &["-c", "text"][..],
@@ -114,7 +115,7 @@ fn commands_in_the_text() {
         assert_eq!(roles(&body), ["system", "user", "assistant", "user"]);
         assert!(body["messages"][3]["content"].to_string().contains("one"));
     }
-    // Another expression, and a warning where prompts and parser don't fit.
+    // With another expression; and a warning if the prompts do not fit the parser.
     let server = Server::start(Scenario::new([Turn::text(format!(
         "do: <<{}>>",
         submit("done")
@@ -130,7 +131,7 @@ fn commands_in_the_text() {
 }
 
 #[test]
-fn a_replay_says_the_same_again() {
+fn a_recorded_run_as_the_model_gives_the_same_replies() {
     let server = turns([
         Turn::text("no call at all"),
         Turn::commands(&["echo one > a.txt", "cat a.txt"]),
@@ -158,7 +159,7 @@ fn a_replay_says_the_same_again() {
 }
 
 #[test]
-fn tasks_from_everywhere() {
+fn a_task_is_read_from_a_flag_a_file_or_standard_input() {
     let text = "line one\nzwei: \u{201e}\u{e4}\u{201c} {% raw %} {{ x }} $(rm) `y` </task>";
     let file = format!("[run]\ntask = '''{text}'''\n");
     let windows = format!("\u{feff}{}\r\n\n", text.replace('\n', "\r\n"));
@@ -186,7 +187,7 @@ fn tasks_from_everywhere() {
 }
 
 #[test]
-fn what_is_shown() {
+fn output_follows_the_flags_and_the_colour_variables() {
     let story = || turns([Turn::commands(&["echo visible"]).with_text("My plan.")]);
     let shown = |arguments: &[&str], env: &[(&str, &str)]| {
         let server = story();
@@ -247,8 +248,8 @@ fn what_is_shown() {
 }
 
 #[test]
-fn files_go_where_they_are_sent() {
-    // Without `-o`: below the state folder, and the place is told.
+fn files_are_written_to_the_state_folder_or_the_named_path() {
+    // Without `-o`: below the state folder, and the path is printed.
     let server = commands(&[]);
     let host = Host::new().server(&server).args(["-t", "x"]);
     let state = host.home().join(".local/state/mswea-host/runs");
@@ -258,12 +259,11 @@ fn files_go_where_they_are_sent() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names.len(), 2, "{names:?}");
-    assert!(
-        names[0].ends_with(".events.jsonl") && names[1].ends_with(".traj.json"),
-        "{names:?}"
-    );
-    assert!(run.stderr.contains(&names[1]), "{run}");
+    let (id, _) = names[0].split_once('.').unwrap();
+    let endings = ["digests", "events.jsonl", "traj.json"];
+    let expected = endings.map(|ending| format!("{id}.{ending}"));
+    assert_eq!(names, expected);
+    assert!(run.stderr.contains(&names[2]), "{run}");
 
     // A second run into the same file keeps the first one's journal.
     let server = Server::start(Scenario::always(Turn::commands(&[submit("done")])));
@@ -282,7 +282,7 @@ fn files_go_where_they_are_sent() {
 }
 
 #[test]
-fn processors_and_policies_take_part() {
+fn processors_and_policies_are_applied() {
     let server = turns([
         Turn::commands(&["seq 40 49"]),
         Turn::commands(&["vim file", "echo two"]),
@@ -305,11 +305,11 @@ fn processors_and_policies_take_part() {
     assert_eq!(
         run.events("action").len(),
         4,
-        "the denied one is not among them"
+        "the denied action is not run"
     );
     let text = |body: &Value, index: usize| body["messages"][index]["content"].to_string();
     let requests = server.requests();
-    // The observation is whole when it is new, and later only in the record.
+    // The next request has the whole observation; later it is whole only in the trajectory.
     assert!(text(&requests[1].json(), 3).contains("49"));
     let last = requests[3].json();
     assert!(!text(&last, 3).contains("49"), "{last}");
@@ -318,7 +318,7 @@ fn processors_and_policies_take_part() {
 }
 
 #[test]
-fn fresh_instances_say_the_same() {
+fn fresh_instances_send_the_same_requests() {
     let bodies = |arguments: &[&str]| -> Vec<Value> {
         let server = turns([
             Turn::text("no call"),
@@ -335,7 +335,7 @@ fn fresh_instances_say_the_same() {
                 "pipeline.processors=[\"last_n_observations\"]",
             ])
             .args(["-c", "plugins.last_n_observations.config.n=1"])
-            // Without the folder, which is another one each time.
+            // The default template names the folder, which differs between runs.
             .args(["-c", "agent.instance_template={{ task }}"])
             .args(arguments)
             .run()
@@ -348,7 +348,7 @@ fn fresh_instances_say_the_same() {
 }
 
 #[test]
-fn odd_bytes_do_no_harm() {
+fn odd_bytes_are_handled() {
     let long = format!("echo {}", "x".repeat(200_000));
     let server = turns([
         Turn::commands(&["printf '\\033]0;evil\\007\\033[31mred\\r\\377\\0 end\\n'"])
@@ -372,9 +372,9 @@ fn odd_bytes_do_no_harm() {
     assert!(run.stderr.len() < 100_000, "{}", run.stderr.len());
     let outputs = run.events("output");
     let text = |index: usize| outputs[index]["output"]["output"].as_str().unwrap();
-    // Line ends are read as Python reads them.
+    // Line ends are converted as by Python.
     assert_eq!(text(0), "\u{1b}]0;evil\u{7}\u{1b}[31mred\n\u{fffd}\0 end\n");
-    // Longer than an argument can be.
+    // This command is longer than an argument of a process can be.
     assert_eq!(text(1).len(), 200_001);
     assert!(
         outputs[2]["output"].to_string().contains("null byte"),
@@ -390,11 +390,11 @@ fn odd_bytes_do_no_harm() {
 }
 
 #[test]
-fn a_command_of_the_user_follows_what_went_wrong_too() {
+fn the_on_end_command_runs_also_after_an_error() {
     let hook = "echo \"$MSWEA_EXIT_STATUS $MSWEA_EXIT_CODE\" >told; \
                 test -z \"$MSWEA_TRAJECTORY\" && echo none >>told; \
                 test -n \"$MSWEA_JOURNAL\" && grep -q run_ended \"$MSWEA_JOURNAL\" && echo journal >>told";
-    // The place of the trajectory is taken while the run goes on.
+    // The trajectory's path is taken by a folder during the run.
     let taken = "rm -f out/traj.json; mkdir -p out/traj.json/x";
     for (arguments, code, told) in [
         (
@@ -420,7 +420,7 @@ fn a_command_of_the_user_follows_what_went_wrong_too() {
 }
 
 #[test]
-fn a_command_of_the_user_follows_the_run() {
+fn the_on_end_command_runs_after_the_run() {
     let hook = "echo \"$MSWEA_EXIT_STATUS $MSWEA_EXIT_CODE $MINE_KEY\" >told; test -s \"$MSWEA_TRAJECTORY\" \
                 && grep -q run_ended \"$MSWEA_JOURNAL\" || echo missing >>told; (setsid sleep 100 &); echo said";
     for (limit, code, told) in [

@@ -1,9 +1,9 @@
-//! Runs the real binary in a world of its own: a fresh folder, a cleared environment, no
-//! terminal, and a hard end to every wait.
+//! Runs the real binary in an isolated environment: a new folder, cleared variables, no terminal,
+//! and a time limit for every wait.
 //!
-//! A test says what is there (`file`, `env`, `server`), runs, and looks at what came of it
-//! ([`Run`]). Whatever hangs is killed and shown; whatever a failed test leaves behind is
-//! killed with it.
+//! A test sets up files, variables and servers (`file`, `env`, `server`), runs the binary, and
+//! checks the result ([`Run`]). A process that hangs is killed and its output shown; processes that
+//! a failed test leaves behind are killed with it.
 
 #![allow(
     dead_code,
@@ -17,7 +17,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,20 +25,21 @@ use scripted_server::Server;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::printed::Printed;
 use crate::processes;
 use crate::run::{Run, journal, shown};
 pub use rustix::process::Signal;
 
-/// What a run may take if a test says nothing else.
+/// The default time limit of a run.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the trajectory goes if a test says nothing else.
+/// The default path of the trajectory.
 const TRAJECTORY: &str = "traj.json";
 
-/// A call of the binary, in the making.
+/// A call of the binary, before its start.
 #[must_use]
 pub struct Host {
-    root: TempDir,
+    root: Arc<TempDir>,
     program: PathBuf,
     args: Vec<OsString>,
     env: BTreeMap<OsString, OsString>,
@@ -50,11 +51,19 @@ pub struct Host {
 impl Host {
     /// A call without arguments, in an empty folder.
     pub fn new() -> Self {
-        let root = tempfile::Builder::new()
-            .prefix("mswea-test-")
-            .tempdir()
-            .unwrap();
-        // Kept across tests and runs, so that plugins are compiled once.
+        let root = tempfile::Builder::new().prefix("mswea-test-").tempdir();
+        let root = Arc::new(root.unwrap());
+        fs::create_dir(root.path().join("work")).unwrap();
+        Self::inside(root)
+    }
+
+    /// A call with the folders of an earlier run: its working folder, its home, its state.
+    pub fn after(run: &Run) -> Self {
+        Self::inside(Arc::clone(&run.root))
+    }
+
+    fn inside(root: Arc<TempDir>) -> Self {
+        // All tests and runs share this cache, so that plugins are compiled once.
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
         let home = root.path().join("home");
         let folders = [
@@ -71,15 +80,14 @@ impl Host {
             fs::create_dir_all(&folder).unwrap();
             env.insert(name.into(), folder.into());
         }
-        fs::create_dir(root.path().join("work")).unwrap();
-        // Found tools stay found, and a coverage run still gets its counts.
+        // `PATH` leads to installed tools; `LLVM_PROFILE_FILE` is for measuring coverage.
         for name in ["PATH", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {
                 env.insert(name.into(), value);
             }
         }
         env.insert("LANG".into(), "C.UTF-8".into());
-        // Tests are started in all sorts of sessions, and nobody forges code here.
+        // Without a login session the cache is used only with `trust`.
         env.insert("MSWEA_PLUGIN_CACHE".into(), "trust".into());
         Self {
             root,
@@ -92,7 +100,7 @@ impl Host {
         }
     }
 
-    /// The folder that the binary is run in.
+    /// The folder in which the binary runs.
     pub fn dir(&self) -> PathBuf {
         self.root.path().join("work")
     }
@@ -121,13 +129,13 @@ impl Host {
         self
     }
 
-    /// Takes an environment variable away.
+    /// Removes an environment variable.
     pub fn env_remove(mut self, name: &str) -> Self {
         self.env.remove(OsStr::new(name));
         self
     }
 
-    /// Uses a cache that nothing is in yet.
+    /// Uses an empty cache.
     pub fn empty_cache(self) -> Self {
         let cache = self.home().join(".cache");
         self.env("XDG_CACHE_HOME", cache)
@@ -148,23 +156,23 @@ impl Host {
         self.base_url(&server.url())
     }
 
-    /// Uses whatever listens at this URL as the model server.
+    /// Uses the server at this URL as the model server.
     pub fn base_url(self, url: &str) -> Self {
         self.args(["-m", "local/test", "--base-url", url])
     }
 
-    /// Gives it a task; the trajectory is written beside it.
+    /// Sets the task; the trajectory is written to the default path.
     pub fn task(self, task: &str) -> Self {
         self.args(["-t", task, "-o", TRAJECTORY])
     }
 
-    /// Writes this to its standard input and closes it; without, there is none.
+    /// Writes this to its standard input and closes it; without this call, standard input is empty.
     pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(text.into());
         self
     }
 
-    /// Runs this program instead.
+    /// Runs this program instead of the binary.
     pub fn program(mut self, program: &Path) -> Self {
         self.program = program.to_owned();
         self
@@ -177,12 +185,17 @@ impl Host {
     }
 
     /// Keeps the other end of its standard output and standard error open, and never reads.
-    pub fn stalled(mut self) -> Self {
-        self.reading = Reading::Never;
+    pub fn stalled(self) -> Self {
+        self.stalled_on(true, true)
+    }
+
+    /// Keeps the other ends of these two open, and never reads from them.
+    pub fn stalled_on(mut self, stdout: bool, stderr: bool) -> Self {
+        self.reading = Reading::Never { stdout, stderr };
         self
     }
 
-    /// Sets what the run may take before it is killed and the test fails.
+    /// Sets the time limit. After it, the run is killed and the test fails.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -202,8 +215,8 @@ impl Host {
             Stdio::null()
         };
         let mut command = Command::new(&self.program);
-        // SAFETY: gives signals their default actions, which may be done between fork and exec.
-        // The tests themselves may have been started with `nohup`, or by a script's `&`.
+        // SAFETY: gives signals their default actions, which is allowed between fork and exec. The
+        // tests themselves may have been started with `nohup`, or by a script's `&`.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGHUP, libc::SIG_DFL);
@@ -219,27 +232,42 @@ impl Host {
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own: a hanging run is killed without the tests.
+            // In a process group of its own, so that a hanging run can be killed without the tests.
             .process_group(0)
             .spawn()
             .unwrap();
         if let (Some(text), Some(mut pipe)) = (self.stdin, child.stdin.take()) {
-            // It may end without reading.
+            // The program may end without reading.
             thread::spawn(move || pipe.write_all(&text).ok());
         }
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let nothing = || Printed::collect(std::io::empty());
-        let mut unread = None;
+        let mut unread = (None, None);
         let (stdout, stderr) = match self.reading {
             Reading::All => (Printed::collect(stdout), Printed::collect(stderr)),
             Reading::Closed => {
                 drop((stdout, stderr));
                 (nothing(), nothing())
             }
-            Reading::Never => {
-                unread = Some((stdout, stderr));
-                (nothing(), nothing())
-            }
+            Reading::Never {
+                stdout: out,
+                stderr: err,
+            } => (
+                match out {
+                    true => {
+                        unread.0 = Some(stdout);
+                        nothing()
+                    }
+                    false => Printed::collect(stdout),
+                },
+                match err {
+                    true => {
+                        unread.1 = Some(stderr);
+                        nothing()
+                    }
+                    false => Printed::collect(stderr),
+                },
+            ),
         };
         let trajectory = dir.join(output_argument(&self.args).unwrap_or(TRAJECTORY.into()));
         Running {
@@ -257,14 +285,17 @@ impl Host {
     }
 }
 
-/// Who reads what it prints.
+/// How its output is read.
 #[derive(Clone, Copy)]
 enum Reading {
     All,
-    /// Nobody, and the pipes are closed.
+    /// The pipes are closed.
     Closed,
-    /// Nobody, and the pipes are open.
-    Never,
+    /// The pipes stay open, and the named ones are not read.
+    Never {
+        stdout: bool,
+        stderr: bool,
+    },
 }
 
 fn output_argument(args: &[OsString]) -> Option<OsString> {
@@ -284,10 +315,10 @@ pub struct Running {
     timeout: Duration,
     stdout: Printed,
     stderr: Printed,
-    /// What nobody reads.
-    unread: Option<(ChildStdout, ChildStderr)>,
-    /// None once the folder has passed to the [`Run`].
-    root: Option<TempDir>,
+    /// Pipes that are not read.
+    unread: (Option<ChildStdout>, Option<ChildStderr>),
+    /// None after the folder has been passed to the [`Run`].
+    root: Option<Arc<TempDir>>,
 }
 
 impl Running {
@@ -323,16 +354,28 @@ impl Running {
         self.stderr.text()
     }
 
+    /// Reads the pipes that were not read until now, to their ends.
+    pub fn read(mut self) -> Self {
+        if let Some(stdout) = self.unread.0.take() {
+            self.stdout = Printed::collect(stdout);
+        }
+        if let Some(stderr) = self.unread.1.take() {
+            self.stderr = Printed::collect(stderr);
+        }
+        self
+    }
+
     /// The journal so far.
     pub fn journal(&self) -> Vec<Value> {
         journal(&self.trajectory)
     }
 
-    /// Waits until something is so; `what` says it in the message if it never is.
+    /// Waits until a condition is true; `what` describes it in the message if it never is.
     #[track_caller]
     pub fn until(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
         while !is_so(self) {
-            // Once more after its end: it may have come about in between.
+            // Checked once more after its end, because the condition may have become true in
+            // between.
             if let Some(status) = self.child.try_wait().unwrap()
                 && !is_so(self)
             {
@@ -346,7 +389,7 @@ impl Running {
         }
     }
 
-    /// Waits until there is such a file, by its path relative to the folder.
+    /// Waits for a file, by its path relative to the folder.
     #[track_caller]
     pub fn until_file(&mut self, name: &str) {
         self.until(&format!("the file `{name}`"), |run| {
@@ -354,7 +397,7 @@ impl Running {
         });
     }
 
-    /// Waits until it ends; kills it and fails if that takes too long.
+    /// Waits for its end; kills it and fails after the time limit.
     #[track_caller]
     pub fn wait(mut self) -> Run {
         let status = loop {
@@ -371,14 +414,15 @@ impl Running {
             }
             thread::sleep(Duration::from_millis(2));
         };
-        let mut rest = [String::new(), String::new()];
-        if let Some((mut stdout, mut stderr)) = self.unread.take() {
-            // What the pipes had room for.
-            let _ = stdout.read_to_string(&mut rest[0]);
-            let _ = stderr.read_to_string(&mut rest[1]);
+        // Pipes that nothing has read hold the last part of the output.
+        let (mut unread_out, mut unread_err) = (String::new(), String::new());
+        if let Some(mut stdout) = self.unread.0.take() {
+            let _ = stdout.read_to_string(&mut unread_out);
         }
-        let [unread_out, unread_err] = rest;
-        // What it left behind may hold the pipes open: that is for the test to find out.
+        if let Some(mut stderr) = self.unread.1.take() {
+            let _ = stderr.read_to_string(&mut unread_err);
+        }
+        // Processes that it left behind may hold the pipes open; that is for the test to detect.
         let end = Instant::now() + Duration::from_secs(1);
         while !(self.stdout.is_whole() && self.stderr.is_whole()) && Instant::now() < end {
             thread::sleep(Duration::from_millis(1));
@@ -395,7 +439,7 @@ impl Running {
     }
 
     fn kill(&mut self) {
-        // Each of them may have ended by itself.
+        // The processes may have ended by themselves.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let pid = rustix::process::Pid::from_child(&self.child);
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
@@ -424,36 +468,6 @@ fn number(status: ExitStatus) -> i32 {
         .code()
         .or_else(|| status.signal().map(|signal| -signal))
         .unwrap()
-}
-
-/// What comes out of a pipe, as it comes.
-struct Printed {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    reader: thread::JoinHandle<()>,
-}
-
-impl Printed {
-    fn collect(mut pipe: impl Read + Send + 'static) -> Self {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let reader = thread::spawn({
-            let bytes = Arc::clone(&bytes);
-            move || {
-                let mut block = [0; 8192];
-                while let Ok(count @ 1..) = pipe.read(&mut block) {
-                    bytes.lock().unwrap().extend_from_slice(&block[..count]);
-                }
-            }
-        });
-        Self { bytes, reader }
-    }
-
-    fn is_whole(&self) -> bool {
-        self.reader.is_finished()
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
-    }
 }
 
 #[cfg(test)]

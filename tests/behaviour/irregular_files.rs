@@ -1,5 +1,5 @@
-//! Files that a cloned repository may bring along: pipes, links to devices, endless ones. They are
-//! refused at once, with their name.
+//! A cloned repository may contain pipes, links to devices and huge files. They are refused at once, by
+//! name.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::host::Host;
 
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo done";
 
-/// How a name in the current folder is made something else than a file.
+/// Makes a file at this path that must be refused.
 type Make = fn(&Path);
 
 fn pipe(path: &Path) {
@@ -37,7 +37,7 @@ const SORTS: [(Make, &str); 3] = [
 ];
 
 #[test]
-fn the_lock_file_of_the_current_folder() {
+fn an_irregular_lock_file_is_refused() {
     for (make, says) in SORTS {
         let server = Server::start(Scenario::commands(&[SUBMIT]));
         let host = Host::new().server(&server).task("t");
@@ -45,14 +45,14 @@ fn the_lock_file_of_the_current_folder() {
         let begun = Instant::now();
         let run = host.run().expect(7);
         run.says(&["mswea-plugins.lock", says]);
-        // Without an end it would have taken the test's own limit, or all memory.
+        // Reading the file would have taken the test's time limit, or all memory.
         assert!(begun.elapsed() < Duration::from_secs(30));
         assert_eq!(server.served(), 0);
     }
 }
 
 #[test]
-fn files_that_are_named() {
+fn irregular_files_that_flags_name_are_refused() {
     let uses: [(&str, &[&str], i32); 6] = [
         ("p.wasm", &["--plugin", "./p.wasm"], 7),
         ("c.toml", &["-c", "./c.toml"], 2),
@@ -85,7 +85,7 @@ fn files_that_are_named() {
             run.says(&[says]);
         }
     }
-    // What has a command of its own.
+    // Files that only some commands read.
     for (name, args) in [
         (
             "c.json",
@@ -119,14 +119,14 @@ fn files_that_are_named() {
 }
 
 #[test]
-fn what_runs_repair_is_given() {
+fn runs_repair_refuses_irregular_files_and_foreign_journals() {
     for (make, _) in SORTS {
         let host = Host::new();
         make(&host.dir().join("old.traj.json"));
         let run = host.args(["runs", "repair", "old.traj.json"]).run();
-        run.expect(1).says(&["`old.traj.json` is no journal"]);
+        run.expect(1).says(&["`old.traj.json` is not a journal"]);
     }
-    // Nor is a journal that a trajectory names by a path of its own.
+    // A journal in another folder that the trajectory names is not read.
     let elsewhere = tempfile::tempdir().unwrap();
     let journal = elsewhere.path().join("other.events.jsonl");
     std::fs::write(&journal, "").unwrap();

@@ -1,4 +1,4 @@
-//! Keys: where they are taken from, where they go, and all the places where they never are.
+//! Keys: where they are read, where they are sent, and that they are neither printed nor written.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::story::{submit, turns};
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
-/// Shows a command's whole surroundings, its own and those that it can look up.
+/// Prints the places where a command could find a key: its environment and its folder.
 const LOOK: &str = "env; export; tr '\\0' '\\n' < /proc/self/environ; ls -la; true";
 
 fn openai(server: &Server) -> Host {
@@ -61,7 +61,7 @@ fn secrets(host: Host, mode: u32) -> Host {
 }
 
 #[test]
-fn a_key_is_sent_and_nothing_else_is_done_with_it() {
+fn a_key_is_sent_and_not_written_down() {
     let bearer = Some(format!("Bearer {KEY}"));
     for arguments in [&[][..], &["--json"], &["-vv"]] {
         let server = turns([Turn::commands(&[LOOK])]);
@@ -86,7 +86,7 @@ fn a_key_is_sent_and_nothing_else_is_done_with_it() {
 }
 
 #[test]
-fn a_model_of_ones_own_is_sent_no_key() {
+fn a_local_model_is_sent_no_key() {
     let server = turns([]);
     let run = Host::new()
         .server(&server)
@@ -99,7 +99,7 @@ fn a_model_of_ones_own_is_sent_no_key() {
 }
 
 #[test]
-fn what_keeps_a_key_from_being_sent() {
+fn a_missing_empty_or_readable_key_is_not_sent() {
     let server = Server::start(Scenario::commands(&[submit("never")]));
     openai(&server).run().expect(5).says(&[
         "no API key",
@@ -113,13 +113,13 @@ fn what_keeps_a_key_from_being_sent() {
     let run = secrets(openai(&server), 0o644).run().expect(5);
     keyless(&run);
     let run = run.says(&["can be read by others (mode 0644)", "chmod 600"]);
-    // It had begun, so there is a record of it.
+    // The run had begun, so there is a trajectory.
     assert_eq!(run.trajectory()["messages"].as_array().unwrap().len(), 3);
     assert_eq!(server.served(), 0);
 }
 
 #[test]
-fn a_server_that_repeats_the_key_is_not_repeated() {
+fn a_key_in_an_error_of_the_server_is_not_printed() {
     let error = Turn::error(401, "invalid_api_key", &format!("wrong API key: {KEY}"));
     let server = Server::start(Scenario::always(error));
     for arguments in [&[][..], &["--json"]] {
@@ -146,7 +146,7 @@ fn a_key_goes_to_no_other_host() {
 }
 
 #[test]
-fn what_minis_wizard_has_written_counts() {
+fn the_env_file_of_mini_swe_agent_is_read() {
     let server = turns([Turn::commands(&[LOOK])]);
     let host = Host::new();
     let folder = host.home().join(".config/mini-swe-agent");
@@ -168,7 +168,7 @@ fn what_minis_wizard_has_written_counts() {
 }
 
 #[test]
-fn a_server_of_ones_own_needs_no_price() {
+fn a_server_of_the_users_needs_no_price() {
     let server = turns([]);
     let entry = format!("providers.mine={{\"base_url\": \"{}\"}}", server.url());
     let own = |arguments: &[&str]| Host::new().args(arguments).task("x");
@@ -179,7 +179,7 @@ fn a_server_of_ones_own_needs_no_price() {
         .env("OPENAI_API_KEY", KEY)
         .run()
         .expect(0);
-    // A limit that somebody has set can't be kept.
+    // With a cost limit, the run is refused.
     own(&["-m", "mine/x", "-c", &entry, "-l", "1"])
         .run()
         .expect(2)

@@ -1,7 +1,7 @@
-//! The host is killed at random moments, in every kind of environment: afterwards nothing that it
-//! started is left, and nothing that it had shown is missing from the journal.
+//! Kills the host at random moments, in several classes of environments. Afterwards no process, container
+//! or temporary folder of it may be left, and every event that it printed must be in the journal.
 //!
-//! `MSWEA_KILLS=1000` makes it as many as one likes; `cargo bench --bench kills` asks for 1,000.
+//! `MSWEA_KILLS=1000` sets the number of kills; `cargo bench --bench kills` asks for 1,000.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -15,19 +15,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use scripted_server::{Scenario, Server, Turn};
 use serde_json::Value;
 
-/// Leaves processes of every kind behind and takes a little time.
+/// Starts processes in several sessions that do not end by themselves, and takes a little time.
 const COMMAND: &str = "(setsid sleep 401 &) ; (setsid sh -c 'sleep 402 & exec sleep 403' &); \
                        sleep 404 >/dev/null 2>&1 & echo $$; sleep 0.03";
-/// A run of any kind has begun and made steps by then.
+/// A run is killed in its first milliseconds, up to this many; until then it has made some steps.
 const MOMENT_MS: u64 = 1500;
-/// How long an end that was asked for may take.
+/// How long the end of the process may take after the signal.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What came of all rounds.
+/// The sums over all rounds: what was left, and events that were printed and not recorded.
 #[derive(Debug, Default)]
 pub struct Report {
     pub rounds: usize,
-    /// Rounds in which the kill came before the run had its journal.
+    /// Rounds in which the kill came before the run had a journal.
     pub early: usize,
     pub replies: usize,
     pub containers: usize,
@@ -37,8 +37,14 @@ pub struct Report {
     pub faults: Vec<String>,
 }
 
-/// Kills `rounds` runs of `program`, several at a time, in these classes.
-pub fn soak(program: &Path, rounds: usize, classes: &[&str]) -> Report {
+/// Kills `rounds` runs of `program`, four at a time, in these classes of environments. `progress` is
+/// called after each run with the number of runs so far.
+pub fn soak(
+    program: &Path,
+    rounds: usize,
+    classes: &[&str],
+    progress: &(dyn Fn(usize) + Sync),
+) -> Report {
     let report = Mutex::new(Report::default());
     let next = AtomicUsize::new(0);
     let server = Server::start(Scenario::always(Turn::commands(&[COMMAND]))).recording(false);
@@ -61,6 +67,7 @@ pub fn soak(program: &Path, rounds: usize, classes: &[&str]) -> Report {
                     report.folders += found.folders;
                     report.events += found.events;
                     report.faults.extend(found.faults);
+                    progress(report.rounds);
                 }
             });
         }
@@ -75,7 +82,7 @@ fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
         .unwrap();
     let temporary = folder.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
-    // Different in every run of the test.
+    // The clock gives a different moment in every run of the test.
     let chance = u64::from(
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -114,7 +121,7 @@ fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
     }
     let shown = reader.join().unwrap();
 
-    // What the next start does, without a run around it.
+    // `gc` cleans up as the next run would.
     let _ = host(program, folder.path())
         .arg("gc")
         .stdout(Stdio::null())
@@ -130,7 +137,7 @@ fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
         report.early = 1;
         return report;
     };
-    // A guardian may still be at it.
+    // A guardian may still be working.
     let begun = Instant::now();
     loop {
         report.containers = containers(class, id);

@@ -1,16 +1,16 @@
-//! A large submission costs memory a few times its size, not seventeen times.
+//! The memory that a large submission takes is less than 13 times its size.
 
 use scripted_server::{Scenario, Server};
 
 use crate::host::Host;
 
 #[test]
-fn a_large_submission() {
+fn a_large_submission_takes_limited_memory() {
     const MEGABYTES: u64 = 40;
     let command = format!(
         "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; head -c {MEGABYTES}000000 /dev/zero | tr '\\0' a | fold -w 100"
     );
-    // The host's highest use of memory, once everything is written.
+    // `--on-end` runs after the trajectory is written, and reads the host's peak memory.
     let run = Host::new()
         .server(&Server::start(Scenario::commands(&[&command])))
         .task("x")

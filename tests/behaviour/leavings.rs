@@ -1,5 +1,5 @@
-//! What a run leaves, and to whom it belongs: nothing of anybody else's is removed, and what the
-//! run could not remove itself goes soon after.
+//! Leftovers of a run: nothing that belongs to the user or to another run is removed, and what the run
+//! could not remove itself is removed soon after.
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ fn docker(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&run.stdout).trim().to_owned()
 }
 
-/// A name or an image that no other test has.
+/// A name of a container or of an image that no other test uses.
 fn own(what: &str) -> String {
     format!("mswea-test-leavings-{what}-{}", std::process::id())
 }
@@ -32,7 +32,7 @@ fn is_there(container: &str) -> bool {
     !docker(&["ps", "-aq", "--filter", &format!("name=^{container}$")]).is_empty()
 }
 
-/// The containers that carry a run's id.
+/// The containers with a run's id.
 fn containers(run: &str) -> Vec<String> {
     let filter = format!("label=mswea.run={run}");
     let listed = docker(&["ps", "-aq", "--no-trunc", "--filter", &filter]);
@@ -48,7 +48,7 @@ fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A client for docker that first does what `script` says with the arguments.
+/// A docker client that first runs `script` with the arguments.
 fn client(host: &Host, script: &str) -> PathBuf {
     let path = host.dir().join("client");
     let text = format!("#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{script}\nexec docker \"$@\"\n");
@@ -57,7 +57,7 @@ fn client(host: &Host, script: &str) -> PathBuf {
     path
 }
 
-/// A run in a container by the command line client that `script` stands in front of.
+/// A run in a container, by a command line client with `script` in front of it.
 fn by_client(server: &Server, script: &str) -> Host {
     let host = Host::new().server(server).task("x");
     let client = client(&host, script);
@@ -85,7 +85,7 @@ fn gc(host: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_container_of_the_users_keeps_its_name() {
+fn a_container_of_the_user_with_the_same_name_is_left_alone() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -108,8 +108,8 @@ fn a_container_of_the_users_keeps_its_name() {
             assert!(is_there(&name), "{args} {transport}\n{run}");
             let state = docker(&["inspect", "-f", "{{.State.Running}}", &name]);
             assert_eq!(state, "true");
-            assert!(!run.stderr.contains("mswea-2"), "{run}");
-            // Nothing is on record for the guardian, the next start or `gc`.
+            assert!(!run.stderr.contains(&run.run_id()), "{run}");
+            // Without a record, neither the guardian nor the next start nor `gc` removes a container.
             let records = run.dir.join("../home/.local/state/mswea-host/containers");
             let records = fs::read_dir(records).map_or(0, Iterator::count);
             assert_eq!(records, 0, "{run}");
@@ -119,7 +119,7 @@ fn a_container_of_the_users_keeps_its_name() {
 }
 
 #[test]
-fn what_the_user_runs_from_a_commit_is_the_users() {
+fn a_container_from_a_committed_image_is_left_alone() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -135,10 +135,10 @@ fn what_the_user_runs_from_a_commit_is_the_users() {
     let kept = containers(&id).pop().unwrap();
     docker(&["commit", &kept, &image]);
     docker(&["run", "-d", "--name", &copy, &image, "sleep", "600"]);
-    // It has all the labels.
+    // The copy has all labels of the kept container.
     assert_eq!(containers(&id).len(), 2);
 
-    // The sweep of the next start.
+    // The next run removes leftovers when it starts.
     let next = Host::new()
         .server(&commands(&[]))
         .task("x")
@@ -155,7 +155,7 @@ fn what_the_user_runs_from_a_commit_is_the_users() {
             "{said}"
         );
     }
-    // The kept one went by its run's name.
+    // `gc --run` has removed the kept container.
     let left = containers(&id);
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(!left.contains(&kept));
@@ -164,7 +164,7 @@ fn what_the_user_runs_from_a_commit_is_the_users() {
 }
 
 #[test]
-fn a_container_that_is_made_after_its_hosts_death_goes() {
+fn a_container_that_is_made_after_the_host_was_killed_is_removed() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -188,7 +188,7 @@ fn a_container_that_is_made_after_its_hosts_death_goes() {
     });
 }
 
-/// Runs until the model is silent, and returns the run's id and its container.
+/// Runs until the model does not answer, and returns the run's id and its container.
 fn waiting(running: &mut Running, server: &Server) -> (String, String) {
     running.until("the second query", |_| server.served() == 2);
     let id = running.journal()[0]["run_id"].as_str().unwrap().to_owned();
@@ -197,7 +197,7 @@ fn waiting(running: &mut Running, server: &Server) -> (String, String) {
 }
 
 #[test]
-fn what_a_second_interrupt_leaves_is_the_guardians() {
+fn the_guardian_removes_a_container_after_a_second_interrupt() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -218,7 +218,7 @@ fn what_a_second_interrupt_leaves_is_the_guardians() {
 }
 
 #[test]
-fn a_daemon_that_comes_back_finds_the_guardian() {
+fn the_guardian_removes_a_container_once_the_daemon_is_back() {
     if !Need::Docker.is_met() {
         return;
     }
@@ -261,7 +261,7 @@ fn values_of_variables_are_in_no_arguments() {
 }
 
 #[test]
-fn a_folder_that_is_made_anew_is_the_folder() {
+fn commands_start_in_a_folder_that_was_made_anew() {
     let server = commands(&[
         "here=$PWD; rm -rf \"$here\"; mkdir \"$here\"; echo made >file",
         "pwd; ls",
@@ -277,7 +277,7 @@ fn a_folder_that_is_made_anew_is_the_folder() {
 }
 
 #[test]
-fn a_folder_that_is_gone_ends_the_run() {
+fn a_removed_folder_ends_the_run() {
     let command = Turn::commands(&["rm -rf \"$PWD\""]);
     let server = Server::start(Scenario::always(command));
     let run = in_a_folder(&server).run().expect(6);
@@ -300,13 +300,13 @@ fn a_folder_that_is_gone_ends_the_run() {
     }
 }
 
-/// A run whose folder is not the one that its files are in.
+/// A run in another folder than that of its files.
 fn in_a_folder(server: &Server) -> Host {
     let host = Host::new().server(server);
     let inner = host.dir().join("inner");
     fs::create_dir(&inner).unwrap();
     let trajectory = host.dir().join("traj.json");
-    // The program itself stands in the folder, as a user's shell does.
+    // The program itself is started in the folder, as from a user's shell.
     let script = format!(
         "#!/bin/sh\ncd '{}' && exec '{}' \"$@\"\n",
         inner.display(),
@@ -322,7 +322,7 @@ fn in_a_folder(server: &Server) -> Host {
 }
 
 #[test]
-fn a_host_that_stood_still_knows_what_has_ended() {
+fn a_command_that_ended_while_the_host_was_stopped_has_not_timed_out() {
     let server = commands(&["touch begun; sleep 0.5; echo ended; exit 3"]);
     let mut running = Host::new()
         .server(&server)
@@ -392,8 +392,8 @@ fn two_runs_do_not_share_a_workspace() {
 }
 
 #[test]
-fn credentials_of_a_killed_clone_go() {
-    // A server of repositories that says nothing.
+fn credentials_of_a_killed_clone_are_removed() {
+    // A server of repositories that never answers.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = commands(&[]);

@@ -1,4 +1,4 @@
-//! Limits: each ends the run in time, keeps what was done, and has its exit code.
+//! Limits: each ends the run in time, keeps the steps so far, and has its exit code.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn texts(run: &Run) -> Vec<(String, String)> {
 }
 
 #[test]
-fn steps_and_money() {
+fn limits_of_steps_and_cost_end_the_run() {
     let priced = || Turn::commands(&["true"]).with_cost(0.2);
     // 100 tokens in, 10 out
     for (turn, arguments, queries, dollars) in [
@@ -68,7 +68,7 @@ fn steps_and_money() {
         }
         assert_eq!(texts(&run).last().unwrap().0, "exit");
     }
-    // A limit that can't be kept is said, once.
+    // The default cost limit can't be enforced without a price; that is reported once.
     let server = turns([Turn::commands(&["true"])]);
     let run = Host::new().server(&server).task("x").run().expect(0);
     assert_eq!(
@@ -89,7 +89,7 @@ fn steps_and_money() {
 }
 
 #[test]
-fn time_cuts_whatever_goes_on() {
+fn the_time_limit_ends_commands_queries_and_waits() {
     let long = "(setsid sleep 300 &); touch started; sleep 301";
     for (turn, parts) in [
         (Turn::commands(&[long, "touch second"]), &["started"][..]),
@@ -111,7 +111,7 @@ fn time_cuts_whatever_goes_on() {
         for name in parts {
             assert!(run.dir.join(name).exists(), "{name}");
         }
-        // What stood behind the cut command is not begun, but answered.
+        // The action after the one that was cut off is not run; its tool call gets a result.
         assert!(!run.dir.join("second").exists());
         let results = texts(&run)
             .into_iter()
@@ -122,7 +122,7 @@ fn time_cuts_whatever_goes_on() {
 }
 
 #[test]
-fn malformed_replies() {
+fn malformed_replies_get_feedback_and_end_the_run_after_three_in_a_row() {
     let server = turns([
         Turn::text("I only talk"),
         Turn::text("and talk"),
@@ -130,14 +130,14 @@ fn malformed_replies() {
     ]);
     let run = Host::new().server(&server).task("x").run().expect(0);
     let bodies: Vec<Value> = server.requests().iter().map(Recorded::json).collect();
-    // The feedback is sent, the reply itself is not.
+    // The feedback is sent, the rejected reply is not.
     assert_eq!(roles(&bodies[1]), ["system", "user", "user"]);
     assert_eq!(roles(&bodies[2]), ["system", "user", "user", "user"]);
     let feedback = bodies[1]["messages"][2]["content"].as_str().unwrap();
     assert!(feedback.contains("call the tool `bash`"), "{feedback}");
     assert_eq!(run.events("rejected").len(), 2);
 
-    // In a row, each of them paid for; one good reply in between begins a new row.
+    // Three malformed replies in a row end the run, and each of them is charged.
     let vectors: [(&[&str], Turn); 3] = [
         (&[], Turn::text("I only talk")),
         (
@@ -162,6 +162,7 @@ fn malformed_replies() {
         );
         assert!((cost(&run) - 0.3).abs() < 1e-9, "{}", cost(&run));
     }
+    // A good reply in between resets the count.
     let bad = || Turn::text("I only talk");
     let good = || Turn::commands(&["true"]);
     let server = turns([bad(), bad(), good(), bad(), bad(), good()]);
@@ -178,7 +179,7 @@ fn malformed_replies() {
 }
 
 #[test]
-fn answers_that_were_billed_but_are_useless_are_charged() {
+fn unusable_answers_that_were_billed_are_charged() {
     // Both attempts are counted: 2 × (100 tokens in + 10 out)
     let server = always(Turn::fault(Fault::NoChoices));
     let run = crate::story::impatient(&server)
@@ -193,7 +194,7 @@ fn answers_that_were_billed_but_are_useless_are_charged() {
 }
 
 #[test]
-fn actions_behind_the_end_are_answered() {
+fn actions_after_a_submission_are_not_run_but_answered() {
     let end = submit("done");
     let server = always(Turn::commands(&["echo first", &end, "touch never"]));
     let run = Host::new().server(&server).task("x").run().expect(0);

@@ -1,9 +1,9 @@
-//! What a person is told around a run: how it begins, what is warned of, where the record is.
+//! What is printed around a run: the first lines, warnings, and the path of the trajectory.
 
 use crate::host::Host;
 use crate::story::turns;
 
-/// A file of mini-swe-agent's with a key that is not spelt right.
+/// A file of mini-swe-agent's with a misspelt key.
 const MISSPELT: &str = "\
 agent:
   system_template: You work.
@@ -39,7 +39,7 @@ fn a_run_begins_with_two_lines() {
 }
 
 #[test]
-fn the_quiet_are_told_of_misspelt_keys_and_where_the_trajectory_is() {
+fn with_q_misspelt_keys_and_the_path_of_the_trajectory_are_printed() {
     let run = Host::new()
         .server(&turns([]))
         .task("x")
@@ -54,7 +54,7 @@ fn the_quiet_are_told_of_misspelt_keys_and_where_the_trajectory_is() {
 }
 
 #[test]
-fn names_of_mini_swe_agent_say_that_the_words_differ() {
+fn a_preset_named_like_a_file_of_mini_swe_agent_has_a_note() {
     let run = Host::new()
         .server(&turns([]))
         .task("x")
@@ -64,7 +64,7 @@ fn names_of_mini_swe_agent_say_that_the_words_differ() {
             "-c",
             "environment.environment_class=local",
         ])
-        // The `.bashrc` of this machine is not that of the images.
+        // This machine's `.bashrc` differs from that of the images.
         .args([
             "-c",
             "environment.cwd=",
@@ -79,6 +79,6 @@ fn names_of_mini_swe_agent_say_that_the_words_differ() {
         .filter(|line| line.starts_with("note: "))
         .collect();
     assert_eq!(notes.len(), 1, "{run}");
-    assert!(notes[0].contains("`-c swebench` is a preset of the same meaning"));
+    assert!(notes[0].contains("`-c swebench` is a preset with the same meaning"));
     assert!(notes[0].contains("config/benchmarks/swebench.yaml' -exec cp"));
 }

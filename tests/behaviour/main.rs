@@ -1,7 +1,6 @@
-//! What the program does, seen from outside: the real binary, a scripted model server, real
-//! shells.
+//! Tests of the real binary with a scripted model server and real shells.
 
-// All of it is test code, also what stands outside of `#[test]` functions.
+// This crate is test code, also outside of `#[test]` functions.
 #![allow(clippy::unwrap_used)]
 
 mod addresses;
@@ -9,12 +8,18 @@ mod bad_input;
 mod bad_servers;
 mod config_cli;
 mod containers;
+mod continued;
 mod demo;
 mod docs;
 mod escapes;
+mod finished;
+mod forks;
 mod happy;
 mod host;
+mod house;
+mod interrupts;
 mod irregular_files;
+mod kept;
 mod keys;
 mod killed;
 mod kills;
@@ -27,17 +32,24 @@ mod odd_replies;
 mod pages;
 mod patience;
 mod plugins;
+mod printed;
 mod processes;
 mod readers;
 mod record;
 mod repair;
+mod replayed;
 mod replays;
+mod resumed_places;
+mod resumes;
 mod run;
+mod runs;
 mod salvage;
 mod sandboxes;
+mod sessions;
 mod shell_limits;
 mod side_by_side;
 mod signals;
 mod story;
 mod swapped;
 mod traps;
+mod trust;

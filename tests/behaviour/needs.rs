@@ -1,30 +1,29 @@
-//! What some tests need of the machine: a container engine, a sandbox, a language's tools.
+//! What some tests need on the machine: a container engine, a sandbox, a language's tools.
 //!
-//! On a developer's machine such a test is left out where the thing is missing, and says so where
-//! everybody sees it. Where `MSWEA_TEST_REQUIRE` names it (`.ci/run` does), its absence is a
-//! failure.
+//! If it is missing, such a test prints that it is skipped; if `MSWEA_TEST_REQUIRE` names it (as
+//! `.ci/run` does), the test fails.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Something of the machine.
+/// Something that a test needs on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Docker,
     Podman,
     Bubblewrap,
     Landlock,
-    /// What plugins in C are built with.
+    /// The compiler for plugins in C.
     Clang,
-    /// What plugins in Python are built with, by what the registry brings.
+    /// The tools for plugins in Python, from the registry.
     Python,
-    /// The same of plugins in JavaScript.
+    /// The tools for plugins in JavaScript, from the registry.
     Npm,
-    /// A service of the user's that commands must not reach.
+    /// A server of the user's that a sandbox must hide.
     Tmux,
-    /// Leave to make a small file system of one's own.
+    /// Permission to make a small file system.
     Mounts,
 }
 
@@ -68,10 +67,10 @@ impl Need {
         })
     }
 
-    /// Whether it is there.
+    /// Whether it is available.
     ///
     /// # Panics
-    /// When it is not there and must be.
+    /// If it is missing and required.
     pub fn is_met(self) -> bool {
         let Some(why) = self.missing() else {
             return true;
@@ -82,7 +81,7 @@ impl Need {
             "this test needs {}: {why}",
             self.name()
         );
-        // Past the capture of the test runner.
+        // Written to the descriptor itself, because the test runner captures `eprintln!`.
         let name = std::thread::current().name().unwrap_or("?").to_owned();
         let line = format!("SKIPPED (no {}: {why}): {name}\n", self.name());
         let written = std::fs::OpenOptions::new()
@@ -94,7 +93,7 @@ impl Need {
     }
 }
 
-/// What `unshare` is told for a mount namespace.
+/// The options of `unshare` for a mount namespace.
 pub fn namespaces() -> &'static str {
     match rustix::process::geteuid().is_root() {
         true => "-m",
@@ -102,7 +101,7 @@ pub fn namespaces() -> &'static str {
     }
 }
 
-/// Why a program can't be used, or nothing.
+/// Why a program can't be used; none if it can.
 fn works(program: &str, args: &[&str]) -> Option<String> {
     let run = Command::new(program)
         .args(args)
@@ -118,14 +117,14 @@ fn works(program: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// An engine that answers, with the images that the tests use.
+/// Why an engine, or the images that the tests use, can't be used; none if they can.
 fn engine(program: &str) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tooling/images.sh");
     works(program, &["info"]).or_else(|| works("sh", &[&script.to_string_lossy(), program]))
 }
 
 fn landlock() -> Option<String> {
-    // SAFETY: asks for the version only; no memory is handed over.
+    // SAFETY: only asks for the version; no memory is passed.
     let version = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,

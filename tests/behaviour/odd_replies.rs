@@ -1,5 +1,5 @@
-//! Replies that are unusual, and are read all the same: halves of characters, very large ones, what
-//! stands beside the deltas of a stream.
+//! Unusual replies that are accepted: halves of surrogate pairs, very large replies, keys beside the
+//! deltas of a stream.
 
 use scripted_server::Turn;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::host::Host;
 use crate::story::turns;
 
-/// A reply as the server writes it, byte for byte.
+/// A reply with exactly this body.
 fn raw(content_type: &str, body: &str) -> Turn {
     Turn::status(200)
         .with_header("content-type", content_type)
@@ -15,7 +15,7 @@ fn raw(content_type: &str, body: &str) -> Turn {
 }
 
 #[test]
-fn half_a_character_is_no_reason_to_ask_again() {
+fn half_of_a_surrogate_pair_is_read_as_a_replacement_character() {
     let call = r#"{"index":0,"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\": \"echo 'x\\ud800'\"}"}}"#;
     let whole = format!(
         r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":"half \ud800 of it","tool_calls":[{call}]}},"finish_reason":"tool_calls"}}]}}"#
@@ -39,16 +39,16 @@ fn half_a_character_is_no_reason_to_ask_again() {
             trajectory["messages"][3]["extra"]["raw_output"],
             "x\u{fffd}\n"
         );
-        // It goes back as it was read, and the call as it was said.
+        // The text is sent back as it was read, and the call as it was written.
         let second = server.requests()[1].json().to_string();
         assert!(second.contains("half \u{fffd} of it"), "{second}");
         assert!(second.contains(r"x\\ud800"), "{second}");
     }
 }
 
-/// Larger than what a plugin may hand over by itself, smaller than `model.max_response_bytes`.
+/// Larger than the default limit of a plugin's output, smaller than `model.max_response_bytes`.
 #[test]
-fn a_very_large_reply_is_a_reply() {
+fn a_very_large_reply_is_accepted() {
     let mut large = Turn::commands(&["echo x"]);
     large.text = Some("word ".repeat(4 << 20));
     let server = turns([large]);
@@ -63,7 +63,7 @@ fn a_very_large_reply_is_a_reply() {
     assert_eq!(text.len(), 20 << 20);
 }
 
-/// Whoever trains a model wants the tokens themselves: vLLM sends them beside the deltas.
+/// vLLM sends the ids of the tokens beside the deltas; they are used for training.
 #[test]
 fn tokens_of_a_stream_are_kept() {
     let chunk = |delta: Value, ids: Value, text: &str, reason: Value| {

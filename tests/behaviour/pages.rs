@@ -1,5 +1,5 @@
-//! The pages of this repository: their links lead somewhere, and what they say about keys of the
-//! configuration is what the program says.
+//! The pages of this repository: their links are valid, and their statements about config keys
+//! agree with the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -12,10 +12,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every page that git knows, with its text.
+/// Every page that git tracks, with its text.
 fn pages() -> BTreeMap<String, String> {
     let listed = Command::new("git")
-        // Also where the files belong to another user than the tests run as.
+        // git refuses a repository of another user unless it is named as safe.
         .args([
             "-c",
             "safe.directory=*",
@@ -30,7 +30,7 @@ fn pages() -> BTreeMap<String, String> {
     assert!(listed.status.success(), "{listed:?}");
     let names = String::from_utf8(listed.stdout).unwrap();
     let names = names.split_terminator('\0');
-    // One that was taken away and is not committed yet is no page.
+    // A page that is removed and not committed yet is left out.
     let pages = names.filter_map(|name| {
         let text = fs::read_to_string(root().join(name)).ok()?;
         Some((name.to_owned(), text))
@@ -50,7 +50,7 @@ fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What the links of a line lead to: `[text](target)`.
+/// The targets of a line's links: `[text](target)`.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
@@ -95,7 +95,7 @@ fn tidy(path: &Path) -> PathBuf {
     out
 }
 
-/// What is wrong with the links of these pages.
+/// The invalid links in these pages.
 fn broken_links(pages: &BTreeMap<String, String>, exists: &dyn Fn(&Path) -> bool) -> Vec<String> {
     let mut broken = Vec::new();
     for (name, page) in pages {
@@ -162,14 +162,14 @@ fn a_link_that_leads_nowhere_is_found() {
     );
 }
 
-/// The newcomer's page stays one that is read to its end.
+/// The first page for newcomers stays short.
 #[test]
 fn the_first_page_is_short() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.lines().count() <= 250, "{}", readme.lines().count());
 }
 
-/// What `config schema` says of a dotted key.
+/// The entry of `config schema` for a dotted key.
 fn schema_of<'a>(schema: &'a Value, dotted: &str) -> Option<&'a Value> {
     dotted.split('.').try_fold(schema, |schema, name| {
         let own = schema.get("properties").and_then(|own| own.get(name));
@@ -181,7 +181,7 @@ fn schema_of<'a>(schema: &'a Value, dotted: &str) -> Option<&'a Value> {
     })
 }
 
-/// Words between backticks that read like a key: `agent.step_limit`.
+/// Words between backticks that look like a key: `agent.step_limit`.
 fn keys_in(line: &str) -> impl Iterator<Item = &str> {
     const SECTIONS: [&str; 7] = [
         "agent",
@@ -215,11 +215,11 @@ fn keys_that_the_pages_name_exist_and_have_these_defaults() {
     let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
     let (mut wrong, mut named, mut compared) = (Vec::new(), 0, 0);
     for (name, page) in pages() {
-        // Pages for users. Others, such as the SDKs', speak of configs of plugins.
+        // Other pages, such as the SDKs', name keys of plugins' configs.
         if name != "README.md" && !name.starts_with("host/") {
             continue;
         }
-        // Where a table has its keys and their defaults.
+        // Which columns of a table hold keys and defaults.
         let mut columns = None;
         for (line, text) in prose(&page) {
             for key in keys_in(text) {

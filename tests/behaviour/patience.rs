@@ -1,5 +1,5 @@
-//! How long a server is waited for: one that restarts, one that is slow, one that says nonsense for
-//! a while.
+//! How long the host waits for a server that restarts, that is slow, or that sends broken answers for a
+//! while.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use scripted_server::{Fault, Turn};
 use crate::host::Host;
 use crate::story::turns;
 
-/// Waits as usual, a hundred times as fast.
+/// Makes the waits before retries a hundred times shorter.
 const QUICKLY: [&str; 2] = ["-c", "model.retry_wait=0.01"];
 
-/// An address where nothing listens.
+/// An address without a server.
 fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/v1", listener.local_addr().unwrap())
@@ -20,7 +20,7 @@ fn nobody() -> String {
 
 #[test]
 fn a_server_that_restarts_does_not_end_a_run() {
-    // Where the machine is so busy that nobody asks meanwhile, it is away for longer.
+    // On a loaded machine no request may come while the server is away, so longer times follow.
     for away in [600, 4_000, 20_000].map(Duration::from_millis) {
         let away = Turn::commands(&["echo before"]).then_away(away);
         let server = turns([away, Turn::commands(&["echo after"])]);
@@ -36,11 +36,11 @@ fn a_server_that_restarts_does_not_end_a_run() {
             return;
         }
     }
-    panic!("nobody has asked while the server was away");
+    panic!("no request came while the server was away");
 }
 
 #[test]
-fn the_budget_holds_for_refused_connections() {
+fn refused_connections_are_retried_as_often_as_configured() {
     // In the middle of a run, with the usual budget: ten attempts.
     let gone = Turn::commands(&["echo before"]).then_away(Duration::from_secs(3600));
     let run = Host::new()
@@ -56,7 +56,7 @@ fn the_budget_holds_for_refused_connections() {
         ]);
     assert_eq!(run.exit_status(), "APIConnectionError");
     assert_eq!(run.events("retry").len(), 9);
-    // From the start, where somebody has set it.
+    // At the start, if the user has set the number of retries.
     for (host, retries) in [
         (Host::new().args(["-c", "model.network_retries=4"]), 4),
         (
@@ -76,7 +76,7 @@ fn the_budget_holds_for_refused_connections() {
             .expect(5);
         assert_eq!(run.events("retry").len(), retries, "{run}");
     }
-    // Else a wrong address is told soon.
+    // Otherwise a wrong address is reported soon.
     let run = Host::new().base_url(&nobody()).task("x").run().expect(5);
     assert_eq!(run.events("retry").len(), 1, "{run}");
 }
@@ -137,14 +137,14 @@ fn litellm_s_time_limits_hold_and_are_named() {
             .says(&[part]);
         assert!(start.elapsed() < Duration::from_secs(50));
         assert_eq!(run.exit_status(), "Timeout");
-        // Neither the server nor a plugin sees them.
+        // The limits are neither sent to the server nor passed to the plugin.
         let body = server.requests()[0].json();
         assert!(!body.to_string().contains("timeout"), "{body}");
         assert!(!run.stderr.contains("is not sent"), "{run}");
     }
 }
 
-/// What nobody has limited, may take its time: as a whole answer and as a stream that begins late.
+/// `model_kwargs.timeout` permits a late first byte, streamed and whole.
 #[test]
 fn an_answer_may_begin_late() {
     for stream in ["true", "false"] {
@@ -165,7 +165,7 @@ fn an_answer_may_begin_late() {
 }
 
 #[test]
-fn a_status_that_no_api_has_is_no_overload() {
+fn a_status_that_no_api_has_is_a_malformed_response() {
     for status in [101, 999] {
         let server = turns([Turn::status(status), Turn::status(status)]);
         let run = Host::new().server(&server).task("x").run().expect(5);

@@ -1,7 +1,8 @@
-//! Plugins, and what the host holds them to: hostile guests built from source, files that are
-//! no plugins, what the user is told, and how a run goes on.
+//! Plugins and the host's limits for them: misbehaving guests built from source, files that are not
+//! plugins, the messages, and how a run continues.
 
 mod admission;
+mod body_pieces;
 mod by_hand;
 mod cache;
 mod conformance;

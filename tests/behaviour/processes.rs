@@ -1,4 +1,4 @@
-//! Which processes a run has left behind, by the kernel's own account.
+//! Finds in `/proc` the processes that a run has left behind.
 
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn found(wanted: impl Fn(&Path) -> bool) -> Vec<(Pid, String)> {
         let Some(pid) = number.and_then(Pid::from_raw) else {
             continue;
         };
-        // A zombie has neither environment nor folder, so it is not found: it is dead.
+        // A zombie has neither environment nor folder, so it is not found.
         if pid.as_raw_nonzero().get().unsigned_abs() != own && wanted(&entry.path()) {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");

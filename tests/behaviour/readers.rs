@@ -1,5 +1,5 @@
-//! Somebody who stops reading, or a disk that is full, keeps the run from nothing but what can't
-//! be written there.
+//! A reader that stops reading, or a full disk, does not stop a run. Only the output that can't be
+//! written is lost.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,11 +13,11 @@ use crate::host::{Host, Signal};
 use crate::needs::{Need, namespaces};
 use crate::story::{commands, turns};
 
-/// More than a pipe has room for.
+/// Prints more than a pipe can hold.
 const MUCH: &str = "seq 40000";
 
 #[test]
-fn a_terminal_that_stands_still_holds_nothing_up() {
+fn a_terminal_that_does_not_read_does_not_delay_a_run() {
     let server = commands(&[MUCH, MUCH]);
     let run = Host::new()
         .server(&server)
@@ -32,7 +32,7 @@ fn a_terminal_that_stands_still_holds_nothing_up() {
 }
 
 #[test]
-fn signals_and_time_limits_work_although_nobody_reads() {
+fn signals_and_time_limits_end_a_run_whose_output_is_not_read() {
     for arguments in [&["-vv"][..], &["--json"]] {
         let server = turns([Turn::commands(&[MUCH]), Turn::fault(Fault::Silence)]);
         let mut running = Host::new()
@@ -66,9 +66,9 @@ fn signals_and_time_limits_work_although_nobody_reads() {
     }
 }
 
-/// What it waits for at the end ends by itself, and by a signal.
+/// The wait at the end, for a reader of the submission, ends after a time limit or by a signal.
 #[test]
-fn a_submission_that_nobody_reads_is_given_up() {
+fn a_submission_that_is_not_read_is_given_up() {
     let large = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; seq 40000";
     for signal in [false, true] {
         let server = Server::start(Scenario::commands(&[large]));
@@ -80,7 +80,7 @@ fn a_submission_that_nobody_reads_is_given_up() {
         });
         let ended = Instant::now();
         if signal {
-            // It may still be on its way there.
+            // The host needs a moment from the last event to its wait.
             thread::sleep(Duration::from_millis(700));
             running.signal(Signal::INT);
         }
@@ -92,7 +92,7 @@ fn a_submission_that_nobody_reads_is_given_up() {
         assert_eq!(run.exit_status(), "Submitted");
         assert!(run.stdout.starts_with("1\n2\n"));
     }
-    // A slow reader gets all of it.
+    // A reader that reads gets all of it.
     let server = Server::start(Scenario::commands(&[large]));
     let run = Host::new().server(&server).task("x").run().expect(0);
     assert!(run.stdout.ends_with("\n40000\n"));
@@ -118,8 +118,8 @@ fn the_last_event_says_how_the_process_ends() {
     assert!(error.contains("can't write the trajectory"), "{error}");
 }
 
-/// Runs the host with a small file system at `full`, where that may be made.
-fn on_a_small_disk(host: Host) -> Option<Host> {
+/// Runs the host with a file system of 256 KiB mounted at `full`; none if the test may not mount.
+pub fn on_a_small_disk(host: Host) -> Option<Host> {
     if !Need::Mounts.is_met() {
         return None;
     }
@@ -136,7 +136,7 @@ fn on_a_small_disk(host: Host) -> Option<Host> {
 }
 
 #[test]
-fn a_submission_that_can_not_be_recorded_is_handed_out() {
+fn a_submission_that_can_not_be_recorded_is_printed() {
     let large = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; seq 100000";
     let server = Server::start(Scenario::commands(&["echo first", large]));
     let host = Host::new()
@@ -152,6 +152,6 @@ fn a_submission_that_can_not_be_recorded_is_handed_out() {
     let expected: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
     assert_eq!(run.stdout, expected);
     assert!(!run.stderr.contains("nothing more was done"));
-    // The end itself is recorded: it is small.
+    // The end of the run is recorded, because some space is reserved for it.
     assert!(!run.stderr.contains("end of the run is not"), "{run}");
 }

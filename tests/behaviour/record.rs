@@ -1,5 +1,5 @@
-//! The files of a run: tried before anything is paid, up to date while it goes on, and whole
-//! whatever its own commands do to them.
+//! The files of a run: the host checks that it can write them before the first request, renews them
+//! during the run, and keeps them whole when commands of the run change them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use scripted_server::{Fault, Scenario, Server, Turn};
 use crate::host::{Host, Signal};
 use crate::story::{commands, git, repository, turns};
 
-/// Everything below a folder: content and time of change.
+/// All files below a folder, with content and time of change.
 fn contents(folder: &Path) -> BTreeMap<String, (Vec<u8>, Option<SystemTime>)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -29,7 +29,7 @@ fn contents(folder: &Path) -> BTreeMap<String, (Vec<u8>, Option<SystemTime>)> {
 }
 
 #[test]
-fn outputs_are_tried_before_anything_is_asked() {
+fn a_trajectory_that_can_not_be_written_is_refused_before_the_first_request() {
     let server = commands(&[]);
     for output in [
         "new/",
@@ -54,7 +54,7 @@ fn outputs_are_tried_before_anything_is_asked() {
 }
 
 #[test]
-fn names_that_end_otherwise_have_journals_of_their_own() {
+fn trajectories_with_other_endings_have_separate_journals() {
     let server = Server::start(Scenario::always(Turn::commands(&[
         "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
     ])));
@@ -69,12 +69,12 @@ fn names_that_end_otherwise_have_journals_of_their_own() {
             assert_eq!(run.events("run_ended").len(), 1);
         }
     }
-    // Three trajectories, three journals, and the three of the first round.
+    // Three trajectories, three journals, and the three journals of the first round.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 9);
 }
 
 #[test]
-fn a_run_that_is_refused_touches_nothing() {
+fn a_run_that_is_refused_changes_no_file() {
     let server = commands(&[]);
     let first = Host::new().server(&server).task("x").run().expect(0);
     let before = contents(&first.dir);
@@ -106,7 +106,7 @@ fn a_run_that_is_refused_touches_nothing() {
     }
 }
 
-/// What commands do to the files, in one command or in two.
+/// Changes of the files by commands: each list is the commands of one run.
 const HARMS: [&[&str]; 8] = [
     &["git stash -uq; git stash pop -q"],
     &["git stash -uq", "git stash pop -q"],
@@ -119,7 +119,7 @@ const HARMS: [&[&str]; 8] = [
 ];
 
 #[test]
-fn commands_that_reach_the_files_of_their_run() {
+fn the_files_of_a_run_survive_changes_by_its_commands() {
     for harm in HARMS {
         let mut script = vec!["echo mine >mine.txt".to_owned()];
         script.extend(harm.iter().map(|command| {
@@ -142,21 +142,27 @@ fn commands_that_reach_the_files_of_their_run() {
         assert_eq!(seqs, all, "{harm:?}");
         assert_eq!(run.events("output").len(), script.len() + 1, "{harm:?}");
         assert_eq!(run.events("run_ended").len(), 1, "{harm:?}");
-        // Nothing that belongs to somebody else was lost over that.
+        // The files of the user are as the commands left them.
         assert_eq!(git(&run.dir, &["stash", "list"]), "", "{harm:?}");
         let kept = fs::read_to_string(run.dir.join("kept.txt")).unwrap();
         assert_eq!(kept, "first\n", "{harm:?}");
         let mine = run.dir.join("mine.txt").exists();
         assert_eq!(mine, !harm[0].contains("clean"), "{harm:?}");
-        // Nothing is left where the journal went on meanwhile.
+        // The journal went on in the state folder for a while. There, only the link for `runs list` and the digests are left.
         let state = run.dir.join("../home/.local/state/mswea-host/runs");
-        let left = fs::read_dir(state).map_or(0, Iterator::count);
-        assert_eq!(left, 0, "{harm:?}");
+        let mut left: Vec<_> = fs::read_dir(state)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let id = run.run_id();
+        let expected = [format!("{id}.digests"), format!("{id}.run")];
+        assert_eq!(left, expected, "{harm:?}");
     }
 }
 
 #[test]
-fn the_salvaged_work_is_without_the_files_of_the_run() {
+fn the_salvaged_patch_does_not_contain_the_files_of_the_run() {
     for workspace in [false, true] {
         let server = Server::start(Scenario::commands(&[
             "echo work >work.txt; git add -A",
@@ -196,7 +202,8 @@ fn the_salvaged_work_is_without_the_files_of_the_run() {
         ] {
             assert!(!patch.contains(part), "{workspace}: {part} in {patch}");
         }
-        // One that merely has such a name is the user's; the workspace had it from the start.
+        // A file of the user with such a name is in the patch, except with `workspace.path`, whose base
+        // includes it.
         assert_eq!(patch.contains("other/traj.json"), !workspace, "{patch}");
     }
 }
@@ -210,7 +217,7 @@ fn a_trajectory_is_there_from_the_start_and_renewed() {
     ]);
     let mut running = Host::new().server(&server).task("x").spawn();
     running.until("the first query", |_| server.served() > 0);
-    // Before anything was paid there is one, and it says nothing that is not so.
+    // Before the first reply there is a trajectory, without an exit status.
     let first = fs::read(running.dir().join("traj.json")).unwrap();
     let first: serde_json::Value = serde_json::from_slice(&first).unwrap();
     assert_eq!(first["info"]["exit_status"], "");
@@ -227,7 +234,7 @@ fn a_trajectory_is_there_from_the_start_and_renewed() {
     assert_eq!(run.trajectory()["info"]["model_stats"]["api_calls"], 3);
 }
 
-/// Between its first event and its first trajectory a run is not what an earlier one was.
+/// A run that is killed before its first step does not leave the trajectory of an earlier run.
 #[test]
 fn a_killed_run_is_not_taken_for_the_one_before() {
     let server = turns([]);
@@ -264,7 +271,7 @@ fn a_pipe_in_place_of_the_trajectory_is_not_waited_for() {
         let there = fs::symlink_metadata(run.dir.join("traj.json")).unwrap();
         assert!(there.is_file(), "{what}");
     }
-    // Where somebody has named a device, that is what is meant.
+    // A device that the user names is written to.
     let server = commands(&[]);
     let host = Host::new()
         .server(&server)
@@ -275,7 +282,7 @@ fn a_pipe_in_place_of_the_trajectory_is_not_waited_for() {
 }
 
 #[test]
-fn exit_codes_as_of_mini_swe_agent() {
+fn exit_codes_can_be_those_of_mini_swe_agent() {
     let limit = ["--step-limit", "1"];
     for (flag, variable, arguments, turn, code) in [
         (None, None, &limit[..], Turn::commands(&["echo a"]), 3),

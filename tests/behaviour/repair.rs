@@ -1,4 +1,4 @@
-//! `runs repair`: the trajectory of a killed run, and clear words where there is none to be had.
+//! `runs repair` writes the trajectory of a killed run; where it can't, it says why.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn read(path: &Path) -> Value {
 }
 
 #[test]
-fn of_a_killed_run() {
+fn the_trajectory_of_a_killed_run_is_written() {
     let run = killed();
     let (made, recorded) = (run.dir.join("traj.json"), run.dir.join("traj.events.jsonl"));
     let log = journal::read(&recorded).unwrap();
@@ -49,7 +49,7 @@ fn of_a_killed_run() {
         fs::remove_file(&made).unwrap();
     }
 
-    // A line that the host was writing.
+    // The last line, which the host was writing when it was killed, is cut off.
     let mut bytes = fs::read(&recorded).unwrap();
     bytes.extend(b"{\"seq\":99,\"t\":1.0,\"eve");
     fs::write(&recorded, &bytes).unwrap();
@@ -57,7 +57,7 @@ fn of_a_killed_run() {
     assert!(told.stdout.contains("is cut off after 22 bytes"), "{told}");
     assert_eq!(read(&made), expected);
 
-    // Whatever else is in its place is kept.
+    // A file in the trajectory's place is moved aside.
     for (text, aside) in [("{\"info\": 1}", "traj.json.1"), ("no JSON", "traj.json.2")] {
         fs::write(&made, text).unwrap();
         let told = repair(&recorded).expect(0);
@@ -65,7 +65,7 @@ fn of_a_killed_run() {
         assert_eq!(fs::read_to_string(run.dir.join(aside)).unwrap(), text);
         assert_eq!(read(&made), expected);
     }
-    // One that was kept for a later run.
+    // A journal that a later run has moved aside.
     fs::rename(&recorded, run.dir.join("traj.events.jsonl.7")).unwrap();
     repair(&run.dir.join("traj.events.jsonl.7")).expect(0);
     assert_eq!(
@@ -74,11 +74,11 @@ fn of_a_killed_run() {
     );
 }
 
-/// Name, what is in it, what is said.
+/// The file's name, its content, parts of the message.
 type Vector<'a> = (&'a str, Option<&'a [u8]>, &'a [&'a str]);
 
 #[test]
-fn what_can_not_be_repaired() {
+fn what_can_not_be_repaired_is_refused_with_a_reason() {
     let run = killed();
     let folder = tempfile::tempdir().unwrap();
     let whole = fs::read(run.dir.join("traj.events.jsonl")).unwrap();
@@ -95,7 +95,7 @@ fn what_can_not_be_repaired() {
         (
             "a.traj.json",
             Some(b"{}"),
-            &["is no journal", "a.events.jsonl` does not exist"],
+            &["is not a journal", "a.events.jsonl` does not exist"],
         ),
         ("e.events.jsonl", Some(b""), &["nothing was recorded"]),
         (
@@ -131,5 +131,5 @@ fn what_can_not_be_repaired() {
     running.until("the query", |_| server.served() > 0);
     repair(&running.dir().join("traj.json"))
         .expect(1)
-        .says(&["still goes on"]);
+        .says(&["is still running"]);
 }

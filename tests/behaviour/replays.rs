@@ -1,4 +1,4 @@
-//! `-m replay/PATH`: whatever a run has left can be played again.
+//! `-m replay/PATH`: the model's replies come from a trajectory or a journal, and commands run again.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::run::Run;
 use crate::story::{submit, turns};
 
-/// Plays a file, in a fresh folder.
+/// Plays a file in a new folder.
 fn replayed(name: &str, content: impl AsRef<[u8]>) -> Run {
     Host::new()
         .file(name, content)
@@ -18,14 +18,14 @@ fn replayed(name: &str, content: impl AsRef<[u8]>) -> Run {
         .run()
 }
 
-/// What a run has written down, event by event.
+/// The bytes of a run's journal.
 fn journal(run: &Run) -> Vec<u8> {
     let trajectory = run.trajectory();
     let journal = trajectory["info"]["mswea"]["journal"].as_str().unwrap();
     fs::read(run.dir.join(journal)).unwrap()
 }
 
-/// What a run with the text preset has left: its trajectory and its journal.
+/// The trajectory and the journal of a run with the text preset.
 fn text_run() -> (Value, Vec<u8>) {
     let server = scripted_server::Server::start(scripted_server::Scenario::new([
         Turn::text("no command at all"),
@@ -53,7 +53,7 @@ fn journals_are_played() {
     assert_eq!(again.stdout, first.stdout);
     assert!(again.dir.join("a.txt").is_file());
     assert_eq!(again.events("rejected").len(), 1);
-    // As a killed host leaves it.
+    // A killed host leaves a cut last line.
     journal.extend_from_slice(b"{\"seq\":");
     let again = replayed("torn", &journal).expect(0);
     assert_eq!(again.stdout, first.stdout);
@@ -63,7 +63,7 @@ fn journals_are_played() {
 fn runs_in_text_are_played_with_the_parser_that_read_them() {
     let (trajectory, journal) = text_run();
     let mut foreign = trajectory.clone();
-    // mini-swe-agent's own has nothing of ours, and its commands may stand in other fences.
+    // A trajectory of mini-swe-agent has no `mswea` key, and its commands may be in other fences.
     foreign["info"].as_object_mut().unwrap().remove("mswea");
     let fences = foreign.to_string().replace("mswea_bash_command", "run");
     let mut own: Value = serde_json::from_str(&fences).unwrap();
@@ -79,7 +79,7 @@ fn runs_in_text_are_played_with_the_parser_that_read_them() {
         assert!(run.dir.join("a.txt").is_file(), "{name}");
         assert!(!run.stderr.contains("prompts"), "{name}: {run}");
     }
-    // Whoever names a parser gets it.
+    // A parser that is named is used.
     Host::new()
         .file("old.json", trajectory.to_string())
         .args(["-m", "replay/old.json", "-c", "pipeline.parser=toolcall"])
@@ -89,7 +89,7 @@ fn runs_in_text_are_played_with_the_parser_that_read_them() {
 }
 
 #[test]
-fn halves_of_characters_are_played() {
+fn halves_of_surrogate_pairs_are_played() {
     let call = json!({"id": "c1", "type": "function", "function":
         {"name": "bash", "arguments": json!({"command": submit("done")}).to_string()}});
     let text = json!({"messages": [
@@ -102,7 +102,7 @@ fn halves_of_characters_are_played() {
 }
 
 #[test]
-fn replay_alone_says_what_it_wants() {
+fn replay_without_a_path_or_replies_is_refused() {
     for model in ["replay", "replay/"] {
         Host::new()
             .args(["-m", model])
@@ -110,7 +110,7 @@ fn replay_alone_says_what_it_wants() {
             .run()
             .expect(2)
             .says(&[
-                "nothing to play",
+                "no replies to play",
                 "`-m replay/PATH`",
                 "[plugins.replay.config]",
             ]);

@@ -1,12 +1,13 @@
-//! What came of a run of the binary, and what a test may ask of it.
+//! The result of a run of the binary, with checks for tests.
 #![allow(
     dead_code,
-    reason = "a vocabulary for tests, not every word of which is in use at all times"
+    reason = "helpers for tests; a test may be removed without its helper"
 )]
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::processes;
 
-/// What came of a run. Its folder goes away with it.
+/// The result of a run. When the last value of a folder is dropped, the folder is removed.
 pub struct Run {
     /// The exit code, or minus the signal's number.
     pub status: i32,
@@ -27,7 +28,7 @@ pub struct Run {
     pub dir: PathBuf,
     pub(crate) trajectory: PathBuf,
     pub(crate) args: Vec<OsString>,
-    pub(crate) root: TempDir,
+    pub(crate) root: Arc<TempDir>,
 }
 
 impl Run {
@@ -95,7 +96,7 @@ impl Run {
         let end = Instant::now() + Duration::from_secs(2);
         loop {
             let mut left = processes::left_over(&id);
-            // Also what shed the variable, such as `env -i`.
+            // Processes without the run's variable, for example after `env -i`, are found by their folder.
             left.extend(processes::inside(self.root.path()));
             if left.is_empty() {
                 return self;
@@ -114,7 +115,10 @@ impl std::fmt::Display for Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        processes::kill_inside(self.root.path());
+        // Other calls may still use the same folders.
+        if Arc::strong_count(&self.root) == 1 {
+            processes::kill_inside(self.root.path());
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The work is saved at every ending, and the user's repository stays as it was.
+//! At every ending the salvage command saves the work as a patch, and the user's index, objects and refs
+//! stay unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn salvaged(run: &Run) -> Value {
     run.trajectory()["info"]["mswea"]["salvage"].clone()
 }
 
-/// What of the repository must not change.
+/// The parts of a repository that must not change: index, objects, refs.
 fn untouchable(folder: &Path) -> (Vec<u8>, String, String) {
     (
         fs::read(folder.join(".git/index")).unwrap(),
@@ -28,7 +29,7 @@ fn untouchable(folder: &Path) -> (Vec<u8>, String, String) {
 }
 
 #[test]
-fn on_every_ending() {
+fn work_is_salvaged_at_every_ending() {
     let work = || Turn::commands(&[WORK]);
     let quiet = Duration::from_secs(30);
     for (name, next, arguments, code) in [
@@ -68,7 +69,7 @@ fn on_every_ending() {
             !patch.contains("b/ignored") && !patch.contains("traj.json\n+++"),
             "{patch}"
         );
-        // It is recorded before the end, and it is a patch.
+        // The patch is recorded once, and git can apply it.
         assert_eq!(run.events("salvaged").len(), 1, "{name}");
         let clean = tempfile::tempdir().unwrap();
         let (from, to) = (folder.to_str().unwrap(), clean.path().to_str().unwrap());
@@ -86,8 +87,8 @@ fn on_every_ending() {
 }
 
 #[test]
-fn where_there_is_nothing_to_save() {
-    // No repository, or an empty one, or none of the work done in it.
+fn without_changes_the_salvaged_patch_is_empty() {
+    // There is no repository, or a repository without a change.
     for prepare in [None, Some(&["init", "--quiet", "--template="][..])] {
         let server = commands(&[]);
         let host = Host::new()
@@ -103,7 +104,7 @@ fn where_there_is_nothing_to_save() {
             (&"".into(), &0.into())
         );
     }
-    // Before the first query nothing was done, so nothing is run.
+    // A run that ends before its first query runs no salvage command.
     let server = turns([]);
     let run = Host::new()
         .server(&server)
@@ -115,7 +116,7 @@ fn where_there_is_nothing_to_save() {
 }
 
 #[test]
-fn a_command_of_ones_own() {
+fn the_salvage_command_can_be_set() {
     let server = commands(&["echo work > file"]);
     let run = Host::new()
         .server(&server)
@@ -139,7 +140,7 @@ fn a_command_of_ones_own() {
         .expect(0);
     assert!(salvaged(&run).is_null());
 
-    // One that hangs is cut, and what it printed is kept.
+    // A salvage command that hangs is ended, and its output until then is kept.
     let server = Server::start(Scenario::always(Turn::status(400)));
     let begun = Instant::now();
     let hangs = "agent.salvage_command=echo half; (setsid sleep 300 &); sleep 301";

@@ -1,5 +1,5 @@
-//! Runs in the sandboxes of this machine: what may be written where, what is left behind, and
-//! what is said when a sandbox can't be had.
+//! Runs in sandboxes on this machine: where commands may write, that no processes and folders are left,
+//! and the messages when a sandbox is not available.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +22,7 @@ fn output(run: &Run, index: usize) -> String {
         .to_owned()
 }
 
-/// Fails if the run's folder for temporary things is not empty.
+/// Fails if the run's folder for temporary files is not empty.
 #[track_caller]
 fn no_folder(run: &Run) {
     let left: Vec<_> = fs::read_dir(run.dir.with_file_name("tmp"))
@@ -37,7 +37,7 @@ fn landlock_keeps_writes_in_the_workspace() {
     if !Need::Landlock.is_met() {
         return;
     }
-    // Below /tmp anybody may write.
+    // The folder must not be below `/tmp`, where commands may write.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let home = std::env::home_dir().unwrap_or_else(|| "/".into());
     let outside = tempfile::Builder::new()
@@ -80,7 +80,7 @@ fn landlock_keeps_writes_in_the_workspace() {
 }
 
 #[test]
-fn landlock_can_take_the_network_away() {
+fn landlock_can_deny_the_network() {
     if !Need::Landlock.is_met() {
         return;
     }
@@ -128,10 +128,13 @@ environment: {environment_class: bubblewrap, timeout: 20, env: {A: b}}
     assert!(text.starts_with("x\nb\n"), "{text}");
     assert!(text.contains("Read-only file system"), "{text}");
     assert_eq!(output(&run, 1), "done\n");
-    assert!(!run.dir.join("f").exists(), "a folder of its own");
+    assert!(
+        !run.dir.join("f").exists(),
+        "the command has written to the user's folder"
+    );
     no_folder(&run);
 
-    // A folder that is named is worked in.
+    // With `--cwd`, commands write to the named folder.
     let server = commands(&["echo x > f"]);
     let run = Host::new()
         .server(&server)
@@ -179,7 +182,7 @@ fn a_killed_sandbox_leaves_nothing() {
 }
 
 #[test]
-fn a_sandbox_that_is_not_there_ends_the_run_before_it_costs_anything() {
+fn a_missing_sandbox_ends_the_run_before_the_first_request() {
     for (arguments, says) in [
         (
             &[
@@ -207,7 +210,7 @@ fn a_sandbox_that_is_not_there_ends_the_run_before_it_costs_anything() {
     }
 }
 
-/// Writes down what it is called with, and runs the command that follows `bash -c`.
+/// A stand-in for `singularity`: it records its arguments, and runs the command after `bash -c`.
 const SINGULARITY: &str = r#"#!/bin/sh
 { printf '%s\n' "$@"; printf -- '--\n'; } >> "$RECORD"
 case " $* " in
@@ -222,7 +225,7 @@ exec "$@"
 "#;
 
 #[test]
-fn singularity_is_called_as_mini_swe_agent_calls_it_but_for_values() {
+fn singularity_gets_the_arguments_of_mini_swe_agent_without_values_of_variables() {
     let yaml = "\
 agent: {system_template: s, instance_template: '{{task}}', cost_limit: 0}
 environment:
@@ -250,7 +253,7 @@ environment:
         .run()
         .expect(0)
         .nothing_left();
-    // The recording runs the command in the environment that it has itself.
+    // The stand-in passes its own environment to the command.
     assert_eq!(output(&run, 0), "ran b f\n");
     let recorded = fs::read_to_string(record).unwrap();
     let mut calls = recorded.split("--\n");
@@ -290,7 +293,7 @@ environment:
 }
 
 #[test]
-fn a_repository_is_cloned_and_what_was_done_is_salvaged() {
+fn a_repository_is_cloned_and_its_changes_are_salvaged() {
     let host = Host::new();
     let origin = host.dir().join("origin");
     fs::create_dir(&origin).unwrap();

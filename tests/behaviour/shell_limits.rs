@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::run::Run;
 use crate::story::commands;
 
-/// A run for this server under a limit, by bash, which has them all.
+/// A run under a limit that bash sets.
 fn limited(limit: &str, server: &Server) -> Run {
     let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
     Host::new()
@@ -28,7 +28,7 @@ fn output(run: &Run, index: usize) -> String {
 }
 
 #[test]
-fn too_few_addresses_are_no_fault_of_a_plugin() {
+fn too_little_address_space_is_reported_as_the_limit_of_the_shell() {
     let server = commands(&["true"]);
     let run = limited("-v 8000000", &server).expect(7);
     let run = run.says(&[
@@ -42,7 +42,7 @@ fn too_few_addresses_are_no_fault_of_a_plugin() {
 }
 
 #[test]
-fn too_few_files_are_no_bug() {
+fn too_few_open_files_are_reported_as_the_limit_of_the_shell() {
     let server = commands(&["true"]);
     for files in [8, 12, 20] {
         let run = limited(&format!("-n {files}"), &server).expect(1);
@@ -56,7 +56,7 @@ fn too_few_files_are_no_bug() {
 }
 
 #[test]
-fn a_file_that_may_not_grow_ends_the_run_and_is_told() {
+fn a_limit_of_file_sizes_ends_the_run_and_is_reported() {
     let server = commands(&["echo first", "seq 1 30000", "echo never"]);
     let run = limited("-f 50", &server).expect(1);
     let run = run.says(&["File too large", "`ulimit -f`"]);
@@ -90,7 +90,7 @@ fn variables_that_commands_do_not_see_are_named_once() {
             .env("SLURM_JOB_ID", "7")
             .env("GIT_AUTHOR_NAME", "Jo Doe")
             .args(verbose.then_some("-v"))
-            // The model server is on this machine.
+            // Requests to the model server on this machine must not use the proxy.
             .env("no_proxy", "127.0.0.1,localhost");
         let host = configs
             .iter()
@@ -126,7 +126,7 @@ fn variables_that_commands_do_not_see_are_named_once() {
         told.contains("env_allow") && !told.contains("hidden"),
         "{told}"
     );
-    // After the first command that failed, and not before.
+    // The line is printed after the first command that failed.
     let place = |text: &str| run.stderr.find(text).unwrap();
     assert!(place("exit code 3") < place(line) && place(line) < place("exit code 4"));
 
@@ -137,11 +137,11 @@ fn variables_that_commands_do_not_see_are_named_once() {
         "{run}"
     );
 
-    // Everything but what looks like a secret; that by its whole name only.
+    // `*` allows all variables that do not look like secrets; a secret needs its whole name.
     let run = attempt(&["environment.env_allow=[\"*\", \"PIP_INDEX_URL\"]"], false);
     let seen = output(&run, 1);
     assert!(
-        seen.contains("hidden-1") && seen.contains("hidden-9"),
+        seen.contains("me:hidden-1@host") && seen.contains("hidden-9"),
         "{seen}"
     );
     for number in 2..9 {

@@ -1,9 +1,9 @@
-//! The same configs and replies as the real mini-swe-agent had, the same requests and
-//! trajectories: the binary against what `tests/side-by-side` has recorded.
+//! Compares the binary with recordings of the real mini-swe-agent in `tests/side-by-side`: the same
+//! configs and replies must give the same requests and trajectories.
 //!
-//! Each recording holds what was given (arguments, variables, files, the server's replies) and
-//! what came of it. Differences that are meant are listed in `differences.json` there, with
-//! the reason; any other is a failure. `record.py` beside it compares in the same way.
+//! A recording holds what the program was given (arguments, variables, files, the server's replies) and
+//! the result (requests, trajectory, exit code). Intended differences are listed in `differences.json`,
+//! with their reasons; any other difference is a failure. `record.py` compares by the same rules.
 
 mod compare;
 
@@ -20,14 +20,13 @@ use serde_json::{Map, Value, json};
 use self::compare::{Allowed, Difference, Places, differences, normal};
 use crate::host::Host;
 
-/// Recordings that can't be played yet, by name or by prefix (`anthropic_*`): what they need is
-/// not built. Empty it as soon as it is.
+/// Recordings that need something that is not built yet, by name or by prefix (`anthropic_*`).
 const NOT_YET: &[&str] = &[];
 
-/// Where the trajectory goes, in every recording.
+/// The path of the trajectory in every recording.
 const TRAJECTORY: &str = "out.traj.json";
 
-/// Runs at a time: most of them wait for a process.
+/// How many recordings are played at a time.
 const AT_ONCE: usize = 4;
 
 fn folder() -> PathBuf {
@@ -64,7 +63,7 @@ fn every_scenario_is_recorded() {
     }
 }
 
-/// The last cells of the tables' rows under a heading, without the tables' heads.
+/// The last cell of every row of the tables under a heading, without the tables' first rows.
 fn reasons<'a>(page: &'a str, heading: &str) -> BTreeSet<&'a str> {
     let section = page.split_once(heading).map_or("", |(_, rest)| rest);
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -77,8 +76,7 @@ fn reasons<'a>(page: &'a str, heading: &str) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// Users are told of every difference that is let pass, in the words of the files that let it
-/// pass, and of no other.
+/// DIFFERENCES.md has exactly the reasons that are in `differences.json` and `jinja-excluded.txt`.
 #[test]
 fn differences_are_documented() {
     let page = fs::read_to_string(folder().join("../../DIFFERENCES.md")).unwrap();
@@ -99,7 +97,7 @@ fn differences_are_documented() {
     }
 
     let excluded = fs::read_to_string(folder().join("../corpora/jinja-excluded.txt")).unwrap();
-    // A bar would end the cell.
+    // In a table, a bar has to be escaped.
     let excluded = excluded.replace('|', "\\|");
     let templates = page.split_once("\n## Templates\n").unwrap().1;
     let told: BTreeSet<&str> = templates
@@ -115,7 +113,7 @@ fn differences_are_documented() {
 }
 
 #[test]
-fn what_mini_does_is_done() {
+fn recordings_of_mini_swe_agent_are_matched() {
     let allowed = Allowed::read(&folder().join("differences.json"));
     let mut names: Vec<String> = names(&folder().join("recorded")).into_iter().collect();
     names.retain(|name| {
@@ -156,7 +154,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Plays a recording; the differences that are not allowed, if there are any.
+/// Plays a recording; returns a report of the differences that are not allowed, if there are any.
 fn differing(name: &str, allowed: &Allowed) -> Option<String> {
     let recording = read(&folder().join("recorded").join(format!("{name}.json")));
     let (got, printed) = play(&recording["given"]);
@@ -179,7 +177,7 @@ fn differing(name: &str, allowed: &Allowed) -> Option<String> {
     Some(report)
 }
 
-/// What mini-swe-agent's inspector looks at in a message.
+/// The keys of a message that mini-swe-agent's inspector reads.
 const READ: [&str; 6] = [
     "role",
     "type",
@@ -189,7 +187,8 @@ const READ: [&str; 6] = [
     "reasoning_content",
 ];
 
-/// Where a trajectory is not, to the inspector, the one that `inspect_ours.py` has opened with it.
+/// The first difference between what the inspector would read of a trajectory, and what it has read of the
+/// one that `inspect_ours.py` has opened.
 fn unlike_inspected(name: &str, trajectory: &Value) -> Option<String> {
     let path = folder().join("inspected").join(format!("{name}.json"));
     if !path.exists() {
@@ -229,10 +228,10 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-/// What comes of what was given, in the form of a recording; and the last line of standard
-/// error.
+/// Runs the binary with what a recording was given. Returns the result in the form of a recording, and the
+/// last line of standard error.
 fn play(given: &Value) -> (Value, String) {
-    // As many times as fast: what is waited for there is waited for here.
+    // mini-swe-agent's clock was this many times as fast, so the server's delays are divided by it.
     let clock = given["clock"].as_u64().unwrap_or(1);
     let server = Server::start(scenario(&given["replies"], clock));
     let host = Host::new();
@@ -278,7 +277,7 @@ fn play(given: &Value) -> (Value, String) {
     (normal(result, &places), printed.to_owned())
 }
 
-/// The replies in order; a request too many gets the status after which nobody asks again.
+/// The replies in order. A further request gets status 404, after which no program tries again.
 fn scenario(replies: &Value, clock: u64) -> Scenario {
     let millis = |reply: &Value, key: &str| reply[key].as_u64().unwrap_or(0) / clock;
     let mut turns: Vec<Turn> = replies

@@ -1,12 +1,13 @@
-//! Signals: the run ends in an orderly way and leaves nothing behind; and a `kill -9` at any
-//! moment loses nothing that was recorded.
+//! After a signal the run ends with a trajectory and leaves no process behind; a `kill -9` at any moment
+//! loses no recorded event.
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mswea_host::journal::{self, Event, Log, rebuild, trajectory};
+use mswea_host::journal::{self, Event, Log, trajectory};
 use mswea_host::roles::Message;
 use scripted_server::{Fault, Scenario, Server, Turn};
 use serde_json::Value;
@@ -14,8 +15,8 @@ use serde_json::Value;
 use crate::host::{Host, Signal};
 use crate::story::{commands, submit, turns};
 
-/// Leaves processes of every kind behind: in the background, in sessions of their own, orphaned,
-/// deaf to signals, without the environment that marks them.
+/// Starts processes in the background, in other sessions, as orphans, with signals ignored, and without
+/// the variables that mark them.
 const TREE: &str = "sleep 301 & (setsid sleep 302 &) ; (setsid sh -c 'sleep 303 & exec sleep 304' &); \
                     nohup sleep 305 >/dev/null 2>&1 & \
                     sh -c 'trap \"\" TERM INT HUP; while :; do sleep 306; done' & \
@@ -77,7 +78,7 @@ fn while_a_command_runs() {
         let server = turns([Turn::commands(&[TREE, "touch never"])]);
         let mut running = Host::new().server(&server).task("x").spawn();
         running.until_file("started");
-        // As a terminal does it: the whole group gets it, the guardian too.
+        // A terminal sends the signal to the whole process group, which includes the guardian.
         running.signal_group(signal);
         let run = running.wait().expect(130).nothing_left();
         assert_eq!(run.exit_status(), "Interrupted");
@@ -107,8 +108,8 @@ fn while_a_command_runs() {
 }
 
 #[test]
-fn what_a_run_leaves_running_ends_with_it() {
-    // The tree's last command is cut by its time limit, and the run goes on.
+fn processes_that_commands_leave_running_end_with_the_run() {
+    // The time limit ends the tree's command, and the run goes on.
     let server = commands(&[
         TREE,
         "sleep 309 & echo quick",
@@ -134,7 +135,7 @@ fn what_a_run_leaves_running_ends_with_it() {
 }
 
 #[test]
-fn a_second_ctrl_c_ends_it_at_once() {
+fn a_second_ctrl_c_ends_the_run_at_once() {
     let server = turns([Turn::commands(&["touch started; sleep 300"])]);
     let mut running = Host::new()
         .server(&server)
@@ -156,11 +157,14 @@ fn a_second_ctrl_c_ends_it_at_once() {
         asked.elapsed()
     );
     assert_eq!(run.exit_status(), "Interrupted");
-    assert!(run.events("salvaged").is_empty());
+    let saved = run.events("salvaged");
+    assert_eq!(saved.len(), 1);
+    let why = &saved[0]["output"]["extra"]["exception_type"];
+    assert_eq!(why, "SalvageStopped", "{saved:?}");
 }
 
 #[test]
-fn nobody_reads_what_it_prints() {
+fn closed_output_pipes_do_not_end_a_run() {
     for arguments in [&[][..], &["--json"], &["-q"], &["-vv"]] {
         let server = commands(&["seq 10000", "echo two"]);
         let host = Host::new()
@@ -175,8 +179,8 @@ fn nobody_reads_what_it_prints() {
 }
 
 #[test]
-fn before_anything_has_happened() {
-    // Whenever it comes: there is a whole trajectory, or no run.
+fn a_signal_during_the_start() {
+    // After a signal at any moment there is a whole trajectory or none.
     for millis in [0, 20, 60, 120, 200] {
         let server = turns([Turn::fault(Fault::Silence)]);
         let running = Host::new().server(&server).task("x").spawn();
@@ -187,7 +191,7 @@ fn before_anything_has_happened() {
             let run = run.expect(130).nothing_left();
             assert_eq!(run.exit_status(), "Interrupted");
         } else {
-            // Not one of our handlers: the process had just begun.
+            // -2: the process had no handler for the signal yet.
             assert!([-2, 130].contains(&run.status), "{run}");
         }
     }
@@ -214,15 +218,15 @@ fn the_trajectory_is_a_function_of_the_journal() {
     let mut rebuilt = trajectory::from_journal(&log.records);
     trajectory::set_journal(&mut rebuilt, Path::new(name));
     assert_eq!(rebuilt, run.trajectory());
-    sent_is_recorded(&server, &rebuild::messages(&log.records)[..]);
+    sent_is_recorded(&server, &journal::fold(&log.records).messages);
 }
 
-/// Kills until this many runs were caught between their first query and their end.
+/// How many runs are killed after their first query.
 const KILLS: u64 = 24;
 const STEPS: usize = 10;
 
 #[test]
-fn kill_9_loses_nothing() {
+fn kill_9_loses_no_recorded_event() {
     let mut seed = fastrand::Rng::new();
     let seeds: Vec<u64> = (0..KILLS).map(|_| seed.u64(..)).collect();
     thread::scope(|scope| {
@@ -257,19 +261,19 @@ fn kill_9(seed: u64) {
     thread::sleep(Duration::from_micros(random.u64(..900_000)));
     running.signal(Signal::KILL);
     let run = running.wait();
-    // The guardian ends what is left.
+    // The guardian ends processes that are left.
     let run = run.nothing_left();
 
     let log: Log = journal::read(&run.dir.join("traj.events.jsonl")).unwrap();
     assert_eq!(log.unknown, []);
-    let messages = rebuild::messages(&log.records);
-    sent_is_recorded(&server, &messages);
-    let state = rebuild::state(&log.records);
+    let state = journal::fold(&log.records);
+    let messages = &state.messages;
+    sent_is_recorded(&server, messages);
     let served = server.served();
     assert!(
-        (served..=served + 1).contains(&state.queries.into()),
+        (served..=served + 1).contains(&state.account.queries.into()),
         "{} of {served}",
-        state.queries
+        state.account.queries
     );
     assert_eq!(
         state.ended.is_some(),
@@ -277,7 +281,7 @@ fn kill_9(seed: u64) {
         "seed {seed}"
     );
 
-    // Every command was recorded before it ran, and what was recorded as done was done.
+    // Every command that ran was recorded before, and every command with a recorded output has run.
     let done = fs::read_to_string(run.dir.join("log")).unwrap_or_default();
     let done: Vec<&str> = done.lines().collect();
     let mut begun = Vec::new();
@@ -300,22 +304,22 @@ fn kill_9(seed: u64) {
     );
     assert_eq!(begun[..done.len()], done, "seed {seed}");
 
-    // A trajectory can be made of it, and says that it is not complete.
+    // A trajectory can be made of the journal; it is complete only if the run had ended.
     let made = trajectory::from_journal(&log.records);
     assert_eq!(made["info"]["mswea"]["complete"], state.ended.is_some());
     assert_eq!(made["messages"].as_array().unwrap().len(), messages.len());
 }
 
-/// Fails unless every message list that the server was sent is a beginning of this one, the
-/// last one not without its end.
+/// Fails unless the messages of every request are a beginning of these, and those of the last request lack
+/// at most four.
 #[track_caller]
-fn sent_is_recorded(server: &Server, messages: &[Message]) {
+fn sent_is_recorded(server: &Server, messages: &[Arc<Message>]) {
     let requests = server.requests();
     let last = requests.len() - 1;
     for (index, request) in requests.iter().enumerate() {
         let body = request.json();
         let sent = body["messages"].as_array().unwrap();
-        // A recorded step may not have been sent any more; a sent one must be recorded.
+        // Every message that was sent is recorded; the last recorded ones may not have been sent.
         assert!(
             sent.len() <= messages.len(),
             "{} > {}",
@@ -329,7 +333,7 @@ fn sent_is_recorded(server: &Server, messages: &[Message]) {
         for (sent, recorded) in sent.iter().zip(messages) {
             assert_eq!(sent["role"], recorded.role.as_str());
             let text = sent["content"].as_str().unwrap_or_default();
-            // Older observations are elided on their way, by the processor that was asked for.
+            // The processor `last_n_observations` shortens older observations.
             assert!(
                 text == recorded.text() || text.contains("omitted"),
                 "{text}"

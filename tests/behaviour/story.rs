@@ -1,5 +1,5 @@
-//! What many tests begin with: short stories for the scripted server, a repository, and a
-//! host that gives up soon.
+//! Helpers of many tests: scenarios for the scripted server, a repository, and a host with short time
+//! limits and few retries.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -27,13 +27,12 @@ pub fn turns(turns: impl IntoIterator<Item = Turn>) -> Server {
     Server::start(Scenario::new(turns.into_iter().chain([end])))
 }
 
-/// A host that works for this server and gives up soon: nothing is tried more than twice, and
-/// no wait is longer than a second.
+/// A host for this server that tries nothing more than twice and waits no longer than a second.
 pub fn impatient(server: &Server) -> Host {
     patience(Host::new().server(server)).task("fix it")
 }
 
-/// Lets it give up soon.
+/// Sets few retries and short time limits.
 pub fn patience(host: Host) -> Host {
     host.args([
         "-c",
@@ -51,7 +50,7 @@ pub fn patience(host: Host) -> Host {
     ])
 }
 
-/// What the messages of a request say, by role.
+/// The roles of a request's messages.
 pub fn roles(request: &Value) -> Vec<String> {
     let messages = request["messages"].as_array().unwrap();
     messages
@@ -60,7 +59,7 @@ pub fn roles(request: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Runs git in `folder`, without the settings of whoever runs the tests.
+/// Runs git in `folder`, without the settings of the user.
 #[track_caller]
 pub fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
@@ -82,7 +81,7 @@ pub fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Makes a repository with one commit of `kept.txt`, and a change of it that is staged.
+/// Makes a repository with one commit of `kept.txt`, and `staged.txt`, which is staged.
 pub fn repository(folder: &Path) {
     git(folder, &["init", "--quiet", "--template="]);
     std::fs::write(folder.join("kept.txt"), "first\n").unwrap();

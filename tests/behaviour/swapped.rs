@@ -1,5 +1,5 @@
-//! Commands that swap the folder of the run's files for a link, or take the names that the host
-//! writes under.
+//! Commands that replace the folder of the run's files by a link, or make folders with the names of the
+//! host's temporary files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use crate::needs::Need;
 use crate::run::Run;
 use crate::story::commands;
 
-/// A run with `-o out/o.traj.json` whose first command is `swap`; beside its folder there is
-/// `victim` with two files of these names.
+/// A run with `-o out/o.traj.json` whose first command is `swap`. The folder `victim`, beside the run's
+/// folder, has two files with the names of the run's files.
 fn swapped(swap: &str, arguments: &[&str]) -> (Run, PathBuf) {
     let server = commands(&[swap, "echo two"]);
     let host = Host::new()
@@ -61,7 +61,7 @@ fn a_link_in_place_of_the_folder_is_not_followed() {
 }
 
 #[test]
-fn files_whose_folder_is_gone_go_to_the_state_folder() {
+fn files_whose_folder_is_removed_go_to_the_state_folder() {
     let (run, victim) = swapped("rm -r out; ln -s ../victim out", &[]);
     let run = run.expect(0).says(&["the trajectory is"]);
     untouched(&victim, &run);
@@ -71,12 +71,23 @@ fn files_whose_folder_is_gone_go_to_the_state_folder() {
         .map(|entry| entry.unwrap().path())
         .collect();
     there.sort();
-    assert_eq!(there.len(), 2, "{there:?}");
-    is_whole(&there[1], &there[0]);
+    // The digests, the journal, the link to the journal's first path, and the trajectory.
+    assert_eq!(there.len(), 4, "{there:?}");
+    is_whole(&there[3], &there[1]);
+    // The run is listed once, and its id leads to its journal.
+    let told = Host::after(&run).args(["runs", "list", "--json"]).run();
+    let runs: serde_json::Value = serde_json::from_str(&told.expect(0).stdout).unwrap();
+    assert_eq!(runs.as_array().unwrap().len(), 1, "{runs}");
+    let id = runs[0]["run_id"].as_str().unwrap();
+    assert_eq!(runs[0]["status"], "Submitted", "{runs}");
+    let name = there[1].file_name().unwrap().to_str().unwrap();
+    assert_eq!(name, format!("{id}.events.jsonl"));
+    let told = Host::after(&run).args(["runs", "show", id]).run().expect(0);
+    assert!(told.stdout.contains("Submitted"), "{told}");
 }
 
 #[test]
-fn folders_named_as_the_temporary_files_cost_nothing() {
+fn folders_named_like_the_temporary_files_do_no_harm() {
     for harm in [
         "mkdir out/.o.traj.json.mswea-tmp out/.o.events.jsonl.mswea-tmp",
         "mkdir -p out/.o.traj.json.mswea-tmp/x out/.o.events.jsonl.mswea-tmp/x; rm out/o.*",

@@ -1,5 +1,5 @@
-//! A run in a folder that somebody else has filled: nothing that lies there decides what is run or
-//! where a key goes, unless the user names it.
+//! A run in a folder with hostile files: they do not decide which commands run and where a key is sent,
+//! unless the user names them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,8 @@ use scripted_server::{Scenario, Server};
 use crate::host::Host;
 use crate::story::{submit, turns};
 
-/// Names that a config could have, of presets and of what other programs read by themselves.
+/// Names that a config file could have: names of presets, and of files that programs read without being
+/// told to.
 const NAMES: [&str; 14] = [
     "text",
     "default",
@@ -40,7 +41,7 @@ const PROGRAMS: [&str; 9] = [
     "docker",
 ];
 
-/// A host in a folder full of traps. Whatever springs one makes a file `sprung`.
+/// A host in a folder with hostile configs and programs. Each of them makes the file `sprung` if it is used.
 fn among_traps(evil: &Server) -> Host {
     let mut host = Host::new();
     let sprung = host.home().join("sprung");
@@ -83,7 +84,7 @@ fn among_traps(evil: &Server) -> Host {
 }
 
 #[test]
-fn nothing_of_the_current_folder_is_minded_unless_it_is_named() {
+fn files_of_the_current_folder_are_not_used_unless_they_are_named() {
     let evil = turns([]);
     for flags in [
         &[][..],
@@ -108,14 +109,17 @@ fn nothing_of_the_current_folder_is_minded_unless_it_is_named() {
             .run()
             .expect(0);
         assert_eq!(run.stdout, "done\n", "{run}");
-        assert!(!sprung.exists(), "{flags:?} sprung a trap\n{run}");
+        assert!(
+            !sprung.exists(),
+            "{flags:?}: a hostile file was used\n{run}"
+        );
         assert!(!server.requests().is_empty(), "{flags:?}\n{run}");
         assert!(evil.requests().is_empty(), "{flags:?}\n{run}");
     }
 }
 
 #[test]
-fn what_is_named_is_the_user_s_decision() {
+fn a_config_that_the_user_names_is_used() {
     let evil = turns([]);
     let host = among_traps(&evil);
     let sprung = host.home().join("sprung");
@@ -128,7 +132,7 @@ fn what_is_named_is_the_user_s_decision() {
 }
 
 #[test]
-fn a_file_of_the_current_folder_without_its_suffix_is_not_found_but_told() {
+fn a_file_that_is_named_without_its_suffix_is_not_used_but_suggested() {
     let run = Host::new()
         .file("project.toml", "[agent]\nstep_limit = 1\n")
         .args(["-m", "local/test", "-t", "x", "-c", "project"])

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what Jinja2 makes of many templates, as JSON on stdout.
+"""Writes the results of Jinja2 for many templates, as JSON on stdout.
 
-The environment is that of mini-swe-agent: `StrictUndefined`, everything else by default. The
-file has named sets of variables, and cases `[group, template, name of the set or the set
-itself, result]`; a result is a text, or `{"error": CLASS, "line": N}` with the line of the
-template (from 1, null where there is none).
+The environment is that of mini-swe-agent: `StrictUndefined`, otherwise the defaults. The file has named
+sets of variables, and cases `[group, template, name of the set or the set itself, result]`. A result is a
+text, or `{"error": CLASS, "line": N}` with the line of the template (from 1; null where there is none).
 """
 
 import itertools
@@ -1288,14 +1287,14 @@ def fault(error):
 
 
 def render(template, data):
-    # a copy: templates can change what they are given
+    # a copy, because templates can change their variables
     data = json.loads(json.dumps(data))
     try:
         text = environment().from_string(template).render(**data)
-    except Exception as error:  # whatever the engine or Python says
+    except Exception as error:  # any error of Jinja2 or Python
         return fault(error)
     if " at 0x" in text or "<built-in" in text or "<class " in text or "<bound method" in text or "<generator" in text or "<function" in text:
-        return None  # holds an address
+        return None  # the text has an address, which differs from run to run
     return text
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the corpora again: a virtual environment, the pinned packages, both scripts.
+"""Writes the corpora again: makes a virtual environment with the pinned packages, and runs both scripts.
 
     python3 tests/corpora/make.py [FOLDER FOR THE ENVIRONMENT]
 """

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what PyYAML's `safe_load` makes of many documents, as JSON on stdout.
+"""Writes the results of PyYAML's `safe_load` for many documents, as JSON on stdout.
 
 Every case is `[group, document, result]`. A result is a tagged value (see `tagged`), or
-`{"error": CLASS, "line": N, "column": N}`, both from 1 and null where PyYAML names no place.
+`{"error": CLASS, "line": N, "column": N}`. Lines and columns begin at 1, and are null where PyYAML names
+no place.
 """
 
 import datetime
@@ -250,13 +251,13 @@ BASES = [
 
 
 def tagged(value, seen=()):
-    """The value with its types told apart: texts, booleans, null and lists as they are, the rest in maps of one key."""
+    """The value as JSON. Texts, booleans, null and lists stay; other types become maps of one key, the type."""
     if id(value) in seen:
         return {"recursive": True}
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        # JSON readers refuse halves of pairs
+        # JSON readers refuse halves of surrogate pairs
         return {"surrogates": True} if any("\ud800" <= char <= "\udfff" for char in value) else value
     if isinstance(value, int):
         return {"int": str(value)}

@@ -1,7 +1,7 @@
-"""Takes out of a result what differs from run to run, and compares two results.
+"""Removes from a result what differs from run to run, and compares two results.
 
-`host`'s test module `side_by_side` does the same in Rust: a rule that is changed here has to
-be changed there. The README names the rules.
+The module `side_by_side` of the host's tests does the same in Rust: change a rule in both. The README
+describes the rules.
 """
 
 import json
@@ -14,14 +14,14 @@ DIFFERENCES = Path(__file__).resolve().parent / "differences.json"
 # The headers that carry meaning for a provider.
 HEADERS = ("authorization", "x-api-key", "anthropic-version", "anthropic-beta", "content-type", "x-extra")
 
-# Under a message these hold a moment.
+# Keys of a message that hold a time.
 CLOCKS = ("timestamp", "created", "created_at")
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def normal(result, places):
-    """`result` with its places, clocks, ids and Python's tracebacks taken out."""
+    """`result` with names in place of addresses, folders, times, ids and tracebacks."""
     result = dict(result)
     result["requests"] = [
         request | {"headers": {name: value for name, value in sorted(request["headers"].items()) if name in HEADERS}}
@@ -50,7 +50,7 @@ def text(value, places):
 
 
 def differences(wanted, got, path=()):
-    """Every place where the two differ, as (path, wanted, got); `MISSING` stands for nothing."""
+    """Every place where the two differ, as (path, wanted, got), with `MISSING` for a missing value."""
     if isinstance(wanted, dict) and isinstance(got, dict):
         for key in [*wanted, *(key for key in got if key not in wanted)]:
             yield from differences(wanted.get(key, MISSING), got.get(key, MISSING), (*path, key))
@@ -74,7 +74,7 @@ MISSING = Missing()
 def same(one, other):
     number = (int, float)
     if isinstance(one, number) and isinstance(other, number) and not isinstance(one, bool) and not isinstance(other, bool):
-        # 3 and 3.0 are one number; sums of dollars may be made in another order.
+        # 3 equals 3.0, and numbers may differ by rounding, because costs may be added in another order.
         return one == other or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
     return type(one) is type(other) and one == other
 
@@ -88,7 +88,7 @@ def pointer(path):
 
 
 class Allowed:
-    """The differences that are meant, from the data file."""
+    """The intended differences, from the data file."""
 
     def __init__(self, path=DIFFERENCES):
         self.entries = json.loads(path.read_text("utf-8"))
@@ -121,7 +121,7 @@ class Allowed:
 
 
 def matches(pattern, path):
-    """`*` stands for one part of a path, `**` at the end for all that is below (and the place itself)."""
+    """Whether the pattern matches: `*` stands for one part, `**` at the end for any number of parts."""
     if pattern == ["**"]:
         return True
     if not pattern or not path:

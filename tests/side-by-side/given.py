@@ -1,8 +1,8 @@
 """What a scenario gives to a program: arguments, environment, files, and the server's replies.
 
-A scenario file is written for people: replies are told in a few words. `expand` turns it into
-what is recorded beside the results, in which every reply is a status, headers and a body. So
-whoever plays a recording needs neither this file nor the rules in it.
+A scenario file has a short form of the replies. `expand` writes everything out, as it is recorded beside
+the results: there, every reply is a status, headers and a body. So a recording can be played without this
+file.
 """
 
 import json
@@ -12,12 +12,12 @@ HERE = Path(__file__).resolve().parent
 SCENARIOS = HERE / "scenarios"
 CONFIGS = HERE / "configs"
 
-# Stand for what differs from run to run, in arguments, variables, files and replies.
+# Names that stand for values that differ from run to run, in arguments, variables, files and replies.
 URL = "@URL@"
 WORK = "@WORK@"
 HOME = "@HOME@"
 
-# Every run has these: no wizard, no banner, no look at the network, no price of a made-up model.
+# The variables of every run: no wizard, no banner, no request for prices, no error about an unknown price.
 ENVIRONMENT = {
     "ANTHROPIC_API_KEY": "sk-ant-dummy",
     "HOME": HOME,
@@ -45,7 +45,7 @@ CREATED = 1700000000
 
 
 class ScenarioError(Exception):
-    """A scenario that says something else than it may."""
+    """A scenario with an error."""
 
 
 def names():
@@ -95,7 +95,7 @@ def reply(wire, number, told):
 
 
 def calls_of(number, told):
-    """The tool calls: a text is a command, anything else is told key by key."""
+    """The tool calls: a text is a command, anything else has the keys of a call."""
     for index, call in enumerate(told.get("calls", []), 1):
         call = {"arguments": {"command": call}} if isinstance(call, str) else call
         yield {"id": f"call_{number}_{index}", "name": "bash", "arguments": {}} | call
@@ -127,7 +127,7 @@ def chat(number, told):
 
 
 def text_of(told):
-    """The reply's text; `fence` is a command in the fence that the text mode looks for."""
+    """The reply's text; `fence` is a command in a fence of the text mode."""
     if "fence" in told:
         return f"{told.get('text', 'Next:')}\n\n```mswea_bash_command\n{told['fence']}\n```\n"
     return told.get("text")

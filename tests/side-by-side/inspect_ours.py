@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Opens trajectories of mswea-host with the inspector of mini-swe-agent, and steps through them.
+"""Opens trajectories of mswea-host with the inspector of mini-swe-agent, page by page.
 
     inspect_ours.py BIN                     run the scenarios, inspect, and compare with `inspected/`
-    inspect_ours.py BIN --write [NAME...]   the same, and write down what was seen
+    inspect_ours.py BIN --write [NAME...]   the same, and write the new pages to `inspected/`
 
 Python 3.11 or later; mini-swe-agent is installed as for record.py. See README.md.
 """
@@ -20,7 +20,7 @@ import record
 
 SEEN = given.HERE / "inspected"
 
-# Runs of every wire and every way in which messages differ. What is shown of each is checked.
+# Scenarios of every wire, and of all kinds of messages.
 NAMES = (
     "anthropic_format_errors", "anthropic_plain", "anthropic_several", "anthropic_text", "anthropic_thinking",
     "format_bad_json", "format_own_default", "limit_steps", "multimodal", "multimodal_text", "output_unicode",
@@ -28,7 +28,7 @@ NAMES = (
     "run_timeout", "server_401", "text_plain", "toolcall_plain", "toolcall_reasoning", "toolcall_several",
 )
 
-# What the inspector looks at in a message; the test in Rust holds our trajectories to the same list.
+# The keys of a message that the inspector reads; the test in Rust has the same list.
 READ = ("role", "type", "content", "tool_calls", "output", "reasoning_content")
 
 
@@ -36,20 +36,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=Path, metavar="BIN", help="a mswea-host")
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios; without: all of NAMES")
-    parser.add_argument("--write", action="store_true", help="write down what was seen")
+    parser.add_argument("--write", action="store_true", help="write the new pages to `inspected/`")
     parser.add_argument("--venv", type=Path, default=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mswea-side-by-side")
     options = parser.parse_args()
     python = record.installed(options.venv) / "python"
     if Path(sys.prefix).resolve() != options.venv.resolve():
-        # The inspector is a library there.
+        # The inspector is a library of the virtual environment.
         sys.exit(subprocess.run([python, __file__, *sys.argv[1:]], check=False).returncode)
     failed = [name for name in options.names or NAMES if not one(name, options)]
-    print(f"{len(options.names or NAMES)} trajectories inspected, {len(failed)} of them not as they should be")
+    print(f"{len(options.names or NAMES)} trajectories inspected, {len(failed)} of them with mistakes")
     sys.exit(1 if failed else 0)
 
 
 def one(name, options):
-    """Runs a scenario and inspects what it left; whether all is as it should be."""
+    """Runs a scenario and inspects its trajectory. Returns whether there was no mistake."""
     result = record.run([str(options.program.resolve())], given.expand(name), look)
     messages, pages = result["trajectory"]["messages"], result["seen"]["pages"]
     mistakes = result["seen"]["mistakes"]
@@ -59,7 +59,7 @@ def one(name, options):
         SEEN.mkdir(exist_ok=True)
         path.write_text(json.dumps(seen, indent=1) + "\n", "utf-8")
     elif json.loads(path.read_text("utf-8")) != seen:
-        mistakes.append(f"something else is shown than `{path.relative_to(given.HERE)}` has: look at it, then --write")
+        mistakes.append(f"the pages differ from `{path.relative_to(given.HERE)}`: check them, then --write")
     for mistake in mistakes:
         print(f"{name}: {mistake}")
     commands = sum(len(message.get("extra", {}).get("actions", [])) for message in messages)
@@ -69,21 +69,21 @@ def one(name, options):
 
 
 def look(file):
-    """Opens a trajectory as it was written."""
+    """Opens a trajectory's file with the inspector."""
     pages = asyncio.run(walk(file))
     return {"pages": pages, "mistakes": check(json.loads(file.read_text("utf-8")), pages)}
 
 
 def read(message):
-    """What the inspector takes of a message."""
+    """The values that the inspector reads of a message."""
     out = {key: message[key] for key in READ if key in message}
     out["acts"] = bool(message.get("extra", {}).get("actions"))
     return out
 
 
 async def walk(file):
-    """What each page shows: pairs of heading and text, as the widgets have them."""
-    # The package greets, and looks for a config of the user's.
+    """The content of each page: pairs of heading and text, as the widgets have them."""
+    # The package prints a banner and looks for the user's config.
     os.environ |= {"MSWEA_SILENT_STARTUP": "1", "MSWEA_GLOBAL_CONFIG_DIR": str(file.parent / "mini")}
     from minisweagent.run.utilities.inspector import TrajectoryInspector
     from textual.widgets import Static
@@ -102,7 +102,7 @@ async def walk(file):
                     page[-1].append(text)
             pages.append(page)
             assert app.title.endswith(f"Step {len(pages)}/{app.n_steps}"), app.title
-            # It draws, too: an error in the markup would show only now.
+            # An error in the markup shows only when the page is drawn.
             assert app.export_screenshot().startswith("<svg")
             if len(pages) == app.n_steps:
                 return pages
@@ -110,20 +110,20 @@ async def walk(file):
 
 
 def check(trajectory, pages):
-    """Every message is a block of its role, and each command and observation can be read in it."""
+    """Checks that every message is a block of its role with its commands and observations."""
     messages = trajectory["messages"]
     blocks = [block for page in pages for block in page if block[0] != "REASONING"]
     if len(blocks) != len(messages):
         return [f"{len(messages)} messages, {len(blocks)} blocks"]
     mistakes = []
     for number, (message, (heading, text)) in enumerate(zip(messages, blocks)):
-        # Responses of the Responses API have neither; mini-swe-agent's own look the same there.
+        # A response of the Responses API has neither role nor type, also in mini-swe-agent's trajectories.
         wanted = (message.get("role") or message.get("type") or "unknown").upper()
         if heading != wanted:
             mistakes.append(f"message {number}: the heading `{heading}`, not `{wanted}`")
         extra = message.get("extra", {})
         parts = [action["command"] for action in extra.get("actions", [])]
-        # Images are not shown, and their tags are not text any more.
+        # Images are not shown, and their tags were removed from the text.
         parts += [piece for piece in extra.get("raw_output", "").split("\n") if "MULTIMODAL" not in piece]
         for part in parts:
             if part.strip() not in text and in_json(part) not in text:
@@ -138,7 +138,7 @@ def check(trajectory, pages):
 
 
 def in_json(text):
-    """As the templates' `tojson` writes it, without the quotes."""
+    """The text as the template filter `tojson` writes it, without the quotes."""
     text = json.dumps(text.strip())[1:-1]
     for letter in "<>&'":
         text = text.replace(letter, f"\\u{ord(letter):04x}")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the real mini-swe-agent on every scenario and records what it asks and what it keeps.
+"""Runs the real mini-swe-agent on every scenario, and records its requests and its trajectory.
 
-    record.py [NAME...]                         record with mini-swe-agent (made on first use)
+    record.py [NAME...]                         record with mini-swe-agent (installed on first use)
     record.py --against BIN [NAME...]           run both, and show where BIN differs
-    record.py --against BIN --recorded [NAME...]  the same against what is checked in
+    record.py --against BIN --recorded [NAME...]  compare BIN with the recordings
 
-Python 3.11 or later, nothing to install. Everything stays on loopback. See README.md.
+Needs Python 3.11 or later, and nothing else. All connections are on loopback. See README.md.
 """
 
 import argparse
@@ -45,9 +45,9 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios; without: all of them")
     parser.add_argument("--against", type=Path, metavar="BIN", help="a mswea-host to compare with")
-    parser.add_argument("--recorded", action="store_true", help="compare with the recordings, without Python's program")
+    parser.add_argument("--recorded", action="store_true", help="compare with the recordings, without mini-swe-agent")
     parser.add_argument("--summary", action="store_true", help="show the table only")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="write what BIN did to DIR/NAME.json")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="write the result of BIN to DIR/NAME.json")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default 2)")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     parser.add_argument("--venv", type=Path, default=cache / "mswea-side-by-side", help="where mini-swe-agent is installed (%(default)s)")
@@ -55,7 +55,7 @@ def arguments():
 
 
 def installed(folder):
-    """The folder of programs of a virtual environment that has the pinned versions."""
+    """The `bin` folder of a virtual environment with the pinned versions."""
     stamp = folder / "pinned.txt"
     if not stamp.exists() or stamp.read_text() != "\n".join(PINNED):
         print(f"installing {PINNED[0]} into {folder}", file=sys.stderr)
@@ -66,7 +66,7 @@ def installed(folder):
 
 
 def one(name, program, options):
-    """Records a scenario, or compares: (name, differences)."""
+    """Records a scenario and returns None; or returns its name and the two results to compare."""
     setting = given.expand(name)
     path = RECORDED / f"{name}.json"
     if options.recorded:
@@ -77,7 +77,7 @@ def one(name, program, options):
     else:
         wanted = run(program, setting)
         if not options.against:
-            # litellm keeps some keys in sets: their order changes from run to run, and means nothing.
+            # litellm keeps some keys in sets, whose order changes from run to run.
             result = json.loads(json.dumps(wanted, sort_keys=True))
             recording = {"by": " ".join(PINNED[:2]), "given": setting, "result": result}
             RECORDED.mkdir(exist_ok=True)
@@ -92,7 +92,7 @@ def one(name, program, options):
 
 
 def run(program, setting, look=None):
-    """What came of a run: exit code, last line of standard error, requests and trajectory; and what `look` sees in the latter's file."""
+    """The result of a run: exit code, last line of standard error, requests and trajectory; and the result of `look` for the trajectory's file."""
     clock = setting.get("clock", 1)
     server = Server(setting["replies"], clock)
     root = Path(tempfile.mkdtemp(prefix="side-by-side-")).resolve()
@@ -114,7 +114,7 @@ def run(program, setting, look=None):
         env = {name: fill(value) for name, value in setting["env"].items()}
         env |= {"PATH": os.environ["PATH"], "TMPDIR": str(root), "_TYPER_STANDARD_TRACEBACK": "1"}
         env |= {"PYTHONPATH": str(given.HERE / "clock"), "SIDE_BY_SIDE_CLOCK": str(clock)} if clock != 1 else {}
-        # So that plugins are compiled once.
+        # All runs share this cache, so that plugins are compiled once.
         env["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir()) / "side-by-side-cache")
         command = [*program, *(fill(argument) for argument in setting["args"])]
         code, printed = finish(command, env, work)
@@ -135,7 +135,7 @@ def run(program, setting, look=None):
 
 
 def finish(command, env, work):
-    """Runs to the end, or to the end of our patience."""
+    """Runs the program to its end, or kills it after LIMIT seconds."""
     process = subprocess.Popen(
         command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         start_new_session=True,
@@ -154,7 +154,7 @@ def ending(result):
 
 
 def report(outcomes, whole, quiet):
-    """Prints every difference that is not allowed, then a table; the exit code."""
+    """Prints every difference that is not allowed, then a table. Returns the exit code."""
     allowed = Allowed()
     rows = []
     for name, wanted, got in outcomes:
@@ -182,7 +182,7 @@ def report(outcomes, whole, quiet):
 
 
 def grouped(found):
-    """Differences that say the same at places that differ in their numbers only."""
+    """Groups equal differences whose places differ only in indices."""
     groups = {}
     for path, one, other in found:
         where = pointer(["*" if isinstance(part, int) else part for part in path])
@@ -196,7 +196,7 @@ def is_allowed(allowed, name, difference):
 
 
 def short(value, other):
-    """A value on one line; of long texts the part where they begin to differ."""
+    """A value on one line; of a long text, the part from which it differs from `other`."""
     if value is MISSING:
         return repr(value)
     if isinstance(value, str) and isinstance(other, str) and len(value) > 120:

@@ -5,12 +5,12 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# What a request too many is answered with: neither program asks again after this status.
+# The answer to a request after the last reply: neither program tries again after this status.
 EXHAUSTED = {"status": 404, "headers": {}, "body": {"error": {"message": "scenario exhausted", "type": "invalid_request_error"}}}
 
 
 class Server:
-    """Listens from its making to `close`; its waits are `clock` times as short as they are told."""
+    """Listens until `close`. Its waits are divided by `clock`."""
 
     def __init__(self, replies, clock=1):
         self.replies = list(replies)
@@ -29,7 +29,7 @@ class Server:
         threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
     def leave(self, milliseconds):
-        """Nothing listens for so long; what has been accepted is still answered."""
+        """Nothing listens for this time; accepted connections are still answered."""
         self.silence()
         back = threading.Timer(milliseconds / 1000 / self.clock, self.come_back)
         back.daemon = True
@@ -85,7 +85,7 @@ def handler(server):
             try:
                 self.wfile.write(data)
             except OSError:
-                pass  # The client has waited long enough.
+                pass  # The client has closed the connection.
 
         do_GET = do_POST = take
 

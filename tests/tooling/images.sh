@@ -1,13 +1,13 @@
 #!/bin/sh
-# Makes the images the container tests run in, without a registry: the files are packed here and
-# given to `docker import`. The argument names the engine's executable; podman works too.
+# Makes the images for the tests of containers without a registry: packs files and passes them to
+# `docker import`. The argument is the engine's executable, `docker` (the default) or `podman`.
 #
 #   mswea-test/bash     busybox's programs, bash, a user `agent` (1000), /testbed
 #   mswea-test/nobash   the same without bash: /bin/sh is busybox's
 #   mswea-test/noshell  one program, /bin/sleep, and no shell
-#   mswea-test/alien    the files of mswea-test/bash, said to be for another architecture
+#   mswea-test/alien    the files of mswea-test/bash, labelled with another architecture
 #
-# What exists and is up to date is left alone, so that calling it costs a moment.
+# Images that are up to date are left alone.
 set -eu
 
 engine=${1:-docker}
@@ -17,11 +17,11 @@ fail() {
 	exit 1
 }
 
-# A program that runs in an image without any library.
+# static NAME...: prints the path of the first of these programs that is static.
 static() {
 	for candidate in "$@"; do
 		path=$(command -v "$candidate") || continue
-		# What needs a loader names it in its first page.
+		# A program that needs a loader has the loader's name in its first page.
 		if ! head -c 4096 "$path" | grep -aq 'ld-linux\|ld-musl'; then
 			echo "$path"
 			return
@@ -39,7 +39,7 @@ x86_64) alien=arm64 ;;
 *) alien=amd64 ;;
 esac
 
-# What an image is made of: this script and the two programs.
+# The sum of everything that an image is made of: this script and the two programs.
 state=$(cat "$0" "$busybox" "$bash" | cksum | tr ' ' -)
 
 current() {
@@ -54,7 +54,7 @@ pack() {
 	tar -C "$work/$1" --owner=0 --group=0 --numeric-owner --sort=name --mtime=@0 -c .
 }
 
-# import NAME FOLDER [OPTION...]: the finished image appears at once or not at all.
+# import NAME FOLDER [OPTION...]: makes an image of a folder in one step.
 import() {
 	name=$1
 	folder=$2
@@ -66,8 +66,8 @@ import() {
 	current "$name" || fail "\`$name\` was imported but \`$engine image inspect\` doesn't show it"
 }
 
-# load NAME FOLDER: not every daemon's import says another architecture than its own, so the whole
-# archive of an image is written here.
+# load NAME FOLDER: makes an image of another architecture. Some daemons can't import one, so the whole
+# archive of the image is written here.
 load() {
 	archive="$work/archive"
 	mkdir "$archive"
@@ -101,7 +101,7 @@ prepare() {
 	ln -s /bin/env usr/bin/env
 	printf '%s\n' 'root:x:0:0:root:/root:/bin/sh' 'agent:x:1000:1000:agent:/home/agent:/bin/sh' >etc/passwd
 	printf '%s\n' 'root:x:0:' 'agent:x:1000:' >etc/group
-	# As in Debian's: a login shell says so, for tests that have to tell one from another.
+	# A login shell sets this variable, so that tests can tell it from other shells.
 	echo 'export MSWEA_TEST_PROFILE=read' >etc/profile
 	chmod 755 . bin etc home usr usr/bin var
 	chmod 1777 tmp var/tmp
@@ -118,11 +118,11 @@ prepare() {
 	cp "$busybox" "$work/noshell/bin/sleep"
 }
 
-# Tests that start at the same moment make them once.
+# The lock lets tests that start at the same time make the images once.
 exec 9>"${TMPDIR:-/tmp}/mswea-test-images.lock"
 flock 9
 
-# What carried the name until now goes when nothing uses it.
+# The image that had the name before is removed unless a container uses it.
 replacing() {
 	old=$("$engine" image inspect --format '{{.Id}}' "$1" 2>/dev/null) || old=
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes what the real Jinja2 makes of many templates, for the tests of `host/src/template`.
+"""Writes the results of the real Jinja2 for many templates, for the tests of `host/template/src`.
 
     python3 -m venv /tmp/v && /tmp/v/bin/pip install jinja2
-    /tmp/v/bin/python tests/tooling/jinja_vectors.py > host/src/template/vectors.json
+    /tmp/v/bin/python tests/tooling/jinja_vectors.py > host/template/src/vectors.json
 
 Each vector has `template`, `vars`, and either `expected` or `error: true`.
 """
@@ -219,7 +219,7 @@ def main():
             vector["vars"] = data
         try:
             vector["expected"] = environment.from_string(template).render(**data)
-        except Exception as error:  # whatever the engine or Python says
+        except Exception as error:  # any error of Jinja2 or Python
             vector["error"] = f"{type(error).__name__}: {error}"
         vectors.append(vector)
     json.dump({"vars": DATA, "vectors": vectors}, sys.stdout, indent=1)

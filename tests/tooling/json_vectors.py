@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes what Python's `json.dumps(value, indent=2)` makes of hard values, for the tests of
-`host/src/journal/trajectory`.
+"""Writes the results of Python's `json.dumps(value, indent=2)` for unusual values, for the tests of
+`host/run/src/journal/trajectory`.
 
-    python3 tests/tooling/json_vectors.py > host/src/journal/trajectory/python.json
+    python3 tests/tooling/json_vectors.py > host/run/src/journal/trajectory/python.json
 """
 
 import json

@@ -2,14 +2,14 @@
 """Makes the price table that is in the binary, and checks the prices against litellm.
 
     python3 tests/tooling/prices.py table target/debug/mswea-host
-    python3 tests/tooling/prices.py vectors > host/src/provider/price/vectors.jsonl
+    python3 tests/tooling/prices.py vectors > host/provider/src/price/vectors.jsonl
     python3 tests/tooling/prices.py vectors --all > /tmp/all.jsonl &&
-        MSWEA_PRICE_VECTORS=/tmp/all.jsonl cargo test -p mswea-host --lib price::vectors
+        MSWEA_PRICE_VECTORS=/tmp/all.jsonl cargo test -p mswea-provider --lib price::vectors
 
-`table` takes the data file out of the pinned wheel of litellm (no other code is run) and hands
-it to `mswea-host prices update`, which also users run. `vectors` needs litellm itself
-(`pip install litellm==VERSION`) and writes what its `completion_cost` makes of many models and
-usages, one JSON object a line; with `--all` every model of the table, else a sample.
+`table` passes the data file of the pinned wheel of litellm to `mswea-host prices update`; litellm's code
+is not run. `vectors` needs litellm itself (`pip install litellm==VERSION`) and writes the result of its
+`completion_cost` for many models and usages, one JSON object a line: with `--all` for every model of the
+table, else for a sample.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def table(host):
         subprocess.run([*update, "--output", FOLDER / "prices.table"], check=True)
 
 
-# input, read from the cache, written to it, of these for an hour, output, reasoning
+# input, read from the cache, written to the cache, the part written for an hour, output, reasoning
 USAGES = [
     [1_000, 0, 0, 0, 500, 0],
     [100_000, 80_000, 15_000, 0, 2_000, 0],
@@ -57,9 +57,9 @@ USAGES = [
 ]
 EDGES = [[count, 0, 0, 0, 10, 0] for k in (32, 100, 128, 200, 256, 272, 512) for count in (k * 1000, k * 1000 + 1)]
 TIERS = ["default", "flex", "priority", "fast", "ultrafast"]
-# litellm asks for a login as soon as one of their names is looked at.
+# For models of these providers, litellm asks for a login.
 LOGIN = ("github_copilot", "chatgpt")
-# A Friday noon, when every price is the standard one; times of the week for the others.
+# A time on a Friday when every price is the standard one, and other times of the week.
 NOON = datetime.datetime(2026, 11, 20, 8, 30, tzinfo=datetime.timezone.utc)
 TIMES = [NOON + datetime.timedelta(hours=hours) for hours in (-8, -4, 4, 15, 24, 60)]
 
@@ -112,7 +112,7 @@ def cost(litellm, name, usage, tier):
         response.service_tier = tier
     try:
         return litellm.cost_calculator.completion_cost(response, model=name)
-    except Exception:  # it has no price: mini-swe-agent stops there
+    except Exception:  # the model has no price
         return None
 
 

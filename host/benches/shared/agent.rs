@@ -1,24 +1,26 @@
-//! Runs made through the library: config, a front that shows nothing, and a journal that
-//! remembers when each event came.
+//! Runs made through the library: config, a front that shows nothing, and a journal that stores the
+//! time of each event.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use mswea_host::config::{Config, Environment, Layers, Sources};
 use mswea_host::journal::{Event, JournalFile};
-use mswea_host::roles::{Action, Context, Front, Journal, Progress, Stop};
+use mswea_host::roles::{Context, Front, Journal, Nobody, Progress, Stop};
 use mswea_host::run::Agent;
 use mswea_host::session::{Job, Runtime};
 use serde_json::{Value, json};
 
-/// The shell of every run here: the quickest that there is, so that what the host adds shows
-/// most.
+/// The shell of every run: the fastest one, so that the host's own time is the largest part.
 pub const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 
-/// The built-in defaults and nothing of this machine's user.
+/// Observations hold the output whole, so that the request of the last of 400 steps has 8 MB.
+pub const WHOLE_OUTPUT: &str =
+    r#"{"returncode": {{ output.returncode }}, "output": {{ output.output|tojson }}}"#;
+
+/// A source of files and variables without any of this machine's user.
 struct Nowhere;
 
 impl Environment for Nowhere {
@@ -35,8 +37,8 @@ impl Environment for Nowhere {
     }
 }
 
-/// The settings of a run of so many queries against `url`, in `cwd`, over the built-in defaults.
-/// No salvage command: that is a cost of the ending, not of a step.
+/// The settings of a run with `queries` queries to `url`, in `cwd`, over the built-in defaults.
+/// There is no salvage command, because it runs at the end and not in a step.
 pub fn settings(url: &str, cwd: &Path, queries: usize, stream: bool) -> Vec<(&'static str, Value)> {
     vec![
         ("model.model_name", json!("local/test")),
@@ -69,34 +71,25 @@ pub fn config(url: &str, cwd: &Path, queries: usize, stream: bool) -> Config {
     config_of(&settings(url, cwd, queries, stream))
 }
 
-/// A journal that keeps nothing.
+/// A journal that stores nothing.
 struct Nothing;
 
 impl Journal for Nothing {
-    fn record(&self, _: &Event) -> io::Result<()> {
-        Ok(())
+    fn record(&self, _: &Event) -> io::Result<f64> {
+        Ok(0.0)
     }
 }
 
-/// Where nobody watches and nothing is stopped.
+/// A context with a front that shows nothing and a stop that never comes.
 pub fn context() -> Context {
-    Context {
-        front: Arc::new(Silent),
-        journal: Arc::new(Nothing),
-        stop: Stop::never(),
-    }
+    Context::new(Arc::new(Silent), Arc::new(Nothing), Stop::never())
 }
 
 /// Shows nothing.
 struct Silent;
 
-#[async_trait]
 impl Front for Silent {
     fn show(&self, _: &Progress<'_>) {}
-
-    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
-        None
-    }
 }
 
 /// The places in a step at which an event is recorded.
@@ -107,11 +100,11 @@ pub enum Place {
     Accepted,
     Action,
     Output,
-    Message,
+    Observed,
     Other,
 }
 
-/// An event: where in the step, and when recording it began and ended.
+/// An event: its place in the step, and the times before and after recording it.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub place: Place,
@@ -119,7 +112,7 @@ pub struct Mark {
     pub end: Instant,
 }
 
-/// A journal file with a clock beside it.
+/// A journal file that also stores the times of events.
 pub struct Clocked {
     file: JournalFile,
     marks: Mutex<Vec<Mark>>,
@@ -134,21 +127,21 @@ impl Clocked {
         })
     }
 
-    /// What was recorded when.
+    /// The recorded events with their times.
     pub fn marks(&self) -> Vec<Mark> {
         self.marks.lock().unwrap().clone()
     }
 }
 
 impl Journal for Clocked {
-    fn record(&self, event: &Event) -> io::Result<()> {
+    fn record(&self, event: &Event) -> io::Result<f64> {
         let place = match event {
             Event::QueryStarted { .. } => Place::Query,
             Event::Reply { .. } => Place::Reply,
             Event::Accepted { .. } => Place::Accepted,
             Event::Action { .. } => Place::Action,
             Event::Output { .. } => Place::Output,
-            Event::Message { .. } => Place::Message,
+            Event::Observed { .. } => Place::Observed,
             _ => Place::Other,
         };
         let begin = Instant::now();
@@ -159,7 +152,7 @@ impl Journal for Clocked {
     }
 }
 
-/// A run, ready to go.
+/// A prepared run.
 pub async fn prepare(
     runtime: &Runtime,
     config: &Config,
@@ -170,7 +163,7 @@ pub async fn prepare(
     prepare_shadowed(runtime, config, run_id, journal, guard_program, &[]).await
 }
 
-/// The same, with candidates that look on.
+/// The same with shadows.
 pub async fn prepare_shadowed(
     runtime: &Runtime,
     config: &Config,
@@ -180,27 +173,16 @@ pub async fn prepare_shadowed(
     shadows: &[String],
 ) -> Agent {
     let job = Job {
-        own_files: &[],
-        task: "Say `true` until you are told to stop.",
-        config,
-        layers: None,
-        plugins: &[],
         shadows,
-        allow_hosts: &[],
-        fresh_instances: false,
-        run_id,
         guard_program,
+        ..Job::new("Say `true` until you are told to stop.", config, run_id)
     };
-    let context = Context {
-        front: Arc::new(Silent),
-        journal,
-        stop: Stop::never(),
-    };
-    let prepared = runtime.prepare(job, context).await;
+    let context = Context::new(Arc::new(Silent), journal, Stop::never());
+    let prepared = runtime.prepare(job, context, Arc::new(Nobody), &[]).await;
     prepared.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A runtime as the program has one.
+/// A runtime like that of the program.
 pub fn tokio_runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -208,10 +190,10 @@ pub fn tokio_runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// Where the time of one step went.
+/// The parts of the time of one step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
-    /// From its query's start to the next one's.
+    /// From the start of its query to that of the next one.
     pub whole: Duration,
     /// Encoding, the request, decoding.
     pub query: Duration,
@@ -225,7 +207,7 @@ pub struct Step {
     pub journal: Duration,
 }
 
-/// Reads the steps off the marks; the last query only ends the last step that counts.
+/// Computes the steps from the marks; the last query only marks the end of the last step.
 pub fn steps(marks: &[Mark]) -> Vec<Step> {
     let queries: Vec<usize> = (0..marks.len())
         .filter(|index| marks[*index].place == Place::Query)
@@ -245,7 +227,7 @@ pub fn steps(marks: &[Mark]) -> Vec<Step> {
                     (Place::Query, Place::Reply) => step.query += between,
                     (Place::Reply, Place::Accepted) => step.parse += between,
                     (Place::Action, Place::Output) => step.execute += between,
-                    (Place::Output, Place::Message) => step.format += between,
+                    (Place::Output, Place::Observed) => step.format += between,
                     _ => {}
                 }
             }

@@ -1,12 +1,12 @@
-//! What the benchmarks share: samples, and the table in which each figure stands beside its
-//! limit.
+//! Shared by the benchmarks: samples, and the table of figures and limits.
 //!
-//! A figure over its limit is printed as `OVER` and is no failure: these are measurements, and
-//! the machine may be busy. `MSWEA_BENCH_STRICT=1` makes it one.
+//! A figure above its limit is printed as `OVER` and is not a failure, because the machine may be
+//! busy. With `MSWEA_BENCH_STRICT=1` it is a failure.
 
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 pub mod agent;
+pub mod bare;
 pub mod ship;
 pub mod story;
 
@@ -25,7 +25,7 @@ impl Samples {
         self.0.push(value);
     }
 
-    /// Adds a duration in microseconds, shared out over `count` operations.
+    /// Adds a duration in microseconds, divided by `count` operations.
     pub fn add_micros(&mut self, took: Duration, count: usize) {
         #[allow(clippy::cast_precision_loss)] // counts of operations
         self.add(took.as_secs_f64() * 1e6 / count as f64);
@@ -73,75 +73,52 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (value, started.elapsed())
 }
 
-/// The figures of one benchmark.
+/// The figures of one benchmark, each printed when it is known.
 pub struct Table {
-    title: &'static str,
-    rows: Vec<[String; 4]>,
-    notes: Vec<String>,
     over: bool,
 }
 
+/// The widths of the columns: figure, measured, limit.
+const WIDTHS: [usize; 3] = [64, 22, 12];
+
 impl Table {
     /// An empty table.
-    pub fn new(title: &'static str) -> Self {
-        Self {
-            title,
-            rows: Vec::new(),
-            notes: Vec::new(),
-            over: false,
-        }
+    pub fn new(title: &str) -> Self {
+        print(&format!("\n{title}"));
+        row(["figure", "measured (p50, min)", "limit", ""]);
+        Self { over: false }
     }
 
-    /// A figure with a limit; its middle value is what counts.
+    /// Prints a figure with an upper limit for its median.
     pub fn limited(&mut self, figure: &str, unit: &str, samples: &Samples, limit: f64) {
         let fits = samples.p50() <= limit;
         self.over |= !fits;
         let verdict = if fits { "ok" } else { "OVER" };
-        self.rows.push([
-            figure.to_owned(),
-            shown(samples, unit),
-            format!("≤ {limit} {unit}"),
-            verdict.to_owned(),
-        ]);
+        let limit = format!("≤ {limit} {unit}");
+        row([figure, &shown(samples, unit), &limit, verdict]);
     }
 
-    /// A figure without one.
+    /// Prints a figure with a lower limit for its median.
+    pub fn at_least(&mut self, figure: &str, unit: &str, samples: &Samples, limit: f64) {
+        let fits = samples.p50() >= limit;
+        self.over |= !fits;
+        let verdict = if fits { "ok" } else { "UNDER" };
+        let limit = format!("≥ {limit} {unit}");
+        row([figure, &shown(samples, unit), &limit, verdict]);
+    }
+
+    /// Prints a figure without a limit.
     pub fn noted(&mut self, figure: &str, unit: &str, samples: &Samples) {
-        self.rows.push([
-            figure.to_owned(),
-            shown(samples, unit),
-            String::new(),
-            String::new(),
-        ]);
+        row([figure, &shown(samples, unit), "", ""]);
     }
 
-    /// A line below the table.
-    pub fn note(&mut self, text: impl Into<String>) {
-        self.notes.push(text.into());
+    /// Prints a line between the figures: a remark, or the current measurement.
+    pub fn note(&mut self, text: impl AsRef<str>) {
+        note(text.as_ref());
     }
 
-    /// Prints the table.
+    /// Whether the program has succeeded.
     pub fn finish(self) -> ExitCode {
-        let heads = ["figure", "measured (p50, min)", "limit", ""];
-        let mut widths = heads.map(str::len);
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        let mut text = format!("\n{}\n", self.title);
-        for row in std::iter::once(&heads.map(str::to_owned)).chain(&self.rows) {
-            let mut line = String::from("  ");
-            for (width, cell) in widths.iter().zip(row) {
-                let _ = write!(line, "{cell:width$}   ");
-            }
-            let _ = writeln!(text, "{}", line.trim_end());
-        }
-        for note in &self.notes {
-            let _ = writeln!(text, "  {note}");
-        }
-        // A reader that closed the pipe has seen enough.
-        let _ = std::io::stdout().write_all(text.as_bytes());
         let strict = std::env::var_os("MSWEA_BENCH_STRICT").is_some_and(|value| value == "1");
         if strict && self.over {
             ExitCode::FAILURE
@@ -149,6 +126,25 @@ impl Table {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// As [`Table::note`], from any thread.
+pub fn note(text: &str) {
+    print(&format!("    {text}"));
+}
+
+fn row(cells: [&str; 4]) {
+    let mut line = String::from("  ");
+    for (width, cell) in WIDTHS.into_iter().chain([0]).zip(cells) {
+        let _ = write!(line, "{cell:width$}   ");
+    }
+    print(line.trim_end());
+}
+
+/// Prints a line. A closed pipe is not an error.
+fn print(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 fn shown(samples: &Samples, unit: &str) -> String {

@@ -1,4 +1,4 @@
-//! The shipped binary, made by the documented command.
+//! The shipped binary.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,8 +6,20 @@ use std::process::{Command, Stdio};
 /// The binary that cargo built.
 pub const PLAIN: &str = env!("CARGO_BIN_EXE_mswea-host");
 
-/// Writes the shipped binary into `folder`.
+/// The variable that names a binary which `host/ship.sh` has made.
+pub const VARIABLE: &str = "MSWEA_BENCH_SHIPPED";
+
+/// Whether the measured binary is one that `host/ship.sh` has made.
+pub fn is_named() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// The shipped binary: the one that the variable names, else a copy of the plain one in `folder`, which
+/// carries the same code of plugins but is larger and not static.
 pub fn ship(folder: &Path) -> PathBuf {
+    if let Some(named) = std::env::var_os(VARIABLE) {
+        return named.into();
+    }
     let output = folder.join("mswea-host");
     let status = Command::new(PLAIN)
         .arg("ship")
@@ -19,7 +31,7 @@ pub fn ship(folder: &Path) -> PathBuf {
     output
 }
 
-/// A call of `program` in a world of its own: an empty home below `root`, no other variables.
+/// A call of `program` with an empty home below `root` and no other variables.
 pub fn call(program: &Path, root: &Path) -> Command {
     let home = root.join("home");
     let work = root.join("work");

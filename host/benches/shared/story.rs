@@ -1,4 +1,4 @@
-//! A history to work on.
+//! A history for benchmarks.
 
 use mswea_host::roles::{Message, ToolCall};
 use serde_json::{Value, json};

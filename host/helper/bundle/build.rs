@@ -1,6 +1,6 @@
 //! Builds the helper as a static program in a nested cargo call and embeds it.
 //! `MSWEA_BUNDLED_HELPER=FILE` takes a prebuilt one instead.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // how a build script speaks
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a build script talks to Cargo by printing
 
 #[path = "../../../plugins/bundle/nested.rs"]
 mod nested;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use nested::{Nested, Result, outer_target_dir};
 
-/// What may be built for: Rust's name, Go's, and ELF's number.
+/// The supported architectures: Rust's name, Go's, and ELF's number.
 const ARCHITECTURES: [(&str, &str, u16); 2] = [("x86_64", "amd64", 62), ("aarch64", "arm64", 183)];
 
 fn main() -> ExitCode {
@@ -37,7 +37,7 @@ fn run() -> Result<()> {
         "host/helper/src",
         "host/helper/Cargo.toml",
         "Cargo.lock",
-        // It holds the profile.
+        // The root manifest, which holds the profile.
         "Cargo.toml",
         "rust-toolchain.toml",
     ] {
@@ -64,17 +64,17 @@ fn run() -> Result<()> {
     };
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     check(&bytes, machine)
-        .map_err(|why| format!("{} is no helper for {go}: {why}", path.display()))?;
+        .map_err(|why| format!("{} is not a helper for {go}: {why}", path.display()))?;
     let packed = miniz_oxide::deflate::compress_to_vec(&bytes, 9);
     fs::write(out.join("helper.deflate"), packed)?;
     Ok(())
 }
 
-/// Whether a container can run it, whatever is in its image.
+/// Checks that the program runs in every container, whatever its image contains.
 fn check(bytes: &[u8], machine: u16) -> std::result::Result<(), &'static str> {
     // 64 bits, little-endian.
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
-        return Err("it is no 64-bit ELF file");
+        return Err("it is not a 64-bit ELF file");
     }
     let cut = "it is cut off";
     let number = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -103,7 +103,7 @@ fn build(root: &Path, target: &Path, triple: &str) -> Result<PathBuf> {
         target_dir: &nested,
         triple,
         profile: "helper",
-        // Nothing to be relocated when it starts, which it does once per action without a session.
+        // Without relocations at its start, which happens once per action without a session.
         flags: &["-Ctarget-feature=+crt-static", "-Crelocation-model=static"],
         what: "the helper for containers",
         instead: "MSWEA_BUNDLED_HELPER=FILE takes a prebuilt one",

@@ -1,4 +1,4 @@
-//! An action while it runs, and what is left of it: reads its output, knows when it is over.
+//! A running action: reads its output, and finds out when it has ended.
 
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -7,21 +7,21 @@ use crate::hunt::{self, ACTION, Children, Target};
 use crate::spawn::Started;
 use crate::{KILLING, sys};
 
-/// What a piece that nobody wants has at most.
+/// How much output is read at once and dropped, of an action that has ended.
 const PIECE: usize = 64 * 1024;
-/// The pause after each such piece: a background process that floods its output is slowed down
-/// instead of keeping the helper busy.
+/// The pause after each such read, so that a background process that floods its output is slowed
+/// down and does not keep the helper busy.
 const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 
 /// A started action.
 pub struct Action {
     pid: i32,
-    /// Before it started, and after.
+    /// A time before its start.
     since: u64,
     until: u64,
-    /// What all its processes carry in [`ACTION`].
+    /// The value of [`ACTION`] in the environment of all its processes.
     mark: Option<Vec<u8>>,
-    /// None once it has ended.
+    /// None once the output has ended.
     output: Option<OwnedFd>,
     grace: Duration,
     end: Option<End>,
@@ -29,19 +29,19 @@ pub struct Action {
     left: usize,
 }
 
-/// The end of its process.
+/// How its process ended.
 struct End {
     status: i32,
-    /// How much of the output is surely the command's own, and is read in any case.
+    /// How much of the output was written before the end of the process, and is read in any case.
     pending: usize,
-    /// When those who hold its output open count as background processes.
+    /// When processes that still hold its output open are treated as background processes.
     settled: Instant,
 }
 
 impl Action {
-    /// `since` is a time before it started; `mark` its value of [`ACTION`].
+    /// `since` is a time before its start; `mark` is its value of [`ACTION`].
     pub fn new(started: Started, since: u64, mark: Option<&[u8]>, grace: Duration) -> Self {
-        // The innermost of nested ones.
+        // Of nested marks, the innermost one is the action's own.
         let mark = mark
             .and_then(|value| value.rsplit(|byte| *byte == b':').next())
             .filter(|id| !id.is_empty());
@@ -58,7 +58,7 @@ impl Action {
         }
     }
 
-    /// Buries all who have died, and notes if it is among them.
+    /// Reaps all children that have died, and notices if the action's process is among them.
     pub fn bury(&mut self) {
         while let Some((pid, status)) = sys::bury() {
             self.buried(pid, status);
@@ -83,12 +83,12 @@ impl Action {
         });
     }
 
-    /// What to read from next, if there is something to be read yet.
+    /// The descriptor to read output from, unless the output has ended.
     pub fn output(&self) -> Option<RawFd> {
         self.output.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Reads once, when there is something to read.
+    /// Reads once, when output is available.
     pub fn read(&mut self, buffer: &mut Vec<u8>, limit: usize) {
         let Some(fd) = self.output() else {
             return;
@@ -104,20 +104,20 @@ impl Action {
         }
     }
 
-    /// The exit code, once it has ended and its output is read.
+    /// The exit code, once the process has ended and its output is read.
     pub fn over(&self) -> Option<i32> {
         let end = self.end.as_ref()?;
         let over = self.output.is_none() || end.pending == 0 && Instant::now() >= end.settled;
         over.then_some(end.status)
     }
 
-    /// When it is over at the latest, if it has ended.
+    /// The latest time at which the action counts as over; none while its process runs.
     pub fn settled(&self) -> Option<Instant> {
         self.end.as_ref().map(|end| end.settled)
     }
 
-    /// Kills it and all that it started, if it has not ended by itself; then it is over without
-    /// any more grace.
+    /// Kills the action's process and all processes that it started. If it has ended by itself,
+    /// only its grace period ends.
     pub fn kill(&mut self) {
         self.bury();
         if let Some(end) = &mut self.end {
@@ -133,7 +133,8 @@ impl Action {
             children: Children::Unmarked,
         };
         self.left = hunt::kill_until_gone(&target, KILLING);
-        // The last resort where there is no `/proc`: it has not been buried, so it has its pid.
+        // Needed if there is no `/proc`. The process has not been reaped, so the pid is still its
+        // own.
         sys::signal_group(self.pid, libc::SIGKILL);
         let killed = Instant::now();
         while self.end.is_none() && killed.elapsed() < KILLING / 10 {
@@ -148,12 +149,12 @@ impl Action {
         }
     }
 
-    /// Whether it was killed, and how many processes could not be.
+    /// Whether it was killed, and how many processes could not be killed.
     pub fn killed(&self) -> (bool, usize) {
         (self.killed, self.left)
     }
 
-    /// What others hold open after its end.
+    /// The output that other processes hold open after its end.
     pub fn left_open(self) -> Option<Leftover> {
         let output = self.output.filter(|_| !self.killed)?;
         Some(Leftover {
@@ -163,14 +164,15 @@ impl Action {
     }
 }
 
-/// The output of background processes, whose writes would fail if nobody read on.
+/// The output of background processes. It is read and dropped, because otherwise their writes would
+/// fail.
 pub struct Leftover {
     output: OwnedFd,
     next: Instant,
 }
 
 impl Leftover {
-    /// What to read from, or when.
+    /// The descriptor to read from, or the time of the next read.
     pub fn due(&self, now: Instant) -> Result<RawFd, Instant> {
         if now >= self.next {
             Ok(self.output.as_raw_fd())
@@ -179,7 +181,7 @@ impl Leftover {
         }
     }
 
-    /// Reads a piece and forgets it; returns whether there may be more.
+    /// Reads a piece and drops it; returns whether there may be more.
     pub fn skip(&mut self, scratch: &mut Vec<u8>) -> bool {
         scratch.clear();
         self.next = Instant::now() + FLOOD_PAUSE;

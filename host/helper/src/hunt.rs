@@ -1,10 +1,11 @@
 //! Finds the processes of an action or a run, and kills them until none is left.
 //!
-//! The signs are those of the host's own executor: the variable that a command was started with
-//! and that its children inherit, the session, and the parent. And one more: whatever has lost
-//! its parent becomes a child of the helper, which starts one action at a time; so a new child
-//! that carries no other action's variable is of this one. (Or of a background process of an
-//! earlier one that emptied its environment and brings up daemons just now: that is taken for it.)
+//! They are recognised as in the host's own executor: by the variable that a command was started
+//! with and that its children inherit, by the session, and by the parent. In addition, processes
+//! that have lost their parent become children of the helper, which runs one action at a time: a
+//! new child without another action's variable belongs to the running one. (The exception is a
+//! background process of an earlier action that has emptied its environment and starts daemons at
+//! this moment.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,34 +15,34 @@ use std::time::{Duration, Instant};
 
 use crate::sys;
 
-/// Names the action in the environment of all that it starts.
+/// The variable with the action's id in the environment of all processes that it starts.
 pub const ACTION: &[u8] = b"MSWEA_ACTION";
-/// Names the run likewise.
+/// The variable with the run's id.
 const RUN: &[u8] = b"MSWEA_RUN_ID";
-/// Separates the ids of nested runs in them, the outer one first.
+/// Separates the ids of nested runs in these variables, the outer one first.
 const NESTED: u8 = b':';
 
-/// How often the hunt starts over for processes that were born during it.
+/// How often the search is repeated for processes that started during it.
 const ROUNDS: usize = 64;
-/// How often in a row nothing has to be found before nothing is there: a process may have
-/// brought up another and ended between our list of all and our look at it.
+/// How many searches in a row must find nothing before the hunt is over: a process may have started
+/// another and ended after the list of processes was read and before it was examined.
 const LOOKS: u32 = 2;
-/// How often at most, while some process is in the middle of an exec and shows no environment.
+/// The same while a process is in the middle of an exec and so shows no environment.
 const LOOKS_IN_DOUBT: u32 = 15;
-/// Between two looks.
+/// The pause between two searches.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Which processes are meant. Whatever descends from one of them is too.
+/// A set of processes: those that have one of these signs, and all their descendants.
 #[derive(Default)]
 pub struct Target<'a> {
-    /// None has started before this (see [`sys::ticks`]).
+    /// Processes that started before this time (see [`sys::ticks`]) do not belong to the set.
     pub since: u64,
-    /// A session that is theirs: its number, and a time at which its first process was there.
+    /// Their session: its number, and a time at which its first process existed.
     pub session: Option<(i32, u64)>,
-    /// These variables with this id in them.
+    /// The variables that contain the id.
     pub names: &'a [&'a [u8]],
     pub id: Option<&'a [u8]>,
-    /// Which of the helper's children.
+    /// Which children of the helper belong to the set.
     pub children: Children,
 }
 
@@ -49,7 +50,7 @@ pub struct Target<'a> {
 pub enum Children {
     #[default]
     None,
-    /// All but those that carry another action's id.
+    /// All but those with the id of another action.
     Unmarked,
     All,
 }
@@ -71,10 +72,11 @@ impl Process {
     }
 }
 
-/// Kills all that carry `id` as the id of an action or a run. Whether none is left.
+/// Kills all processes whose environment has `id` as the id of an action or a run; returns whether
+/// none is left.
 ///
 /// # Errors
-/// When there is no telling.
+/// If `/proc` can't be read.
 pub fn kill_marked(id: &[u8], limit: Duration) -> io::Result<bool> {
     if stat(std::process::id() as i32).is_none() {
         return Err(io::Error::other(
@@ -89,7 +91,7 @@ pub fn kill_marked(id: &[u8], limit: Duration) -> io::Result<bool> {
     Ok(kill_until_gone(&target, limit) == 0)
 }
 
-/// Kills until none is left, for at most `limit`; returns how many are.
+/// Kills until no process is left, for at most `limit`; returns how many are left.
 pub fn kill_until_gone(target: &Target<'_>, limit: Duration) -> usize {
     let started = Instant::now();
     let mut spared = BTreeMap::new();
@@ -112,11 +114,12 @@ pub fn kill_until_gone(target: &Target<'_>, limit: Duration) -> usize {
     find(target, &spared).len()
 }
 
-/// Kills all once; returns how many there were to be reached, and adds those that could not be
-/// to `spared`: another user's, which may be known by its parent only, and that one is dead.
+/// Kills all processes of `target` once; returns how many could be signalled, and adds the others
+/// to `spared`: processes of another user, which may have been recognised by a parent that is dead
+/// by now.
 ///
-/// They are stopped first, so that none can bring up another while its parent, by which we would
-/// have known it, is being killed.
+/// They are stopped first, so that none starts another process while its parent, by which that one
+/// would be recognised, is being killed.
 fn kill(target: &Target<'_>, spared: &mut BTreeMap<i32, u64>) -> usize {
     let mut seen = spared.clone();
     let mut stopped = Vec::new();
@@ -138,16 +141,16 @@ fn kill(target: &Target<'_>, spared: &mut BTreeMap<i32, u64>) -> usize {
     stopped.len()
 }
 
-/// Those that live, and what descends from them and from `also`.
+/// The living processes of `target`, and the descendants of them and of `also`.
 fn find(target: &Target<'_>, also: &BTreeMap<i32, u64>) -> Vec<Process> {
     let me = std::process::id() as i32;
     let all = all();
     let session = target
         .session
-        // Another session has the number by now if its first process is younger.
+        // If its first process is younger, the number belongs to another session by now.
         .filter(|(id, start)| !all.iter().any(|p| p.pid == *id && p.start > *start))
         .map(|(id, _)| id);
-    // Whoever called the helper may carry the same id, and is not meant.
+    // The helper and the processes above it do not belong to the set, even if they have the id.
     let mut spared = BTreeSet::from([1, me]);
     let mut above = me;
     while let Some(process) = all.iter().find(|process| process.pid == above) {
@@ -198,7 +201,8 @@ fn find(target: &Target<'_>, also: &BTreeMap<i32, u64>) -> Vec<Process> {
     }
 }
 
-/// Whether an environment has `id` in one of the variables `names`; none if it has none of them.
+/// Whether an environment has `id` in one of the variables `names`; none if it has none of these
+/// variables.
 fn mark(environment: &[u8], names: &[&[u8]], id: Option<&[u8]>) -> Option<bool> {
     let values = environment.split(|byte| *byte == 0).filter_map(|entry| {
         names
@@ -215,11 +219,11 @@ fn mark(environment: &[u8], names: &[&[u8]], id: Option<&[u8]>) -> Option<bool> 
     found
 }
 
-/// Whether some process shows no environment but may get one of ours yet.
+/// Whether there is a process that shows no environment yet and may belong to `target`.
 fn is_in_doubt(target: &Target<'_>) -> bool {
     let me = std::process::id() as i32;
     all().iter().any(|process| {
-        // Threads of the kernel have none either, are children of process 2.
+        // Kernel threads have no environment either; they are children of process 2.
         let can_be_ours = process.pid > 2 && process.parent != 2 && process.pid != me;
         can_be_ours
             && !process.dead
@@ -232,7 +236,7 @@ fn environment(pid: i32) -> Option<Vec<u8>> {
     read(pid, "environ")
 }
 
-/// Without asking for the size first, which is 0 for all of them.
+/// Reads a file of a process, without asking for its size, which is 0 for all these files.
 fn read(pid: i32, file: &str) -> Option<Vec<u8>> {
     let mut file = File::open(format!("/proc/{pid}/{file}")).ok()?;
     let mut content = Vec::with_capacity(4096);
@@ -249,7 +253,7 @@ fn read(pid: i32, file: &str) -> Option<Vec<u8>> {
 
 fn stat(pid: i32) -> Option<Process> {
     let stat = read(pid, "stat")?;
-    // The name stands in parentheses and may hold any byte, also `)`.
+    // The name is in parentheses and may contain any byte, also `)`.
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let text = std::str::from_utf8(&stat[end + 1..]).ok()?;
     let mut fields = text.split_ascii_whitespace();
@@ -266,7 +270,7 @@ fn stat(pid: i32) -> Option<Process> {
     })
 }
 
-/// Every process that can be seen.
+/// All visible processes.
 fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();

@@ -1,7 +1,8 @@
-//! What the host and its helper in a container have in common: the protocol between them, and how
-//! long commands are handed to a shell.
+//! Shared by the host and its helper in a container: their protocol, how long commands are passed
+//! to a shell, and the dialogue with a shell that lives on between commands.
 //!
-//! The program itself is this package's binary; `mswea-helper-bundle` has it as bytes.
+//! The program is this package's binary; `mswea-helper-bundle` holds it as bytes.
 
+pub mod dialogue;
 pub mod long;
 pub mod protocol;

@@ -1,32 +1,33 @@
-//! Commands that are longer than an argument of a process may be: a shell reads them from a
-//! descriptor that it is given.
+//! Commands that are longer than a process's argument may be: the shell reads them from an
+//! inherited descriptor.
 
-/// How long an argument may be, with the null byte at its end: 32 pages of 4 KiB.
+/// The length of the longest argument, including the null byte at its end: 32 pages of 4 KiB.
 pub const LONGEST_ARGUMENT: usize = 128 * 1024;
 
-/// The descriptor with the command. On 3, sandboxes read what is for them.
+/// The descriptor with the command. Descriptor 3 is used for the options of sandboxes.
 pub const DESCRIPTOR: i32 = 4;
 
-/// The command that a shell gets instead.
+/// The command that the shell gets instead.
 pub const SOURCE: &str = ". /proc/self/fd/4";
 
-/// What goes before the command in the file: nothing that it starts is to inherit the descriptor.
+/// Written before the command in the file, so that the processes it starts do not inherit the
+/// descriptor.
 const CLOSE: &[u8] = b"exec 4<&-; ";
 
-/// The shells that do so.
+/// Shells that can read a command this way.
 const SHELLS: &[&[u8]] = &[
     b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"mksh", b"yash",
 ];
-/// What may stand before one.
+/// Programs that may precede the shell.
 const LAUNCHERS: &[&[u8]] = &[b"busybox", b"env"];
 
-/// Whether a command of this length has to be handed over so.
+/// Whether a command of this length has to be passed in a file.
 pub fn is_long(command: &[u8]) -> bool {
     command.len() >= LONGEST_ARGUMENT
 }
 
-/// Whether `interpreter`, to which a command would be appended, is a shell that reads it from a
-/// descriptor as well: `bash -lc`, `busybox sh -c`.
+/// Whether `interpreter`, to which a command would be appended, is a shell that can read it from a
+/// descriptor instead: `bash -lc`, `busybox sh -c`.
 pub fn takes_file<T: AsRef<[u8]>>(interpreter: &[T]) -> bool {
     let name = |word: &T| {
         let name = word.as_ref().rsplit(|byte| *byte == b'/').next();
@@ -49,7 +50,7 @@ pub fn takes_file<T: AsRef<[u8]>>(interpreter: &[T]) -> bool {
             .is_some_and(|last| !last.as_ref().starts_with(b"--") && last.as_ref().ends_with(b"c"))
 }
 
-/// What the file holds.
+/// The content of the file.
 pub fn file(command: &[u8]) -> Vec<u8> {
     [CLOSE, command].concat()
 }
@@ -70,7 +71,7 @@ mod tests {
             (&["bash"], false),
             (&["bash", "--norc"], false),
             (&["python3", "-c"], false),
-            // It closes what it does not know.
+            // `sudo` closes other descriptors.
             (&["sudo", "bash", "-c"], false),
             (&["bash", "script", "-c"], false),
             (&[], false),

@@ -1,9 +1,11 @@
-//! Runs actions inside a container for a host outside of it: static, small, and all there is.
+//! Runs actions inside a container for a host outside of it: a small static program without
+//! dependencies.
 //!
 //! - `session` serves many actions, each as a fresh process, over stdin and stdout;
-//! - `run` serves one, where a session can't be kept; with `--stdin` it is told there what to run;
-//! - `kill` ends all that an action or a run has left.
-#![allow(clippy::print_stderr)] // stderr is all it has for people
+//! - `run` runs one, for containers in which no session can be kept; with `--stdin` it reads the
+//!   action from there;
+//! - `kill` ends all processes that an action or a run has left.
+#![allow(clippy::print_stderr)] // its messages go to stderr
 #![cfg(target_os = "linux")]
 
 mod action;
@@ -22,7 +24,7 @@ use std::time::Duration;
 /// Exit codes as those of `env`, `nohup` and `docker run`.
 const OWN_FAILURE: u8 = 125;
 
-/// How long killing may take: only a process inside the kernel takes long.
+/// How long killing may take; only a process inside the kernel takes long.
 const KILLING: Duration = Duration::from_secs(3);
 
 const USAGE: &str = "usage: mswea-helper session | run [--grace-ms N] -- PROGRAM [ARGUMENT...] | run --stdin | kill ID";

@@ -1,4 +1,4 @@
-//! Runs one action as a command of its own: for containers in which no session can be kept.
+//! Runs one action as a command of its own, for containers in which no session can be kept.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -15,10 +15,10 @@ use crate::sys::{self, BROKEN, POLLIN, POLLOUT, STDOUT, watch};
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
 
-/// By these a run is ended with all that it started.
+/// These signals end an action and all processes that it started.
 const ENDING: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
-/// What is to be run.
+/// The action to run.
 pub struct Task {
     pub argv: Vec<Vec<u8>>,
     /// `NAME=value`, laid over the helper's own environment.
@@ -26,7 +26,7 @@ pub struct Task {
     pub grace: Duration,
 }
 
-/// Reads the request of one action from stdin: more than arguments may hold.
+/// Reads an action from stdin, because it is too long for arguments.
 pub fn asked() -> io::Result<Task> {
     let mut bytes = Vec::new();
     io::stdin()
@@ -49,12 +49,12 @@ pub fn asked() -> io::Result<Task> {
             grace: Duration::from_millis(grace_ms.into()),
         }),
         _ => Err(io::Error::other(
-            "what came on stdin is no request: is it mswea-host that sent it?",
+            "the input on stdin is not a request: does it come from mswea-host?",
         )),
     }
 }
 
-/// Runs it and returns its exit code as a shell would; its output goes to stdout.
+/// Runs it and returns its exit code, as a shell would; its output goes to stdout.
 pub fn run(task: Task) -> io::Result<u8> {
     let Task { argv, env, grace } = task;
     let starter = Starter::new()?;
@@ -87,8 +87,8 @@ pub fn run(task: Task) -> io::Result<u8> {
     Ok(status as u8)
 }
 
-/// Passes the output on until the action is over; its exit code, or the signal by which all has
-/// to end.
+/// Passes the output on until the action is over; returns its exit code, or `Err` with the signal
+/// that ends the action and this program.
 fn attend(action: &mut Action, signals: BorrowedFd<'_>) -> io::Result<Result<i32, i32>> {
     let mut outbox = Vec::new();
     let mut sent = 0;
@@ -114,7 +114,8 @@ fn attend(action: &mut Action, signals: BorrowedFd<'_>) -> io::Result<Result<i32
         ];
         let output = action.output().filter(|_| !full);
         watches.extend(output.map(|fd| watch(fd, POLLIN)));
-        // While nothing can be written, time changes nothing.
+        // While nothing can be written, the action can't be reported as over, so the deadline is
+        // left out.
         let settled = action.settled().filter(|_| !full);
         let limit = settled.map(|then| then.saturating_duration_since(Instant::now()));
         sys::poll(&mut watches, limit)?;
@@ -133,7 +134,7 @@ fn attend(action: &mut Action, signals: BorrowedFd<'_>) -> io::Result<Result<i32
     }
 }
 
-/// Reads on for background processes until the last one has gone.
+/// Reads the output of background processes until the last one has ended.
 fn read_on(mut leftover: Leftover) {
     let mut scratch = Vec::new();
     loop {

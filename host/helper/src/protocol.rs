@@ -1,29 +1,29 @@
-//! The protocol between the host and `mswea-helper session`, written once for both.
+//! The protocol between the host and `mswea-helper session`, used by both.
 //!
-//! The helper opens with [`hello`]: fixed bytes that no other program prints, and the version.
-//! After that either side sends frames: four bytes of length, one that says what it is, four of
-//! the action's number, and what the kind has beyond that. Numbers are little-endian; a text or
-//! a list is preceded by its length. The end of the host's stream ends the helper.
+//! The helper begins with [`hello`]: fixed bytes that no other program prints, and the version.
+//! After that both sides send frames: four bytes of length, one for the kind, four for the action's
+//! number, and the fields of that kind. Numbers are little-endian; a text or a list is preceded by
+//! its length. The end of the host's stream ends the helper.
 //!
 //! Both sides come from the same build, so a change needs no compatibility, only another
-//! [`VERSION`]: it tells a helper that an older host left in an image.
+//! [`VERSION`]: it identifies a helper that an older host left in an image.
 
-/// Changes with every change of this module that the other side would notice.
+/// Must change with every change of this module that affects the other side.
 pub const VERSION: u32 = 1;
 
-/// How much output one frame carries at most.
+/// The most output in one frame.
 pub const PIECE: usize = 64 * 1024;
 
-/// How long a request may be. A kernel takes far less as arguments and environment.
+/// The length of the longest request. The kernel accepts far shorter arguments and environments.
 pub const LONGEST_REQUEST: usize = 16 * 1024 * 1024;
 
-/// How long a reply may be.
+/// The length of the longest reply.
 pub const LONGEST_REPLY: usize = 2 * PIECE;
 
-/// What precedes the payload of an output frame.
+/// The length of the part before the payload of an output frame.
 pub const HEAD: usize = LENGTH + 1 + 4;
 
-/// How many bytes [`hello`] has.
+/// The length of [`hello`].
 pub const HELLO: usize = MAGIC.len() + 4;
 
 const MAGIC: &[u8; 12] = b"mswea-helper";
@@ -35,7 +35,7 @@ const OUTPUT: u8 = b'o';
 const EXITED: u8 = b'e';
 const FAILED: u8 = b'f';
 
-/// What the helper sends first.
+/// The first bytes of the helper.
 pub fn hello() -> [u8; HELLO] {
     let mut bytes = [0; HELLO];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -43,46 +43,47 @@ pub fn hello() -> [u8; HELLO] {
     bytes
 }
 
-/// The version in a hello; none if it is something else.
+/// The version in a hello; none for other bytes.
 pub fn version(bytes: &[u8]) -> Option<u32> {
     let version = bytes.strip_prefix(MAGIC)?.first_chunk()?;
     Some(u32::from_le_bytes(*version))
 }
 
-/// Whether `bytes` may become a hello yet.
+/// Whether `bytes` is the beginning of a hello.
 pub fn may_be_hello(bytes: &[u8]) -> bool {
     let length = bytes.len().min(MAGIC.len());
     bytes[..length] == MAGIC[..length]
 }
 
-/// What the host sends.
+/// A message of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Starts an action. There is one at a time.
+    /// Starts an action. Only one runs at a time.
     Run {
-        /// Chosen by the host, another one for every action.
+        /// Chosen by the host; every action has another one.
         id: u32,
-        /// The program, by its path or by its name in `PATH`, and its arguments.
+        /// The program, by path or by name in `PATH`, and its arguments.
         argv: Vec<Vec<u8>>,
         /// `NAME=value`, laid over the helper's own environment.
         env: Vec<Vec<u8>>,
-        /// Where it starts; empty: where the helper is.
+        /// Its working directory; empty: the helper's.
         cwd: Vec<u8>,
-        /// How long after its end others may hold its output open before they count as
-        /// background processes.
+        /// How long after its end other processes may hold its output open before they are treated
+        /// as background processes.
         grace_ms: u32,
     },
-    /// Kills the action and all that it started. It ends like any other, with [`Reply::Exited`].
+    /// Kills the action and all processes that it started. It ends as always, with
+    /// [`Reply::Exited`].
     Kill {
-        /// The action; one that has ended is left alone.
+        /// The action; nothing happens if it has ended.
         id: u32,
     },
 }
 
-/// What the helper sends.
+/// A message of the helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// The next piece of what the action prints.
+    /// The next piece of the action's output.
     Output {
         /// The action.
         id: u32,
@@ -95,8 +96,8 @@ pub enum Reply<'a> {
         id: u32,
         /// Its exit code; 128 and the number of the signal if one ended it.
         status: i32,
-        /// Whether it was killed because the host asked for it. If not, it had ended by itself
-        /// before the host's [`Request::Kill`] arrived.
+        /// Whether it was killed at the host's request. If not, it ended by itself before
+        /// [`Request::Kill`] arrived.
         killed: bool,
         /// How many processes could not be killed.
         left: u32,
@@ -105,22 +106,22 @@ pub enum Reply<'a> {
     Failed {
         /// The action.
         id: u32,
-        /// The system's number for the reason.
+        /// The system's error number.
         errno: i32,
-        /// What could not be done, and why.
+        /// The message: what failed, and why.
         text: &'a str,
     },
 }
 
-/// The other side does not speak this protocol.
+/// The other side does not follow this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Takes the next whole frame from the beginning of `bytes`: its content, and how many bytes it
-/// has in all. None if it is not there as a whole yet.
+/// The first frame in `bytes`: its content, and its whole length. None if the frame is not complete
+/// yet.
 ///
 /// # Errors
-/// When its length is impossible; it may be `longest`.
+/// [`Malformed`] if it is longer than `longest`.
 pub fn frame(bytes: &[u8], longest: usize) -> Result<Option<(&[u8], usize)>, Malformed> {
     let Some(length) = bytes.first_chunk::<LENGTH>() else {
         return Ok(None);
@@ -133,7 +134,7 @@ pub fn frame(bytes: &[u8], longest: usize) -> Result<Option<(&[u8], usize)>, Mal
     Ok(bytes.get(LENGTH..end).map(|content| (content, end)))
 }
 
-/// The begun payload of an output frame of action `id` that was cut off.
+/// The payload of an output frame of action `id` that was cut off.
 pub fn cut_off(bytes: &[u8], id: u32) -> &[u8] {
     match bytes.get(LENGTH..HEAD) {
         Some([OUTPUT, number @ ..]) if *number == id.to_le_bytes() => &bytes[HEAD..],
@@ -141,7 +142,7 @@ pub fn cut_off(bytes: &[u8], id: u32) -> &[u8] {
     }
 }
 
-/// What stands before `length` bytes of output.
+/// The part of an output frame before its `length` bytes of payload.
 pub fn output_head(id: u32, length: usize) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     let whole = (HEAD - LENGTH + length) as u32;
@@ -152,7 +153,7 @@ pub fn output_head(id: u32, length: usize) -> [u8; HEAD] {
 }
 
 impl Request {
-    /// The frame for it; none if it would be longer than [`LONGEST_REQUEST`].
+    /// The request as a frame; none if it would be longer than [`LONGEST_REQUEST`].
     pub fn encode(&self) -> Option<Vec<u8>> {
         let frame = match self {
             Self::Run {
@@ -177,7 +178,7 @@ impl Request {
     /// Reads the content of a frame.
     ///
     /// # Errors
-    /// When it is none of these.
+    /// [`Malformed`] if it is no request.
     pub fn decode(content: &[u8]) -> Result<Self, Malformed> {
         let (kind, id, mut rest) = Content::of(content)?;
         let request = match kind {
@@ -196,7 +197,7 @@ impl Request {
 }
 
 impl<'a> Reply<'a> {
-    /// The frame for it.
+    /// The reply as a frame.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Output { id, bytes } => {
@@ -228,7 +229,7 @@ impl<'a> Reply<'a> {
     /// Reads the content of a frame.
     ///
     /// # Errors
-    /// When it is none of these.
+    /// [`Malformed`] if it is no reply.
     pub fn decode(content: &'a [u8]) -> Result<Self, Malformed> {
         let (kind, id, mut rest) = Content::of(content)?;
         let reply = match kind {
@@ -252,7 +253,7 @@ impl<'a> Reply<'a> {
         rest.end().map(|()| reply)
     }
 
-    /// The action that it is about.
+    /// The number of the action.
     pub fn id(&self) -> u32 {
         match self {
             Self::Output { id, .. } | Self::Exited { id, .. } | Self::Failed { id, .. } => *id,
@@ -260,7 +261,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// A frame as it is written; the length comes last.
+/// A frame that is being written; its length is filled in last.
 struct Frame(Vec<u8>);
 
 impl Frame {
@@ -294,7 +295,7 @@ impl Frame {
     }
 }
 
-/// What is left of a frame as it is read.
+/// The rest of a frame that is being read.
 struct Content<'a>(&'a [u8]);
 
 impl<'a> Content<'a> {
@@ -322,7 +323,7 @@ impl<'a> Content<'a> {
     }
 
     fn list(&mut self) -> Result<Vec<Vec<u8>>, Malformed> {
-        // Not by the number that it claims to have: the memory for that is its to prove.
+        // No memory is reserved for the stated count, which the other side could make up.
         let count = self.number()?;
         let mut list = Vec::new();
         for _ in 0..count {
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_altered_is_refused_and_never_panics() {
+    fn cut_or_altered_frames_are_refused_without_a_panic() {
         let frames = [
             run().encode().unwrap(),
             Request::Kill { id: 9 }.encode().unwrap(),

@@ -1,8 +1,7 @@
 //! Serves a host: one action after another, each as a fresh process.
 //!
-//! One thread, which waits for all at once. What is printed is read only when all before it has
-//! been sent: so a host that does not read blocks the command and nothing else, and the memory
-//! does not grow.
+//! One thread waits for all events. Output is read only when all earlier output has been sent, so
+//! that a host that does not read blocks the command and nothing else, and memory does not grow.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -22,9 +21,9 @@ const READ: usize = 64 * 1024;
 struct Session {
     starter: Starter,
     signals: OwnedFd,
-    /// What has been received and is no whole request yet.
+    /// Received bytes that are no complete request yet.
     inbox: Vec<u8>,
-    /// What is to be sent; `sent` of it has been.
+    /// Bytes to be sent; the first `sent` of them have been.
     outbox: Vec<u8>,
     sent: usize,
     action: Option<(u32, Action)>,
@@ -32,9 +31,10 @@ struct Session {
     scratch: Vec<u8>,
 }
 
-/// Serves the host on stdin and stdout until it goes, and then ends all that was started.
+/// Serves the host on stdin and stdout until the host is gone, and then ends all processes that
+/// were started.
 pub fn serve() -> io::Result<u8> {
-    // Before all signals are held back, which the commands must not inherit.
+    // Made before all signals are blocked, because commands must not inherit the blocked signals.
     let starter = Starter::new()?;
     sys::prepare();
     let signals = sys::hold_signals(&sys::signals([libc::SIGCHLD]))?;
@@ -82,7 +82,7 @@ impl Session {
         }
     }
 
-    /// What to wait for, and for how long at most.
+    /// The descriptors to wait for, and the longest wait.
     fn wait_for(&self, watches: &mut Vec<sys::Watch>) -> Option<Duration> {
         let now = Instant::now();
         let mut next = self
@@ -105,12 +105,12 @@ impl Session {
                 Err(then) => next = Some(next.map_or(then, |next| next.min(then))),
             }
         }
-        // A moment that has passed waits for room to send into, not for the clock.
+        // A deadline that has passed takes effect when there is room to send, so it is left out.
         let next = next.filter(|next| !full || *next > now);
         next.map(|next| next.saturating_duration_since(now))
     }
 
-    /// Buries the dead: the action, and what has lost its parent.
+    /// Reaps dead children: the action's process, and processes that have lost their parent.
     fn bury(&mut self) {
         while sys::next_signal(self.signals.as_fd()).is_some() {}
         match &mut self.action {
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Reads what the host has sent and does it; returns whether the host is still there.
+    /// Reads and performs the host's requests; returns whether the host is still there.
     fn receive(&mut self) -> io::Result<bool> {
         match sys::read(STDIN, &mut self.inbox, READ) {
             Ok(Some(0)) | Err(_) => return Ok(false),
@@ -136,7 +136,7 @@ impl Session {
                 Err(Malformed) => Err(Malformed),
             };
             let Ok(request) = request else {
-                let why = "what came on stdin is no request: is it mswea-host that sent it?";
+                let why = "the input on stdin is not a request: does it come from mswea-host?";
                 return Err(io::Error::other(why));
             };
             self.serve(request);
@@ -191,12 +191,12 @@ impl Session {
         self.outbox.extend_from_slice(&reply.encode());
     }
 
-    /// Reads from the action or from one of those before it.
+    /// Reads the output of the action or of earlier ones.
     fn read(&mut self, fd: i32) {
         if let Some((id, action)) = &mut self.action
             && action.output() == Some(fd)
         {
-            // Something may have been posted since.
+            // The outbox may have grown since.
             let at = self.outbox.len();
             self.outbox.resize(at + HEAD, 0);
             action.read(&mut self.outbox, PIECE);
@@ -215,7 +215,7 @@ impl Session {
         });
     }
 
-    /// Reports the action if it is over; returns whether it was.
+    /// Reports the action if it is over; returns whether it is.
     fn finish(&mut self) -> bool {
         let Some((id, status)) = self
             .action
@@ -238,7 +238,7 @@ impl Session {
         true
     }
 
-    /// Sends as much as there is room for.
+    /// Sends as much as the host accepts now.
     fn send(&mut self) -> io::Result<()> {
         while self.sent < self.outbox.len() {
             match sys::write(STDOUT, &self.outbox[self.sent..])? {
@@ -251,7 +251,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends all that was started: whatever lost its parent has become a child of this process.
+    /// Ends all processes that were started: those that have lost their parent are children of this
+    /// process.
     fn end_all(&mut self) {
         if let Some((_, action)) = &mut self.action {
             action.kill();

@@ -1,4 +1,4 @@
-//! Starts an action: a fresh process in a session of its own, with one pipe for all it prints.
+//! Starts an action: a new process in a session of its own, with one pipe for all its output.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,17 +16,17 @@ use mswea_helper::long;
 
 use crate::sys;
 
-/// Where programs are looked for if there is no `PATH`: what container engines set.
+/// The `PATH` if none is set, as container engines set it.
 const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How many characters of a name a message shows.
+/// The most characters of a name in a message.
 const SHOWN: usize = 300;
 
-/// What every action starts with.
+/// The values that all actions need at their start.
 pub struct Starter {
     /// The helper's own environment, by name.
     env: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// An empty input.
+    /// An empty standard input.
     null: OwnedFd,
     ignored: libc::sigset_t,
 }
@@ -38,7 +38,7 @@ pub struct NotStarted {
     pub text: String,
 }
 
-/// A process that was started, and what it prints.
+/// A started process and its output.
 pub struct Started {
     pub pid: i32,
     pub output: OwnedFd,
@@ -57,7 +57,7 @@ impl NotStarted {
     }
 }
 
-/// The system's words without the number that Rust appends.
+/// The system's message without the number that Rust appends.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
@@ -66,7 +66,7 @@ fn plain(error: &io::Error) -> String {
     }
 }
 
-/// For a message: what there is to it, but not thousands of characters.
+/// A text for a message, shortened.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     match text.char_indices().nth(SHOWN) {
@@ -77,7 +77,7 @@ fn shown(bytes: &[u8]) -> String {
 
 impl Starter {
     pub fn new() -> io::Result<Self> {
-        // An image need not have a `/dev`: then a pipe that nobody writes to is as empty.
+        // An image may have no `/dev`: then a pipe without a writer serves as an empty input.
         let null = match fs::File::open("/dev/null") {
             Ok(file) => file.into(),
             Err(_) => sys::pipe()?.0,
@@ -91,7 +91,7 @@ impl Starter {
         })
     }
 
-    /// An input that is empty at once.
+    /// An empty input.
     pub fn null(&self) -> BorrowedFd<'_> {
         self.null.as_fd()
     }
@@ -161,8 +161,8 @@ impl Starter {
     }
 }
 
-/// The file with the command, if that is too long for an argument and is a shell's: then the shell
-/// is told to read it.
+/// A file with the command, if it is too long for an argument and the program is a shell; the
+/// arguments then tell the shell to read the file.
 fn long_command(argv: &mut [Vec<u8>]) -> Result<Option<OwnedFd>, NotStarted> {
     let Some((command, interpreter)) = argv.split_last_mut() else {
         return Ok(None);
@@ -176,7 +176,7 @@ fn long_command(argv: &mut [Vec<u8>]) -> Result<Option<OwnedFd>, NotStarted> {
         .map_err(|error| NotStarted::new("no memory for the command", &error))
 }
 
-/// Whether the directory or the program was to blame, which the kernel's answer leaves open.
+/// Whether the working directory or the program caused the error, which the kernel does not tell.
 fn blame(error: &io::Error, program: &str, cwd: Option<&[u8]>) -> NotStarted {
     if let Some(cwd) = cwd {
         let what = format!("working directory `{}`", shown(cwd));
@@ -197,7 +197,7 @@ fn strings(
     strings.map_err(|_| NotStarted::number(&format!("{what} contains a NUL"), libc::EINVAL))
 }
 
-/// The program that a shell would start from `cwd`; a name with a slash is taken as it is.
+/// The program that a shell would start from `cwd`; a name with a slash is used unchanged.
 fn find(name: &[u8], path: &[u8], cwd: Option<&[u8]>) -> Option<PathBuf> {
     if name.contains(&b'/') {
         return Some(OsString::from_vec(name.to_vec()).into());
@@ -213,11 +213,12 @@ fn find(name: &[u8], path: &[u8], cwd: Option<&[u8]>) -> Option<PathBuf> {
     };
     candidates()
         .find(|path| mode(path).is_some_and(|mode| mode & 0o111 != 0))
-        // It is refused with a better reason than that it is not there.
+        // The kernel's reason to refuse an existing file is better than "not found".
         .or_else(|| candidates().find(|path| mode(path).is_some()))
 }
 
-/// What `posix_spawn` needs: it shares the memory until the exec instead of copying page tables.
+/// The parameters of `posix_spawn`, which shares the memory until the exec and so need not copy
+/// page tables.
 struct Spec<'a> {
     program: &'a CStr,
     argv: &'a [CString],
@@ -225,7 +226,7 @@ struct Spec<'a> {
     cwd: Option<&'a CStr>,
     stdin: BorrowedFd<'a>,
     output: BorrowedFd<'a>,
-    /// A long command, for the shell to read.
+    /// A long command, which the shell reads.
     command: Option<BorrowedFd<'a>>,
     restored: &'a libc::sigset_t,
 }
@@ -265,7 +266,7 @@ impl Spec<'_> {
     }
 }
 
-/// A null-terminated array for C, which does not write to it although its type says so.
+/// A null-terminated array for C, which does not write to it although the type allows it.
 fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
     strings
         .iter()
@@ -281,12 +282,12 @@ fn check(code: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// What the child does before the exec; borrowed, because C may not have it moved.
+/// The child's actions before the exec; borrowed, because C does not allow it to be moved.
 struct Actions<'a>(&'a mut libc::posix_spawn_file_actions_t);
 
 impl<'a> Actions<'a> {
     fn new(place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>) -> io::Result<Self> {
-        // SAFETY: the place is ours to write.
+        // SAFETY: the memory belongs to this call and may be written.
         check(unsafe { libc::posix_spawn_file_actions_init(place.as_mut_ptr()) })?;
         // SAFETY: initialised by the successful call above.
         Ok(Self(unsafe { place.assume_init_mut() }))
@@ -320,7 +321,7 @@ impl<'a> Attributes<'a> {
         place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
         restored: &libc::sigset_t,
     ) -> io::Result<Self> {
-        // SAFETY: the place is ours to write.
+        // SAFETY: the memory belongs to this call and may be written.
         check(unsafe { libc::posix_spawnattr_init(place.as_mut_ptr()) })?;
         // SAFETY: initialised by the successful call above.
         let this = Self(unsafe { place.assume_init_mut() });

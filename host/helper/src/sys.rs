@@ -1,4 +1,4 @@
-//! The system calls that std lacks, each behind a safe function.
+//! System calls that std lacks, each as a safe function.
 
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 pub const POLLIN: i16 = libc::POLLIN;
 pub const POLLOUT: i16 = libc::POLLOUT;
-/// Nobody reads what is written to it any more.
+/// The events of a descriptor without a reader.
 pub const BROKEN: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 pub const STDIN: RawFd = 0;
 pub const STDOUT: RawFd = 1;
 
-/// What to wait for, and what has come.
+/// A descriptor, the events to wait for, and the events that came.
 pub type Watch = libc::pollfd;
 
-/// Waits for `events` of a descriptor.
+/// A watch for `events` of a descriptor.
 pub fn watch(fd: RawFd, events: i16) -> Watch {
     Watch {
         fd,
@@ -33,7 +33,8 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// Waits until something has come, or for `limit`; rounds up, so that a limit has passed then.
+/// Waits until an event has come, at most for `limit`, which is rounded up so that it has passed
+/// afterwards.
 pub fn poll(watches: &mut [Watch], limit: Option<Duration>) -> io::Result<()> {
     let limit = limit.map_or(-1, |limit| {
         i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
@@ -50,7 +51,7 @@ pub fn poll(watches: &mut [Watch], limit: Option<Duration>) -> io::Result<()> {
     }
 }
 
-/// Reads once, at most `limit` bytes, to the end of `buffer`. None: nothing there now.
+/// Reads once, at most `limit` bytes, and appends them to `buffer`. None: nothing can be read now.
 pub fn read(fd: RawFd, buffer: &mut Vec<u8>, limit: usize) -> io::Result<Option<usize>> {
     buffer.reserve(limit);
     let spare = &mut buffer.spare_capacity_mut()[..limit];
@@ -64,7 +65,7 @@ pub fn read(fd: RawFd, buffer: &mut Vec<u8>, limit: usize) -> io::Result<Option<
     Ok(Some(count))
 }
 
-/// Writes once. None: there is no room now.
+/// Writes once. None: nothing can be written now.
 pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     // SAFETY: `bytes` is readable for its length.
     let count = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
@@ -81,7 +82,7 @@ fn later(error: io::Error) -> io::Result<Option<usize>> {
     }
 }
 
-/// A pipe that is not handed on: the end to read from, the end to write to.
+/// A pipe that child processes do not inherit: the end for reading, the end for writing.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [-1; 2];
     // SAFETY: room for two descriptors.
@@ -90,20 +91,20 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
-/// A file without a name that holds `content`, to be read from its beginning.
+/// A file without a name that holds `content`, positioned at its beginning.
 pub fn file(content: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string; the call takes nothing else by pointer.
     let fd = unsafe { libc::memfd_create(c"mswea-command".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just made, and nobody else has it.
+    // SAFETY: the call has just opened it, so nothing else owns it.
     let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
     file.write_all(content)?;
     Ok(file.into())
 }
 
-/// How many bytes wait to be read.
+/// How many bytes can be read now.
 pub fn pending(fd: BorrowedFd<'_>) -> usize {
     let mut count: libc::c_int = 0;
     // SAFETY: this request writes one int.
@@ -111,8 +112,8 @@ pub fn pending(fd: BorrowedFd<'_>) -> usize {
     if result < 0 { 0 } else { count as usize }
 }
 
-/// Makes writes to a descriptor return instead of waiting, while this lives: others may have
-/// the same open file.
+/// Makes writes to a descriptor non-blocking while this value exists; other processes may share the
+/// open file.
 pub struct Nonblocking(RawFd, libc::c_int);
 
 impl Nonblocking {
@@ -141,7 +142,7 @@ fn empty_set() -> libc::sigset_t {
     }
 }
 
-/// A set of signals; numbers that there are not are left out.
+/// A set of signals; invalid numbers are left out.
 pub fn signals(numbers: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t {
     let mut set = empty_set();
     for number in numbers {
@@ -151,11 +152,12 @@ pub fn signals(numbers: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t
     set
 }
 
-/// The signals that a command must not inherit: those which are ignored here.
+/// The signals that a command must not inherit: those that are ignored here.
 pub fn ignored_signals() -> libc::sigset_t {
     signals((1..=64).filter(|number| {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: only asks; zeroes are a valid `sigaction` where the call fails.
+        // SAFETY: only reads the current handlers; zeroes are a valid `sigaction` where the call
+        // fails.
         unsafe {
             libc::sigaction(*number, std::ptr::null(), action.as_mut_ptr()) == 0
                 && action.assume_init().sa_sigaction == libc::SIG_IGN
@@ -163,12 +165,12 @@ pub fn ignored_signals() -> libc::sigset_t {
     }))
 }
 
-/// Holds back every signal that can be held back, and gives those of `wanted` as a descriptor
-/// to read from. So nothing but a kill ends the program, and no call is interrupted.
+/// Blocks every signal that can be blocked, and returns a descriptor from which those of `wanted`
+/// can be read. So only SIGKILL ends the program, and no call is interrupted.
 pub fn hold_signals(wanted: &libc::sigset_t) -> io::Result<OwnedFd> {
     let all = signals(1..=64);
-    // SAFETY: both sets are initialised. Whoever ignores the death of children is not told of
-    // it, and that may have been inherited.
+    // SAFETY: both sets are initialised. SIGCHLD is set to its default, because a process that
+    // ignores it, which may be inherited, is not told about its children.
     let fd = unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         check(libc::sigprocmask(
@@ -186,7 +188,7 @@ pub fn hold_signals(wanted: &libc::sigset_t) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The next signal that has come.
+/// The next signal that has arrived.
 pub fn next_signal(fd: BorrowedFd<'_>) -> Option<libc::c_int> {
     let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
     let size = size_of::<libc::signalfd_siginfo>();
@@ -197,7 +199,7 @@ pub fn next_signal(fd: BorrowedFd<'_>) -> Option<libc::c_int> {
     }
 }
 
-/// Buries the next child that has died: its pid, and its exit code or 128 and its signal.
+/// Reaps the next child that has died: its pid, and its exit code, or 128 plus its signal.
 pub fn bury() -> Option<(i32, i32)> {
     let mut status = 0;
     // SAFETY: room for one status.
@@ -210,8 +212,9 @@ pub fn bury() -> Option<(i32, i32)> {
     (pid > 0).then_some((pid, code))
 }
 
-/// Makes this process the parent of descendants that lose theirs, and keeps descriptors that it
-/// inherited to itself. Where the kernel can't, less is found or more handed on.
+/// Makes this process the parent of descendants that lose theirs, and sets inherited descriptors to
+/// be closed in children. Where the kernel lacks these calls, fewer processes are found, or more
+/// descriptors inherited.
 pub fn prepare() {
     // SAFETY: neither takes anything by pointer.
     unsafe {
@@ -238,7 +241,7 @@ pub fn signal_group(leader: i32, number: libc::c_int) {
     }
 }
 
-/// Sends a signal to a process that `is_it` says yes to while its pid can mean no other.
+/// Sends a signal to a process if `is_it` is true, which is tested while the pid can't be reused.
 pub fn signal_process(pid: i32, number: libc::c_int, is_it: impl Fn() -> bool) -> bool {
     if pid <= 1 {
         return false;
@@ -246,8 +249,8 @@ pub fn signal_process(pid: i32, number: libc::c_int, is_it: impl Fn() -> bool) -
     // SAFETY: takes nothing by pointer.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     if fd < 0 {
-        // No such call here: the window is microseconds wide.
-        // SAFETY: takes nothing by pointer.
+        // This kernel lacks the call; the pid could be reused within microseconds. SAFETY: takes
+        // nothing by pointer.
         return is_it() && unsafe { libc::kill(pid, number) } == 0;
     }
     // SAFETY: the call has just opened it.
@@ -262,7 +265,7 @@ pub fn signal_process(pid: i32, number: libc::c_int, is_it: impl Fn() -> bool) -
     sent == 0
 }
 
-/// The time since boot in the unit of start times in `/proc`.
+/// The time since boot, in the unit of start times in `/proc`.
 pub fn ticks() -> u64 {
     let mut now = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: room for one time; zeroes are a time too.
@@ -270,18 +273,18 @@ pub fn ticks() -> u64 {
         libc::clock_gettime(libc::CLOCK_BOOTTIME, now.as_mut_ptr());
         now.assume_init()
     };
-    // Of USER_HZ, which is 100 on every Linux.
+    // In units of USER_HZ, which is 100 on every Linux.
     now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
 }
 
-/// Goes on in a child, in a session of its own and without the standard streams. Whether this is
-/// the child.
+/// Continues in a child, in a session of its own and without the standard streams; returns whether
+/// this is the child.
 pub fn leave(null: BorrowedFd<'_>) -> io::Result<bool> {
     // SAFETY: there is one thread, so the child has everything in a consistent state.
     if check(unsafe { libc::fork() })? != 0 {
         return Ok(false);
     }
-    // SAFETY: neither takes anything by pointer; 0 to 2 belong to nothing in particular.
+    // SAFETY: neither takes anything by pointer; nothing owns descriptors 0 to 2.
     unsafe {
         libc::setsid();
         for fd in 0..3 {

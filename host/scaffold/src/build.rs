@@ -16,33 +16,33 @@ use crate::kinds::Language;
 use crate::project::Project;
 use tools::Tools;
 
-/// How to build.
+/// The options of a build.
 #[derive(Clone, Debug, Default)]
 pub struct Build {
-    /// Install what is missing and needs no root: the target of rustup, the packages of the
-    /// project in the project.
+    /// Install what is missing if that needs no root: rustup's target, and the project's packages
+    /// in the project.
     pub install: bool,
-    /// Show what the tools print while they print it; otherwise only if they fail.
+    /// Show the tools' output as it comes; otherwise only if they fail.
     pub verbose: bool,
-    /// Make a component that reads the source when it is started, where the language can: it is
+    /// Make a component that reads its source when it is started, for languages that can: it is
     /// made once, and edits need no build.
     pub development: bool,
     /// Where tools are looked for, instead of `PATH`.
     pub path: Option<OsString>,
 }
 
-/// What was built.
+/// The result of a build.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// The component: `build/NAME.wasm` in the project's folder.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// What it took.
+    /// How long it took.
     pub seconds: f64,
 }
 
-/// Builds the project in a folder. `progress` is told what goes on, a line at a time.
+/// Builds the project in a folder. `progress` gets lines about the progress.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub fn build(
 ) -> Result<Built, Error> {
     let begin = Instant::now();
     let mut project = Project::read(folder)?;
-    // Tools run inside of it.
+    // Tools are run in it.
     project.folder = folder
         .canonicalize()
         .map_err(Error::io("find the folder", folder))?;
@@ -76,7 +76,7 @@ pub fn build(
         false => format!("{}.wasm", project.name),
     };
     let made = out.join(&file);
-    // An old one must not pass for a new one.
+    // A component from before must not be taken for a new one.
     if made.exists() {
         fs::remove_file(&made).map_err(Error::io("remove", &made))?;
     }
@@ -96,7 +96,7 @@ pub fn build(
         }
     };
     Ok(Built {
-        // As it would be typed.
+        // As the user would type it.
         path: match folder.strip_prefix(".") {
             Ok(rest) => rest.join("build").join(file),
             Err(_) => folder.join("build").join(file),
@@ -106,11 +106,7 @@ pub fn build(
     })
 }
 
-/// How a project's own tests are run, in its folder.
-///
-/// # Errors
-///
-/// As [`Project::read`].
+/// The command that runs a project's own tests, in its folder.
 pub fn test_command(folder: &Path) -> Result<Vec<String>, Error> {
     let project = Project::read(folder)?;
     let words = test_words(project.language);

@@ -1,40 +1,20 @@
-//! Everything that can go wrong with a project, each with what to do about it.
+//! Errors of projects and builds, each with its remedy.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::kinds::{Kind, Language};
 
-/// Why there is no project, or no component.
+/// Why a project could not be made, or a component not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not a kind of plugin.
-    #[error(
-        "`{word}` is no kind of plugin; the kinds are `adapter`, `parser`, `formatter`, \
-         `processor` and `policy`"
-    )]
-    UnknownKind {
-        /// What was asked for.
-        word: String,
-    },
-
-    /// Not a language of ours.
-    #[error(
-        "there is no SDK for `{word}`; the languages are `rust`, `python`, `js` and `c`. The \
-         contract is plain WIT, so others work too: see `wit/README.md`"
-    )]
-    UnknownLanguage {
-        /// What was asked for.
-        word: String,
-    },
-
-    /// A name that is none.
+    /// A text that can't be a plugin's name.
     #[error("`{name}` can't be a plugin's name: {why}; take something like `my-parser`")]
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
 
@@ -45,7 +25,7 @@ pub enum Error {
         language: Language,
     },
 
-    /// The folder is taken.
+    /// The folder exists and is not empty.
     #[error(
         "`{}` exists and is not empty; choose another name or folder, or remove it",
         .folder.display()
@@ -67,27 +47,29 @@ pub enum Error {
         language: Language,
     },
 
-    /// What is embedded can't be read.
-    #[error("the embedded SDKs can't be unpacked: {why}; this is a fault of the build")]
+    /// The embedded archive can't be read.
+    #[error(
+        "the embedded SDKs can't be unpacked: {why}; this is a fault of this build of mswea-host"
+    )]
     Embedded {
-        /// What was wrong.
+        /// The reason.
         why: String,
     },
 
     /// A file or a folder could not be read or written.
     #[error("can't {what} `{}`: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// With what.
+        /// Its file or folder.
         path: PathBuf,
-        /// What came of it.
+        /// The system's error.
         source: io::Error,
     },
 
     /// The folder is no plugin's project.
     #[error(
-        "`{}` is no plugin project: it has no `mswea-plugin.toml`; make one with `mswea-host \
+        "`{}` is not a plugin project: it has no `mswea-plugin.toml`; make one with `mswea-host \
          plugin new`, or name the project's folder",
         .folder.display()
     )]
@@ -96,21 +78,21 @@ pub enum Error {
         folder: PathBuf,
     },
 
-    /// The project's file does not say what it has to.
+    /// The project's file lacks something, or has a wrong value.
     #[error("`{}`: {why}", .path.display())]
     Project {
         /// `mswea-plugin.toml`.
         path: PathBuf,
-        /// What is wrong, and what to write instead.
+        /// The error and its remedy.
         why: String,
     },
 
     /// A tool is missing.
     #[error("{what}; install it:\n{}", indented(.install))]
     Missing {
-        /// What is missing and what it is for.
+        /// What is missing, and its purpose.
         what: String,
-        /// The commands that bring it.
+        /// The commands that install it.
         install: Vec<String>,
     },
 
@@ -119,7 +101,7 @@ pub enum Error {
     Start {
         /// The command.
         command: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 
@@ -128,13 +110,13 @@ pub enum Error {
     Failed {
         /// The command.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// What it printed, without its middle if that was much.
+        /// Its output, without the middle if it was long.
         output: String,
     },
 
-    /// A tool succeeded, but there is nothing.
+    /// A tool succeeded without making a component.
     #[error("`{command}` succeeded, but there is no component: {why}")]
     NoComponent {
         /// The command.
@@ -145,7 +127,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err` of what goes through the file system.
+    /// For `map_err` after file system operations.
     pub(crate) fn io(
         what: &'static str,
         path: impl Into<PathBuf>,

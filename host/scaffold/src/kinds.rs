@@ -3,7 +3,27 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Error;
+/// A word that is not a kind of plugin.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`{word}` is not a kind of plugin; the kinds are `adapter`, `parser`, `formatter`, \
+     `processor` and `policy`"
+)]
+pub struct UnknownKind {
+    /// The word.
+    pub word: String,
+}
+
+/// A word that is not a language with an SDK.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there is no SDK for `{word}`; the languages are `rust`, `python`, `js` and `c`. The \
+     contract is plain WIT, so others work too: see `wit/README.md`"
+)]
+pub struct UnknownLanguage {
+    /// The word.
+    pub word: String,
+}
 
 /// A kind of plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,13 +80,13 @@ impl fmt::Display for Kind {
 }
 
 impl FromStr for Kind {
-    type Err = Error;
+    type Err = UnknownKind;
 
-    fn from_str(word: &str) -> Result<Self, Error> {
+    fn from_str(word: &str) -> Result<Self, UnknownKind> {
         Self::ALL
             .into_iter()
             .find(|kind| word == kind.word() || word == kind.interface())
-            .ok_or_else(|| Error::UnknownKind {
+            .ok_or_else(|| UnknownKind {
                 word: word.to_owned(),
             })
     }
@@ -107,9 +127,9 @@ impl fmt::Display for Language {
 }
 
 impl FromStr for Language {
-    type Err = Error;
+    type Err = UnknownLanguage;
 
-    fn from_str(word: &str) -> Result<Self, Error> {
+    fn from_str(word: &str) -> Result<Self, UnknownLanguage> {
         match word {
             "py" => return Ok(Self::Python),
             "javascript" | "typescript" | "ts" => return Ok(Self::Js),
@@ -118,7 +138,7 @@ impl FromStr for Language {
         Self::ALL
             .into_iter()
             .find(|language| word == language.word())
-            .ok_or_else(|| Error::UnknownLanguage {
+            .ok_or_else(|| UnknownLanguage {
                 word: word.to_owned(),
             })
     }

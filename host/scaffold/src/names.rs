@@ -1,10 +1,10 @@
-//! What a plugin may be called, and how its name is written where dashes can't stand.
+//! The rules for a plugin's name, and its forms for places where dashes are not allowed.
 
 use crate::error::Error;
 
 const LONGEST: usize = 64;
 
-/// Words that one of the languages keeps for itself, and names that a project uses already.
+/// Reserved words of the languages, and names that a project uses itself.
 const TAKEN: &[&str] = &[
     "abstract",
     "alloc",
@@ -137,9 +137,9 @@ pub(crate) fn check(name: &str) -> Result<(), Error> {
     } else if name.contains(|other: char| {
         !(other.is_ascii_lowercase() || other.is_ascii_digit() || other == '-' || other == '_')
     }) {
-        "only `a` to `z`, digits, `-` and `_` may stand in it"
+        "it may have only `a` to `z`, digits, `-` and `_`"
     } else if TAKEN.binary_search(&&*snake(name)).is_ok() {
-        "the language or the SDK has this word already"
+        "the language or the SDK already uses this word"
     } else {
         return Ok(());
     };

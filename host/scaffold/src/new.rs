@@ -1,4 +1,4 @@
-//! Makes a project: all of it or nothing.
+//! Makes a project, completely or not at all.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use crate::names;
 use crate::project::{MANIFEST, Project};
 use crate::sources::{self, Source};
 
-/// What to make.
+/// The properties of a new project.
 #[derive(Clone, Debug)]
 pub struct New {
     /// The plugin's kind.
@@ -21,24 +21,24 @@ pub struct New {
     pub language: Language,
     /// Its name: `[a-z][a-z0-9_-]*`, at most 64 characters.
     pub name: String,
-    /// Where; `./NAME` if nothing is said.
+    /// Its folder; none: `./NAME`.
     pub folder: Option<PathBuf>,
 }
 
-/// What was made.
+/// A new project.
 #[derive(Clone, Debug)]
 pub struct Created {
     /// The project's folder.
     pub folder: PathBuf,
     /// Its files, relative to it, in order.
     pub files: Vec<PathBuf>,
-    /// Those of them that are the author's; the rest is the SDK and the contract.
+    /// The author's files among them; the others are the SDK and the contract.
     pub own: Vec<PathBuf>,
-    /// The commands to go on with.
+    /// The commands for the next steps.
     pub next: Vec<String>,
 }
 
-/// Makes a project. On failure there is nothing that was not there before.
+/// Makes a project. On failure, nothing of it is left.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub fn new(request: &New) -> Result<Created, Error> {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    // On the same file system as the project, so that renaming is all that is left to do.
+    // On the file system of the project's folder, so that only a rename remains.
     let home = if exists { folder.clone() } else { parent };
     fs::create_dir_all(&home).map_err(Error::io("make the folder", &home))?;
     let unfinished = Unfinished::in_folder(&home)?;
@@ -75,7 +75,7 @@ pub fn new(request: &New) -> Result<Created, Error> {
     })
 }
 
-/// Whether the folder is there already.
+/// Whether the folder exists and is empty.
 fn is_empty_folder(folder: &Path) -> Result<bool, Error> {
     match fs::read_dir(folder) {
         Ok(mut entries) => match entries.next() {
@@ -92,7 +92,7 @@ fn is_empty_folder(folder: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Somebody may have been faster.
+/// Another process may have created it in between.
 fn taken_or(folder: &Path, error: io::Error) -> Error {
     match error.kind() {
         ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
@@ -104,7 +104,7 @@ fn taken_or(folder: &Path, error: io::Error) -> Error {
     }
 }
 
-/// A folder that is removed unless it was renamed.
+/// A temporary folder, which is removed unless it was renamed.
 struct Unfinished(PathBuf);
 
 impl Unfinished {
@@ -114,7 +114,7 @@ impl Unfinished {
         Ok(Self(path))
     }
 
-    /// Moves what is in it into an empty folder; all or nothing.
+    /// Moves its content into an empty folder, completely or not at all.
     fn move_into(self, folder: &Path) -> Result<(), Error> {
         let mut moved: Vec<PathBuf> = Vec::new();
         let mut go = || -> io::Result<()> {
@@ -130,7 +130,7 @@ impl Unfinished {
             return Ok(());
         };
         for place in moved {
-            // The error that counts is the first.
+            // The first error is the one to report.
             let _ = fs::remove_dir_all(&place).or_else(|_| fs::remove_file(&place));
         }
         Err(Error::io("write into", folder)(error))
@@ -139,7 +139,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // It is gone if all went well.
+        // If it was renamed, it does not exist any more.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -160,7 +160,7 @@ fn write(folder: &Path, file: &Source) -> Result<(), Error> {
     Ok(())
 }
 
-/// The project's files, and which of them are the author's.
+/// The project's files, and the author's among them.
 fn content(request: &New) -> Result<(Vec<Source>, Vec<PathBuf>), Error> {
     let New {
         kind,
@@ -185,7 +185,7 @@ fn content(request: &New) -> Result<(Vec<Source>, Vec<PathBuf>), Error> {
     let mut files = Vec::new();
     let mut own = Vec::new();
     for mut source in sources {
-        // What all kinds have in common comes from `template/all`.
+        // Files that all kinds share come from `template/all`.
         let from_template = source
             .path
             .strip_prefix(&own_template)
@@ -211,7 +211,7 @@ fn content(request: &New) -> Result<(Vec<Source>, Vec<PathBuf>), Error> {
         (MANIFEST, Project::text(name, *kind, *language, &contract)),
         (".gitignore", ignored(*language).to_owned()),
     ] {
-        // A template may bring its own.
+        // A template may have a file of its own in place of it.
         if !own.iter().any(|there| there == Path::new(path)) {
             own.push(path.into());
             files.push(Source {
@@ -226,14 +226,14 @@ fn content(request: &New) -> Result<(Vec<Source>, Vec<PathBuf>), Error> {
     Ok((files, own))
 }
 
-/// Where a file of the SDK stands in a project, if it does.
+/// The path of an SDK's file in a project; none if projects do not contain it.
 fn sdk_place(language: Language, path: &Path) -> Option<PathBuf> {
     let first = match path.components().next() {
         Some(Component::Normal(first)) => first.to_str()?,
         _ => return None,
     };
     match language {
-        // Importable as it is.
+        // It can be imported from there.
         Language::Python => (first == "mswea_sdk").then(|| path.to_owned()),
         _ => (first != "template").then(|| Path::new("mswea-sdk").join(path)),
     }
@@ -260,7 +260,7 @@ fn next(request: &New, folder: &Path) -> Vec<String> {
         next.push(format!("cd {}", quoted(&folder.to_string_lossy())));
     }
     next.push(test_words(request.language).join(" "));
-    // Of these a new project has no tools yet: they come from the registries.
+    // New projects in these languages have no tools yet: they come from the registries.
     let fetches = matches!(request.language, Language::Python | Language::Js);
     let install = if fetches { " --install" } else { "" };
     next.push(format!("mswea-host plugin build{install}"));
@@ -271,7 +271,7 @@ fn next(request: &New, folder: &Path) -> Vec<String> {
     next
 }
 
-/// For a shell.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if word.chars().all(plain) {
@@ -354,7 +354,7 @@ mod tests {
         };
         assert!(matches!(new(&bad), Err(Error::Name { .. })));
         assert_eq!(entries(root.path()), Vec::<String>::new());
-        // What can't be moved into a folder is taken back out of it.
+        // Files that were moved before one that can't be are moved back.
         let unfinished = Unfinished::in_folder(root.path()).unwrap();
         fs::write(unfinished.0.join("a"), "").unwrap();
         fs::create_dir(unfinished.0.join("b")).unwrap();

@@ -1,4 +1,4 @@
-//! `mswea-plugin.toml`: by which a folder is known as a plugin's project.
+//! `mswea-plugin.toml`, which marks a folder as a plugin's project.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::kinds::{Kind, Language};
+use crate::kinds::{Kind, Language, UnknownKind, UnknownLanguage};
 use crate::names;
 
 /// The file's name.
 pub const MANIFEST: &str = "mswea-plugin.toml";
 
-/// Its most bytes.
+/// The most bytes that it may have.
 const LARGEST: u64 = 1 << 20;
 
-/// What a project says of itself.
+/// The content of a project's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
-    /// Where it is.
+    /// The project's folder.
     pub folder: PathBuf,
     /// The plugin's name.
     pub name: String,
-    /// The kind that it was made as.
+    /// Its kind.
     pub kind: Kind,
-    /// The language that it is written in.
+    /// Its language.
     pub language: Language,
-    /// The version of the contract that it was made with.
+    /// The version of the contract that it contains.
     pub contract: String,
     /// The engine that runs JavaScript: `quickjs` or `starlingmonkey`.
     pub engine: Option<String>,
@@ -51,7 +51,7 @@ impl Project {
     /// [`Error::NotAProject`] if there is none, [`Error::Project`] if it is not understood.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(MANIFEST);
-        // A pipe of that name would be waited for, a device may have no end.
+        // A regular file only: opening a pipe would wait, and a device may have no end.
         let regular = fs::metadata(&path).and_then(|meta| match meta.is_file() {
             true if meta.len() <= LARGEST => Ok(()),
             true => Err(io::Error::other("it is larger than 1 MiB")),
@@ -80,11 +80,11 @@ impl Project {
             kind: file
                 .kind
                 .parse()
-                .map_err(|error: Error| wrong(error.to_string()))?,
+                .map_err(|error: UnknownKind| wrong(error.to_string()))?,
             language: file
                 .language
                 .parse()
-                .map_err(|error: Error| wrong(error.to_string()))?,
+                .map_err(|error: UnknownLanguage| wrong(error.to_string()))?,
             name: file.name,
             contract: file.contract,
             engine: file.engine,
@@ -105,7 +105,7 @@ impl Project {
     /// The text of a new project's file.
     pub(crate) fn text(name: &str, kind: Kind, language: Language, contract: &str) -> String {
         let mut text = format!(
-            "# What `mswea-host plugin build` goes by.\n\
+            "# The settings of `mswea-host plugin build`.\n\
              name = \"{name}\"\n\
              kind = \"{}\"\n\
              language = \"{language}\"\n\

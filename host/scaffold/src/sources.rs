@@ -9,7 +9,7 @@ static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.tar.deflate
 
 /// A file of the archive.
 pub(crate) struct Source {
-    /// Where it lies in the repository: `sdk/c/mswea.h`.
+    /// Its path in the repository: `sdk/c/mswea.h`.
     pub(crate) path: PathBuf,
     pub(crate) bytes: Vec<u8>,
     pub(crate) executable: bool,

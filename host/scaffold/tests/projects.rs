@@ -1,9 +1,9 @@
-//! Real projects with the real tools: what `new` makes passes its own tests and builds, and what
-//! goes wrong is told.
+//! Real projects with the real tools: new projects pass their own tests and build, and errors are
+//! reported.
 //!
-//! Rust is here, since it has built this test. What else is missing is skipped where everybody sees
-//! it, or fails where `MSWEA_TEST_REQUIRE` names it. `MSWEA_TEST_HOST` may name a host to look at
-//! the components with.
+//! Rust is installed, since it has built this test. If another tool is missing, its test prints
+//! that it is skipped, or fails if `MSWEA_TEST_REQUIRE` names the tool. `MSWEA_TEST_HOST` may name
+//! a host program that inspects the components.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -18,13 +18,13 @@ use mswea_scaffold::{Build, Created, Error, Kind, Language, New, build, new, tes
 use tempfile::TempDir;
 
 /// A project in a folder of its own.
-struct Made {
+struct TestProject {
     root: TempDir,
     folder: PathBuf,
     created: Created,
 }
 
-fn make(kind: Kind, language: Language) -> Made {
+fn make(kind: Kind, language: Language) -> TestProject {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("project");
     let created = new(&New {
@@ -34,7 +34,7 @@ fn make(kind: Kind, language: Language) -> Made {
         folder: Some(folder.clone()),
     })
     .unwrap();
-    // Shared by all projects in Rust, so that the SDK is compiled once.
+    // Shared by all Rust projects, so that the SDK is compiled once.
     let config = root.path().join(".cargo");
     fs::create_dir(&config).unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects");
@@ -43,7 +43,7 @@ fn make(kind: Kind, language: Language) -> Made {
         format!("[build]\ntarget-dir = {target:?}\n"),
     )
     .unwrap();
-    Made {
+    TestProject {
         root,
         folder,
         created,
@@ -63,7 +63,7 @@ fn with_path(folder: &Path, path: &Path, install: bool) -> Error {
     build(folder, &options, &mut |_| {}).expect_err("a tool is missing")
 }
 
-/// Whether a program is there.
+/// Whether a program is installed.
 fn has(program: &str) -> bool {
     let is_there = Command::new(program)
         .arg("--version")
@@ -77,7 +77,7 @@ fn has(program: &str) -> bool {
         !required.split_whitespace().any(|name| name == program),
         "this test needs `{program}`"
     );
-    // Past the capture of the test runner.
+    // Written past the test runner's capture.
     let name = std::thread::current().name().unwrap_or("?").to_owned();
     let written = fs::OpenOptions::new()
         .append(true)
@@ -90,7 +90,7 @@ fn has(program: &str) -> bool {
 fn run(folder: &Path, words: &[String]) {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).current_dir(folder);
-    // Of the cargo that runs this test.
+    // Variables of the cargo that runs this test.
     for name in ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
         command.env_remove(name);
     }
@@ -103,7 +103,8 @@ fn run(folder: &Path, words: &[String]) {
     );
 }
 
-/// A new project passes its own tests, builds, and is what it says it is.
+/// Makes a project and checks that it passes its own tests, builds, and has the properties that
+/// were asked for.
 fn works(kind: Kind, language: Language) {
     let made = make(kind, language);
     assert!(!made.created.next.is_empty());
@@ -115,7 +116,7 @@ fn works(kind: Kind, language: Language) {
     );
     let bytes = fs::read(&built.path).unwrap();
     assert_eq!(bytes.len() as u64, built.size);
-    // The preamble of a component; its exports are named in it as they are.
+    // The preamble of a component; the names of its exports follow as plain text.
     assert_eq!(bytes[..8], *b"\0asm\x0d\0\x01\0");
     let export = format!("mswea:plugin/{}@0.1.0", kind.interface());
     assert!(
@@ -229,7 +230,7 @@ fn a_missing_tool_is_named_with_the_command_that_installs_it() {
     for part in ["`clang`", "apt-get install clang wasi-libc", "ziglang"] {
         assert!(text.contains(part), "{text}");
     }
-    // Of these languages the build says so before it looks at any source.
+    // For these languages the build reports it before it reads any source.
     let node_alone = tempfile::tempdir().unwrap();
     symlink("/bin/true", node_alone.path().join("node")).unwrap();
     for (language, path, part) in [
@@ -249,13 +250,13 @@ fn a_missing_tool_is_named_with_the_command_that_installs_it() {
         let text = with_path(folder.path(), path.path(), false).to_string();
         assert!(text.contains(part), "{text}");
     }
-    // What would install it is missing as well.
+    // The program that would install it is missing as well.
     let text = with_path(&made.folder, make_alone.path(), true).to_string();
     assert!(text.contains("`python3`"), "{text}");
     drop(made.root);
 }
 
-/// Fetching is what `--install` is for, and nothing else does it.
+/// Only `--install` downloads something.
 #[test]
 fn the_target_of_rust_is_fetched_only_if_that_is_wanted() {
     let tools = tempfile::tempdir().unwrap();
@@ -287,7 +288,7 @@ fn what_is_no_project_is_told() {
     assert!(!folder.path().join("build").exists());
 }
 
-/// What is in C in this repository itself: the SDK's own tests, and the example.
+/// The C code of this repository: the SDK's own tests, and the example.
 #[test]
 fn the_sdk_and_the_example_in_c_pass_their_tests() {
     if !(has("clang") && has("make")) {

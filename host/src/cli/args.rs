@@ -1,10 +1,10 @@
-//! What was typed on the command line: the flags, their help, and nothing of what they mean.
+//! The command line as it was typed: the flags and their help, without their meaning.
 //!
-//! A flag that stands for a config key becomes an entry of [`RunArgs::overrides`], the last
-//! layer of the config: so a flag and its key can't drift apart, and `config show --origin`
-//! can name the flag. What a value means is checked where the config is resolved; in here
-//! only the spelling is.
+//! A flag for a config key becomes an entry of [`RunArgs::overrides`], the last layer of the
+//! config. So a flag and its key have the same effect, and `config show --origin` can name the
+//! flag. The values are checked when the config is resolved; this module checks only their syntax.
 
+mod again;
 mod machine;
 mod plugin;
 mod price;
@@ -23,24 +23,25 @@ use serde_json::{Value, json};
 
 use super::exit::ExitCodes;
 
+pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
 pub use machine::{DoctorArgs, GcArgs};
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
     PluginCommand,
 };
 pub use price::{Price, PriceError};
-pub use runs::{RepairArgs, RunsCommand};
+pub use runs::{ListArgs, RemoveArgs, RepairArgs, RunsCommand, ShowArgs};
 pub use stray::advice;
 pub use task::{TaskError, read_task};
 
 /// Name of the program, in help, completions and the manual page.
 const PROGRAM: &str = "mswea-host";
 
-/// Heading of the flags that only few need.
+/// Heading of the flags that few users need.
 const RARE: &str = "Rarely needed";
 /// Heading of the flags that end a run early.
 const LIMITS: &str = "Limits (0 = none)";
-/// Heading of the flags that decide what is shown.
+/// Heading of the flags for the output.
 const DISPLAY: &str = "Display";
 
 const EXAMPLES: &str = "\
@@ -64,6 +65,44 @@ Exit codes:
   4 format errors · 5 provider or authentication · 6 environment · 7 plugin ·
   130 interrupted";
 
+/// The help of `resume`.
+const RESUME: &str = "\
+The run goes on in its own files, with the config and the plugins that its journal has recorded;
+flags change that from here on. It works after kill -9, a limit, an error or a lost network.
+
+A reply that was paid for is used. A command that was running is reported to the model as
+interrupted, and is not run again. The workspace is used as it is. A container that still exists
+is used again (`-c environment.keep_container=true` keeps it); one that is gone is made anew,
+and the model is told.
+
+Examples:
+  mswea-host resume out.traj.json
+  mswea-host resume 19a7b2c --step-limit 200";
+
+/// The help of `fork`.
+const FORK: &str = "\
+The new run has its own id and its own files, and its journal names the run that it comes from.
+Its history and its account begin with the first STEP steps; the recorded run is not changed.
+
+The workspace must be what it was after these steps: before the first step (`--at 0`) that is a
+new clone or container; at the end of a run it is made from the patch that the run has recorded
+(`workspace`), if the files have no other changes. `--no-workspace` uses it as it is.
+
+Example:
+  mswea-host fork out.traj.json --at 12 -m openai/gpt-5 -o other.traj.json";
+
+/// The help of `replay`.
+const REPLAY: &str = "\
+Replies and outputs come from the journal; the loop and the plugins work as in a run. With
+`--plugin` it shows what another parser, formatter or history processor makes of the same run, up to
+the first command that did not run then. Nothing is sent or written.
+
+Exit code with `--verify`: 0 if every message is the same, 1 if one differs.
+
+Examples:
+  mswea-host replay --verify out.traj.json
+  mswea-host replay --verify out.traj.json --plugin ./my_formatter.wasm";
+
 /// A coding agent whose parts are WebAssembly plugins
 #[derive(Clone, Debug, Parser)]
 #[command(
@@ -77,7 +116,7 @@ Exit codes:
     max_term_width = 100
 )]
 pub struct Cli {
-    /// What to do instead of running a task.
+    /// The commands besides running a task.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Flags of a run.
@@ -85,7 +124,7 @@ pub struct Cli {
     pub run: RunArgs,
 }
 
-/// What can be done besides running a task.
+/// The commands besides running a task.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Fix a bug in a small repository with a scripted model: no key, no network
@@ -99,6 +138,15 @@ pub enum Command {
     /// Look at the prices of models, and bring them up to date
     #[command(subcommand)]
     Prices(PricesCommand),
+    /// Go on with a run that was broken off, or that ended without submitting
+    #[command(after_help = RESUME)]
+    Resume(Box<ResumeArgs>),
+    /// Begin a new run with the first steps of another one
+    #[command(after_help = FORK)]
+    Fork(Box<ForkArgs>),
+    /// Do a recorded run once more, without a model and without running a command
+    #[command(after_help = REPLAY)]
+    Replay(Box<ReplayArgs>),
     /// Look after recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -225,11 +273,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "CMD", allow_hyphen_values = true)]
     pub on_end: Option<String>,
 
-    /// What is shown.
+    /// The options for what is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
 
-    /// Accepted for users of `mini`: nothing is ever asked here
+    /// Accepted for users of `mini`: this program never asks
     #[arg(short, long, help_heading = RARE)]
     pub yolo: bool,
 
@@ -259,7 +307,7 @@ pub struct RunArgs {
     pub fresh_instances: bool,
 }
 
-/// What is shown, and to whom.
+/// How much is shown, and in which form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
 pub struct DisplayArgs {
     /// Print one JSON object per event on stdout, for machines
@@ -281,12 +329,12 @@ pub struct DemoArgs {
     /// Keep the repository and the trajectory, and say where they are
     #[arg(long)]
     pub keep: bool,
-    /// What is shown.
+    /// The options for what is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
 }
 
-/// What can be done with the configuration.
+/// The commands about the configuration.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the configuration that a run with these flags would have
@@ -302,7 +350,7 @@ pub enum ConfigCommand {
     Schema,
 }
 
-/// What can be done with prices.
+/// The commands about prices.
 #[derive(Clone, Debug, Subcommand)]
 pub enum PricesCommand {
     /// Show what a model's tokens cost, and where that is from
@@ -336,7 +384,7 @@ pub enum PricesCommand {
     Reset,
 }
 
-/// A config value that a flag stands for.
+/// A config value that is set by a flag.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     /// Dotted config key.
@@ -348,12 +396,11 @@ pub struct Override {
 }
 
 impl RunArgs {
-    /// The config values that the flags stand for, in the order of the config's sections.
+    /// The config values of the flags, in the order of the config's sections.
     ///
-    /// Not among them, as they are no config keys: the task and the specs of `--config`;
-    /// `--plugin` (which key it sets depends on the kinds that the component turns out to
-    /// have) and `--allow-host` (for whichever adapter is used); how this one process works
-    /// (`--fresh-instances`, `--fsync`, `--no-cache`, the display).
+    /// These flags have no config keys: the task and the specs of `--config`; `--plugin` (its key
+    /// depends on the kinds of the component) and `--allow-host` (for the adapter of the run);
+    /// settings of this process (`--fresh-instances`, `--fsync`, `--no-cache`, the display).
     pub fn overrides(&self) -> Vec<Override> {
         let mut overrides = Overrides::default();
         overrides.add("model.model_name", "--model", self.model.as_ref());
@@ -369,7 +416,7 @@ impl RunArgs {
             self.no_stream.then_some(false),
         );
         if let Some(price) = &self.price {
-            // All four, so that no part of another price stays in force.
+            // All four prices, so that no price of another model remains.
             for (key, dollars) in price.entries() {
                 overrides.add(key, "--price", Some(dollars));
             }
@@ -420,7 +467,8 @@ impl Overrides {
 
 /// Writes the completion script for `shell`.
 pub fn write_completions(shell: Shell, out: &mut dyn Write) {
-    // clap_complete panics when it can't write, so a closed pipe is kept away from it.
+    // clap_complete panics when it can't write, for example to a closed pipe, so it writes to
+    // memory.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
     drop(out.write_all(&script));

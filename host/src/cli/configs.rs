@@ -3,9 +3,9 @@
 use super::args::RunArgs;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
-use crate::config::{self, Config, Layers, ProcessEnvironment, Sources};
+use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
 
-/// The layers that the flags ask for.
+/// The layers of the config, according to the flags.
 pub fn layers(args: &RunArgs) -> Result<Layers, Failure> {
     let sources = Sources {
         configs: args.configs.clone(),
@@ -15,11 +15,13 @@ pub fn layers(args: &RunArgs) -> Result<Layers, Failure> {
             .into_iter()
             .map(|entry| (entry.key.to_owned(), entry.value, entry.flag.to_owned()))
             .collect(),
+        recorded: None,
     };
     Layers::load(&sources, &ProcessEnvironment).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// What the layers come to. What they are warned of may be the cause of what is wrong.
+/// Resolves the layers. If this fails, their warnings are shown too, because they may name the
+/// cause.
 pub fn resolve(layers: &Layers) -> Result<Config, Failure> {
     layers.resolve().map_err(|error| {
         for warning in layers.warnings() {
@@ -48,7 +50,7 @@ pub fn show(args: &RunArgs, origin: bool) -> Result<ExitCode, Failure> {
 
 /// Prints the JSON Schema of the configuration.
 pub fn schema() -> Result<ExitCode, Failure> {
-    let text = serde_json::to_string_pretty(&config::schema())
+    let text = serde_json::to_string_pretty(&mswea_config::schema())
         .map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))?;
     output::data(|out| writeln!(out, "{text}"))
 }

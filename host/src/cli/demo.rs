@@ -1,10 +1,9 @@
-//! The demo's material: a small repository with a real bug, and a script of what a model might
-//! say that fixes it.
+//! The files of the demo: a small repository with a real bug, and a script of a model's replies
+//! that fix it.
 //!
-//! Only the model's replies are scripted (written by hand; no tokens were spent on them, so
-//! they claim none). The loop, the plugins, the executor and the
-//! commands are real, so the patch is made anew each time: [`prepare`] checks that the test
-//! fails before, [`verify`] that it passes after.
+//! Only the model's replies are scripted (written by hand, so they have no token counts). The loop,
+//! the plugins, the executor and the commands are real, so each demo makes the patch itself:
+//! [`prepare`] checks that the test fails before, [`verify`] that it passes after.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -29,14 +28,14 @@ const FILES: [(&str, &str); 3] = [
 ];
 const TEST: &str = "test.sh";
 
-/// What a run of the demo needs.
+/// The files and paths of a run of the demo.
 #[derive(Clone, Debug)]
 pub struct Demo {
     /// The repository: the run's working directory.
     pub repo: PathBuf,
     /// The task.
     pub task: String,
-    /// What the model says, in the form that the `replay` adapter takes as its config.
+    /// The model's replies, in the form of the `replay` adapter's config.
     pub replies: Value,
 }
 
@@ -52,7 +51,7 @@ pub fn prepare(dir: &Path) -> anyhow::Result<Demo> {
         let path = repo.join(name);
         fs::write(&path, text).with_context(|| format!("can't write `{}`", path.display()))?;
     }
-    // An empty template: no hooks of the machine's owner.
+    // An empty template, without the user's hooks.
     git(&repo, &["init", "--quiet", "--template="])?;
     git(&repo, &["add", "--all"])?;
     git(&repo, &["commit", "--quiet", "--message=First version"])?;
@@ -73,17 +72,17 @@ pub fn prepare(dir: &Path) -> anyhow::Result<Demo> {
     })
 }
 
-/// Checks that the demo's test passes, and that it is still the test that failed before.
+/// Checks that the demo's test passes, and that the test is the one that failed before.
 ///
 /// # Errors
-/// When it is not so.
+/// A message if the test fails or was changed.
 pub fn verify(demo: &Demo) -> anyhow::Result<()> {
     let path = demo.repo.join(TEST);
     let test = fs::read_to_string(&path)
         .with_context(|| format!("can't read `{}`: the run has removed it", path.display()))?;
     ensure!(
         FILES.contains(&(TEST, test.as_str())),
-        "the run has changed `{TEST}`: it was to change the code only"
+        "the run has changed `{TEST}`: only the code should change"
     );
     let after = run_test(&demo.repo)?;
     ensure!(
@@ -94,7 +93,7 @@ pub fn verify(demo: &Demo) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What to try next, for a person who has just seen the demo.
+/// Suggestions for the user after the demo.
 pub fn epilogue() -> String {
     "\
 The model's replies came from a script; the loop, the plugins, the shell commands and the

@@ -1,38 +1,39 @@
-//! `doctor`: what works on this machine, and how to get the rest.
+//! `doctor`: shows what works on this machine, and the remedies for the rest.
 
 mod checks;
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::args::DoctorArgs;
 use super::exit::ExitCode;
-use super::front::{Colour, Look, harmless};
+use super::front::{Colour, Look};
 use super::gc::Swept;
 use super::output::{self, Failure};
-use crate::config::PROVIDERS;
-use crate::executor::probe::{self, Probe, State};
-use crate::executor::{Transport, container, secrecy};
-use crate::journal::Event;
-use crate::plugin::{Cache, cache_use};
-use crate::roles::{Action, Context, Front, Journal, Progress, Stop};
+use mswea_config::PROVIDERS;
+use mswea_core::Event;
+use mswea_core::{Context, Front, Journal, Progress, Stop};
+use mswea_executor::probe::{self, Probe, State};
+use mswea_executor::{Transport, container};
+use mswea_plugin_host::{Cache, cache_use};
+use mswea_secrecy as secrecy;
+use mswea_text::harmless;
 
-/// What was found.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Report {
     version: &'static str,
     system: String,
     /// Where commands can run.
     executors: Vec<Probe>,
-    /// What they and the program itself need.
+    /// The checks of the program itself and of what commands need.
     machine: Vec<Probe>,
 }
 
-/// Looks at everything and prints what was found.
+/// Runs all checks and prints the results.
 pub fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
     let runtime = output::runtime()?;
     let report = Report::make(&runtime);
@@ -43,33 +44,24 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(report.code())
 }
 
-/// Who is there while something is tried: nobody.
-struct Nobody;
+/// A front that shows nothing.
+struct Unwatched;
 
-#[async_trait]
-impl Front for Nobody {
+impl Front for Unwatched {
     fn show(&self, _: &Progress<'_>) {}
-
-    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
-        None
-    }
 }
 
-impl Journal for Nobody {
-    fn record(&self, _: &Event) -> io::Result<()> {
-        Ok(())
+impl Journal for Unwatched {
+    fn record(&self, _: &Event) -> io::Result<f64> {
+        Ok(0.0)
     }
 }
 
 fn quiet() -> Context {
-    Context {
-        front: Arc::new(Nobody),
-        journal: Arc::new(Nobody),
-        stop: Stop::never(),
-    }
+    Context::new(Arc::new(Unwatched), Arc::new(Unwatched), Stop::never())
 }
 
-/// The environments, in the order of what they need.
+/// The environments, in the order of their requirements.
 async fn executors() -> Vec<Probe> {
     let guard = std::env::current_exe().ok();
     let mut probes = vec![checks::local(guard.as_deref()).await];
@@ -117,7 +109,7 @@ impl Report {
         }
     }
 
-    /// Whether tasks can be run at all.
+    /// Whether tasks can be run.
     fn code(&self) -> ExitCode {
         let local = |probe: &&Probe| probe.name == checks::LOCAL;
         match self.executors.iter().find(local) {

@@ -1,18 +1,17 @@
-//! The variables that mini-swe-agent keeps in a file of its own: `.env` in its config folder.
-//!
-//! Its users have their keys and their default model there. As with it, the environment of the
-//! process wins. Commands get nothing of it.
+//! Reads the file `.env` in mini-swe-agent's config folder, in which its users keep their keys and
+//! their default model. As with mini-swe-agent, a variable of the process has precedence. Commands
+//! do not get these variables.
 
 use std::path::PathBuf;
 
 use super::output;
-use crate::executor::secrecy;
-use crate::regular_file;
+use mswea_files as regular_file;
+use mswea_secrecy as secrecy;
 
 /// Reads the file, if there is one.
 pub fn load() {
     let Some(path) = path() else { return };
-    // One that can't be read is not worth a word to those who have never heard of it.
+    // A file that can't be read is ignored, because most users do not know that it is read.
     let Ok(text) = regular_file::read_text(&path, regular_file::SETTINGS) else {
         return;
     };

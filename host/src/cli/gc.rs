@@ -1,4 +1,5 @@
-//! `gc`: removes what killed runs have left behind, and tells what it has left and why.
+//! `gc`: removes the leftovers of killed runs, and lists those that it has not removed, with the
+//! reason.
 
 use std::io::{self, Write};
 use std::thread;
@@ -6,25 +7,25 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 
 use super::args::GcArgs;
 use super::exit::ExitCode;
-use super::front::harmless;
 use super::output::{self, Failure};
-use crate::executor::guard::Orphaned;
-use crate::executor::leftovers::{self, Fate, Leftover};
-use crate::executor::{self, Transport, container, secrecy};
-use crate::roles::Stop;
+use mswea_executor::guard::Orphaned;
+use mswea_executor::leftovers::{self, Fate, Leftover};
+use mswea_executor::{Transport, container};
+use mswea_secrecy as secrecy;
+use mswea_text::harmless;
 
 /// How many of a kind are named on one line.
 const NAMED: usize = 8;
 
-/// Where leftovers are looked for: one function for each kind of them. One that can't look says
-/// why, and what to do; what is not installed has left nothing, and is no error.
+/// The kinds of leftovers, with a function for each that searches and removes them. If it can't
+/// search, it returns the reason and the remedy. A program that is not installed can't have left
+/// anything, and is no error.
 type Source = fn(&GcArgs, &Runtime) -> (Vec<Leftover>, Vec<String>);
 
-/// All of them. Processes come first: they may hold the others.
+/// All kinds. Processes come first, because they may use the others.
 const SOURCES: &[Source] = &[processes, folders, containers];
 
 fn processes(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
@@ -36,7 +37,7 @@ fn processes(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
 }
 
 fn folders(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
-    let found = executor::remove_leftover_folders(args.run.as_deref(), args.dry_run);
+    let found = mswea_executor::remove_leftover_folders(args.run.as_deref(), args.dry_run);
     let found = found.into_iter().map(|left| Leftover {
         kind: "folder",
         name: left.path.display().to_string(),
@@ -62,7 +63,8 @@ fn containers(args: &GcArgs, runtime: &Runtime) -> (Vec<Leftover>, Vec<String>) 
     (all, errors)
 }
 
-/// The engines that may have containers of ours: those that are named, and those that are here.
+/// The container engines that may have containers of this program: those that were named, and those
+/// that are installed.
 fn engines(args: &GcArgs) -> Vec<String> {
     let named = secrecy::var("MSWEA_DOCKER_EXECUTABLE").filter(|name| !name.is_empty());
     let mut engines: Vec<String> = args.docker.iter().cloned().chain(named).collect();
@@ -94,63 +96,49 @@ fn of_engine(engine: &str, args: &GcArgs, runtime: &Runtime) -> Result<Vec<Lefto
     Ok(found.collect())
 }
 
-/// How long a run that is over waits for its sweep. What is left of the work then is the next
-/// start's: a folder may hold a million files.
-const LAST_WAIT: Duration = Duration::from_secs(1);
-
-/// A sweep that goes on beside a run.
-pub(super) struct Sweeping(oneshot::Receiver<()>);
-
-impl Sweeping {
-    /// Waits for its end, which normally lies long ago: not long, and not if somebody has asked
-    /// the run to stop.
-    pub(super) async fn wait(self, stop: &Stop) {
-        tokio::select! {
-            _ = self.0 => {}
-            () = tokio::time::sleep(LAST_WAIT) => {}
-            () = stop.stopped() => {}
+/// Removes the containers of a run, kept ones too. Returns their names, and why some may be left.
+/// Engines without any are not asked.
+pub(super) fn remove_containers_of(run: &str) -> (Vec<String>, Vec<String>) {
+    let args = GcArgs {
+        run: Some(run.to_owned()),
+        ..GcArgs::default()
+    };
+    let (mut removed, mut errors) = (Vec::new(), Vec::new());
+    for engine in container::engines_of_run(run) {
+        let found = output::runtime()
+            .map_err(|failure| failure.message)
+            .and_then(|runtime| of_engine(&engine, &args, &runtime));
+        match found {
+            Ok(found) => {
+                for left in found {
+                    match left.fate {
+                        Fate::Removed => removed.push(left.name),
+                        Fate::Found => {}
+                        Fate::Left(why) | Fate::Failed(why) => {
+                            errors.push(format!("container `{}`: {why}", left.name));
+                        }
+                    }
+                }
+            }
+            Err(error) => errors.push(error),
         }
     }
+    (removed, errors)
 }
 
-/// What every run does as it starts: removes the processes and folders of hosts that were killed
-/// together with their guardians. (Containers are the container executor's.) On a thread of its
-/// own, and behind everything else: no run has to wait for it.
-pub(super) fn beside() -> Sweeping {
-    let (done, waiting) = oneshot::channel();
-    let sweep = move || {
-        let pid = rustix::thread::gettid();
-        if let Err(error) = rustix::process::setpriority_process(Some(pid), 19) {
-            tracing::debug!(%error, "the sweep can't step back");
-        }
-        for left in leftovers::remove_leftover_processes(false) {
-            if left.fate == Fate::Removed {
-                tracing::info!(process = left.name, run = left.run_id, "removed a leftover");
-            }
-        }
-        for left in executor::remove_leftover_folders(None, false) {
-            tracing::info!(folder = %left.path.display(), "removed a leftover");
-        }
-        let _ = done.send(());
-    };
-    // Without a thread there is no sweep, and nothing to wait for.
-    drop(thread::Builder::new().name("gc".to_owned()).spawn(sweep));
-    Sweeping(waiting)
-}
-
-/// How long the guardian looks for what its host has left with an engine: one that is just being
-/// made turns up later, and a daemon that was stopped may come back.
+/// How long the guardian searches for containers of its host: a container that is just being made
+/// appears later, and a stopped daemon may be started again.
 const LOOKING: Duration = Duration::from_secs(120);
-/// The pause before the guardian looks again: the first and the longest.
+/// The pause between two searches of the guardian: the first and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// What the guardian does last: its host is gone, and what that has left belongs to nobody.
+/// Called by the guardian after its host has ended: removes the host's leftovers.
 pub(super) fn after_host(left: Orphaned) {
     let Ok(runtime) = output::runtime() else {
         return;
     };
     let args = GcArgs::default();
-    // There is nobody to tell what became of it; the next start looks again.
+    // The guardian has no output; the next start searches again.
     let _ = folders(&args, &runtime);
     let began = Instant::now();
     let mut pause = PAUSES.0;
@@ -166,18 +154,18 @@ pub(super) fn after_host(left: Orphaned) {
     }
 }
 
-/// What was found, and what became of it.
+/// The leftovers of one kind, and what was done about them.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Swept {
-    /// Nothing was removed, on request.
+    /// Nothing was removed, because the user asked for a list only.
     dry_run: bool,
-    /// Everything that was found.
+    /// All leftovers that were found.
     leftovers: Vec<Leftover>,
-    /// Why it may not be everything.
+    /// The reasons why the list may be incomplete.
     errors: Vec<String>,
 }
 
-/// Removes leftovers and prints what became of them.
+/// Removes leftovers and prints the results.
 pub fn run(args: &GcArgs) -> Result<ExitCode, Failure> {
     let swept = Swept::make(args, SOURCES, &output::runtime()?);
     for error in &swept.errors {
@@ -201,7 +189,7 @@ impl Swept {
         swept
     }
 
-    /// What `doctor` has to know, from all sources.
+    /// The leftovers of all kinds, for `doctor`.
     pub(super) fn look(runtime: &Runtime) -> Self {
         let args = GcArgs {
             dry_run: true,
@@ -225,7 +213,7 @@ impl Swept {
         counted.collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether all was done that was to be done.
+    /// Whether everything that should be removed was removed.
     fn code(&self) -> ExitCode {
         let failed = |leftover: &Leftover| matches!(leftover.fate, Fate::Failed(_));
         if self.errors.is_empty() && !self.leftovers.iter().any(failed) {
@@ -243,7 +231,7 @@ impl Swept {
         if self.leftovers.is_empty() {
             return writeln!(out, "nothing is left behind");
         }
-        // One line for each run, kind and fate.
+        // One line for each run, kind and result.
         let mut groups: Vec<(&Leftover, Vec<&str>)> = Vec::new();
         for leftover in &self.leftovers {
             let alike = |(first, _): &&mut (&Leftover, _)| {
@@ -272,7 +260,7 @@ impl Swept {
             if !first.fate.reason().is_empty() {
                 line.push_str(&format!("; {}", first.fate.reason()));
             }
-            // The names are those of other people's processes.
+            // The names are those of processes, which may have any characters.
             writeln!(out, "{}", harmless(&line).replace('\n', " "))?;
         }
         Ok(())
@@ -338,25 +326,6 @@ mod tests {
         );
         assert_eq!(swept.errors, ["no daemon: start it"]);
         assert_eq!(swept.code(), ExitCode::Failed);
-    }
-
-    /// A folder of a killed run may hold a million files.
-    #[test]
-    fn a_sweep_that_takes_long_is_not_waited_for() {
-        let runtime = output::runtime().unwrap();
-        let (source, stop) = crate::roles::StopSource::new();
-        let begun = Instant::now();
-        let (_working, waiting) = oneshot::channel();
-        runtime.block_on(Sweeping(waiting).wait(&stop));
-        assert!(begun.elapsed() >= LAST_WAIT);
-        source.stop();
-        let begun = Instant::now();
-        let (_working, waiting) = oneshot::channel();
-        runtime.block_on(Sweeping(waiting).wait(&stop));
-        assert!(begun.elapsed() < LAST_WAIT);
-        // One that has ended, or was never begun.
-        let (_, waiting) = oneshot::channel();
-        runtime.block_on(Sweeping(waiting).wait(&Stop::never()));
     }
 
     #[test]

@@ -1,18 +1,19 @@
-//! Limits of the shell (`ulimit`) that the program lives under: what is too little to begin with is
-//! told before anything else, and a file that may not grow is an error like a full disk.
+//! The limits of the shell (`ulimit`) for this process. A limit that is too low for the program is
+//! reported at the start. If the size of files is limited, a write beyond the limit is an error,
+//! like a full disk.
 
 use rustix::process::{Resource, getrlimit};
 
 use super::exit::ExitCode;
 use super::output::Failure;
 
-/// How many files a run has open at once at least, with some to spare.
+/// The least number of open files that a run needs, with a reserve.
 const FILES: u64 = 32;
 
-/// Refuses to begin where a run could only fail half-way.
+/// Refuses to begin a run that would fail because of too few open files.
 ///
 /// # Errors
-/// When too few files may be open at once.
+/// [`Failure`] if the limit of open files is too low.
 pub fn check() -> Result<(), Failure> {
     match getrlimit(Resource::Nofile).current {
         Some(files) if files < FILES => Err(Failure::new(
@@ -29,6 +30,6 @@ pub fn check() -> Result<(), Failure> {
 /// Lets a write fail that would make a file larger than it may be (`ulimit -f`): by default, the
 /// kernel ends the program. Commands get the default back when they are started.
 pub fn survive_large_files() {
-    // SAFETY: has a signal ignored; no memory of ours is involved.
+    // SAFETY: this has a signal ignored, and uses no memory of this process.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

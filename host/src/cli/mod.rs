@@ -1,24 +1,25 @@
-//! The command line: what was typed ([`args`]), what it leads to (one module per command), and
-//! what is shown ([`front`]).
+//! The command line: the flags ([`args`]), the commands (one module each), and the output
+//! ([`front`]).
 //!
-//! Everything that prints is below this module. Stdout is data, stderr is for people.
+//! Only this module and those below it print. Stdout is data, stderr is for users.
 
+mod again;
 pub mod args;
 mod configs;
 mod demo;
 mod doctor;
 mod dotenv;
 pub mod exit;
+mod finished;
 pub mod front;
 mod gc;
 mod limits;
 mod on_end;
 mod output;
 mod panics;
-mod paths;
 mod plugin;
 mod prices;
-mod record;
+mod replay;
 mod run;
 mod runs;
 mod ship;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::plugin as plugins;
+use mswea_plugin_host as plugins;
 use output::Failure;
 
 use args::{Cli, Command, ConfigCommand, DisplayArgs, PluginCommand, PricesCommand, RunsCommand};
@@ -45,7 +46,7 @@ pub fn main() -> ExitCode {
             if let Some(advice) = args::advice(&error, &typed) {
                 return Failure::usage(advice).report().into();
             }
-            // clap knows that help and version are no errors, and where to print them.
+            // clap prints help and version to stdout, and does not treat them as errors.
             let code = if error.use_stderr() {
                 exit::ExitCode::Usage
             } else {
@@ -56,8 +57,8 @@ pub fn main() -> ExitCode {
         }
     };
     if let Some(Command::Guard { run_id }) = &cli.command {
-        // Before anything else: the guardian stays small, and says nothing.
-        crate::executor::guard::run(run_id, gc::after_host);
+        // Before anything else, so that the guardian stays small and prints nothing.
+        mswea_executor::guard::run(run_id, gc::after_host);
         return ExitCode::SUCCESS;
     }
     // Before there is a second thread, and before anything is started.
@@ -65,7 +66,10 @@ pub fn main() -> ExitCode {
     plugins::compile::in_processes();
     let display = match &cli.command {
         Some(Command::Demo(demo)) => demo.display,
-        // Thousands of calls with odd input: what a plugin says to each is not for people.
+        Some(Command::Resume(resume)) => resume.change.display,
+        Some(Command::Fork(fork)) => fork.change.display,
+        Some(Command::Replay(replay)) => replay.change.display,
+        // A check makes thousands of calls with unusual input, whose logs are not for users.
         Some(Command::Plugin(
             PluginCommand::Check(_) | PluginCommand::Bench(_) | PluginCommand::Diff(_),
         )) => DisplayArgs {
@@ -84,6 +88,9 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         None => run::run(&cli.run),
         Some(Command::Demo(args)) => run::demo(&args),
+        Some(Command::Resume(args)) => again::resume(&args),
+        Some(Command::Fork(args)) => again::fork(&args),
+        Some(Command::Replay(args)) => replay::replay(&args),
         Some(Command::Plugin(command)) => plugin::run(&command),
         Some(Command::Config(ConfigCommand::Show { origin, run })) => configs::show(&run, origin),
         Some(Command::Config(ConfigCommand::Schema)) => configs::schema(),
@@ -98,7 +105,12 @@ pub fn main() -> ExitCode {
             output,
         })) => prices::update(&file, source.as_deref(), output),
         Some(Command::Prices(PricesCommand::Reset)) => prices::reset(),
-        Some(Command::Runs(RunsCommand::Repair(args))) => runs::repair(&args),
+        Some(Command::Runs(command)) => match command {
+            RunsCommand::List(args) => runs::list(&args),
+            RunsCommand::Show(args) => runs::show(&args),
+            RunsCommand::Remove(args) => runs::remove(&args),
+            RunsCommand::Repair(args) => runs::repair(&args),
+        },
         Some(Command::Doctor(args)) => doctor::run(args),
         Some(Command::Gc(args)) => gc::run(&args),
         Some(Command::Completions { shell }) => output::data(|out| {

@@ -1,8 +1,10 @@
-//! The user's own command at the end of a run: to upload the trajectory, to tell somebody.
+//! The user's own command at the end of a run (`run.on_end`), for example to upload the trajectory
+//! or to send a message.
 //!
-//! It runs like a command of the agent (a session of its own, a time limit, nothing left behind),
-//! but with the whole environment of the host: it is the user's. What it prints goes to stderr,
-//! and its failure changes no exit code, because the run is over.
+//! It runs like a command of the agent (in a session of its own, with a time limit, and all its
+//! processes are ended), but with all environment variables of the host, because the user wrote it.
+//! Its output goes to stderr. Its failure does not change the exit code, because the run has
+//! already ended.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,25 +13,25 @@ use anyhow::Context as _;
 
 use super::exit::ExitCode;
 use super::{output, signals};
-use crate::config::RunSection;
-use crate::executor::{self, LocalSettings, secrecy};
-use crate::roles::{Command, Executor as _, StopSource};
-use crate::session;
+use mswea_config::RunSection;
+use mswea_core::{Command, Executor as _, StopSource};
+use mswea_executor::LocalSettings;
+use mswea_secrecy as secrecy;
 
-/// What the command is told of the run, in variables.
-pub struct Told<'a> {
+/// The facts about an ended run that the command gets in variables.
+pub struct EndedRun<'a> {
     /// `MSWEA_EXIT_STATUS`.
     pub exit_status: &'a str,
     /// `MSWEA_EXIT_CODE`.
     pub code: ExitCode,
-    /// `MSWEA_TRAJECTORY`, empty if this run has written none: what else lies at that place is
-    /// of another run.
+    /// `MSWEA_TRAJECTORY`, empty if this run has written none: a file at that path then belongs to
+    /// another run.
     pub trajectory: Option<&'a Path>,
     /// `MSWEA_JOURNAL`, likewise.
     pub journal: Option<&'a Path>,
 }
 
-impl Told<'_> {
+impl EndedRun<'_> {
     fn variables(&self) -> Vec<(&'static str, String)> {
         let absolute = |path: Option<&Path>| {
             let Some(path) = path else {
@@ -48,32 +50,33 @@ impl Told<'_> {
 }
 
 /// Runs `run.on_end`, if there is one.
-pub fn run(section: &RunSection, told: &Told<'_>) {
+pub fn run(section: &RunSection, ended: &EndedRun<'_>) {
     let Some(command) = section.on_end.as_deref() else {
         return;
     };
     if command.trim().is_empty() {
         return;
     }
-    if let Err(error) = execute(command, section, told) {
+    if let Err(error) = execute(command, section, ended) {
         output::warning(&format!("`run.on_end` failed: {error:#}"));
     }
 }
 
-fn execute(command: &str, section: &RunSection, told: &Told<'_>) -> anyhow::Result<()> {
+fn execute(command: &str, section: &RunSection, ended: &EndedRun<'_>) -> anyhow::Result<()> {
     let mut env: BTreeMap<String, String> = secrecy::vars()
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     env.extend(
-        told.variables()
+        ended
+            .variables()
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value)),
     );
     let settings = LocalSettings {
         env,
-        timeout: session::seconds(section.on_end_timeout),
-        run_id: session::new_run_id(),
+        timeout: mswea_session::seconds(section.on_end_timeout),
+        run_id: mswea_session::new_run_id(),
         guard_program: std::env::current_exe().ok(),
         ..LocalSettings::default()
     };
@@ -84,7 +87,7 @@ fn execute(command: &str, section: &RunSection, told: &Told<'_>) -> anyhow::Resu
     let output = runtime.block_on(async {
         let (source, stop) = StopSource::new();
         signals::watch(source).context("can't watch for signals")?;
-        let mut executor = executor::LocalExecutor::new(settings);
+        let mut executor = mswea_executor::LocalExecutor::new(settings);
         let output = executor.execute(&Command::new(command), &stop).await;
         executor.cleanup().await;
         anyhow::Ok(output)
@@ -105,19 +108,19 @@ mod tests {
 
     #[test]
     fn what_was_not_written_is_not_named() {
-        let told = |trajectory, journal| {
-            let told = Told {
+        let ended = |trajectory, journal| {
+            let ended = EndedRun {
                 exit_status: "SetupError",
                 code: ExitCode::Usage,
                 trajectory,
                 journal,
             };
-            told.variables().into_iter().map(|(_, value)| value)
+            ended.variables().into_iter().map(|(_, value)| value)
         };
         let path = Path::new("/a/t.json");
-        let values: Vec<String> = told(None, Some(path)).collect();
+        let values: Vec<String> = ended(None, Some(path)).collect();
         assert_eq!(values, ["SetupError", "2", "", "/a/t.json"]);
-        let values: Vec<String> = told(Some(path), None).collect();
+        let values: Vec<String> = ended(Some(path), None).collect();
         assert_eq!(values, ["SetupError", "2", "/a/t.json", ""]);
     }
 }

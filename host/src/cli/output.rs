@@ -1,4 +1,4 @@
-//! Where the program's own words go, and how a failure is told.
+//! Prints data to stdout, and messages and errors to stderr.
 
 use std::io::{self, Write};
 
@@ -7,9 +7,10 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
-use super::front::{Colour, LogLine, Look, PlainFormat, harmless, say};
+use super::front::{Colour, LogLine, Look, PlainFormat, say};
+use mswea_text::harmless;
 
-/// A command that did not do what it was asked for.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
@@ -32,7 +33,7 @@ impl Failure {
         Self::new(ExitCode::Usage, message)
     }
 
-    /// Tells it on stderr.
+    /// Prints the failure to stderr.
     pub fn report(self) -> ExitCode {
         error(&self.message);
         self.code
@@ -45,29 +46,36 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Prints `error: ...` for people.
+/// Prints `error: ...` for users.
 pub fn error(message: &str) {
     let prefix = if message.starts_with("error: ") {
         ""
     } else {
         "error: "
     };
-    // Part of it may be a server's or a plugin's text.
+    // The message may contain text of a server or a plugin.
     say(&format!("{prefix}{}\n", harmless(message.trim_end())));
 }
 
-/// Prints `warning: ...` for people, as a front does.
+/// Prints a text for people, unless the flags ask for less or for JSON.
+pub fn remark(display: DisplayArgs, text: &str) {
+    if !display.quiet && !display.json {
+        note(text);
+    }
+}
+
+/// Prints `warning: ...` for users, as a front does.
 pub fn warning(message: &str) {
     let label = Look::detect(0).paint(Colour::Yellow, "warning:");
     say(&format!("{label} {}\n", harmless(message.trim_end())));
 }
 
-/// Prints a line for people.
+/// Prints a line for users.
 pub fn note(message: &str) {
     say(&format!("{}\n", harmless(message)));
 }
 
-/// Writes data to stdout. A reader that has gone away has what it wanted.
+/// Writes data to stdout. A closed pipe is no error.
 pub fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<ExitCode, Failure> {
     let mut buffer = Vec::new();
     let mut out = io::stdout().lock();
@@ -83,20 +91,21 @@ pub fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Exit
     }
 }
 
-/// Writes text for people to stdout: part of it may be a plugin's, or come from a file.
+/// Writes text for users to stdout, which may contain text of a plugin or of a file.
 pub fn text(text: &str) -> Result<ExitCode, Failure> {
     data(|out| out.write_all(harmless(text).as_bytes()))
 }
 
-/// Writes JSON to stdout. What acts on a terminal is escaped; to a parser it is the same.
+/// Writes JSON to stdout. Characters that have an effect on a terminal are escaped, which does not
+/// change the JSON value.
 pub fn json(value: &serde_json::Value) -> Result<ExitCode, Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))?;
     data(|out| {
         for c in text.chars() {
             match c {
-                // What JSON itself leaves as it is: C1 controls, and marks that turn the
-                // direction of writing.
+                // JSON itself does not escape C1 controls and marks that change the direction of
+                // writing.
                 '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                     write!(out, "\\u{:04x}", u32::from(c))?;
                 }
@@ -107,7 +116,7 @@ pub fn json(value: &serde_json::Value) -> Result<ExitCode, Failure> {
     })
 }
 
-/// What commands wait with that are no runs.
+/// The runtime of commands that run no task.
 pub fn runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -116,7 +125,7 @@ pub fn runtime() -> Result<Runtime, Failure> {
             Failure::new(
                 ExitCode::Failed,
                 format!(
-                    "can't wait for anything: {error}; raise the limit of open files (`ulimit -n`)"
+                    "the event loop can't be made: {error}; raise the limit of open files (`ulimit -n`)"
                 ),
             )
         })
@@ -135,7 +144,7 @@ pub fn start_log(display: DisplayArgs) {
     };
     let _ = tracing_subscriber::fmt()
         .with_ansi(false)
-        // It would be told on stderr, which panics if nobody reads that any more.
+        // An error of the logger would be printed to stderr, which panics if stderr is closed.
         .log_internal_errors(false)
         .event_format(PlainFormat)
         .with_writer(LogLine::default)

@@ -1,22 +1,124 @@
-//! What happens when the host itself has a bug: the run is lost, what it recorded is not.
+//! A panic of the host, in any thread, ends the program. The recorded events of the run are not
+//! lost.
 //!
-//! The shipped program does not unwind (a seventh of its size was for that), so nothing
-//! can be left to destructors. What the run started is ended by its guardian, which notices
-//! that the host is gone.
+//! This program has one run, and its release does not unwind (see `ARCHITECTURE.md`, *Building*),
+//! so no destructor runs, in any profile: the hook writes the trajectory, prints its path, and ends
+//! the process. The guardian ends the processes of the run when the host has ended. A program with
+//! many runs unwinds instead; there a panic ends only one run (`session::run`).
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use super::exit::ExitCode;
 use super::{front, output};
 
-/// Makes a panic end the program: after `last_words` have saved what is there and said where.
+/// The time limit of `last_words`: the thread that panicked may hold a lock that it needs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes a panic end the program, after `last_words` has saved the data and printed its place.
 pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
-    let usual = std::panic::take_hook();
+    let last_words = Arc::new(last_words);
+    let is_ending = AtomicBool::new(false);
     std::panic::set_hook(Box::new(move |info| {
-        usual(info);
-        output::error(&format!(
-            "this is a bug in mswea-host, please report it; {}",
-            last_words()
-        ));
-        front::settle();
+        if is_ending.swap(true, Ordering::Relaxed) {
+            // A second panic, of another thread or of `last_words`: the process is ending already.
+            thread::sleep(PATIENCE * 2);
+            return;
+        }
+        let told = told(info);
+        let last_words = last_words.clone();
+        let (done, waiting) = mpsc::channel();
+        let speak = move || {
+            output::error(&told);
+            output::error(&format!(
+                "this is a bug in mswea-host, please report it; {}",
+                last_words()
+            ));
+            front::settle();
+            let _ = done.send(());
+        };
+        // The work runs on another thread, because this one may hold locks that it needs.
+        if thread::Builder::new().spawn(speak).is_ok() {
+            let _ = waiting.recv_timeout(PATIENCE);
+        }
         std::process::exit(i32::from(ExitCode::Failed.code()));
     }));
+}
+
+/// The message that the standard library's hook prints. That hook would write past the queue, and
+/// block if the reader has stopped reading.
+fn told(info: &PanicHookInfo<'_>) -> String {
+    let current = thread::current();
+    let name = current.name().unwrap_or("<unnamed>");
+    let text = info.payload_as_str().unwrap_or("without words");
+    let place = info.location().map(ToString::to_string);
+    let place = place.as_deref().unwrap_or("an unknown place");
+    let mut told = format!("thread `{name}` panicked at {place}: {text}");
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        told.push_str(&format!("\n{trace}"));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+
+    /// The test below starts this one in a process of its own, because the hook is set for the
+    /// whole process.
+    #[test]
+    fn in_a_process_of_its_own() {
+        let Ok(thread) = std::env::var("MSWEA_TEST_PANIC") else {
+            return;
+        };
+        static HELD: Mutex<()> = Mutex::new(());
+        on_panic(|| {
+            let _held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+            "what was recorded is in `x`".to_owned()
+        });
+        let bug = || panic!("the bug's own words");
+        match thread.as_str() {
+            "other" => drop(thread::spawn(bug).join()),
+            "holding" => {
+                // `last_words` needs this lock, which is free only after the thread has ended.
+                let _held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+                bug();
+            }
+            _ => bug(),
+        }
+        std::process::exit(42);
+    }
+
+    #[test]
+    fn a_panic_ends_the_process_and_says_where_the_record_is() {
+        for thread in ["main", "other", "holding"] {
+            let run = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "--nocapture"])
+                .arg("cli::panics::tests::in_a_process_of_its_own")
+                .env("MSWEA_TEST_PANIC", thread)
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            assert_eq!(run.status.code(), Some(1), "{thread}: {run:?}");
+            let text = String::from_utf8_lossy(&run.stderr);
+            let holds = thread == "holding";
+            for (part, expected) in [
+                ("panics.rs", true),
+                ("the bug's own words", true),
+                ("this is a bug in mswea-host", !holds),
+                ("what was recorded is in `x`", !holds),
+            ] {
+                assert_eq!(text.contains(part), expected, "{thread}: {part}: {text}");
+            }
+        }
+    }
 }

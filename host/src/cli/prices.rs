@@ -1,4 +1,4 @@
-//! `prices`: what models cost, and bringing that up to date.
+//! `prices`: shows the prices of models, and updates them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::args::RunArgs;
+use super::configs;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
-use super::{configs, paths};
-use crate::config::{Config, whose_model};
-use crate::provider::price::{self, COLUMNS, PlaceError, Plan, Quote, Row};
-use crate::session;
+use mswea_config::{Config, whose_model};
+use mswea_provider::price::{self, COLUMNS, PlaceError, Plan, Quote, Row};
 
 /// How many names are suggested for an unknown one.
 const NEAR: usize = 5;
@@ -29,8 +28,8 @@ pub fn show(model: &str, json: bool, specs: &[String]) -> Result<ExitCode, Failu
         .resolve()
         .map_err(|error| Failure::usage(error.to_string()))?;
     let choice = whose_model(&config).map_err(|error| Failure::usage(error.to_string()))?;
-    let (prices, warnings) =
-        session::prices(&config, &choice).map_err(|error| Failure::usage(error.to_string()))?;
+    let (prices, warnings) = mswea_session::prices(&config, &choice)
+        .map_err(|error| Failure::usage(error.to_string()))?;
     for warning in &warnings {
         output::warning(warning);
     }
@@ -43,8 +42,7 @@ pub fn show(model: &str, json: bool, specs: &[String]) -> Result<ExitCode, Failu
         return Err(Failure::new(
             ExitCode::Failed,
             format!(
-                "no price is known for `{model}`{near}: give it with `--price in=..,out=..`, or bring \
-                 the table up to date with `mswea-host prices update FILE`"
+                "no price is known for `{model}`{near}: give it with `--price in=..,out=..`, or update the table with `mswea-host prices update FILE`"
             ),
         ));
     };
@@ -62,20 +60,15 @@ fn near(model: &str) -> Vec<String> {
     let Some(Ok((table, _))) = sources.tables().next() else {
         return Vec::new();
     };
-    let mut scored: Vec<(f64, &str)> = table
-        .names()
-        .map(|name| {
-            let last = name.rsplit('/').next().unwrap_or(name);
-            (strsim::jaro_winkler(last, &wanted), name)
-        })
-        .filter(|(score, _)| *score > 0.85)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let named = scored
-        .iter()
+    let last = |name: &'_ str| name.rsplit('/').next().unwrap_or(name).to_owned();
+    let lasts: Vec<String> = table.names().map(last).collect();
+    let near = mswea_text::near(&wanted, lasts.iter().map(String::as_str), NEAR);
+    let named = table.names().zip(&lasts);
+    named
+        .filter(|(_, last)| near.contains(&last.as_str()))
         .take(NEAR)
-        .map(|(_, name)| format!("`{name}`"));
-    named.collect()
+        .map(|(name, _)| format!("`{name}`"))
+        .collect()
 }
 
 /// A row in dollars per million tokens.
@@ -192,7 +185,7 @@ pub fn reset() -> Result<ExitCode, Failure> {
 }
 
 fn table() -> Result<PathBuf, Failure> {
-    paths::price_table().ok_or_else(|| {
+    price::updated_table(|name| std::env::var_os(name)).ok_or_else(|| {
         Failure::usage(
             "there is no place for the prices: set `HOME` or `XDG_CONFIG_HOME`, or name a file \
              with `--output`",

@@ -9,26 +9,23 @@ use super::args::{DemoArgs, DisplayArgs, RunArgs, read_task};
 use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront, Header};
 use super::output::{self, Failure};
-use super::paths::RunFiles;
-use super::record::{Record, Unwritable};
-use super::{configs, demo, gc, on_end, panics, signals};
-use crate::config::{Config, Layers, ProcessEnvironment, Sources};
-use crate::plugin::Cache;
-use crate::roles::{Context, Progress, Stop, StopSource};
-use crate::run::{Ended, Interrupt};
-use crate::session::{self, Job, Runtime, SetupError};
+use super::{configs, demo, on_end, panics, signals};
+use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
+use mswea_core::{Nobody, Progress, Stop, StopSource};
+use mswea_plugin_host::Cache;
+use mswea_session::{self as session, Job, Outcome, Runtime, SetupError, index, runs_folder};
 
-/// How this one process works; what a run *is* stands in its config.
-struct Ways<'a> {
-    plugins: &'a [String],
-    shadows: &'a [String],
-    allow_hosts: &'a [String],
-    fresh_instances: bool,
-    fsync: bool,
-    exit_codes: ExitCodes,
-    cache: Option<Cache>,
-    /// Say what is about to begin.
-    head: bool,
+/// The options of one process: flags that are not part of the config.
+pub(super) struct ProcessOptions<'a> {
+    pub(super) plugins: &'a [String],
+    pub(super) shadows: &'a [String],
+    pub(super) allow_hosts: &'a [String],
+    pub(super) fresh_instances: bool,
+    pub(super) fsync: bool,
+    pub(super) exit_codes: ExitCodes,
+    pub(super) cache: Option<Cache>,
+    /// Whether to print the header.
+    pub(super) head: bool,
 }
 
 /// Runs a task.
@@ -39,15 +36,16 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let task = read_task(typed.as_deref(), std::io::stdin())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let front = front::make(&args.display);
-    for warning in layers.warnings() {
-        if args.display.quiet {
-            // Least of all here may a misspelt key go unnoticed.
-            output::warning(warning);
-        } else {
-            front.show(&Progress::Warning(warning));
-        }
-    }
-    let ways = Ways {
+    warn(&layers, args.display, &*front);
+    let options = process_options(args);
+    let run_id = session::new_run_id();
+    let job = options.job(&layers, Job::new(&task, &config, &run_id));
+    finish(&config, &layers, job, &options, &front, args.display)
+}
+
+/// The options that these flags set.
+pub(super) fn process_options(args: &RunArgs) -> ProcessOptions<'_> {
+    ProcessOptions {
         plugins: &args.plugins,
         shadows: &args.shadow,
         allow_hosts: &args.allow_hosts,
@@ -56,15 +54,54 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         exit_codes: args.exit_codes,
         cache: (!args.no_cache).then(Cache::of_user).flatten(),
         head: true,
-    };
-    let done = execute(&config, &layers, &task, &ways, &front)?;
-    done.tell(args.display);
+    }
+}
+
+impl<'a> ProcessOptions<'a> {
+    /// The job with these options.
+    pub(super) fn job(&self, layers: &'a Layers, job: Job<'a>) -> Job<'a> {
+        Job {
+            layers: Some(layers),
+            plugins: self.plugins,
+            shadows: self.shadows,
+            allow_hosts: self.allow_hosts,
+            fresh_instances: self.fresh_instances,
+            fsync: self.fsync,
+            guard_program: std::env::current_exe().ok(),
+            ..job
+        }
+    }
+}
+
+/// Shows the warnings of the config.
+pub(super) fn warn(layers: &Layers, display: DisplayArgs, front: &dyn CliFront) {
+    for warning in layers.warnings() {
+        if display.quiet {
+            // The front of `-q` shows no warnings, but a misspelt key must be noticed.
+            output::warning(warning);
+        } else {
+            front.show(&Progress::Warning(warning));
+        }
+    }
+}
+
+/// Runs a job to its end, and writes and reports its results.
+pub(super) fn finish(
+    config: &Config,
+    layers: &Layers,
+    job: Job<'_>,
+    options: &ProcessOptions<'_>,
+    front: &Arc<dyn CliFront>,
+    display: DisplayArgs,
+) -> Result<ExitCode, Failure> {
+    let done = execute(config, layers, job, options, front)?;
+    done.tell(display);
     on_end::run(
         &config.run,
-        &on_end::Told {
+        &on_end::EndedRun {
             exit_status: &done.exit_status,
             code: done.code,
-            trajectory: done.is_written.then_some(&*done.files.trajectory),
+            trajectory: done.trajectory.as_deref(),
             journal: done.journal.as_deref(),
         },
     );
@@ -76,12 +113,8 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("mswea-demo-")
         .tempdir()
-        .context("can't make a temporary folder: let `TMPDIR` name one that can be written")?;
-    let note = |text: &str| {
-        if !args.display.quiet && !args.display.json {
-            output::note(text);
-        }
-    };
+        .context("can't make a temporary folder: set `TMPDIR` to a folder that can be written")?;
+    let note = |text: &str| output::remark(args.display, text);
     let demo = demo::prepare(folder.path())?;
     let front = front::make(&args.display);
     let replies = demo.replies.get("replies").cloned().unwrap_or_default();
@@ -89,6 +122,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let sources = Sources {
         configs: Vec::new(),
         no_default_config: false,
+        recorded: None,
         flags: vec![
             ("model.model_name".into(), "replay/".into(), by.clone()),
             ("plugins.replay.config.replies".into(), replies, by.clone()),
@@ -108,7 +142,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
             ),
         ],
     };
-    let usage = |error: crate::config::ConfigError| Failure::usage(error.to_string());
+    let usage = |error: mswea_config::ConfigError| Failure::usage(error.to_string());
     let layers = Layers::load(&sources, &ProcessEnvironment).map_err(usage)?;
     let config = layers.resolve().map_err(usage)?;
     note(&format!(
@@ -116,7 +150,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         demo.repo.display(),
         demo.task.lines().next().unwrap_or_default()
     ));
-    let ways = Ways {
+    let options = ProcessOptions {
         plugins: &[],
         shadows: &[],
         allow_hosts: &[],
@@ -126,50 +160,56 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         cache: Cache::of_user(),
         head: false,
     };
-    let done = execute(&config, &layers, &demo.task, &ways, &front)?;
-    if done.code != ExitCode::Submitted {
-        if done.code != ExitCode::Interrupted {
-            // What went wrong can be looked at.
-            if done.is_written {
-                let _ = folder.keep();
-            }
-            done.tell(args.display);
+    let run_id = session::new_run_id();
+    let job = options.job(&layers, Job::new(&demo.task, &config, &run_id));
+    let done = execute(&config, &layers, job, &options, &front)?;
+    let keeps = match done.code {
+        ExitCode::Submitted => args.keep,
+        ExitCode::Interrupted => false,
+        // The files are kept, so that the user can find the cause.
+        _ => done.trajectory.is_some(),
+    };
+    if !keeps {
+        index::forget(&runs_folder(), &run_id);
+    }
+    if done.code == ExitCode::Submitted {
+        demo::verify(&demo)?;
+        note("\nThe test that failed before passes now; the patch above is the submission.");
+        if args.keep {
+            output::note(&format!(
+                "Kept: the repository, the trajectory and the journal in `{}`.",
+                folder.path().display()
+            ));
         }
-        return Ok(done.code);
+        note(&format!("\n{}", demo::epilogue().trim_end()));
+    } else if done.code != ExitCode::Interrupted {
+        done.tell(args.display);
     }
-    demo::verify(&demo)?;
-    note("\nThe test that failed before passes now; the patch above is the submission.");
-    if args.keep {
-        let kept = folder.keep();
-        output::note(&format!(
-            "Kept: the repository, the trajectory and the journal in `{}`.",
-            kept.display()
-        ));
+    if keeps {
+        let _ = folder.keep();
     }
-    note(&format!("\n{}", demo::epilogue().trim_end()));
     Ok(done.code)
 }
 
-/// A run that is over, in whatever way: from the moment that its journal is made, there is one.
+/// The result of a run that has ended or was refused.
 struct Done {
     code: ExitCode,
     exit_status: String,
     error: Option<String>,
-    files: RunFiles,
-    /// Where the journal is, if there is one.
+    /// The path of the journal, if there is one.
     journal: Option<PathBuf>,
-    /// Whether the trajectory is.
-    is_written: bool,
+    /// The path of the trajectory, if it is written.
+    trajectory: Option<PathBuf>,
 }
 
 impl Done {
-    /// Says what the front does not: why it failed, and where the files are.
+    /// Prints the failure and the paths of the files, which the front does not show.
     fn tell(&self, display: DisplayArgs) {
         if let Some(error) = &self.error {
             output::error(error);
         }
-        if self.is_written && !display.json {
-            output::note(&format!("trajectory: {}", self.files.trajectory.display()));
+        if let Some(trajectory) = self.trajectory.as_ref().filter(|_| !display.json) {
+            output::note(&format!("trajectory: {}", trajectory.display()));
         }
     }
 }
@@ -177,163 +217,129 @@ impl Done {
 fn execute(
     config: &Config,
     layers: &Layers,
-    task: &str,
-    ways: &Ways<'_>,
+    job: Job<'_>,
+    options: &ProcessOptions<'_>,
     front: &Arc<dyn CliFront>,
 ) -> Result<Done, Failure> {
-    let run_id = session::new_run_id();
-    let files = RunFiles::of(config.agent.output_path.as_deref(), &run_id);
-    let record = Record::reserve(files.clone(), &run_id, front.clone(), ways.fsync);
-    let record = Arc::new(record.map_err(|error| match error {
-        Unwritable::Trajectory(text) => Failure::usage(text),
-        Unwritable::Other(detail) => Failure::usage(format!(
-            "can't write the trajectory `{}`: {detail}: name another file with `-o PATH`",
-            files.trajectory.display()
-        )),
-    })?);
-    let last_words = record.clone();
-    panics::on_panic(move || last_words.last_words());
-    if ways.head {
+    if options.head {
+        let files = job.files();
         let home = std::env::home_dir();
-        front.begin(&Header::new(
+        front.begin(Header::new(
             config,
             layers,
             &files.trajectory,
+            job.from
+                .as_ref()
+                .and_then(|it| it.folder(config))
+                .as_deref(),
             home.as_deref(),
         ));
     }
-
+    let runtime = Arc::new(Runtime::new(options.cache.clone()).sweeping());
+    let last_words = runtime.clone();
+    panics::on_panic(move || last_words.last_words());
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("can't start the runtime")?;
     let done = tokio.block_on(async {
         let (source, stop) = StopSource::new();
-        let context = Context {
-            front: front.clone(),
-            journal: record.clone(),
-            stop: stop.clone(),
-        };
-        let own_files = files.own_files();
-        let job = Job {
-            task,
-            config,
-            layers: Some(layers),
-            plugins: ways.plugins,
-            shadows: ways.shadows,
-            allow_hosts: ways.allow_hosts,
-            fresh_instances: ways.fresh_instances,
-            run_id: &run_id,
-            own_files: &own_files,
-            guard_program: std::env::current_exe().ok(),
-        };
-        let runtime = Runtime::new(ways.cache.clone());
-        let agent = match runtime.prepare(job, context).await {
-            Ok(agent) => agent,
-            Err(error) => {
-                let failure = setup_failure(&error);
-                record.forget();
-                return Ok(Done {
-                    exit_status: setup_status(failure.code).to_owned(),
-                    code: ways.exit_codes.of_setup(failure.code),
-                    error: Some(failure.message),
-                    journal: record.journal(),
-                    files,
-                    is_written: false,
-                });
-            }
-        };
-        // Only from here on is there anything to end in an orderly way; before, a signal just
-        // ends the program.
-        signals::watch(source).context("can't watch for signals")?;
-        record.keep_up();
-        let sweeping = gc::beside();
-        let ended = agent.run().await;
-        sweeping.wait(&stop).await;
-        anyhow::Ok(conclude(ended, &record, files, ways, &**front, &stop).await)
+        signals::watch(source)
+            .context("can't watch for signals")
+            .map_err(Failure::from)?;
+        let done = session::run(&runtime, job, front.clone(), Arc::new(Nobody), stop.clone()).await;
+        runtime.swept(&stop).await;
+        conclude(done, options, &**front, &stop).await
     });
-    // A removal that was not waited for ends with the process.
+    // A removal that has not ended is aborted with the process.
     tokio.shutdown_background();
-    Ok(done?)
+    done
 }
 
-/// Writes what is left to write, and tells what the process ends with.
+/// Writes the remaining output, and determines the exit code and the error.
 async fn conclude(
-    mut ended: Ended,
-    record: &Record,
-    mut files: RunFiles,
-    ways: &Ways<'_>,
+    done: session::Done,
+    options: &ProcessOptions<'_>,
     front: &dyn CliFront,
     stop: &Stop,
-) -> Done {
-    // The trajectory is made of what the journal has; a second copy of them may be large.
-    ended.messages = Vec::new();
-    let exit_status = ended.interrupt.exit_status();
-    let mut code = ways.exit_codes.of_run(exit_status);
-    let mut error = cause(&ended);
-    let written = record.finish(stop).await;
-    files.trajectory = record.trajectory();
-    let journal = record.journal();
-    let recorded = journal.as_deref().unwrap_or(&files.journal);
-    if let Err(unwritten) = &written {
-        // Why the run failed is not lost over this: a full disk may be the cause of both.
+) -> Result<Done, Failure> {
+    let exit_status = done.exit_status().to_owned();
+    let mut error = done.error();
+    let mut code = match &done.outcome {
+        Outcome::Ended(ended) => options.exit_codes.of_run(&ended.end),
+        Outcome::Crashed(_) => ExitCode::Failed,
+        Outcome::Refused(refused) => {
+            let message = error.unwrap_or_default();
+            if let SetupError::Output(_) = refused {
+                return Err(Failure::usage(message));
+            }
+            return Ok(Done {
+                code: options.exit_codes.of_setup(setup_code(refused)),
+                exit_status,
+                error: Some(message),
+                journal: done.journal,
+                trajectory: None,
+            });
+        }
+    };
+    let recorded = || match &done.journal {
+        Some(journal) => journal.display().to_string(),
+        None => "nowhere".to_owned(),
+    };
+    if let Err(unwritten) = &done.trajectory {
+        // The failure of the run is reported as well: a full disk may be the cause of both.
         if let Some(cause) = &error {
             output::error(cause);
         }
         error = Some(format!(
             "{unwritten}; what was recorded is in the journal `{}`",
-            recorded.display()
+            recorded()
         ));
         code = ExitCode::Failed;
     }
     front.conclude(code, error.as_deref());
-    let delivered = front::deliver(stop).await;
-    let broken = front.take_output_error().map(|error| error.to_string());
-    if broken.is_some() || !delivered {
-        // Whoever reads stdout must not take half a patch for a whole one.
-        let why = broken.unwrap_or_else(|| "its reader has stopped reading".to_owned());
-        let place = match &written {
-            Ok(()) => &files.trajectory,
-            Err(_) => recorded,
-        };
-        output::error(&format!(
-            "can't write to stdout: {why}; the submission is in `{}`",
-            place.display()
-        ));
+    let place = match &done.trajectory {
+        Ok(trajectory) => trajectory.display().to_string(),
+        Err(_) => recorded(),
+    };
+    if !delivered(front, stop, &place).await {
         code = ExitCode::Failed;
     }
-    Done {
+    Ok(Done {
         code,
-        exit_status: exit_status.to_owned(),
+        exit_status,
         error,
-        journal,
-        files,
-        is_written: written.is_ok(),
-    }
+        journal: done.journal,
+        trajectory: done.trajectory.ok(),
+    })
 }
 
-/// The exit status of a run that could not be set up.
-fn setup_status(code: ExitCode) -> &'static str {
-    match code {
-        ExitCode::Plugin => "PluginError",
-        ExitCode::Environment => "EnvironmentError",
-        _ => "SetupError",
+/// Waits until stdout has all data of the front, as long as its reader reads. If data is lost, this
+/// is an error, because a program that reads stdout must not use a part of a patch.
+///
+/// `place`: the file that has the submission.
+pub(super) async fn delivered(front: &dyn CliFront, stop: &Stop, place: &str) -> bool {
+    let delivered = front::deliver(stop).await;
+    let broken = front.take_output_error().map(|error| error.to_string());
+    if broken.is_none() && delivered {
+        return true;
     }
+    let why = broken.unwrap_or_else(|| "its reader has stopped reading".to_owned());
+    output::error(&format!(
+        "can't write to stdout: {why}; the submission is in `{place}`"
+    ));
+    false
 }
 
-fn cause(ended: &Ended) -> Option<String> {
-    match &ended.interrupt {
-        Interrupt::Failed { message, .. } => Some(message.clone()),
-        _ => None,
-    }
-}
-
-fn setup_failure(error: &SetupError) -> Failure {
-    let code = match error {
+pub(super) fn setup_code(error: &SetupError) -> ExitCode {
+    match error {
         error if error.is_usage() => ExitCode::Usage,
-        SetupError::Plugin { .. } | SetupError::Pin(_) | SetupError::Shadow(_) => ExitCode::Plugin,
+        SetupError::Plugin { .. }
+        | SetupError::Pin(_)
+        | SetupError::Shadow(_)
+        | SetupError::Earlier(_) => ExitCode::Plugin,
         SetupError::Environment(_) => ExitCode::Environment,
+        SetupError::Interrupted => ExitCode::Interrupted,
         _ => ExitCode::Failed,
-    };
-    Failure::new(code, error.to_string())
+    }
 }

@@ -1,12 +1,12 @@
-//! `ship`: the program with its plugins as machine code.
+//! `ship`: writes a copy of the program with its plugins as machine code.
 
 use std::path::{Path, PathBuf};
 
 use super::exit::ExitCode;
 use super::output::{self, Failure};
-use crate::plugin::builtin;
+use mswea_plugin_host::builtin;
 
-/// Writes the binary that carries its plugins as machine code.
+/// Writes the copy.
 pub fn run(output: &Path, plugins: &[PathBuf]) -> Result<ExitCode, Failure> {
     let size = builtin::ship(output, plugins)?;
     #[allow(clippy::cast_precision_loss)] // megabytes, for the eye

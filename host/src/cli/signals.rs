@@ -4,14 +4,14 @@ use std::mem::MaybeUninit;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::roles::StopSource;
+use mswea_core::StopSource;
 
 /// Turns signals into the stop flag for as long as the runtime lives. The second one ends the
 /// run at once: the running command is killed and nothing is salvaged.
 ///
-/// A lost terminal that was ignored when the program started stays ignored: that is how `nohup`
-/// works. SIGINT is not left to that: a script that starts the host with `&` and interrupts it
-/// later means it.
+/// If SIGHUP was ignored when the program started, it stays ignored, as `nohup` requires. This does
+/// not hold for SIGINT: a shell script that starts the host with `&` has SIGINT ignored, but may
+/// send it later to stop the run.
 pub fn watch(source: StopSource) -> std::io::Result<()> {
     let mut interrupt = Some(signal(SignalKind::interrupt())?);
     let mut terminate = Some(signal(SignalKind::terminate())?);
@@ -29,17 +29,16 @@ pub fn watch(source: StopSource) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Lets SIGINT end the program until there is a run to end. What a script starts with `&` begins
-/// with the signal ignored, and would miss one that comes early.
+/// Lets SIGINT end the program until a run has begun. A script that starts the program with `&` has
+/// SIGINT ignored, so an early one would have no effect.
 pub fn mind_interrupts() {
     if is_ignored(SignalKind::interrupt()).unwrap_or(false) {
-        // SAFETY: gives a signal its default action; no memory of ours is involved.
+        // SAFETY: this gives a signal its default action, and uses no memory of this process.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     }
 }
 
-/// Lets signals end the program again: nothing of a run is left that would have to be ended in
-/// an orderly way.
+/// Lets signals end the program again, after the run has ended.
 pub fn let_go() {
     for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         if !is_ignored(SignalKind::from_raw(number)).unwrap_or(true) {
@@ -85,10 +84,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::roles::StopSource;
+    use mswea_core::StopSource;
 
-    /// The test below starts this one in a process of its own, as dispositions are inherited
-    /// and belong to the whole process.
+    /// The test below starts this one in a process of its own, because dispositions of signals are
+    /// inherited and belong to the whole process.
     #[test]
     fn in_a_process_of_its_own() {
         let Ok(number) = std::env::var("MSWEA_TEST_SIGNAL") else {
@@ -128,7 +127,7 @@ mod tests {
         }
     }
 
-    /// Runs the test above in a process of its own, with the signals that `trap` ignores.
+    /// Runs the test above in a process of its own, in which `trap` has made the signals ignored.
     fn alone(trap: &str, number: &str) -> std::process::ExitStatus {
         let mut command = Command::new("/bin/sh");
         // SAFETY: gives a signal its default action, which may be done between fork and exec.
@@ -158,10 +157,10 @@ mod tests {
             ("", libc::SIGINT, 40),
             ("", libc::SIGTERM, 40),
             ("", libc::SIGHUP, 40),
-            // As `nohup` does.
+            // `nohup` does this.
             ("trap '' HUP;", libc::SIGHUP, 41),
             ("trap '' HUP;", libc::SIGINT, 40),
-            // As `sh -c 'mswea-host &'` does.
+            // `sh -c 'mswea-host &'` does this.
             ("trap '' INT QUIT;", libc::SIGINT, 40),
             ("trap '' INT QUIT;", libc::SIGTERM, 40),
         ] {

@@ -1,6 +1,6 @@
 //! The first-party plugins as components, embedded by this crate's build script.
 //!
-//! The same bytes lie under `target/plugins/` as files. See `build.rs` for how they are made.
+//! The same bytes are in `target/plugins/` as files. `build.rs` makes them.
 
 /// A plugin inside the binary.
 #[derive(Clone, Copy, Debug)]
@@ -14,25 +14,25 @@ pub struct Builtin {
     packed: &'static [u8],
     /// SHA-256 of the component, in hex.
     pub sha256: &'static str,
-    /// Set if it is a component of another name with a config of its own.
+    /// Set if this plugin is a variant: a component with another name, and a config.
     pub variant: Option<Variant>,
 }
 
-/// What makes a plugin of its own of a component that several share: `variants.json` in the
-/// component's folder has them.
+/// The properties of a plugin that shares its component with others; they are in `variants.json` in
+/// the component's folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
     /// The component's own name.
     pub of: &'static str,
-    /// One line on what it does.
+    /// One line that says what it does.
     pub summary: &'static str,
-    /// JSON object: what the config is where the user says nothing else.
+    /// JSON object: the defaults of its config.
     pub config: &'static str,
 }
 
 impl Builtin {
-    /// The component. It is kept packed (deflate): most runs use its compiled code only, and the
-    /// binary is copied into containers.
+    /// The component. It is compressed (deflate) in the binary: most runs need only its compiled
+    /// code, and the binary is copied into containers.
     pub fn wasm(&self) -> Vec<u8> {
         miniz_oxide::inflate::decompress_to_vec(self.packed)
             .expect("invariant: the build script packed it")

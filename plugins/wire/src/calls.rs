@@ -1,13 +1,14 @@
-//! A message's calls, which go back one by one to where they stood in the reply.
+//! The calls of a message, which are taken out one by one and put back into their places in the
+//! reply.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use mswea_sdk::types::ToolCall;
 
-/// The calls of a message that were not put back yet.
+/// The calls of a message that are not put back yet.
 pub struct Calls<'m> {
     calls: Vec<Option<&'m ToolCall>>,
-    /// Where those of each id are: a message may have thousands.
+    /// The indexes of the calls of each id: a message may have thousands.
     places: BTreeMap<&'m str, VecDeque<usize>>,
 }
 
@@ -30,7 +31,7 @@ impl<'m> Calls<'m> {
         self.calls[place].take()
     }
 
-    /// What is left, in order.
+    /// The remaining calls, in order.
     pub fn left(self) -> impl Iterator<Item = &'m ToolCall> {
         self.calls.into_iter().flatten()
     }

@@ -1,24 +1,32 @@
-//! Drives a format as an adapter.
+//! Makes an adapter of a wire format.
 
 use mswea_sdk::adapter::{Delta, ModelError, Next, Request};
+use mswea_sdk::body_pieces::Piece;
 use mswea_sdk::types::{Change, PluginError};
 use serde_json::Value;
 
 use crate::exchange::Exchange;
+use crate::pieces::{Unchanged, Written};
 use crate::{Defaults, Encoded as _, Format, Report, Server, Table};
 
-/// An adapter that speaks one format.
+/// An adapter of one wire format.
 pub struct Client<F: Format> {
     format: F,
     history: F::History,
     exchange: Option<Exchange<F>>,
+    /// The size of the last body, and where its messages begin.
+    last: Option<(usize, usize)>,
+    /// How many bytes of the last body the host has, if it accepts the next one in pieces.
+    held: Option<u64>,
+    /// The body of the current query, if it is passed in pieces.
+    written: Option<Written>,
 }
 
 impl<F: Format> Client<F> {
-    /// Reads a config: the keys that all adapters have, and those that `take` takes.
+    /// Reads a config: the keys that all adapters have, and those that `take` removes.
     ///
     /// # Errors
-    /// `invalid-config` with the pointer of what does not fit, or that nobody took.
+    /// `invalid-config` with the pointer to a wrong value or an unknown key.
     pub fn configure(
         config: Value,
         defaults: &Defaults,
@@ -31,22 +39,27 @@ impl<F: Format> Client<F> {
         Ok(Self::new(format))
     }
 
-    /// Speaks a format; tells the host's log which parameters are not sent as they were written.
+    /// Makes an adapter of a format; logs which parameters are not sent as they were written.
     pub fn new(format: F) -> Self {
         format.server().report.log();
         Self {
             format,
             history: F::History::default(),
             exchange: None,
+            last: None,
+            held: None,
+            written: None,
         }
     }
 
     /// As [`mswea_sdk::Adapter::query`].
     ///
     /// # Errors
-    /// When the host and this instance don't agree on the history.
+    /// If the change begins beyond this instance's history.
     pub fn query(&mut self, change: &Change, request: &Request) -> Result<Next, ModelError> {
         self.exchange = None;
+        self.written = None;
+        let held = self.held.take();
         self.history.apply(&self.format, change).map_err(|known| {
             ModelError::new(
                 "bad-request",
@@ -57,8 +70,31 @@ impl<F: Format> Client<F> {
                 ),
             )
         })?;
-        let body = self.format.body(&self.history, &request.tools);
+        let len = self.history.take_unchanged();
+        let is_held = |(size, _): &(usize, usize)| held == Some(*size as u64);
+        let unchanged = self.last.filter(is_held);
+        let unchanged = unchanged.map(|(_, at)| Unchanged { at, len });
+        let written = self.format.write(&self.history, &request.tools, unchanged);
+        self.last = written.messages_at.map(|at| (written.size(), at));
+        let body = match held {
+            Some(_) => {
+                self.written = Some(written);
+                Vec::new()
+            }
+            None => written.fresh,
+        };
         Ok(Next::Send(self.format.server().request(body)))
+    }
+
+    /// As [`mswea_sdk::BodyPieces::offer`].
+    pub fn offer(&mut self, held: u64) {
+        self.held = Some(held);
+    }
+
+    /// As [`mswea_sdk::BodyPieces::pieces`].
+    pub fn pieces(&mut self) -> Vec<Piece> {
+        let written = self.written.take();
+        written.map(Written::into_pieces).unwrap_or_default()
     }
 
     /// As [`mswea_sdk::Adapter::head`].
@@ -77,7 +113,7 @@ impl<F: Format> Client<F> {
     /// As [`mswea_sdk::Adapter::finish`].
     ///
     /// # Errors
-    /// When the response holds no answer.
+    /// If the response holds no answer.
     pub fn finish(&mut self) -> Result<Next, ModelError> {
         let Some(exchange) = self.exchange.take() else {
             return Err(ModelError::new(
@@ -91,13 +127,13 @@ impl<F: Format> Client<F> {
             .map(Next::Reply)
     }
 
-    /// Which parameters are not sent as they were written.
+    /// The parameters that are not sent as they were written.
     pub fn report(&self) -> &Report {
         &self.format.server().report
     }
 }
 
-/// Implements the SDK's `Adapter` for a struct with a `client` field.
+/// Implements the SDK's `Adapter` and `BodyPieces` for a struct with a `client` field.
 #[macro_export]
 macro_rules! adapter {
     ($type:ty) => {
@@ -122,6 +158,16 @@ macro_rules! adapter {
                 &mut self,
             ) -> Result<::mswea_sdk::adapter::Next, ::mswea_sdk::adapter::ModelError> {
                 self.client.finish()
+            }
+        }
+
+        impl ::mswea_sdk::BodyPieces for $type {
+            fn offer(&mut self, held: u64) {
+                self.client.offer(held);
+            }
+
+            fn pieces(&mut self) -> Vec<::mswea_sdk::body_pieces::Piece> {
+                self.client.pieces()
             }
         }
     };

@@ -1,14 +1,14 @@
-//! A config read key by key, so that several modules can each take their own.
+//! A config that is read key by key, so that several modules can each take their own.
 
 use mswea_sdk::types::PluginError;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// What is left of a config.
+/// The rest of a config.
 pub struct Table(Map<String, Value>);
 
 impl Table {
-    /// All of a config.
+    /// The whole config.
     ///
     /// # Errors
     /// `invalid-config` if it is no object.
@@ -19,7 +19,7 @@ impl Table {
         }
     }
 
-    /// Takes a key; none if it is not there.
+    /// Takes a key; none if it is not set.
     ///
     /// # Errors
     /// `invalid-config` if its value is of another type.
@@ -35,7 +35,7 @@ impl Table {
     /// Takes a table of texts, with its keys as they are written.
     ///
     /// # Errors
-    /// `invalid-config` with the key whose value is none.
+    /// `invalid-config` with the key whose value is no text.
     pub fn take_texts(&mut self, key: &str) -> Result<Vec<(String, String)>, PluginError> {
         let table: Map<String, Value> = self.take(key)?.unwrap_or_default();
         let texts = table.into_iter().map(|(name, value)| match value {
@@ -48,10 +48,10 @@ impl Table {
         texts.collect()
     }
 
-    /// Nothing may be left.
+    /// Checks that no key is left.
     ///
     /// # Errors
-    /// `invalid-config` with the first key that nobody took.
+    /// `invalid-config` with the first key that was not taken.
     pub fn finish(self) -> Result<(), PluginError> {
         match self.0.keys().next() {
             None => Ok(()),
@@ -71,7 +71,7 @@ fn pointer(path: &[&str]) -> String {
     escaped.fold(String::new(), |pointer, step| pointer + "/" + &step)
 }
 
-/// The config value at a pointer is wrong.
+/// The error for a wrong config value at a pointer.
 pub fn invalid(pointer: &str, message: impl Into<String>) -> PluginError {
     PluginError::invalid_config(message).at(pointer)
 }

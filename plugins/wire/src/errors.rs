@@ -1,4 +1,4 @@
-//! Errors: what a failed response means, and what the user can do about it.
+//! Errors: the meaning of a failed response, and the remedy.
 
 use mswea_sdk::adapter::ModelError;
 use mswea_sdk::http::{Headers, describe_text, is_html, shorten, wait_in_text, words_of};
@@ -6,24 +6,24 @@ use serde_json::{Map, Value, json};
 
 use crate::{Format, Server};
 
-/// What the error messages speak about.
+/// What error messages refer to.
 pub struct Context<'a, F> {
     pub format: &'a F,
     pub status: u16,
     pub headers: &'a Headers,
 }
 
-/// Where users set the server's address. Messages name the keys of the host's config, which fills
-/// in this plugin's own: those are the ones that users have.
+/// The key and the flag with which users set the server's address. Messages name the keys of the
+/// host's config, which users have, and not those of this plugin, which the host fills in.
 pub const ADDRESS: &str = "`model.base_url` (or `--base-url`)";
 
-/// How much of a provider's words is repeated.
+/// How many bytes of a provider's message are quoted.
 const MAX_WORDS: usize = 1000;
 
-/// How much of a body that nobody understands is repeated.
+/// How many bytes of a body of unknown form are quoted.
 const MAX_SNIPPET: usize = 200;
 
-/// Words by which servers say that the conversation is too long.
+/// Phrases of servers for a conversation that is too long.
 const TOO_LONG: [&str; 13] = [
     "maximum context length",
     "context window",
@@ -40,24 +40,24 @@ const TOO_LONG: [&str; 13] = [
     "too many total text bytes",
 ];
 
-/// Words by which an account says that it is empty, with a status that says something else.
+/// Phrases for an account without credit, sent with a status for something else.
 const NO_CREDIT: [&str; 3] = ["credit balance is too low", "usage limits", "spend limit"];
 
-/// Words by which a filter says that it stopped the answer.
+/// Phrases for an answer that a filter stopped.
 const FILTERED: [&str; 2] = ["content filtering policy", "content policy"];
 
-/// Words by which servers reject a key with a status that says something else.
+/// Phrases of servers that reject a key, sent with a status for something else.
 const BAD_KEY: [&str; 3] = ["incorrect api key", "invalid api key", "api key not valid"];
 
-/// The server's own account of an error.
+/// The server's own description of an error.
 #[derive(Default)]
 struct Account {
     message: String,
-    /// `code`, `type` and their like, in lower case, the most telling first.
+    /// `code`, `type` and similar fields, in lower case, the most specific first.
     words: Vec<String>,
-    /// A status inside the body, where the response itself had a good one.
+    /// A status inside the body of a successful response.
     status: Option<u16>,
-    /// A moderation's reasons.
+    /// Whether a moderation has refused the request.
     is_moderated: bool,
     /// The wait that the body asks for, in milliseconds.
     retry_after_ms: Option<u64>,
@@ -116,7 +116,8 @@ impl Account {
         account.is_moderated = metadata
             .and_then(|metadata| metadata.get("reasons"))
             .is_some_and(Value::is_array);
-        // A router's own words ("provider returned error") say less than what it passes on.
+        // A router's own message ("provider returned error") is less specific than the one that it
+        // passes on.
         let raw = metadata
             .and_then(|metadata| metadata.get("raw"))
             .map(words_of);
@@ -126,7 +127,7 @@ impl Account {
         account
     }
 
-    /// Google's particulars: a reason, the wait, and which quota it is.
+    /// Google's details: a reason, the wait, and the quota.
     fn read_details(&mut self, error: &Value) {
         for detail in error
             .get("details")
@@ -145,7 +146,7 @@ impl Account {
                 let quota = violation.get("quotaId").and_then(Value::as_str);
                 quota.is_some_and(|quota| quota.contains("PerDay"))
             });
-            // Waiting for tomorrow is no remedy within a run.
+            // Waiting for the next day is no remedy within a run.
             if is_daily {
                 self.words.push("insufficient_quota".to_owned());
             }
@@ -207,7 +208,7 @@ impl Account {
                 "authentication"
             }
             400 | 422 => match self.class_by_words() {
-                // A request that was refused is not taken the next time either.
+                // A refused request would be refused again.
                 None | Some("overloaded") => "bad-request",
                 Some(class) => class,
             },
@@ -215,17 +216,17 @@ impl Account {
             402 | 403 => "permission",
             404 => "not-found",
             408 | 504 | 522 | 524 => "timeout",
-            // Another request was in the way.
+            // 409: the request conflicts with another one.
             409 => "overloaded",
             413 => "context-window-exceeded",
             429 => "rate-limited",
             501 | 505 => "bad-request",
             300..=499 => "bad-request",
             500..=599 => "overloaded",
-            // No API has these: something else answers there.
+            // No model's API uses these: the answer comes from another kind of server.
             100..=199 | 600.. => "malformed-response",
-            // No status to go by: an error inside a good response. A server that breaks off in the
-            // middle of an answer is in trouble itself, and asking again is what helps.
+            // There is no status: an error inside a successful response. A server that breaks off
+            // an answer has a problem of its own, and a retry helps.
             _ => self.class_by_words().unwrap_or("overloaded"),
         }
     }
@@ -266,7 +267,7 @@ impl<F: Format> Context<'_, F> {
         self.format.server()
     }
 
-    /// The error that a JSON body tells of; `usage` is what was counted before it.
+    /// The error in a JSON body; `usage` has the tokens that were counted before the error.
     pub fn refused_in_json(&self, body: &Value, usage: &Value) -> ModelError {
         let account = Account::new(body);
         let status = match account.status {
@@ -288,7 +289,7 @@ impl<F: Format> Context<'_, F> {
         error
     }
 
-    /// The error of a body that is no JSON, with a status that is none of success.
+    /// The error of a body that is no JSON, with the status of a failure.
     pub fn refused_in_text(&self, body: &str) -> ModelError {
         let said = describe_text(body);
         let account = Account {
@@ -307,7 +308,7 @@ impl<F: Format> Context<'_, F> {
         error
     }
 
-    /// The error of a response that should have been an answer and is none.
+    /// The error of a successful response without an answer.
     pub fn malformed(&self, what: &str) -> ModelError {
         let host = self.server().host();
         let mut error = ModelError::new("malformed-response", format!("`{host}` {what}"));
@@ -315,7 +316,7 @@ impl<F: Format> Context<'_, F> {
         error
     }
 
-    /// As [`Context::malformed`], for a text where JSON should be.
+    /// As [`Context::malformed`], for a text in place of JSON.
     pub fn no_json(&self, body: &str) -> ModelError {
         let Server { url, .. } = self.server();
         let what = describe_text(body);
@@ -388,7 +389,7 @@ impl<F: Format> Context<'_, F> {
                      secret with `model.api_key_env`"
                 ),
                 None => format!(
-                    "`{host}` wants a key and none was sent ({status}): {said}; name the secret \
+                    "`{host}` requires a key and none was sent ({status}): {said}; name the secret \
                      that holds it with `model.api_key_env`"
                 ),
             },
@@ -405,15 +406,15 @@ impl<F: Format> Context<'_, F> {
                 )
             }
             ("permission", _) => format!(
-                "`{host}` does not let this key do that ({status}): {said}; ask for access to \
+                "`{host}` does not allow this request with this key ({status}): {said}; ask for access to \
                  `{model}` or use another key"
             ),
             ("not-found", _) => format!(
-                "`{host}` knows no model `{model}`, or nothing at `{url}` ({status}): {said}; \
+                "`{host}` has no model `{model}`, or no API at `{url}` ({status}): {said}; \
                  check `model.model_name` and {ADDRESS}"
             ),
             ("context-window-exceeded", 413) => format!(
-                "the request is larger than `{host}` takes ({status}): {said}; shorten the \
+                "the request is larger than `{host}` accepts ({status}): {said}; shorten the \
                  conversation with a history processor, or send fewer images"
             ),
             ("context-window-exceeded", _) => format!(
@@ -430,8 +431,8 @@ impl<F: Format> Context<'_, F> {
                  higher limit"
             ),
             ("timeout", _) => format!(
-                "`{host}` gave up on the request ({status}): {said}; try again, see that \
-                 `model.stream` is on, or take a model that answers sooner"
+                "`{host}` did not answer in time ({status}): {said}; try again, see that \
+                 `model.stream` is on, or take a faster model"
             ),
             ("overloaded", _) => {
                 format!("`{host}` can't answer at the moment ({status}): {said}; try again later")
@@ -442,7 +443,7 @@ impl<F: Format> Context<'_, F> {
                  the server"
             ),
             (_, 405 | 501) => {
-                format!("`{url}` does not take the request ({status}): {said}; check {ADDRESS}")
+                format!("`{url}` does not accept the request ({status}): {said}; check {ADDRESS}")
             }
             _ => format!(
                 "`{host}` did not accept the request ({status}): {said}; if it names a parameter, \
@@ -452,7 +453,7 @@ impl<F: Format> Context<'_, F> {
     }
 }
 
-/// Whether a wait makes sense after an error of this class.
+/// Whether waiting makes sense after an error of this class.
 fn is_waiting(class: &str) -> bool {
     matches!(class, "rate-limited" | "overloaded" | "timeout")
 }

@@ -1,4 +1,4 @@
-//! The table of errors: status and body, and what becomes of them.
+//! Tests the class and the message of an error, by status and body.
 
 use super::*;
 use crate::chat::Chat;
@@ -94,7 +94,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
                 "another secret with `model.api_key_env`",
             ],
         ),
-        (401, "", "authentication", &["no further words"]),
+        (401, "", "authentication", &["no further details"]),
         (
             402,
             r#"{"error":{"message":"more credits","code":402}}"#,
@@ -205,7 +205,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             "bad-request",
             &["in an event"],
         ),
-        // Failures that call themselves a success.
+        // Failures with a status of success.
         (200, "", "malformed-response", &["empty body"]),
         (204, " \n", "malformed-response", &["204", "empty body"]),
         (
@@ -396,7 +396,8 @@ fn long_bodies_are_cut() {
     assert!(error(200, &[], &"é".repeat(9000)).message.len() < 1000);
 }
 
-/// Python's servers write half a character as it is; it is no reason to ask again.
+/// Servers written in Python send half a surrogate pair unchanged; that is no reason to repeat the
+/// request.
 #[test]
 fn half_a_character_is_read() {
     let whole = r#"{"choices":[{"message":{"content":"a\ud800b","tool_calls":[{"id":"c","function":

@@ -11,7 +11,7 @@ use crate::errors::Context;
 use crate::json::whole_characters;
 use crate::{Assembly, Format};
 
-/// What has arrived of a response.
+/// The part of a response that has arrived.
 pub struct Exchange<F: Format> {
     status: u16,
     headers: Headers,
@@ -20,7 +20,7 @@ pub struct Exchange<F: Format> {
 }
 
 impl<F: Format> Exchange<F> {
-    /// A response begins.
+    /// Begins a response.
     pub fn new(status: u16, headers: Vec<(String, String)>) -> Self {
         let headers = Headers(headers);
         Self {
@@ -41,10 +41,10 @@ impl<F: Format> Exchange<F> {
         deltas
     }
 
-    /// Reads the complete response.
+    /// Parses the complete response.
     ///
     /// # Errors
-    /// When it holds no answer.
+    /// If it holds no answer.
     pub fn finish(mut self, format: &F, history_len: usize) -> Result<Reply, ModelError> {
         let assembly = &mut self.assembly;
         self.body
@@ -85,8 +85,8 @@ fn stream_reply<F: Format>(
     if !assembly.is_complete() || !assembly.has_answer() {
         let mut error = if assembly.is_complete() {
             context.malformed(&format!(
-                "ended its stream without an answer: no event had any `{}`; see whether the \
-                 server's log says why",
+                "ended its stream without an answer: no event had any `{}`; see the server's \
+                 log for the reason",
                 F::BEGINNING
             ))
         } else if assembly.has_answer() {
@@ -96,7 +96,7 @@ fn stream_reply<F: Format>(
             )
         } else if body.begins_as_stream() {
             context.malformed(
-                "broke off its answer: the stream ended before anything was said; something \
+                "broke off its answer: the stream ended before any text or call; something \
                  between here and the model closed the connection",
             )
         } else {

@@ -1,4 +1,4 @@
-//! What a wire format has to say for itself.
+//! The properties of a wire format.
 
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
@@ -6,85 +6,100 @@ use mswea_sdk::types::{Change, Message, Reply, Tool, Usage};
 use serde_json::Value;
 
 use crate::Server;
+use crate::pieces::{Unchanged, Written};
 
-/// A wire format: how messages are written, and how answers are read.
+/// A wire format: how messages are written, and how answers are parsed.
 pub trait Format: Sized {
-    /// What puts the events of a stream together.
+    /// Assembles the events of a stream.
     type Assembly: Assembly;
 
-    /// The messages so far, as the wire has them.
+    /// The history, encoded for this format.
     type History: Encoded<Self>;
 
-    /// What the API is called in messages to users: `chat completions`.
+    /// The API's name in messages to users: `chat completions`.
     const API: &str;
 
-    /// The key of a response without which it is no answer: `choices`.
+    /// The key that every response with an answer has: `choices`.
     const HOLDER: &str;
 
-    /// What of a stream begins an answer.
+    /// The key with which an answer begins in a stream.
     const BEGINNING: &str = Self::HOLDER;
 
-    /// The key of a response under which its counts are.
+    /// The key of a response that holds the token counts.
     const USAGE: &str = "usage";
 
     /// The configured server.
     fn server(&self) -> &Server;
 
-    /// The body of a request.
-    fn body(&self, history: &Self::History, tools: &[Tool]) -> Vec<u8>;
+    /// The body of a request, for a host that holds `unchanged` of the last one.
+    fn write(
+        &self,
+        history: &Self::History,
+        tools: &[Tool],
+        unchanged: Option<Unchanged>,
+    ) -> Written;
 
-    /// Reads an answer; none if the response holds none. `history_len` makes ids for calls that
-    /// the server gave none: the same on every instance, and never twice in a conversation.
+    /// The whole body of a request.
+    fn body(&self, history: &Self::History, tools: &[Tool]) -> Vec<u8> {
+        self.write(history, tools, None).fresh
+    }
+
+    /// The answer in a response; none if it holds none. `history_len` is used for the ids of calls
+    /// without one: they are the same on every instance, and unique in a conversation.
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply>;
 
-    /// Reads what [`Format::USAGE`] holds.
+    /// Parses the value of [`Format::USAGE`].
     fn usage(usage: &Value) -> Option<Usage>;
 
-    /// The error that a response of good status holds in place of an answer, or beside one that
-    /// does not count.
+    /// The error in a successful response, in place of an answer or beside one that does not count.
     fn failure(response: &Value) -> Option<Value>;
 
-    /// What is wrong with a response that has [`Format::HOLDER`] and yet no answer.
+    /// Why a response with [`Format::HOLDER`] has no answer, for a message.
     fn lack(response: &Value) -> String;
 }
 
-/// A format that writes its messages one behind the other: [`crate::History`] keeps them.
+/// A format in which each message is encoded on its own, one after the other; [`crate::History`]
+/// keeps the encoded messages.
 pub trait Sequential: Format {
-    /// What has to be known of the messages before one, to write it.
+    /// The state that the encoding of a message needs from the messages before it.
     type State: Clone + Default;
 
-    /// Writes a message behind those before it; may write nothing.
+    /// Appends the encoded message, which may be empty.
     fn encode(&self, out: &mut Vec<u8>, state: &mut Self::State, message: &Message);
 }
 
-/// Messages as a format writes them, kept between queries: a step costs the encoding of its new
-/// messages and one copy of the bytes that the wire needs anyway.
+/// Messages as a format writes them, kept between queries: a step encodes only its new messages; if
+/// the host does not have the last body, all bytes are copied once as well.
 pub trait Encoded<F>: Default {
-    /// Lays a change over them.
+    /// Applies a change.
     ///
     /// # Errors
-    /// When the change begins behind the end of what is known; gives the known count.
+    /// The number of known messages, if the change begins beyond them.
     fn apply(&mut self, format: &F, change: &Change) -> Result<(), usize>;
 
     /// How many messages there are.
     fn count(&self) -> usize;
+
+    /// How many of the encoded bytes, from the first on, have not changed since the last call of
+    /// this function.
+    fn take_unchanged(&mut self) -> usize;
 }
 
-/// What has arrived of a stream.
+/// The part of a stream that has arrived.
 pub trait Assembly: Default {
-    /// Takes one event; what there is to show goes to `deltas`.
+    /// Takes one event; the text to show is added to `deltas`.
     fn take(&mut self, event: &Event, deltas: &mut Vec<Delta>);
 
     /// The error that the server sent in place of the rest.
     fn error(&self) -> Option<&Value>;
 
-    /// What the server has counted, as [`Format::usage`] reads it.
+    /// The server's counts, as [`Format::usage`] parses them.
     fn usage(&self) -> &Value;
 
-    /// Whether there was anything of an answer.
+    /// Whether a part of an answer has arrived.
     fn has_answer(&self) -> bool;
 
-    /// Whether the server said that this was all.
+    /// Whether the server has sent the end of the answer.
     fn is_complete(&self) -> bool;
 
     /// The response that the server would have sent at once.

@@ -1,4 +1,4 @@
-//! The encoded history of a format whose messages stand one behind the other.
+//! The encoded history of a format that writes messages one after the other.
 
 use mswea_sdk::types::Change;
 
@@ -7,9 +7,11 @@ use crate::{Encoded, Sequential};
 /// The encoded history.
 pub struct History<S> {
     bytes: Vec<u8>,
-    /// Where each message ends in `bytes` (one that is not sent is empty), and what is known
+    /// For each message, where it ends in `bytes` (one that is not sent is empty), and the state
     /// after it.
     marks: Vec<(usize, S)>,
+    /// How many bytes at the beginning have not changed since the last call of `take_unchanged`.
+    unchanged: usize,
 }
 
 impl<S> Default for History<S> {
@@ -17,6 +19,7 @@ impl<S> Default for History<S> {
         Self {
             bytes: Vec::new(),
             marks: Vec::new(),
+            unchanged: 0,
         }
     }
 }
@@ -30,10 +33,11 @@ impl<F: Sequential> Encoded<F> for History<F::State> {
         self.marks.truncate(start);
         self.bytes
             .truncate(self.marks.last().map_or(0, |(end, _)| *end));
+        self.unchanged = self.unchanged.min(self.bytes.len());
         self.marks.reserve(change.messages.len());
         let mut state = self.state();
         for message in &change.messages {
-            // The last message of an ended run is for people, never for a model.
+            // The last message of an ended run is for people and not for a model.
             if message.role != "exit" {
                 format.encode(&mut self.bytes, &mut state, message);
             }
@@ -45,10 +49,14 @@ impl<F: Sequential> Encoded<F> for History<F::State> {
     fn count(&self) -> usize {
         self.marks.len()
     }
+
+    fn take_unchanged(&mut self) -> usize {
+        std::mem::replace(&mut self.unchanged, self.bytes.len())
+    }
 }
 
 impl<S: Clone + Default> History<S> {
-    /// What is known after the last message.
+    /// The state after the last message.
     pub fn state(&self) -> S {
         self.marks
             .last()

@@ -1,4 +1,4 @@
-//! JSON: written piece by piece, and read from servers that are not strict about it.
+//! JSON: written piece by piece, and parsed from servers that deviate from the standard.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,33 @@ use mswea_sdk::adapter::Delta;
 use serde_json::{Map, Value};
 
 use crate::Server;
+use crate::pieces::{Kept, Unchanged, Written};
 
-/// A request's body. It names each key once: where the parameters have one too, that counts.
+/// A request's body. It has each key once: a parameter of the same name takes precedence.
 pub struct Body<'a> {
     server: &'a Server,
     out: Vec<u8>,
+    unchanged: Option<Unchanged>,
+    kept: Option<Kept>,
+    messages_at: Option<usize>,
 }
 
 impl<'a> Body<'a> {
-    /// A body that will hold a history of this size.
-    pub fn new(server: &'a Server, size: usize) -> Self {
-        let mut out = Vec::with_capacity(size + 4096);
+    /// A body with room for a history of this size, of which the last body has `unchanged`.
+    pub fn new(server: &'a Server, size: usize, unchanged: Option<Unchanged>) -> Self {
+        let kept = unchanged.map_or(0, |unchanged| unchanged.len);
+        let mut out = Vec::with_capacity(size.saturating_sub(kept) + 4096);
         out.push(b'{');
-        Self { server, out }
+        Self {
+            server,
+            out,
+            unchanged,
+            kept: None,
+            messages_at: None,
+        }
     }
 
-    /// Writes a key, if it is ours to write; what comes then is its value.
+    /// Writes a key, unless a parameter sets it; returns whether its value has to follow.
     fn begin(&mut self, key: &str) -> bool {
         let Server {
             model_kwargs,
@@ -43,7 +54,7 @@ impl<'a> Body<'a> {
         self.out.push(b':');
     }
 
-    /// Writes a key and its value, if it is ours to write; says whether it was.
+    /// Writes a key and its value, unless a parameter sets it; returns whether it was written.
     pub fn put<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) -> bool {
         let is_ours = self.begin(key);
         if is_ours {
@@ -52,22 +63,42 @@ impl<'a> Body<'a> {
         is_ours
     }
 
-    /// Writes a key and a list: `elements` are encoded already, with commas between them (and one before them, or not), and
-    /// `close` is what the last of them lacks, in pieces.
-    pub fn put_list(&mut self, key: &str, elements: &[u8], close: &[&[u8]]) {
+    /// Writes a key and a list: `elements` are encoded already, with commas between them.
+    pub fn put_list(&mut self, key: &str, elements: &[u8]) {
         if self.begin(key) {
             self.out.push(b'[');
-            let elements = elements.strip_prefix(b",").unwrap_or(elements);
             self.out.extend_from_slice(elements);
-            for piece in close {
-                self.out.extend_from_slice(piece);
-            }
             self.out.push(b']');
         }
     }
 
+    /// Writes a key and the list of the messages, once in a body. `elements` are encoded already,
+    /// with commas between them (and possibly before them); their unchanged bytes are not written,
+    /// the host has them. `close` is the missing end of the last one, in pieces.
+    pub fn put_messages(&mut self, key: &str, elements: &[u8], close: &[&[u8]]) {
+        if !self.begin(key) {
+            return;
+        }
+        self.out.push(b'[');
+        let comma = usize::from(elements.starts_with(b","));
+        let behind = self.out.len();
+        self.messages_at = Some(behind);
+        let unchanged = self.unchanged.take().map(|Unchanged { at, len }| Kept {
+            behind,
+            start: at,
+            len: len.saturating_sub(comma),
+        });
+        self.kept = unchanged.filter(|kept| kept.len > 0);
+        let kept = self.kept.as_ref().map_or(0, |kept| kept.len);
+        self.out.extend_from_slice(&elements[comma + kept..]);
+        for piece in close {
+            self.out.extend_from_slice(piece);
+        }
+        self.out.push(b']');
+    }
+
     /// Writes the parameters, and closes the body.
-    pub fn finish(mut self) -> Vec<u8> {
+    pub fn finish(mut self) -> Written {
         let Server {
             model_kwargs,
             extra_body,
@@ -80,24 +111,28 @@ impl<'a> Body<'a> {
             append(&mut self.out, value);
         }
         self.out.push(b'}');
-        self.out
+        Written {
+            fresh: self.out,
+            kept: self.kept,
+            messages_at: self.messages_at,
+        }
     }
 }
 
 /// Writes a value.
 pub fn append<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    serde_json::to_writer(out, value)
-        .expect("invariant: values with string keys can be written, and memory takes every byte");
+    serde_json::to_writer(out, value).expect(
+        "invariant: values with string keys can be written, and writing to memory does not fail",
+    );
 }
 
-/// A text as JSON. One that is no JSON is a fault of whoever made it, and stays a string: the
-/// server will say so in better words than we could.
+/// A text as JSON. One that is not valid JSON stays a string, and the server reports the error.
 pub fn parse_or_string(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// A JSON text of a server's, with `\ufffd` in the place of each escape of half a character. Python
-/// takes `\ud800` and writes it too; a text of ours has no place for it.
+/// A server's JSON text, with `\ufffd` in place of each escape of half a surrogate pair. Python
+/// reads and writes `\ud800`; Rust's texts can't hold it.
 pub fn whole_characters(text: Cow<'_, str>) -> Cow<'_, str> {
     let halves = halves(text.as_bytes());
     if halves.is_empty() {
@@ -110,10 +145,10 @@ pub fn whole_characters(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// Bytes of `\ud800`.
+/// The length of `\ud800`.
 const ESCAPE: usize = 6;
 
-/// Where the escapes are that are half of a pair without the other half.
+/// The positions of escapes that are half of a pair without the other half.
 fn halves(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -130,7 +165,7 @@ fn halves(text: &[u8]) -> Vec<usize> {
                 ESCAPE
             }
             Some(_) => ESCAPE,
-            // No other escape begins with the second half of `\\`.
+            // No other escape begins with the second character of `\\`.
             None => 2,
         };
         at = at.min(text.len());
@@ -138,7 +173,7 @@ fn halves(text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The number of a `\u` escape, if the text begins with one.
+/// The code of a `\u` escape, if the text begins with one.
 fn escaped(text: &[u8]) -> Option<u32> {
     let digits = text.get(..ESCAPE)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |number, digit| {
@@ -146,7 +181,7 @@ fn escaped(text: &[u8]) -> Option<u32> {
     })
 }
 
-/// A JSON object in an `extra` or an opaque part.
+/// The JSON object in an `extra` or an opaque part.
 pub fn object(text: Option<&str>) -> Option<Map<String, Value>> {
     serde_json::from_str(text?).ok()
 }
@@ -165,18 +200,18 @@ pub fn count(value: Option<&Value>) -> Option<u64> {
     })
 }
 
-/// An amount of money; what is none, or negative, is not reported.
+/// An amount of money; one that is missing or negative is not reported.
 pub fn cost(value: Option<&Value>) -> Option<f64> {
     let cost = value.and_then(Value::as_f64);
     cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
 }
 
-/// The text of a value that should be one; empty if it is none.
+/// The text of a value; empty if it is no text.
 pub fn text(value: Option<&Value>) -> &str {
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Adds a piece to what is shown of an answer; pieces of one kind are joined.
+/// Adds a piece to the deltas; pieces of one kind are joined.
 pub fn show(deltas: &mut Vec<Delta>, kind: &str, text: &str) {
     if text.is_empty() {
         return;

@@ -1,10 +1,10 @@
-//! What the first-party model adapters share. No plugin: it exports nothing to the host.
+//! Shared by the first-party model adapters. It is a library and no plugin.
 //!
-//! A [`Format`] says how one wire format writes messages and reads answers; [`Client`] drives it
-//! as an adapter; [`Server`] holds what all of them are configured with; [`chat`] and
-//! [`responses`] are OpenAI's two formats, which several plugins speak.
+//! A [`Format`] defines how one wire format writes messages and parses answers; [`Client`] makes an
+//! adapter of it; [`Server`] is the part of the config that all adapters have; [`chat`] and
+//! [`responses`] are OpenAI's two formats, which several plugins use.
 #![warn(missing_docs)]
-// `ModelError` is a record of the contract: its size is not ours to choose.
+// `ModelError` is a record of the contract, so its size is given.
 #![allow(clippy::result_large_err)]
 
 mod calls;
@@ -19,6 +19,7 @@ pub mod json;
 pub mod marks;
 mod models;
 mod params;
+pub mod pieces;
 pub mod responses;
 
 mod server;

@@ -1,10 +1,10 @@
-//! What a message's `extra` tells adapters: marks that history processors and the host have set.
+//! Marks in a message's `extra` that history processors and the host set for adapters.
 
 use mswea_sdk::types::Message;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The keys that are looked for.
+/// The keys that are used here.
 #[derive(Deserialize)]
 struct Extra {
     cache_control: Option<Value>,
@@ -19,14 +19,14 @@ pub fn cache_control(message: &Message) -> Option<Map<String, Value>> {
     }
 }
 
-/// Whether the message says that its content is a list, whatever is in it.
+/// Whether the message demands that its content is a list.
 pub fn is_list(message: &Message) -> bool {
     marked(message, "content_list", |extra| extra.content_list) == Some(Value::Bool(true))
 }
 
 fn marked<T>(message: &Message, key: &str, take: fn(Extra) -> Option<T>) -> Option<T> {
     let extra = message.extra.as_deref()?;
-    // Most messages have none of them, and their `extra` need not be read.
+    // Most messages have none of them, so their `extra` need not be parsed.
     if !extra.contains(key) {
         return None;
     }

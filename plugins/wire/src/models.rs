@@ -1,19 +1,19 @@
-//! What OpenAI's models are known by: which parameters one takes shows only in its name. The rules
-//! are those by which litellm sends them, for mini-swe-agent.
+//! Properties of OpenAI's models that follow from their names: which parameters they accept. The
+//! rules are litellm's, with which it sends them for mini-swe-agent.
 
-/// The model's own name, without a router's prefix or a fine-tune's.
+/// The model's own name, without the prefix of a router or a fine-tuned model.
 fn own_name(model: &str) -> &str {
     let name = model.rsplit('/').next().unwrap_or(model);
     name.strip_prefix("ft:").unwrap_or(name)
 }
 
-/// Models that take a temperature of 1 only while they reason.
+/// Models that accept only a temperature of 1 while they reason.
 pub fn is_reasoning_series(model: &str) -> bool {
     let is_series = ["gpt-5", "gpt-6"].iter().any(|mark| model.contains(mark));
     is_series && !own_name(model).contains("gpt-5-chat")
 }
 
-/// Models of that series that don't reason unless they are told to.
+/// Models of that series that reason only if an effort is set.
 pub fn rests_by_default(model: &str) -> bool {
     let name = own_name(model);
     let rest = ["gpt-5.1", "gpt-5.2", "gpt-5.4"]
@@ -24,7 +24,7 @@ pub fn rests_by_default(model: &str) -> bool {
         .strip_prefix("-mini")
         .or_else(|| rest.strip_prefix("-nano"))
         .unwrap_or(rest);
-    // What may still follow is a date.
+    // Only a date may follow.
     rest.is_empty()
         || rest
             .strip_prefix("-20")

@@ -1,5 +1,5 @@
-//! Parameters that are not sent as they were written: settings of a client that a config of
-//! mini-swe-agent carries for litellm, and what a wire format does not know.
+//! Parameters that are not sent as they were written: settings of litellm's client in a config of
+//! mini-swe-agent, and parameters that a wire format does not have.
 
 use mswea_sdk::host::{self, Level};
 use mswea_sdk::types::PluginError;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::invalid;
 
-/// What became of parameters, for people.
+/// The parameters that are left out or renamed, for messages to the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     notes: Vec<(Level, String)>,
@@ -15,32 +15,32 @@ pub struct Report {
 }
 
 impl Report {
-    /// A parameter is left out; `remedy` says why and what to do.
+    /// Reports a parameter that is left out; `remedy` contains the reason and the remedy.
     pub fn dropped(&mut self, key: &str, remedy: &str) {
         let note = format!("`model.model_kwargs.{key}` is not sent: {remedy}");
         self.notes.push((Level::Warn, note));
         self.dropped.push(key.to_owned());
     }
 
-    /// A parameter is sent under another name or value.
+    /// Reports a parameter that is sent under another name or with another value.
     pub fn renamed(&mut self, key: &str, to: &str) {
         let note = format!("`model.model_kwargs.{key}` is sent as `{to}`");
         self.notes.push((Level::Info, note));
     }
 
-    /// One sentence for each.
+    /// One sentence for each parameter.
     pub fn notes(&self) -> Vec<&str> {
         self.notes.iter().map(|(_, note)| &**note).collect()
     }
 
-    /// What a reply's `extra` says of it.
+    /// The report for a reply's `extra`.
     pub fn extra(&self) -> Option<String> {
         let extra = json!({ "dropped_params": self.dropped });
         (!self.dropped.is_empty()).then(|| extra.to_string())
     }
 
-    /// Writes it to the host's log: what is lost as a warning, for what is only renamed does what
-    /// it was written for.
+    /// Logs the report: parameters that are left out as warnings, renamed ones not, because they
+    /// have their effect.
     pub fn log(&self) {
         for (level, note) in &self.notes {
             host::log(*level, note);
@@ -48,20 +48,20 @@ impl Report {
     }
 }
 
-/// What litellm's own parameters bring besides the body.
+/// The parts of litellm's own parameters that are sent outside the body.
 #[derive(Debug, Default)]
 pub struct Foreign {
     /// Headers: `extra_headers`, `headers`.
     pub headers: Vec<(String, String)>,
     /// Query parameters: `extra_query`, `api_version`.
     pub query: Vec<(String, String)>,
-    /// Keys of the body that are known to nobody: `extra_body`.
+    /// Keys of the body that the format does not check: `extra_body`.
     pub body: Map<String, Value>,
-    /// Whether what the model does not take is to be left out.
+    /// Whether parameters that the model does not accept are left out.
     pub drop_params: bool,
 }
 
-/// Settings of litellm's client, and where ours are.
+/// Settings of litellm's client, and this host's settings in their place.
 const CLIENT: [(&str, &str); 13] = [
     ("timeout", "set `model.total_timeout` instead"),
     ("request_timeout", "set `model.total_timeout` instead"),
@@ -70,11 +70,11 @@ const CLIENT: [(&str, &str); 13] = [
     ("max_retries", "set `model.network_retries` instead"),
     (
         "custom_llm_provider",
-        "the prefix of `model.model_name` says whose the model is",
+        "the prefix of `model.model_name` selects the provider",
     ),
     (
         "allowed_openai_params",
-        "write what is to be sent in any case into `extra_body`",
+        "write parameters that must be sent in any case into `extra_body`",
     ),
     ("cache", "answers are not cached"),
     ("caching", "answers are not cached"),
@@ -93,7 +93,7 @@ const CLIENT: [(&str, &str); 13] = [
 /// Takes litellm's own parameters out of the model's.
 ///
 /// # Errors
-/// `invalid-config` where a table is none.
+/// `invalid-config` if a value that must be a table is none.
 pub fn take_foreign(
     kwargs: &mut Map<String, Value>,
     report: &mut Report,

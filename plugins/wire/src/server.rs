@@ -1,32 +1,33 @@
-//! Where requests go and what they carry besides the body: the part of the config that all
+//! The address of requests, and their headers and parameters: the part of the config that all
 //! adapters have.
 
 use mswea_sdk::Descriptor;
 use mswea_sdk::adapter::{Header, HttpRequest};
 use mswea_sdk::types::PluginError;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 use crate::config::{Table, invalid};
 use crate::params::{Foreign, Report, take_foreign};
 
-/// What an adapter does where the config says nothing.
+/// The defaults of an adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults {
-    /// Where the API begins.
+    /// The API's base URL.
     pub base_url: &'static str,
-    /// What stands after it; `{model}` is the model's name.
+    /// The path after it; `{model}` is the model's name.
     pub path: &'static str,
-    /// What stands there in a stream, where that is another place.
+    /// The path of a stream, if it differs.
     pub stream_path: Option<&'static str>,
     /// The name of the secret.
     pub api_key: &'static str,
-    /// The header that the secret goes into.
+    /// The header of the secret.
     pub auth_header: &'static str,
 }
 
 impl Defaults {
-    /// What an adapter is, with the secret and the host that its defaults need; `own` are its own
-    /// properties of the config, each with a comma behind it.
+    /// The adapter's descriptor, with the secret and the host of its defaults; `own` are its own
+    /// properties of the config, each with a comma after it.
     pub fn describe(&self, name: &str, version: &str, summary: &str, own: &str) -> Descriptor {
         let mut descriptor = Descriptor::new(name, version, summary)
             .secret(self.api_key)
@@ -36,9 +37,9 @@ impl Defaults {
     }
 }
 
-/// Keys of `model_kwargs` that other systems take for settings of the client. Sent to a server
-/// they would do nothing, or put a key into the record, while the request goes elsewhere. Those
-/// that end in `_` are the beginnings of several.
+/// Keys of `model_kwargs` that are settings of the client in other systems. If they were sent to a
+/// server, they would have no effect, or a secret would be recorded while the request goes to
+/// another address. Those that end in `_` are prefixes.
 const MISPLACED: [(&str, &str); 11] = [
     (
         "api_key",
@@ -67,7 +68,7 @@ const MISPLACED: [(&str, &str); 11] = [
 
 const NO_LOGIN: &str = "there is no such login here; remove it";
 
-/// What to do with a parameter that is none.
+/// The remedy for a key that is not a parameter.
 fn misplaced(key: &str) -> Option<&'static str> {
     let is_it = |name: &str| key == name || name.ends_with('_') && key.starts_with(name);
     let found = MISPLACED.iter().find(|(name, _)| is_it(name));
@@ -81,31 +82,31 @@ const AUTHORIZATION: &str = "authorization";
 pub struct Server {
     /// Name of the model.
     pub model: String,
-    /// Where requests go.
+    /// The URL of requests.
     pub url: String,
-    /// Name of the secret; none for no key.
+    /// Name of the secret; none: no key is sent.
     pub api_key: Option<String>,
-    /// The header that it goes into, in lower case.
+    /// The header of the secret, in lower case.
     pub auth_header: String,
-    /// What stands before it there.
+    /// The text before the secret in the header.
     pub auth_prefix: String,
     /// Further headers that hold secrets: header, name of the secret.
     pub secret_headers: Vec<(String, String)>,
-    /// Whether streaming is asked for (`model_kwargs` may say so too).
+    /// Whether streaming is requested (`model_kwargs` may set it too).
     pub stream: bool,
     /// Further keys of the body.
     pub model_kwargs: Map<String, Value>,
-    /// Whether what the model does not take is to be left out.
+    /// Whether parameters that the model does not accept are left out.
     pub drop_params: bool,
-    /// Keys of `model_kwargs.extra_body`: sent whether the format knows them or not.
+    /// Keys of `model_kwargs.extra_body`, which are always sent.
     pub extra_body: Map<String, Value>,
     /// Further headers, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// What is not sent as it was written.
+    /// The parameters that are not sent as they were written.
     pub report: Report,
 }
 
-/// JSON Schema of the config, with `@` where the defaults go.
+/// JSON Schema of the config, with `@` in place of the defaults.
 const SCHEMA: &str = r#"{
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "type": "object",
@@ -115,17 +116,17 @@ const SCHEMA: &str = r#"{
     "model": {
       "type": "string",
       "minLength": 1,
-      "description": "Name of the model, in the server's words."
+      "description": "Name of the model, as the server spells it."
     },
     "base_url": {
       "type": "string",
       "minLength": 1,
       "default": "@base_url",
-      "description": "Where the server's API begins; `path` is added to it. `{model}` in it is the model's name."
+      "description": "The base URL of the server's API; `path` is added to it. `{model}` in it is the model's name."
     },
     "path": {
       "type": "string",
-      "description": "What stands after the base URL, by default `@path`. `{model}` in it is the model's name."
+      "description": "The path after the base URL, by default `@path`. `{model}` in it is the model's name."
     },
     "query": {
       "type": "object",
@@ -136,7 +137,7 @@ const SCHEMA: &str = r#"{
     "api_key": {
       "type": ["string", "null"],
       "default": "@api_key",
-      "description": "NAME of the secret (never the key itself); null (or an empty text, as TOML has no null) for servers that want none."
+      "description": "NAME of the secret (never the key itself); null (or an empty text, as TOML has no null) for servers that need none."
     },
     "auth_header": {
       "type": "string",
@@ -146,7 +147,7 @@ const SCHEMA: &str = r#"{
     },
     "auth_prefix": {
       "type": ["string", "null"],
-      "description": "What stands before the secret in its header; by default `Bearer ` in `authorization`, nothing in others."
+      "description": "The text before the secret in its header; by default `Bearer ` in `authorization`, nothing in others."
     },
     "secret_headers": {
       "type": "object",
@@ -173,7 +174,7 @@ const SCHEMA: &str = r#"{
   }
 }"#;
 
-/// JSON Schema of the config: `own` properties, and what all adapters have.
+/// JSON Schema of the config: the `own` properties, and those of all adapters.
 fn schema(defaults: &Defaults, own: &str) -> String {
     SCHEMA
         .replace("@own", own)
@@ -187,7 +188,7 @@ impl Server {
     /// Takes the common keys.
     ///
     /// # Errors
-    /// `invalid-config` with the pointer of what does not fit.
+    /// `invalid-config` with the pointer to the wrong value.
     pub fn take(table: &mut Table, defaults: &Defaults) -> Result<Self, PluginError> {
         let model: String = table.take("model")?.unwrap_or_default();
         if model.trim().is_empty() {
@@ -201,7 +202,7 @@ impl Server {
             Some(name) => name.filter(|name| !name.is_empty()),
         };
         if let Some(name) = &api_key {
-            // The value is not repeated: whoever got this wrong has pasted a key here.
+            // The value is not quoted: the usual mistake is to paste a key here.
             check_secret(name, "/api_key", "`model.api_key_env`")?;
         }
         let secret_headers = lower(table.take_texts("secret_headers")?);
@@ -284,7 +285,8 @@ impl Server {
         host_of(&self.url)
     }
 
-    /// A request with this body. A configured header replaces ours of the same name.
+    /// A request with this body. A configured header replaces the adapter's header of the same
+    /// name.
     pub fn request(&self, body: Vec<u8>) -> HttpRequest {
         let mut http = HttpRequest::new("POST", &self.url).body(body);
         let is_replaced = |name: &str| self.headers.iter().any(|(own, _)| own == name);
@@ -339,8 +341,8 @@ fn lower(pairs: Vec<(String, String)>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The URL below a base URL, which may end in a slash, carry a query or be the endpoint already.
-/// A version that both of them name counts once.
+/// The URL below a base URL, which may end in a slash, have a query or be the endpoint already. A
+/// version in both of them is used once.
 fn endpoint(
     base_url: &str,
     path: &str,
@@ -377,7 +379,7 @@ fn endpoint(
         return Err(invalid(
             "/base_url",
             format!(
-                "`model.base_url` is no absolute URL: `{base_url}`; write it with its scheme, for \
+                "`model.base_url` is not an absolute URL: `{base_url}`; write it with its scheme, for \
                  example `http://127.0.0.1:8000/v1`"
             ),
         ));
@@ -399,23 +401,19 @@ fn endpoint(
     Ok(url)
 }
 
-/// Percent-encodes what can't stand in a URL. Slashes and colons stay: they structure the names
-/// of models, and mean nothing in a query.
+/// Characters of a model's name that are escaped in a URL. Slashes and colons stay: they are parts
+/// of models' names, and have no meaning in a query.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b'@');
+
 fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(byte.into()),
-            b'-' | b'.' | b'_' | b'~' | b'/' | b':' | b'@' => out.push(byte.into()),
-            _ => {
-                const HEX: &[u8; 16] = b"0123456789ABCDEF";
-                out.push('%');
-                out.push(HEX[usize::from(byte >> 4)].into());
-                out.push(HEX[usize::from(byte & 15)].into());
-            }
-        }
-    }
-    out
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ fn null_and_empty_mean_no_key() {
     }
 }
 
-/// Where requests of the long tail go, and the headers that hold secrets.
+/// The URLs of requests to less common servers, and the headers with secrets.
 #[test]
 fn the_long_tail_differs_in_url_and_headers() {
     let secret = |name: &str, prefix: &str, secret: &str| Header::secret(name, prefix, secret);
@@ -105,7 +105,7 @@ fn the_long_tail_differs_in_url_and_headers() {
             "https://r.openai.azure.com/openai/deployments/gpt/chat/completions?api-version=2024-10-21",
             vec![secret("api-key", "", "AZURE_API_KEY")],
         ),
-        // The same from a config of litellm's.
+        // The same request from a config for litellm.
         (
             json!({"model": "gpt", "base_url": "https://r.openai.azure.com/openai/deployments/{model}",
                    "model_kwargs": {"api_version": "2024-10-21"}, "api_key": "AZURE_API_KEY",
@@ -138,7 +138,7 @@ fn the_long_tail_differs_in_url_and_headers() {
             "https://router.requesty.ai/v1/chat/completions",
             vec![secret("authorization", "Bearer ", "REQUESTY_API_KEY")],
         ),
-        // Some want another word before the key.
+        // Some servers need another text before the key.
         (
             json!({"model": "m", "base_url": "http://h", "auth_prefix": "Token ", "api_key": "K"}),
             "http://h/chat/completions",

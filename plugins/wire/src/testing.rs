@@ -1,12 +1,13 @@
-//! Values for the tests of the adapters, and a driver that treats one as the host does. Only
-//! tests call it: a release build has none of it.
+//! Values for tests of adapters, and a driver that calls an adapter as the host does. Release
+//! builds contain none of it.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use mswea_sdk::Adapter;
 use mswea_sdk::adapter::{Delta, HttpRequest, ModelError, Next, Request};
+use mswea_sdk::body_pieces::Piece;
 use mswea_sdk::types::{Change, ContentPart, Image, Message, Opaque, Reply, Tool, ToolCall, Usage};
+use mswea_sdk::{Adapter, BodyPieces};
 use serde_json::{Value, json};
 
 use crate::{Encoded as _, Format};
@@ -65,7 +66,7 @@ pub fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     }
 }
 
-/// The one tool that there is.
+/// The only tool.
 pub fn bash_tool() -> Tool {
     Tool::new(
         "bash",
@@ -80,7 +81,7 @@ pub fn bash_tool() -> Tool {
     )
 }
 
-/// Asks with a whole history and the bash tool; the request.
+/// The request for a whole history with the bash tool.
 ///
 /// # Panics
 /// If there is none.
@@ -107,10 +108,10 @@ pub fn ask_body(adapter: &mut impl Adapter, history: &[Message]) -> Value {
     }
 }
 
-/// Answers with these pieces of a body; the reply, and what was shown of it.
+/// Answers with these pieces of a body; returns the reply, and the deltas.
 ///
 /// # Panics
-/// If the adapter wants another round trip.
+/// If the adapter sends another request.
 pub fn answer(
     adapter: &mut impl Adapter,
     status: u16,
@@ -128,14 +129,14 @@ pub fn answer(
     (reply, deltas)
 }
 
-/// What was shown of one kind.
+/// The deltas of one kind, joined.
 pub fn joined(deltas: &[Delta], kind: &str) -> String {
     let of_kind = deltas.iter().filter(|delta| delta.kind == kind);
     of_kind.map(|delta| delta.text.as_str()).collect()
 }
 
-/// Feeds a stream cut at every byte boundary, and byte by byte, and whole; panics unless each
-/// gives the same reply and shows the same. Returns the reply.
+/// Feeds a stream cut at every byte boundary, byte by byte, and whole, and compares replies and
+/// deltas. Returns the reply.
 ///
 /// # Panics
 /// If the replies differ, or there is none.
@@ -164,11 +165,11 @@ pub fn cut_everywhere(adapter: &mut impl Adapter, stream: &str) -> Reply {
     whole
 }
 
-/// Feeds every proper beginning of a stream; each must be `malformed-response` up to the byte
-/// where `last` ends, and a reply from there on.
+/// Feeds every proper prefix of a stream; each must be `malformed-response` up to the byte where
+/// `last` ends, and a reply from there on.
 ///
 /// # Panics
-/// If not.
+/// If one is not.
 pub fn cut_off_everywhere(adapter: &mut impl Adapter, stream: &str, last: &str) {
     let complete = stream.find(last).map_or(usize::MAX, |at| at + last.len());
     assert!(complete <= stream.len(), "`{last}` is not in the stream");
@@ -184,8 +185,8 @@ pub fn cut_off_everywhere(adapter: &mut impl Adapter, stream: &str, last: &str) 
     }
 }
 
-/// The tokens of a usage: all of the input, what of it was read from a cache and what was written
-/// to one, all of the output, and the reasoning in it.
+/// The tokens of a usage: the input, the part of it read from a cache, the part written to one, the
+/// output, and the reasoning in it.
 pub fn counts(usage: &Usage) -> [u64; 5] {
     [
         usage.input_tokens,
@@ -196,11 +197,11 @@ pub fn counts(usage: &Usage) -> [u64; 5] {
     ]
 }
 
-/// A small generator of our own: the same sequence on every machine.
+/// A small random generator with the same sequence on every machine.
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// A number below that of the sides.
+    /// A number below `sides`.
     pub fn roll(&mut self, sides: usize) -> usize {
         self.0 = self
             .0
@@ -210,44 +211,55 @@ impl Dice {
     }
 }
 
-/// Random changes of a history: what is kept between queries has to equal what encoding from
-/// scratch gives. `data` is an opaque part of the format `opaque_format`.
+/// Some messages of a history, any of them. `data` is an opaque part of the format `opaque_format`.
+fn some_messages(dice: &mut Dice, opaque_format: &str, data: &str) -> Vec<Message> {
+    let count = dice.roll(4);
+    let messages = (0..count).map(|_| {
+        let words = format!("{} \"ü\n", dice.roll(1000));
+        match dice.roll(8) {
+            7 => Message {
+                content: vec![text(&words), image(&words), image("https://x/y")],
+                ..tool_message(&words, "")
+            },
+            6 => Message {
+                extra: Some(r#"{"content_list":true}"#.to_owned()),
+                ..message("user", vec![text(&words), text("x")])
+            },
+            5 => Message {
+                extra: Some(r#"{"cache_control":{"type":"ephemeral"}}"#.to_owned()),
+                ..tool_message(&words, &words)
+            },
+            0 => message("user", vec![text(&words)]),
+            1 => assistant(vec![text(&words)], vec![call(&words, "bash", "{}")]),
+            2 => tool_message(&words, &words),
+            3 => message("exit", vec![text(&words)]),
+            _ => assistant(vec![opaque(opaque_format, data)], vec![]),
+        }
+    });
+    messages.collect()
+}
+
+/// Where a history of this length changes.
+fn some_start(dice: &mut Dice, len: usize) -> usize {
+    match dice.roll(3) {
+        0 => dice.roll(len + 1),
+        _ => len,
+    }
+}
+
+/// Random changes of a history: the encoding that is kept between queries has to equal one from
+/// scratch. `data` is an opaque part of the format `opaque_format`.
 ///
 /// # Panics
-/// If not.
+/// If they differ.
 pub fn check_prefix<F: Format>(format: &F, opaque_format: &str, data: &str) {
     for seed in 0..100 {
         let mut dice = Dice(seed);
         let mut history: Vec<Message> = Vec::new();
         let mut kept = F::History::default();
-        for step in 0..30 {
-            let start = match dice.roll(3) {
-                0 => dice.roll(history.len() + 1),
-                _ => history.len(),
-            };
-            let messages = (0..dice.roll(4)).map(|i| {
-                let words = format!("{seed} {step} {i} \"ü\n");
-                match dice.roll(8) {
-                    7 => Message {
-                        content: vec![text(&words), image(&words), image("https://x/y")],
-                        ..tool_message(&words, "")
-                    },
-                    6 => Message {
-                        extra: Some(r#"{"content_list":true}"#.to_owned()),
-                        ..message("user", vec![text(&words), text("x")])
-                    },
-                    5 => Message {
-                        extra: Some(r#"{"cache_control":{"type":"ephemeral"}}"#.to_owned()),
-                        ..tool_message(&words, &words)
-                    },
-                    0 => message("user", vec![text(&words)]),
-                    1 => assistant(vec![text(&words)], vec![call(&words, "bash", "{}")]),
-                    2 => tool_message(&words, &words),
-                    3 => message("exit", vec![text(&words)]),
-                    _ => assistant(vec![opaque(opaque_format, data)], vec![]),
-                }
-            });
-            let messages: Vec<Message> = messages.collect();
+        for _ in 0..30 {
+            let start = some_start(&mut dice, history.len());
+            let messages = some_messages(&mut dice, opaque_format, data);
             history.truncate(start);
             history.extend(messages.iter().cloned());
             assert_eq!(kept.apply(format, &Change::tail(start, messages)), Ok(()));
@@ -259,9 +271,90 @@ pub fn check_prefix<F: Format>(format: &F, opaque_format: &str, data: &str) {
     }
 }
 
-/// How long a step of a long run takes, in microseconds: the median of many, of taking the two
-/// new messages up and writing the body, and of copying that body's bytes once. For tests that
-/// are `#[ignore]`d: run them with `cargo test --release -- --ignored --nocapture`.
+/// Random changes of a history, with and without offers to take a body in pieces: every body has to
+/// equal the whole body of a fresh instance. `make` makes an instance, `data` is an opaque part of
+/// the format `opaque_format`.
+///
+/// # Panics
+/// If a body differs.
+pub fn check_pieces<A: BodyPieces>(make: impl Fn() -> A, opaque_format: &str, data: &str) {
+    let mut kept_bytes = 0;
+    for seed in 0..100 {
+        let mut dice = Dice(seed);
+        let mut history: Vec<Message> = Vec::new();
+        let mut last = Vec::new();
+        let mut adapter = make();
+        for step in 0..30 {
+            let start = some_start(&mut dice, history.len());
+            let messages = some_messages(&mut dice, opaque_format, data);
+            history.truncate(start);
+            history.extend(messages.iter().cloned());
+            let tools = if dice.roll(5) == 0 {
+                vec![]
+            } else {
+                vec![bash_tool()]
+            };
+            let request = Request { tools, extra: None };
+            let whole = match make().query(Change::all(history.clone()), request.clone()) {
+                Ok(Next::Send(request)) => request.body,
+                other => panic!("no request: {other:?}"),
+            };
+            let held = last.len() as u64;
+            let offer = match dice.roll(8) {
+                0 => None,
+                1 => Some(0),
+                2 => Some(held + 1),
+                _ => Some(held),
+            };
+            if let Some(held) = offer {
+                adapter.offer(held);
+            }
+            let sent = match adapter.query(Change::tail(start, messages), request) {
+                Ok(Next::Send(request)) => request.body,
+                other => panic!("no request: {other:?}"),
+            };
+            assert_eq!(sent.is_empty(), offer.is_some());
+            let body = match offer {
+                None => sent,
+                Some(offer) => {
+                    let pieces = adapter.pieces();
+                    let kept = pieces.iter().map(|piece| match piece {
+                        Piece::Kept(span) => span.length,
+                        Piece::Fresh(_) => 0,
+                    });
+                    let kept = kept.sum::<u64>();
+                    assert!(kept == 0 || offer == held);
+                    kept_bytes += kept;
+                    joined_pieces(&last, &pieces)
+                }
+            };
+            let show = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+            assert_eq!(show(&body), show(&whole), "seed {seed}, step {step}");
+            last = body;
+        }
+    }
+    assert!(kept_bytes > 0, "no body kept any bytes of the last one");
+}
+
+/// The body that a host joins from the pieces and the last body.
+///
+/// # Panics
+/// If a piece exceeds the last body.
+fn joined_pieces(last: &[u8], pieces: &[Piece]) -> Vec<u8> {
+    let pieces = pieces.iter().map(|piece| match piece {
+        Piece::Kept(span) => {
+            let start = usize::try_from(span.start).unwrap_or(usize::MAX);
+            let length = usize::try_from(span.length).unwrap_or(usize::MAX);
+            &last[start..start + length]
+        }
+        Piece::Fresh(bytes) => bytes,
+    });
+    pieces.collect::<Vec<_>>().concat()
+}
+
+/// Measures a step of a long run in microseconds: the median for encoding two new messages and
+/// writing the body, and that for copying the body's bytes once. For tests that are `#[ignore]`d:
+/// run them with `cargo test --release -- --ignored --nocapture`.
 ///
 /// # Panics
 /// If the format refuses the changes.

@@ -15,7 +15,7 @@ typedef struct mswea_string_t {
   size_t len;
 } mswea_string_t;
 
-// A JSON text (RFC 8259). Invalid JSON where this type is promised is a plugin fault.
+// A JSON text (RFC 8259). A plugin that returns invalid JSON as this type is at fault.
 typedef mswea_string_t mswea_json_t;
 
 typedef struct {
@@ -23,27 +23,27 @@ typedef struct {
   mswea_json_t val;
 } mswea_option_json_t;
 
-// An image inside a message.
+// An image in a message.
 typedef struct mswea_image_t {
-  // An `https:` URL or a `data:` URL that holds the bytes.
+  // An `https:` URL, or a `data:` URL with the bytes.
   mswea_string_t   url;
   // JSON object, or none.
   mswea_option_json_t   extra;
 } mswea_image_t;
 
-// Text in which a model reasons, as far as the provider shows it.
+// The model's reasoning, as far as the provider returns it.
 typedef struct mswea_reasoning_t {
-  // The readable text; may be empty where the provider hides it.
+  // The readable text; empty if the provider hides it.
   mswea_string_t   text;
   // JSON object, or none.
   mswea_option_json_t   extra;
 } mswea_reasoning_t;
 
-// A block in a provider's own form that must survive the round trip unchanged (signed
-// thinking, Responses items, vendor keys of a message). The host stores it verbatim.
+// A block in a provider's own format that must be sent back unchanged (signed thinking, Responses
+// items, vendor keys of a message). The host stores it unchanged.
 typedef struct mswea_opaque_t {
-  // Who understands it: the wire format's name, for example `openai-chat`. An adapter
-  // of another format leaves such a block out of its requests.
+  // The name of the block's wire format, for example `openai-chat`. An adapter of another
+  // wire format leaves the block out of its requests.
   mswea_string_t   format;
   // The block itself.
   mswea_json_t   data;
@@ -51,8 +51,8 @@ typedef struct mswea_opaque_t {
   mswea_option_json_t   extra;
 } mswea_opaque_t;
 
-// One part of a message's content. The set is closed: what a later version wants to
-// carry beyond it travels as `opaque`.
+// One part of a message's content. This set is closed: later versions pass other parts as
+// `opaque`.
 typedef struct mswea_content_part_t {
   uint8_t tag;
   union {
@@ -69,16 +69,16 @@ typedef struct mswea_content_part_t {
 #define MSWEA_CONTENT_PART_IMAGE 1
 // Readable reasoning.
 #define MSWEA_CONTENT_PART_REASONING 2
-// A provider's own block.
+// A block in a provider's own format.
 #define MSWEA_CONTENT_PART_OPAQUE 3
 
 // A tool call as the model wrote it.
 typedef struct mswea_tool_call_t {
-  // The provider's id, to be repeated by the result that answers it.
+  // The provider's id of the call. The result of the call has the same id.
   mswea_string_t   id;
-  // Name of the tool; empty where the model left it out.
+  // The tool's name; empty if the model has given none.
   mswea_string_t   name;
-  // The arguments, verbatim: normally a JSON object, but nothing is promised.
+  // The arguments as the model wrote them: usually a JSON object, but any text is possible.
   mswea_string_t   arguments;
   // JSON object, or none.
   mswea_option_json_t   extra;
@@ -101,26 +101,34 @@ typedef struct {
 
 // One message of the conversation.
 typedef struct mswea_message_t {
-  // `system`, `user`, `assistant`, `tool` or `exit` (the last message of an ended run,
-  // never sent to a model). Unknown roles are passed on.
+  // `system`, `user`, `assistant`, `tool`, or `exit` for the last message of an ended run,
+  // which is never sent to a model. Unknown roles are passed on.
   mswea_string_t   role;
-  // The content, in order. No part and one empty text part both mean "empty".
+  // The content, in order. An empty list and a list of one empty text both mean "empty".
   mswea_list_content_part_t   content;
-  // The tools that this (assistant) message calls.
+  // The tool calls of this message; only for role `assistant`.
   mswea_list_tool_call_t   tool_calls;
-  // For role `tool`: the id of the call that this message answers.
+  // For role `tool`: the id of the tool call whose result this message is.
   mswea_option_string_t   tool_call_id;
-  // JSON object, or none. The host keeps it with the message; of its keys only
-  // `content_list` and `cache_control` show in requests. Documented keys: `actions`,
-  // `cost` (dollars), `mswea` (`{"usage": ...}` of the reply), `returncode`, `timestamp`, `exception_info`,
-  // `interrupt_type`, `tags` (a list of strings that history processors may use),
-  // `content_list` (`true`: the content is a list of parts also on wires where a text
-  // may stand for it, and though it is text only; where images are looked for every
-  // message is one), and
-  // `cache_control` (a processor's mark: the provider shall cache up to and including
-  // this message; an object as the wire has it, `{"type":"ephemeral"}` or with
-  // `"ttl":"1h"`; adapters of wires without such marks leave it out).
-  // Bulky keys (`raw_output`, `response`, `model_response`) stay with the host.
+  // JSON object, or none. The host stores it with the message. Only the keys `content_list`
+  // and `cache_control` have an effect on requests. Documented keys:
+  // 
+  // - `actions`: the actions of a reply;
+  // - `cost`: the cost of a reply in US dollars;
+  // - `mswea`: `{"usage": ...}` of a reply;
+  // - `returncode`, `exception_info`: of the output that the message shows;
+  // - `timestamp`: Unix time in seconds;
+  // - `interrupt_type`: why the run was interrupted;
+  // - `tags`: a list of strings for history processors;
+  // - `content_list`: `true` if the request must have the content as a list of parts, also
+  //   if the wire format allows a text in its place and the content is only text. The host
+  //   sets it on every message if the config has it search messages for images;
+  // - `cache_control`: set by a processor: the provider should cache the conversation up to
+  //   and including this message. The value is the object of the wire format,
+  //   `{"type":"ephemeral"}`, also with `"ttl":"1h"`. Adapters for wire formats without
+  //   such marks leave it out.
+  // 
+  // Plugins never get the large keys `raw_output`, `response` and `model_response`.
   mswea_option_json_t   extra;
 } mswea_message_t;
 
@@ -129,57 +137,57 @@ typedef struct {
   size_t len;
 } mswea_list_message_t;
 
-// What changed in a list of messages: `history[start..]` is now `messages`. `start` never
-// exceeds the length that the receiver already knows; `start = 0` replaces everything.
+// A change of a list of messages: `history[start..]` is now `messages`. `start` is at most the
+// length of the list that the receiver has. With `start = 0` the whole list is replaced.
 typedef struct mswea_change_t {
   // Index of the first message that differs.
   uint32_t   start;
-  // Everything from there on.
+  // All messages from this index on.
   mswea_list_message_t   messages;
-  // JSON object, or none: what the host tells besides the history (to come: the size of
-  // the context, what the last query used), and what a processor tells the host.
-  // Documented key, in a processor's answer only: `places`, for views of which an old
-  // message changes and the many behind it do not. It is a list of increasing indices,
-  // one for each of `messages`, the first of them `start`: where that message stands in
-  // the view now. What lies between two of them stays as it was in the processor's last
-  // view; behind the last there is nothing.
+  // JSON object, or none. The only documented key is `places`, in the result of a processor.
+  // It replaces single messages of the view, so that the unchanged ones after them need not
+  // be repeated. It is a list of increasing indices, one for each message in `messages`: the
+  // index of this message in the new view. The first one is `start`. Between two of these
+  // indices the new view has the messages of the processor's last view at the same indices.
+  // The view ends with the last of `messages`.
   mswea_option_json_t   extra;
 } mswea_change_t;
 
-// A tool that the model is told about.
+// A tool that is offered to the model.
 typedef struct mswea_tool_t {
-  // Its name.
+  // The tool's name.
   mswea_string_t   name;
-  // What it does, for the model.
+  // The description for the model.
   mswea_string_t   description;
-  // JSON Schema of its arguments.
+  // JSON Schema of the arguments.
   mswea_json_t   parameters;
   // JSON object, or none.
   mswea_option_json_t   extra;
 } mswea_tool_t;
 
-// One thing to do: a shell command.
+// An action: a shell command.
 typedef struct mswea_action_t {
-  // The command, handed to the executor's shell as it is.
+  // The command, which the executor's shell gets unchanged.
   mswea_string_t   command;
-  // The tool call that asked for it, where there was one.
+  // The id of the tool call that the action was made of; none if it was made of text.
   mswea_option_string_t   tool_call_id;
   // JSON object, or none.
   mswea_option_json_t   extra;
 } mswea_action_t;
 
-// What came of one action.
+// The output of one action.
 typedef struct mswea_output_t {
-  // Standard output and standard error, merged in order, decoded as UTF-8 with
-  // replacement. Long output has lost its middle; see `extra`.
+  // Standard output and standard error in the order in which they were written, decoded as
+  // UTF-8; invalid bytes are replaced. The middle of a long output is left out; see
+  // `elided_bytes`.
   mswea_string_t   output;
-  // The exit code; minus the signal's number if a signal ended the command; -1 if it
-  // timed out, could not be started, or was not executed.
+  // The exit code. If a signal ended the command, it is minus the signal's number. If the
+  // command timed out, could not be started or was not executed, it is -1.
   int32_t   returncode;
-  // Empty if nothing went wrong with the execution itself.
+  // Why the command could not be started or had to be ended; empty if it ran to its end.
   mswea_string_t   exception_info;
-  // JSON object, or none. Documented keys: `elided_bytes` (bytes dropped from the
-  // middle at capture), `exception_type`, `exception`.
+  // JSON object, or none. Documented keys: `elided_bytes` (number of bytes left out of the
+  // middle of the output), `exception_type`, `exception`.
   mswea_option_json_t   extra;
 } mswea_output_t;
 
@@ -188,19 +196,20 @@ typedef struct {
   double val;
 } mswea_option_f64_t;
 
-// Tokens and money of one reply. Counts are as billed; unknown ones are 0.
+// The tokens and the cost of one reply. The counts are those that the provider bills; unknown
+// counts are 0.
 typedef struct mswea_usage_t {
-  // Input tokens in all, cached ones included.
+  // All input tokens, including those of the cache.
   uint64_t   input_tokens;
   // Input tokens that were read from the provider's cache.
   uint64_t   cache_read_tokens;
   // Input tokens that were written to the provider's cache.
   uint64_t   cache_write_tokens;
-  // Output tokens in all, reasoning included.
+  // All output tokens, including those for reasoning.
   uint64_t   output_tokens;
-  // Output tokens spent on reasoning.
+  // Output tokens for reasoning.
   uint64_t   reasoning_tokens;
-  // The provider's own figure in US dollars, where it reports one.
+  // The cost in US dollars, if the provider reports it.
   mswea_option_f64_t   cost;
   // JSON object, or none.
   mswea_option_json_t   extra;
@@ -211,35 +220,37 @@ typedef struct {
   mswea_usage_t val;
 } mswea_option_usage_t;
 
-// What a model answered.
+// A model's reply to a query.
 typedef struct mswea_reply_t {
-  // The answer, with role `assistant`.
+  // The model's message, with role `assistant`.
   mswea_message_t   message;
-  // Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, or the
-  // provider's own word; empty if unknown.
+  // Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, or another
+  // word of the provider; empty if unknown.
   mswea_string_t   finish_reason;
-  // What it cost, where the provider said.
+  // Tokens and cost, if the provider reports them.
   mswea_option_usage_t   usage;
-  // The model that answered, in the provider's words; empty if unknown.
+  // The provider's name of the model that has answered; empty if unknown.
   mswea_string_t   model;
-  // The provider's response, verbatim (for a stream: put together from its chunks).
-  // Only the host reads it; it is left out when a reply is handed to a parser.
+  // The provider's response, unchanged (for a stream: assembled from its chunks). Only the
+  // host reads it. A parser gets the reply without it.
   mswea_option_json_t   response;
-  // JSON object, or none. Documented key: `dropped_params`, a list of the names of those
-  // parameters of the model that the adapter did not send.
+  // JSON object, or none. Documented keys: `dropped_params`, a list of the names of the
+  // model parameters that the adapter did not send; `remembered`, which is `true` if a
+  // processor's query has been sent before in this run and this is the recorded reply.
   mswea_option_json_t   extra;
 } mswea_reply_t;
 
-// A fault of the plugin or of what it was given: something that the user or the
-// plugin's author has to mend, never a message for the model.
+// A fault of the plugin, its config or its input, which the user or the plugin's author has to
+// correct. The model never gets it.
 typedef struct mswea_plugin_error_t {
-  // `invalid-config`, `invalid-input`, `unsupported`, `internal`, `template` (what the host's
-  // `render` said of a template of the config: it ends the run), or the plugin's own.
+  // `invalid-config`, `invalid-input`, `unsupported`, `internal`, another word of the plugin,
+  // or `template`: a template of the config could not be rendered by the host's `render`,
+  // which ends the run.
   mswea_string_t   code;
-  // One or two sentences for a person: what was wrong and what to do.
+  // One or two sentences for the user: the cause and the remedy.
   mswea_string_t   message;
-  // JSON object, or none. Documented key for `invalid-config`: `pointer`, the JSON
-  // pointer of the offending value, from which the host finds file and line.
+  // JSON object, or none. Documented key for `invalid-config`: `pointer`, the JSON pointer of
+  // the invalid value, from which the host finds the file and the line.
   mswea_option_json_t   extra;
 } mswea_plugin_error_t;
 
@@ -247,7 +258,7 @@ typedef mswea_json_t mswea_host_json_t;
 
 typedef mswea_plugin_error_t mswea_host_plugin_error_t;
 
-// How much a log line matters.
+// The severity of a log line.
 typedef uint8_t mswea_host_level_t;
 
 #define MSWEA_HOST_LEVEL_TRACE 0
@@ -275,22 +286,22 @@ typedef struct {
 
 typedef mswea_option_json_t exports_mswea_plugin_option_json_t;
 
-// Who the plugin is and what it wants to be told.
+// The name of the plugin, its config schema, and the grants that it needs.
 typedef struct exports_mswea_plugin_descriptor_t {
-  // Short name, for example `text_regex`: what users write in their config.
+  // The short name that users write in their config, for example `text_regex`.
   mswea_string_t   name;
   // The plugin's own version.
   mswea_string_t   version;
-  // One line on what it does.
+  // One line that says what the plugin does.
   mswea_string_t   summary;
-  // JSON Schema (draft 2020-12) of the config. The host checks a config against it
-  // before the plugin sees it, fills in the `default`s of top-level properties, and
-  // reports the file, the key and the line of what does not fit.
+  // JSON Schema (draft 2020-12) of the config. The host checks a config against the schema
+  // before it calls `configure`, and fills in the `default`s of top-level properties. If
+  // the config does not fit, the host reports the file, the key and the line.
   exports_mswea_plugin_json_t   config_schema;
-  // Names of the secrets that its requests may refer to (adapters only).
+  // Names of the secrets that the plugin's requests may have (adapters only).
   mswea_list_string_t   secrets;
-  // Hosts that its requests go to by default (adapters only): what a user would have
-  // to grant, `host` or `host:port`.
+  // The hosts of the plugin's requests with the default config (adapters only), as
+  // `host` or `host:port`. The user has to grant them.
   mswea_list_string_t   hosts;
   // JSON object, or none.
   exports_mswea_plugin_option_json_t   extra;
@@ -315,11 +326,12 @@ typedef mswea_usage_t exports_mswea_adapter_usage_t;
 
 typedef mswea_option_json_t exports_mswea_adapter_option_json_t;
 
-// A secret that the host fills in after the adapter has spoken.
+// A secret, by its name. The host fills in the value when it sends the request: the adapter
+// never gets it.
 typedef struct exports_mswea_adapter_secret_t {
-  // Its name, as the user's environment or secrets file has it.
+  // The name of the secret in the user's environment or secrets file.
   mswea_string_t   name;
-  // What stands before it, for example `Bearer `.
+  // Text before the secret in the header, for example `Bearer `.
   mswea_string_t   prefix;
   // JSON object, or none.
   exports_mswea_adapter_option_json_t   extra;
@@ -334,16 +346,16 @@ typedef struct exports_mswea_adapter_header_value_t {
   } val;
 } exports_mswea_adapter_header_value_t;
 
-// As it is.
+// The text itself.
 #define EXPORTS_MSWEA_ADAPTER_HEADER_VALUE_PLAIN 0
-// A secret, only ever filled in for a granted host.
+// A secret. The host fills it in only for a granted host.
 #define EXPORTS_MSWEA_ADAPTER_HEADER_VALUE_SECRET 1
 
-// A header.
+// A header of a request.
 typedef struct exports_mswea_adapter_header_t {
-  // Its name.
+  // The header's name.
   mswea_string_t   name;
-  // Its value.
+  // The header's value.
   exports_mswea_adapter_header_value_t   value;
 } exports_mswea_adapter_header_t;
 
@@ -363,16 +375,16 @@ typedef struct exports_mswea_adapter_http_request_t {
   mswea_string_t   method;
   // Absolute URL with scheme `http` or `https`.
   mswea_string_t   url;
-  // Headers; the host adds `host`, `content-length` and `user-agent`.
+  // The headers, without `host`, `content-length` and `user-agent`, which the host adds.
   exports_mswea_adapter_list_header_t   headers;
-  // The body; empty for none.
+  // The body; empty if there is none.
   mswea_list_u8_t   body;
   // JSON object, or none.
   exports_mswea_adapter_option_json_t   extra;
 } exports_mswea_adapter_http_request_t;
 
-// A piece of the answer, for showing it live. Only for the eye: what counts is the
-// reply that `finish` returns.
+// New text of the reply, which the host shows while the response arrives. It is used for
+// nothing else: the history gets the reply that `finish` returns.
 typedef struct exports_mswea_adapter_delta_t {
   // `text`, `reasoning` or `tool-call`.
   mswea_string_t   kind;
@@ -387,15 +399,15 @@ typedef struct {
   size_t len;
 } exports_mswea_adapter_list_tool_t;
 
-// What goes with a query besides the history.
+// The input of a query besides the history.
 typedef struct exports_mswea_adapter_request_t {
-  // The tools to offer; empty for none.
+  // The tools to offer to the model; may be empty.
   exports_mswea_adapter_list_tool_t   tools;
   // JSON object, or none.
   exports_mswea_adapter_option_json_t   extra;
 } exports_mswea_adapter_request_t;
 
-// What the adapter wants next.
+// The next operation of the host.
 typedef struct exports_mswea_adapter_next_t {
   uint8_t tag;
   union {
@@ -404,9 +416,9 @@ typedef struct exports_mswea_adapter_next_t {
   } val;
 } exports_mswea_adapter_next_t;
 
-// Perform this request.
+// Send this request.
 #define EXPORTS_MSWEA_ADAPTER_NEXT_SEND 0
-// The query is answered.
+// The model's reply. The query is complete.
 #define EXPORTS_MSWEA_ADAPTER_NEXT_REPLY 1
 
 typedef struct {
@@ -416,18 +428,18 @@ typedef struct {
 
 typedef mswea_option_usage_t exports_mswea_adapter_option_usage_t;
 
-// Why there is no reply.
+// The query has failed.
 typedef struct exports_mswea_adapter_model_error_t {
   // `authentication`, `permission`, `not-found`, `bad-request`,
   // `context-window-exceeded`, `rate-limited`, `overloaded`, `timeout`, `network`,
   // `content-filtered` or `malformed-response`. The host retries `rate-limited`,
   // `overloaded`, `timeout`, `network` and `malformed-response`.
   mswea_string_t   class_;
-  // One or two sentences for a person, with the provider's own words.
+  // One or two sentences for the user, with the provider's message.
   mswea_string_t   message;
-  // How long the provider asks to wait, in milliseconds.
+  // The time that the provider asks to wait before a retry, in milliseconds.
   mswea_option_u64_t   retry_after_ms;
-  // What was billed although there is no reply.
+  // Tokens and cost that the provider has billed for the failed query.
   exports_mswea_adapter_option_usage_t   usage;
   // JSON object, or none.
   exports_mswea_adapter_option_json_t   extra;
@@ -468,14 +480,15 @@ typedef mswea_plugin_error_t exports_mswea_parser_plugin_error_t;
 
 typedef mswea_option_json_t exports_mswea_parser_option_json_t;
 
-// Why a reply holds no usable action. This is for the model: the host renders the
-// configured feedback template with it and sends the result as a user message.
+// Why a reply has no usable action. The text is meant for the model: the host renders the
+// configured feedback template with this record and sends the result as a user message.
 typedef struct exports_mswea_parser_problem_t {
-  // A stable word, for example `no-tool-call` or `wrong-count`.
+  // A word that names the error, the same in every version of the plugin, for example
+  // `no-tool-call` or `wrong-count`.
   mswea_string_t   code;
-  // What the model did wrong, in one or two sentences: the template's `error`.
+  // The model's error in one or two sentences. The template has it as `error`.
   mswea_string_t   message;
-  // JSON object of further template variables (`actions`, `has_tool_calls`, ...).
+  // JSON object with further variables of the template (`actions`, `has_tool_calls`, ...).
   exports_mswea_parser_option_json_t   details;
   // JSON object, or none.
   exports_mswea_parser_option_json_t   extra;
@@ -486,7 +499,7 @@ typedef struct {
   size_t len;
 } exports_mswea_parser_list_action_t;
 
-// What a reply turned out to be.
+// The result of parsing a reply.
 typedef struct exports_mswea_parser_outcome_t {
   uint8_t tag;
   union {
@@ -495,9 +508,11 @@ typedef struct exports_mswea_parser_outcome_t {
   } val;
 } exports_mswea_parser_outcome_t;
 
-// These actions, in order. None at all is allowed: the model is asked again.
+// The actions of the reply, in order. The list may be empty: then the host queries the
+// model again.
 #define EXPORTS_MSWEA_PARSER_OUTCOME_ACTIONS 0
-// Not what was agreed; an expected outcome, not a fault.
+// The reply breaks the rules of this parser. This is an error of the model, not of the
+// plugin.
 #define EXPORTS_MSWEA_PARSER_OUTCOME_MALFORMED 1
 
 typedef struct {
@@ -555,18 +570,20 @@ typedef mswea_list_message_t exports_mswea_processor_list_message_t;
 
 typedef mswea_option_json_t exports_mswea_processor_option_json_t;
 
-// A question for the model, for processors that want (say) a summary. The host asks it
-// without tools, charges it to the run and records it.
+// A query to the model, for example for a summary. The host sends it without tools, charges
+// its cost to the run and records it. If the processor has sent exactly the same query before
+// in this run, it gets the recorded reply at no cost. So a fresh instance can restore its state
+// by repeating its queries.
 typedef struct exports_mswea_processor_query_t {
-  // The conversation to send.
+  // The messages to send.
   exports_mswea_processor_list_message_t   messages;
-  // What it is for, in a word, for logs and accounts: `summary`, ...
+  // The purpose of the query in one word, for logs and for the accounting: `summary`, ...
   mswea_string_t   purpose;
   // JSON object, or none.
   exports_mswea_processor_option_json_t   extra;
 } exports_mswea_processor_query_t;
 
-// What the processor wants next.
+// The next operation of the host.
 typedef struct exports_mswea_processor_next_t {
   uint8_t tag;
   union {
@@ -575,10 +592,11 @@ typedef struct exports_mswea_processor_next_t {
   } val;
 } exports_mswea_processor_next_t;
 
-// The change of its view: `view[start..]` is now `messages`, or, with `places` in its
-// `extra`, some of it.
+// The new view is ready. The change is relative to the last view of this instance:
+// `view[start..]` is now `messages`. With `places` in its `extra` it replaces single
+// messages (see `types.change`).
 #define EXPORTS_MSWEA_PROCESSOR_NEXT_DONE 0
-// Ask the model first; the host goes on with `resume`.
+// Send this query to the model, and pass the reply to `resume`.
 #define EXPORTS_MSWEA_PROCESSOR_NEXT_ASK 1
 
 typedef struct {
@@ -597,11 +615,12 @@ typedef mswea_plugin_error_t exports_mswea_policy_plugin_error_t;
 
 typedef mswea_option_json_t exports_mswea_policy_option_json_t;
 
-// Why an action is not simply allowed.
+// Why an action is denied, or has to be confirmed.
 typedef struct exports_mswea_policy_objection_t {
-  // A stable word, for example `blocked`; empty for none.
+  // A word that names the reason, the same in every version of the plugin, for example
+  // `blocked`; empty if there is none.
   mswea_string_t   code;
-  // For the model when the action is denied, for the person when it is asked about.
+  // The reason in words. With `deny` the model gets it, with `ask` the user sees it.
   mswea_string_t   message;
   // JSON object, or none.
   exports_mswea_policy_option_json_t   extra;
@@ -617,13 +636,14 @@ typedef struct exports_mswea_policy_verdict_t {
   } val;
 } exports_mswea_policy_verdict_t;
 
-// Run it.
+// Run the action.
 #define EXPORTS_MSWEA_POLICY_VERDICT_ALLOW 0
-// Do not run it, and tell the model this.
+// Do not run the action. The model gets the objection in place of an output.
 #define EXPORTS_MSWEA_POLICY_VERDICT_DENY 1
-// Ask the person, giving this reason; denied when there is nobody to ask.
+// Ask the user to confirm the action, and show the objection. If no user can be asked,
+// the action is denied.
 #define EXPORTS_MSWEA_POLICY_VERDICT_ASK 2
-// Run this instead.
+// Run this action in place of the judged one.
 #define EXPORTS_MSWEA_POLICY_VERDICT_REWRITE 3
 
 typedef struct {
@@ -635,13 +655,14 @@ typedef struct {
 } exports_mswea_policy_result_verdict_plugin_error_t;
 
 // Imported Functions from `mswea:plugin/host@0.1.0`
-// Writes one line to the host's log, under the plugin's name. Never fails; lines beyond
-// the plugin's log budget are dropped and counted.
+// Writes one line to the host's log, with the plugin's name. This never fails. Lines that
+// exceed the limit of the plugin's log are dropped and counted.
 extern void mswea_host_log(mswea_host_level_t level, mswea_string_t *text);
-// Renders a Jinja template in the run's environment: strict about undefined variables,
-// no auto-escape, `tojson` as Python's. `vars` is a JSON object laid over the run's own
-// variables (`task`, `cwd`, `system`, `n_model_calls`, ...). The error has the code
-// `template` and names line and column.
+// Renders a Jinja template. An undefined variable is an error, there is no auto-escaping, and
+// `tojson` prints what Python's prints. The template sees the variables of the run (`task`,
+// `cwd`, `system`, `n_model_calls`, ...) and those of the JSON object `vars`, which replace
+// variables of the run with the same name. The error has the code `template`, and its message
+// has the line and the column.
 extern bool mswea_host_render(mswea_string_t *template_, mswea_host_json_t *vars, mswea_string_t *ret, mswea_host_plugin_error_t *err);
 
 // Exported Functions from `mswea:plugin/plugin@0.1.0`

@@ -1,4 +1,4 @@
-// KIND = adapter: from the contract's functions to yours.
+// KIND = adapter: the contract's functions, which call yours.
 #include <string.h>
 
 #include "../glue.h"
@@ -13,7 +13,7 @@ bool exports_mswea_adapter_query(mswea_change_t *change, mswea_request_t *reques
 
 void exports_mswea_adapter_head(uint16_t status, mswea_headers_t *headers) {
     plugin_head(status, *headers);
-    // It has no result, so nobody tells when that was read.
+    // This function has no result, so the host does not call a function after it has read one.
     mswea_call_ended();
 }
 

@@ -1,4 +1,4 @@
-// KIND = formatter: from the contract's functions to yours.
+// KIND = formatter: the contract's functions, which call yours.
 #include <string.h>
 
 #include "../glue.h"

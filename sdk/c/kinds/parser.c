@@ -1,4 +1,4 @@
-// KIND = parser: from the contract's functions to yours.
+// KIND = parser: the contract's functions, which call yours.
 #include <string.h>
 
 #include "../glue.h"

@@ -1,4 +1,4 @@
-// KIND = policy: from the contract's functions to yours.
+// KIND = policy: the contract's functions, which call yours.
 #include "../glue.h"
 
 bool exports_mswea_policy_judge(mswea_action_t *action, mswea_verdict_t *verdict,

@@ -1,4 +1,4 @@
-// KIND = processor: from the contract's functions to yours.
+// KIND = processor: the contract's functions, which call yours.
 #include <string.h>
 
 #include "../glue.h"

@@ -1,5 +1,6 @@
-// KIND = simple_processor: the protocol of changes around one plain function. Keeps the history,
-// asks for the view of all of it, and answers with the part that differs from the last view.
+// KIND = simple_processor: implements the protocol of changes with one function of the whole
+// history. It keeps the history, computes the whole view, and returns the part that differs from
+// the last view.
 #include "processor.c"
 
 static mswea_history_t known, shown;
@@ -10,12 +11,12 @@ mswea_plugin_error_t *plugin_apply(const mswea_change_t *change, mswea_processor
                            "a change starts at message %zu, but only %zu are known; send the whole "
                            "history with `start` 0",
                            (size_t)change->start, known.len);
-    // After `start = 0` the host knows nothing of an earlier view.
+    // After `start = 0` the host has no earlier view.
     if (change->start == 0) mswea_history_clear(&shown);
-    // Zeroed messages in an answer would be a fault that is hard to find; an error shows nothing.
     mswea_messages_t view = {0};
     mswea_plugin_error_t *failed = plugin_process(mswea_history_messages(&known), &view);
     if (failed) {
+        // The host has no view of this step, so the next call returns the whole view.
         mswea_history_clear(&shown);
         return failed;
     }

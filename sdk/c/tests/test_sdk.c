@@ -1,4 +1,5 @@
-// Of the SDK itself: JSON, strings, histories, and what hostile input does to them. `make -C tests`.
+// Tests of the SDK itself: JSON, strings and histories, also with hostile input. Run them with
+// `make -C tests`.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,8 @@ mswea_plugin_error_t *plugin_configure(const mswea_value_t *config) {
     return NULL;
 }
 
-// The view is the history without what begins with `-`, and with the last in capitals: so that old
-// messages change, go and come.
+// The view is the history without messages that begin with `-`, and with the last message in
+// capitals. So old messages of the view change, disappear and appear.
 mswea_plugin_error_t *plugin_process(mswea_messages_t history, mswea_messages_t *view) {
     for (size_t i = 0; i < history.len; i++) {
         mswea_message_t message = history.ptr[i];
@@ -80,7 +81,7 @@ static void bad_json_is_refused_with_its_place(void) {
         MSWEA_CHECK(!mswea_json_read(mswea_str(cases[i][0]), &why));
         MSWEA_CHECK_TEXT(mswea_str(why), cases[i][1]);
     }
-    // A NUL is a byte like others.
+    // A NUL is a byte like any other.
     MSWEA_CHECK(!mswea_json_read((mswea_string_t){(uint8_t *)"1\0", 2}, NULL));
     MSWEA_CHECK(!mswea_json_read((mswea_string_t){(uint8_t *)"\"\\\0\"", 4}, NULL));
     MSWEA_CHECK(!mswea_json_read((mswea_string_t){NULL, 0}, NULL));
@@ -153,19 +154,20 @@ static void json_that_is_deep_or_huge_is_no_trouble(void) {
     const mswea_value_t *value = mswea_json_read((mswea_string_t){deep, DEEP}, NULL);
     MSWEA_CHECK(mswea_text_or(mswea_at(value, 0), "").len == DEEP - 4);
     free(deep);
-    // As deep as it may be.
+    // The largest allowed depth.
     mswea_text_t text = {0};
     for (int i = 0; i < MSWEA_DEPTH; i++) mswea_text_add(&text, mswea_str("["));
     for (int i = 0; i < MSWEA_DEPTH; i++) mswea_text_add(&text, mswea_str("]"));
     value = mswea_json_read(mswea_text_string(&text), NULL);
     MSWEA_CHECK(mswea_equal(mswea_json_write(value), mswea_text_string(&text)));
-    // What was made in a circle is written to some depth.
+    // A value that contains itself is written down to some depth.
     mswea_value_t *circle = mswea_array();
     mswea_append(circle, circle);
     MSWEA_CHECK(mswea_json_write(circle).len > MSWEA_DEPTH);
 }
 
-// Every byte of some JSON changed, cut off, or doubled: read or refused, and never read beyond.
+// Changes, cuts off or doubles every byte of a JSON text: the text is read or refused, and no byte
+// beyond its end is read.
 static void broken_json_is_no_trouble(void) {
     static const char whole[] =
         "{\"a\":[1,-2.5e3,\"\\u00e4\\ud83d\\ude00\"],\"b\":{\"c\":null,\"d\":[true,false]}}";
@@ -173,7 +175,7 @@ static void broken_json_is_no_trouble(void) {
     unsigned read = 0;
     for (size_t i = 0; i <= len; i++) {
         for (int byte = 0; byte < 256; byte++) {
-            // Memory of its own, so that the sanitizer sees its end.
+            // A copy in memory of its own, so that the sanitizer finds reads beyond its end.
             uint8_t *copy = malloc(len);
             memcpy(copy, whole, len);
             if (i < len) copy[i] = (uint8_t)byte;
@@ -306,7 +308,7 @@ static void a_history_outlives_the_call(void) {
         mswea_history_replace(&history, i, (mswea_messages_t){&message, 1});
         mswea_test_end_call();
     }
-    // From itself, backwards: what is replaced is still needed.
+    // Messages of the same history, backwards: the replaced messages are still needed.
     mswea_messages_t all = {0};
     for (size_t i = history.len; i-- > 0;) mswea_push(&all, history.ptr[i]);
     mswea_history_replace(&history, 0, all);
@@ -329,7 +331,7 @@ static mswea_string_t in_words(mswea_messages_t messages) {
     return mswea_text_string(&text);
 }
 
-// Random changes give what a start from nothing gives, and not more is sent than differs.
+// Random changes give the same view as the whole history, and only different messages are returned.
 static void changes_are_as_good_as_the_whole(void) {
     MSWEA_CHECK_OK(mswea_test_configure("{}"));
     unsigned state = 1;
@@ -362,7 +364,7 @@ static void a_processor_refuses_what_makes_no_sense(void) {
     mswea_reply_t reply = mswea_test_reply("");
     MSWEA_CHECK(!exports_mswea_processor_resume(&reply, &next, &error));
     MSWEA_CHECK_TEXT(error.code, "unsupported");
-    // After a failure the view is sent anew.
+    // After a failure the whole view is returned.
     mswea_change_t first = mswea_test_change(0, "user", "a", "user", "b", NULL);
     MSWEA_CHECK_TEXT(in_words(mswea_test_apply(&first)), "[a][b!]");
     mswea_change_t fail = mswea_test_change(2, "user", "fail", NULL);

@@ -1,4 +1,4 @@
-// The SDK as a component uses it: everything goes through the functions that the host calls.
+// Tests the SDK as a component uses it: through the functions that the host calls.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -43,7 +43,7 @@ const wireText = (text, extra) => ({
   extra,
 });
 const wireReply = (text) => ({ message: wireText(text), finishReason: "stop", usage: undefined, model: "" });
-/** What the component throws, which is never an `Error`: that would be a trap. */
+/** The value that the component throws. It is never an `Error`, which would be a trap. */
 function thrown(call) {
   try {
     call();
@@ -72,13 +72,13 @@ test("depth of JSON", () => {
   }
 });
 
-test("what nobody changes stays the text that it was", () => {
+test("an unchanged `extra` keeps its text", () => {
   const odd = '{ "n": 1.0, "big": 123456789012345678901234567890, "list": [1.0] }';
   for (const [look, same] of [
     [() => {}, true],
     [(extra) => extra.n + extra.big, true],
     [(extra) => "n" in extra, true],
-    // What is inside may have been changed.
+    // The value inside may have been changed.
     [(extra) => extra.list, false],
     [(extra) => Object.keys(extra), false],
     [(extra) => ({ ...extra }), false],
@@ -110,7 +110,7 @@ test("UTF-8", () => {
     }
   }
   assert.deepEqual(encodeUtf8("\ud800"), new Uint8Array([0xef, 0xbf, 0xbd]));
-  // As browsers do it, to the byte.
+  // The results must equal those of browsers.
   const reference = new TextDecoder("utf-8", { ignoreBOM: true });
   let seed = 1;
   const next = () => (seed = (seed * 48271) % 0x7fffffff);
@@ -125,7 +125,7 @@ class Marks extends SimpleProcessor {
   static descriptor = descriptor;
   process(history) {
     history.forEach((message, index) => {
-      // In place, which must do no harm.
+      // A change in place must have no effect on the next call.
       if (textOf(message).startsWith("old") && index < history.length - 2) {
         message.content[0].text = message.content[0].text.toUpperCase();
         message.extra.marked = true;
@@ -135,7 +135,7 @@ class Marks extends SimpleProcessor {
   }
 }
 
-test("only what differs goes back", () => {
+test("only the differences are returned", () => {
   const driver = new Driver(Marks);
   for (const [change, start, sent, places] of [
     [{ start: 0, messages: ["a", "b", "c"].map((text) => say(text)) }, 0, 3],
@@ -174,7 +174,7 @@ test("a change beyond the end is refused", () => {
   assert.equal(thrown(() => historyProcessor.resume(wireReply("x"))).code, "unsupported");
 });
 
-test("messages survive to the byte", () => {
+test("messages are passed on byte for byte", () => {
   const message = {
     role: "assistant",
     content: [
@@ -192,7 +192,7 @@ test("messages survive to the byte", () => {
   assert.deepEqual(wire.messageOut(cut), { ...message, content: [{ tag: "text", val: "b" }, ...message.content.slice(1)] });
 });
 
-/** A plugin of all kinds but adapters that does what the test says. */
+/** A plugin of any kind but an adapter, whose methods call a function of the test. */
 function acting(Kind, ...methods) {
   class Acting extends Kind {
     static descriptor = descriptor;
@@ -218,7 +218,7 @@ test("outcomes", () => {
   assert.deepEqual(actionParser.tools(), []);
 });
 
-test("whatever goes wrong is an error", () => {
+test("every exception is an error", () => {
   const [{ actionParser }, set] = acting(Parser, "parse");
   const fail = (error) => () => {
     throw error;
@@ -264,7 +264,7 @@ test("configure", () => {
   assert.equal(plugin.describe().configSchema, '{"properties":{"n":{"default":[1]}}}');
 });
 
-test("what is no plugin is refused when it is built", () => {
+test("a class that is not a plugin is refused when it is built", () => {
   class Nameless extends Parser {}
   for (const wrong of [undefined, {}, class {}, Nameless]) assert.throws(() => component(wrong), TypeError);
 });
@@ -353,7 +353,7 @@ test("adapters", () => {
   }
 });
 
-test("what `head` and `feed` throw is reported by `finish`", () => {
+test("`finish` reports exceptions of `head` and `feed`", () => {
   const [{ modelAdapter }, set] = acting(Adapter, "query", "head", "feed", "finish");
   set([{ kind: "text", text: "a\ud800" }]);
   assert.equal(modelAdapter.feed(new Uint8Array())[0].text, "a\ufffd");
@@ -364,7 +364,7 @@ test("what `head` and `feed` throw is reported by `finish`", () => {
   set({ message: {} });
   assert.deepEqual(modelAdapter.feed(new Uint8Array()), []);
   assert.match(thrown(() => modelAdapter.finish()).message, /in the middle/);
-  // A new response starts over.
+  // A new `head` begins a new response.
   modelAdapter.head(200, []);
   assert.equal(modelAdapter.finish().tag, "reply");
 });
@@ -382,7 +382,7 @@ test("a simple adapter keeps history and body", () => {
   assert.equal(said(query(1, "c")), "a c");
   modelAdapter.head(500, []);
   modelAdapter.feed(encodeUtf8("lost"));
-  // A repeated request starts over.
+  // A repeated request begins a new response.
   modelAdapter.head(200, [["x", "y"]]);
   modelAdapter.feed(new Uint8Array([0xe2, 0x98]));
   modelAdapter.feed(new Uint8Array([0x83]));
@@ -391,7 +391,7 @@ test("a simple adapter keeps history and body", () => {
   assert.equal(thrown(() => query(9)).class, "bad-request");
 });
 
-test("the host's doubles", () => {
+test("the replacements of the host's functions", () => {
   takeLog();
   host.log("warn", "a\ud800");
   host.log("no such level", 7);

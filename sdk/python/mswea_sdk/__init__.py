@@ -1,6 +1,6 @@
 """Write plugins for mswea-host in Python.
 
-Derive from the class of a kind, give it a `descriptor`, and `export` it::
+Derive a class from the class of a kind, give it a `descriptor`, and `export` it::
 
     class Dollar(Parser):
         descriptor = Descriptor("dollar", "0.1.0", "Runs the lines that begin with `$ `")
@@ -10,7 +10,7 @@ Derive from the class of a kind, give it a `descriptor`, and `export` it::
 
     export(Dollar)
 
-Nothing in here knows the component model but `app`, so plain `python -m unittest` tests a plugin.
+Only the module `app` needs a component, so `python -m unittest` can test a plugin.
 """
 
 from . import host

@@ -1,8 +1,8 @@
-"""The component: what componentize-py builds. It alone knows the generated modules.
+"""The module that componentize-py builds. Only this module imports the generated modules.
 
-`wit_world` and `componentize_py_types` exist only while a component is built and inside of it. Here
-their values become the SDK's and back, and here nothing may escape as a trap: a trap tells nobody
-what was wrong, an error does.
+`wit_world` and `componentize_py_types` exist only while a component is built and inside it. This
+module converts between their values and the SDK's. It catches every exception and returns it as an
+error: an uncaught exception would be a trap, which has no message.
 """
 
 import codecs
@@ -48,7 +48,7 @@ from .types import (
 
 Err = componentize_py_types.Err
 
-# --- what the host offers ---
+# --- the host's functions ---
 
 _LEVELS = {level.name.lower(): level for level in wit_host.Level}
 
@@ -68,7 +68,7 @@ host._send_log = _send_log
 host._send_render = _send_render
 
 
-# A deep text would exhaust the stack, whoever reads it: plugins use `json.loads`, too.
+# A deep text would overflow the stack. Plugins use `json.loads` directly, so it is replaced.
 def _guard_json() -> None:
     from json import JSONDecoder
 
@@ -83,8 +83,8 @@ def _guard_json() -> None:
 
 _guard_json()
 
-# There are no files inside a component, so a codec has to be there before: `utf-16-le` is the SDK's
-# own need, the rest is what plugins may meet.
+# There are no files inside a component, so codecs must be loaded when it is built. The SDK itself
+# needs `utf-16-le`; plugins may need the others.
 for _codec in ("utf-16-le", "utf-16", "utf-8-sig", "latin-1", "ascii", "cp1252", "unicode_escape"):
     codecs.lookup(_codec)
 
@@ -93,7 +93,7 @@ for _codec in ("utf-16-le", "utf-16", "utf-8-sig", "latin-1", "ascii", "cp1252",
 # The module; the package has the function under that name.
 _export = import_module("mswea_sdk.export")
 
-# Where the host lends the project to a component for development.
+# The folder of the project, in a component for development.
 _SOURCE = "/plugin"
 
 _class: Any = None
@@ -126,7 +126,7 @@ if not _export.late:
 
 
 class _NotConfigured:
-    """Stands where the instance will be."""
+    """Takes the place of the instance until `configure` makes it."""
 
     def __getattr__(self, name: str) -> Any:
         raise PluginError(
@@ -139,7 +139,7 @@ _instance: Any = _NotConfigured()
 
 
 def _fault(error: BaseException) -> Any:
-    """What goes to the host in place of an exception."""
+    """Returns the error that the host gets for an exception."""
     if isinstance(error, PluginError):
         try:
             return Err(
@@ -154,12 +154,13 @@ def _fault(error: BaseException) -> Any:
     try:
         words = _words(error)
     except Exception:
-        words = f"a {type(error).__name__} that can't be put into words"
+        words = f"a {type(error).__name__} whose text can't be made"
     return Err(wit.PluginError("internal", words, None))
 
 
 def _words(error: BaseException) -> str:
-    """The exception and where it came from; all of its way is on standard error, for the log."""
+    """Returns the exception's text and its position in the code. Writes the traceback to standard
+    error, for the log."""
     _print_traceback(error)
     place = ""
     trace = error.__traceback__
@@ -175,7 +176,7 @@ def _print_traceback(error: BaseException) -> None:
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except Exception:
-        # It is for the log only.
+        # The traceback is for the log only.
         pass
 
 
@@ -368,7 +369,7 @@ def _exports(interface: str, *kinds: type) -> bool:
     """Whether the world exports an interface; the class has to be of its kind."""
     if not hasattr(world, interface):
         return False
-    # Of a component for development, the class is not known yet.
+    # In a component for development, the class is not known yet.
     if _class is not None and not issubclass(_class, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(
@@ -436,7 +437,7 @@ if _exports("ActionParser", Parser):
                             extra_text(outcome),
                         )
                     )
-                actions = _list(outcome, "what `parse` returns, if it is no Problem,")
+                actions = _list(outcome, "the result of `parse`, if it is no Problem,")
                 return wit_parser.Outcome_Actions([_action_out(action) for action in actions])
             except BaseException as error:
                 raise _fault(error) from None
@@ -451,7 +452,7 @@ if _exports("ObservationFormatter", Formatter):
                     [_action_in(action) for action in actions],
                     [Output(o.output, o.returncode, o.exception_info, o.extra) for o in outputs],
                 )
-                return [_message_out(m) for m in _list(messages, "what `format` returns")]
+                return [_message_out(m) for m in _list(messages, "the result of `format`")]
             except BaseException as error:
                 raise _fault(error) from None
 
@@ -470,7 +471,7 @@ if _exports("HistoryProcessor", Processor, SimpleProcessor):
                     extra_text(answer),
                 )
             )
-        raise TypeError(f"a processor answers a Change or a Query, not {type(answer).__name__}")
+        raise TypeError(f"a processor returns a Change or a Query, not {type(answer).__name__}")
 
     class HistoryProcessor:
         def apply(self, change: Any) -> Any:
@@ -516,7 +517,7 @@ if _exports("ActionPolicy", Policy):
 if _exports("ModelAdapter", Adapter):
     from wit_world.exports import model_adapter as wit_adapter
 
-    # What `head` and `feed`, which have no errors, leave for `finish` to report.
+    # An exception in `head` or `feed`, which can't return errors; `finish` reports it.
     _broken: Optional[BaseException] = None
 
     def _header_out(header: Any) -> Any:
@@ -550,7 +551,7 @@ if _exports("ModelAdapter", Adapter):
                     extra_text(answer),
                 )
             )
-        raise TypeError(f"an adapter answers an HttpRequest or a Reply, not {type(answer).__name__}")
+        raise TypeError(f"an adapter returns an HttpRequest or a Reply, not {type(answer).__name__}")
 
     def _model_error(error: BaseException) -> Any:
         if isinstance(error, ModelError):
@@ -567,7 +568,7 @@ if _exports("ModelAdapter", Adapter):
                 )
             except Exception as other:
                 error = other
-        # A fault of the plugin has no class of its own; this one is not tried again.
+        # A fault of the plugin has no class of its own; the host does not retry this one.
         fault = _fault(error).value
         return Err(wit_adapter.ModelError("bad-request", fault.message, None, None, fault.extra))
 

@@ -1,7 +1,7 @@
-"""The component for development: it reads `plugin.py` when it is first asked.
+"""The component for development: it reads `plugin.py` at the first call.
 
-So it is built and compiled once, and an edit costs nothing but the next start. It works only where the
-host lends it the project's folder (`mswea-host plugin check --source .`), never in a run.
+So it is built and compiled once, and an edit has its effect at the next start. It works only if the
+host allows it to read the project's folder (`mswea-host plugin check --source .`), never in a run.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ importlib.import_module("mswea_sdk.export").late = True  # type: ignore[attr-def
 
 from .app import *  # noqa: E402, F403  (its classes are the component's exports)
 
-# A component has no files but the project's then: what of Python's library is to be found has to be
-# imported now. These are what plugins may meet; another one is added here.
+# At run time the component has no files but the project's, so the modules of Python's library must
+# be imported when it is built. These are modules that plugins may need; add others here.
 for _name in (
     "abc argparse array ast base64 binascii bisect calendar cmath codecs collections collections.abc "
     "colorsys configparser contextlib copy csv dataclasses datetime decimal difflib enum fnmatch "
@@ -22,6 +22,6 @@ for _name in (
     "statistics string struct sys textwrap time token tokenize tomllib traceback types typing "
     "unicodedata urllib.parse uuid warnings weakref xml.etree.ElementTree zlib"
 ).split():
-    # Not every build of the interpreter has all of them.
+    # Some builds of the interpreter lack some of them.
     with contextlib.suppress(ImportError):
         importlib.import_module(_name)

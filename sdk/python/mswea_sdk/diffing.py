@@ -1,4 +1,4 @@
-"""A `SimpleProcessor` that speaks the protocol of changes."""
+"""Implements the protocol of changes for a `SimpleProcessor`."""
 
 from typing import Any, Union
 
@@ -7,16 +7,16 @@ from .extra import extra_text
 from .kinds import Processor, SimpleProcessor
 from .types import Change, ContentPart, Image, Message, Opaque, Reasoning, Text, ToolCall
 
-#: A message that nobody can change: what is kept between calls.
+#: A message in a form that can't be changed, kept between calls.
 Frozen = tuple[Any, ...]
 
 
 class Diffing(Processor):
-    """Keeps the history, lays the host's changes over it, and sends back only those messages of the
-    view that differ from the last one.
+    """Keeps the history, applies the host's changes to it, and returns only those messages of the
+    view that differ from the last view.
 
-    What it keeps are copies, so that a `process` which changes its messages in place does no harm:
-    under `--fresh-instances` it would see another history otherwise.
+    It keeps copies. Otherwise a `process` that changes its messages in place would get another
+    history than on a fresh instance.
     """
 
     def __init__(self, inner: SimpleProcessor):
@@ -30,18 +30,18 @@ class Diffing(Processor):
     def apply(self, change: Change) -> Change:
         history = self._history
         check_start(change, len(history))
-        # After `start` 0 the host knows nothing of an earlier view.
+        # After `start` 0 the host has no earlier view.
         old = [] if change.start == 0 else self._view
         history[change.start :] = [freeze(message) for message in change.messages]
         view = self._inner.process([thaw(message) for message in history])
         frozen = [freeze(message) for message in view]
-        # Kept only now: an error above must not leave half of a step behind.
+        # The view is stored only now: after an error above, no part of the step must be stored.
         self._view = frozen
         return spread(old, frozen, view)
 
 
 def check_start(change: Change, known: int) -> None:
-    """Raises `PluginError` if a change begins behind the end of the list that it is for."""
+    """Raises `PluginError` if a change begins after the end of a list of `known` messages."""
     if change.start > known:
         raise PluginError.invalid_input(
             f"a change starts at message {change.start}, but only {known} are known; send the whole "
@@ -50,15 +50,16 @@ def check_start(change: Change, known: int) -> None:
 
 
 def spread(old: list[Frozen], new: list[Frozen], messages: list[Message]) -> Change:
-    """The change that makes `old` into `new`, with `places` if something in between is the same."""
+    """The change that makes `old` into `new`, with `places` if there are unchanged messages in
+    between."""
     common = min(len(old), len(new))
     places = [place for place in range(common) if old[place] != new[place]]
     places += range(common, len(new))
     if not places:
-        # A part at the end fell away, or nothing changed at all.
+        # Only messages at the end were removed, or nothing has changed.
         return Change(len(new))
     if places[-1] != len(new) - 1:
-        # Behind the last place there is nothing: it has to be the view's last message.
+        # The view ends with the last of the places, so this must be the view's last message.
         places.append(len(new) - 1)
     change = Change(places[0], [messages[place] for place in places])
     if places[-1] - places[0] >= len(places):
@@ -67,7 +68,7 @@ def spread(old: list[Frozen], new: list[Frozen], messages: list[Message]) -> Cha
 
 
 def freeze(message: Message) -> Frozen:
-    """Everything that is in a message, by value."""
+    """Returns the content of a message as a value that can't be changed."""
     return (
         message.role,
         tuple([_freeze_part(part) for part in message.content]),
@@ -78,7 +79,7 @@ def freeze(message: Message) -> Frozen:
 
 
 def thaw(frozen: Frozen) -> Message:
-    """A message of its own from what `freeze` made."""
+    """Makes a new message from the result of `freeze`."""
     role, content, calls, tool_call_id, extra = frozen
     return Message(
         role,

@@ -1,4 +1,4 @@
-"""Faults, and whose they are. What the *model* did wrong is a `Problem` or a `Deny`, no error."""
+"""Errors of plugins and providers. For an error of the *model*, return a `Problem` or a `Deny`."""
 
 from typing import Any, Optional
 
@@ -7,10 +7,10 @@ from .types import Usage
 
 
 class PluginError(WithExtra, Exception):
-    """A fault of the plugin, its config or its input, for the user to read.
+    """A fault of the plugin, its config or its input. The user gets the message.
 
-    `code` is `invalid-config`, `invalid-input`, `unsupported`, `internal`, `template` (what
-    `host.render` said) or a word of yours; `message` says what is wrong and what to do.
+    `code` is `invalid-config`, `invalid-input`, `unsupported`, `internal`, `template` (the error of
+    `host.render`) or a code of your own; `message` has the cause and the remedy.
     """
 
     def __init__(self, code: str, message: str, extra: Optional[dict[str, Any]] = None):
@@ -21,13 +21,13 @@ class PluginError(WithExtra, Exception):
 
     @classmethod
     def invalid_config(cls, message: str, pointer: Optional[str] = None) -> "PluginError":
-        """The config is wrong. `pointer` is the JSON pointer of the value (`/limit`), by which the
-        host shows file and line."""
+        """The config is wrong. `pointer` is the JSON pointer of the value (`/limit`), from which
+        the host finds the file and the line."""
         return cls("invalid-config", message, None if pointer is None else {"pointer": pointer})
 
     @classmethod
     def invalid_input(cls, message: str) -> "PluginError":
-        """What the host handed over makes no sense."""
+        """The host's input is invalid."""
         return cls("invalid-input", message)
 
     def __str__(self) -> str:
@@ -35,12 +35,12 @@ class PluginError(WithExtra, Exception):
 
 
 class ModelError(WithExtra, Exception):
-    """Why there is no reply; adapters raise it.
+    """The reason why there is no reply; adapters raise it.
 
     `class_` is one of `authentication`, `permission`, `not-found`, `bad-request`,
     `context-window-exceeded`, `rate-limited`, `overloaded`, `timeout`, `network`,
-    `content-filtered` and `malformed-response`. The host tries again after `rate-limited`,
-    `overloaded`, `timeout`, `network` and `malformed-response`.
+    `content-filtered` and `malformed-response`. The host retries `rate-limited`, `overloaded`,
+    `timeout`, `network` and `malformed-response`.
     """
 
     def __init__(

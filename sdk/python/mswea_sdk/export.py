@@ -1,4 +1,4 @@
-"""Which class the component is made of."""
+"""Sets the class of which the component is made."""
 
 from typing import Optional, TypeVar
 
@@ -8,14 +8,14 @@ P = TypeVar("P", bound=type[Plugin])
 
 exported: Optional[type[Plugin]] = None
 
-# Whether the author's module is imported when the component is first asked, not when it is built;
+# Whether the author's module is imported at the first call, and not when the component is built;
 # see `dev.py`.
 late = False
 
 
 def export(plugin: P) -> P:
-    """Makes the component of this class; a last line, or a decorator. It may be of several kinds:
-    derive it from all of them."""
+    """Makes the component of this class. Call it in the last line, or use it as a decorator. A
+    class of several kinds derives from the classes of all of them."""
     global exported
     if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""`extra`: the JSON object that every record carries, read only when somebody looks."""
+"""`extra`: the JSON object of every record, parsed at the first access."""
 
 from typing import Any, Optional, Union
 
@@ -8,8 +8,8 @@ from .json_text import dump_json, parse_json
 class WithExtra:
     """Gives a class the attribute `extra`, a `dict`.
 
-    What the host sent stays the text that it is until it is read, so that a plugin which only
-    passes it on neither pays for it nor changes a byte of it.
+    The host's text is parsed at the first access. A plugin that only passes it on does not parse
+    it, and returns it byte for byte.
     """
 
     _extra: Union[str, dict[str, Any]]
@@ -23,12 +23,12 @@ class WithExtra:
 
     @extra.setter
     def extra(self, extra: dict[str, Any]) -> None:
-        # The SDK itself hands over the host's text, or none.
+        # The SDK itself passes the host's text, or `None`.
         self._extra = {} if extra is None else extra
 
 
 def extra_text(owner: WithExtra) -> Optional[str]:
-    """The `extra` as the contract wants it: JSON text, or none."""
+    """Returns the `extra` in the contract's form: JSON text, or `None`."""
     extra = owner._extra
     if type(extra) is str:
         return extra
@@ -38,7 +38,7 @@ def extra_text(owner: WithExtra) -> Optional[str]:
 
 
 def dump_object(value: Any, what: str) -> str:
-    """An object as JSON text; the message of the `TypeError` names `what`."""
+    """Returns an object as JSON text; the message of the `TypeError` has the name `what`."""
     if not isinstance(value, dict):
         raise TypeError(f"`{what}` has to be a dict, not {type(value).__name__}")
     try:

@@ -1,7 +1,7 @@
-"""What the host offers: a log, and its templates.
+"""The host's functions: a log, and templates.
 
-In your unit tests `log` is kept for `testing.take_log`, and `render` calls what
-`testing.set_render` was given.
+In unit tests, `log` keeps the lines for `testing.take_log`, and `render` calls the function that
+`testing.set_render` has set.
 """
 
 from typing import Any, Callable, Literal, Optional
@@ -26,9 +26,9 @@ def log(level: Level, text: str) -> None:
 
 
 def render(template: str, vars: dict[str, Any]) -> str:
-    """Renders a Jinja template in the run's environment. `vars` are laid over the run's own
-    variables (`task`, `cwd`, `n_model_calls`, ...). A template that does not render raises a
-    `PluginError` of code `template`: let it pass if the template is from the config."""
+    """Renders a Jinja template in the run's environment. `vars` replace variables of the run with
+    the same name (`task`, `cwd`, `n_model_calls`, ...). If the template can't be rendered, raises a
+    `PluginError` with the code `template`: do not catch it if the template is in the config."""
     return _send_render(clean(template), dump_object(vars, "vars"))
 
 

@@ -1,30 +1,31 @@
-"""JSON at the boundary: what may come in, and what must not go out.
+"""JSON from and for the host.
 
-The contract's JSON is RFC 8259, and strings cross as UTF-8. Python's `json` is laxer: it writes
-`NaN`, reads escapes of half characters that no UTF-8 can hold, and a deep text ends the component,
-since the recursion of its C code is not counted.
+The contract's JSON is RFC 8259, and strings are passed as UTF-8. Python's `json` differs: it writes
+`NaN`, and reads escapes of lone surrogates, which UTF-8 can't encode. A deep text ends the
+component, since its C code does not limit the recursion.
 """
 
 import json
 from typing import Any
 
-#: Deeper texts are refused. The host itself goes no deeper than 128.
+#: Deeper texts are refused. The host itself accepts a depth of 128.
 MAX_DEPTH = 200
 
 
 def parse_json(text: str) -> Any:
-    """Reads JSON from an untrusted place. Raises `ValueError` if it is none, or too deep."""
+    """Parses JSON from an untrusted source. Raises `ValueError` if it is invalid or too deep."""
     check_depth(text)
     return json.loads(text)
 
 
 def dump_json(value: Any) -> str:
-    """Writes JSON that the contract takes. Raises `ValueError` or `TypeError` if there is none."""
+    """Writes JSON that the contract allows. Raises `ValueError` or `TypeError` if the value can't
+    be written."""
     return clean(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 
 def clean(text: str) -> str:
-    """The text with U+FFFD in place of half characters (lone surrogates), which are no UTF-8."""
+    """Returns the text with U+FFFD in place of lone surrogates, which UTF-8 can't encode."""
     if text.isascii():
         return text
     try:
@@ -36,7 +37,7 @@ def clean(text: str) -> str:
 
 def check_depth(text: str) -> None:
     """Raises `ValueError` if the text is nested deeper than `MAX_DEPTH`."""
-    # Nearly every text has fewer brackets than that, and counting them costs next to nothing.
+    # Nearly every text has fewer brackets than the limit, and counting them takes nearly no time.
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = place = 0
@@ -55,7 +56,8 @@ def check_depth(text: str) -> None:
 
 
 def _end_of_string(text: str, place: int) -> int:
-    """Where the string that begins before `place` ends: its quote, or the end of the text."""
+    """Returns the end of the string that begins before `place`: its closing quote, or the end of
+    the text."""
     while True:
         quote = text.find('"', place)
         if quote < 0:

@@ -1,4 +1,4 @@
-"""What a plugin derives from: one class per kind."""
+"""The base classes of plugins: one class per kind."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional, Union
@@ -28,9 +28,10 @@ def _no_config() -> dict[str, Any]:
 
 @dataclass
 class Descriptor(WithExtra):
-    """Who the plugin is. The host checks every config against `config_schema` (JSON Schema, draft
-    2020-12) and fills in the `default`s of its top-level properties. `secrets` and `hosts` are for
-    adapters: what its requests may name, and where they go by default."""
+    """The plugin's description. The host checks every config against `config_schema` (JSON Schema,
+    draft 2020-12) and fills in the `default`s of its top-level properties. Only adapters have
+    `secrets`, the names of the secrets in requests, and `hosts`, the hosts of requests with the
+    default config."""
 
     name: str
     version: str
@@ -42,36 +43,36 @@ class Descriptor(WithExtra):
 
 
 class Plugin:
-    """What all kinds have in common. An instance is a configured plugin; the host may drop it
-    between any two calls, so keep nothing in it that the next call's arguments don't bring back."""
+    """The base class of all kinds. An instance is a configured plugin. The host may drop it between
+    any two calls, so keep only state that can be computed again from the next call's arguments."""
 
     descriptor: ClassVar[Descriptor]
 
     def configure(self, config: dict[str, Any]) -> None:
-        """Takes the config, which fits the schema. Called once, before everything else. Raise
-        `PluginError.invalid_config` for what a schema can't say."""
+        """Gets the config, which fits the schema. Called once, before all other methods. Raise
+        `PluginError.invalid_config` for errors that a schema can't express."""
 
 
 class Parser(Plugin):
     """Finds the actions in a reply."""
 
     def tools(self) -> list[Tool]:
-        """The tools that the model is told about; none for parsers of plain text."""
+        """The tools that are offered to the model; none for parsers of plain text."""
         return []
 
     def parse(self, reply: Reply) -> Union[list[Action], Problem]:
-        """The actions, or what the model did wrong."""
+        """Returns the actions, or a `Problem` with the model's error."""
         raise NotImplementedError
 
 
 class Formatter(Plugin):
-    """Turns outputs into the messages that the model sees.
+    """Makes messages for the model from outputs.
 
-    Implement `observe`; the rest is done. Override `format` for another shape of messages, but
-    answer every action that has a `tool_call_id` with a message of role `tool` with that id.
+    Implement `observe`. To make other messages, override `format`; for every action with a
+    `tool_call_id` there must be a message of role `tool` with this id.
     """
 
-    #: What an action that was not executed came to.
+    #: The output of an action that was not executed.
     NOT_EXECUTED: ClassVar[Output] = Output(
         returncode=-1, exception_info="action was not executed"
     )
@@ -96,25 +97,26 @@ class Formatter(Plugin):
 
 
 class Processor(Plugin):
-    """Changes what the model sees of the history: the whole protocol. `SimpleProcessor` is
-    easier."""
+    """Computes the view of the history that the model gets: the whole protocol. `SimpleProcessor`
+    is easier."""
 
     def apply(self, change: Change) -> Union[Change, Query]:
-        """The input changed by `change` since the last call (`start` 0 and everything on a fresh
-        instance). Answers with the change of its own view, or asks the model first."""
+        """Gets the change of the input since the last call (on a fresh instance, `start` is 0 and
+        `change` has all messages). Returns the change of the view, or a `Query` to the model."""
         raise NotImplementedError
 
     def resume(self, reply: Reply) -> Union[Change, Query]:
-        """The model's answer to a `Query`."""
-        raise PluginError("unsupported", "this processor asks nothing, so it can't resume")
+        """Gets the model's reply to a `Query`."""
+        raise PluginError("unsupported", "this processor sends no queries, so it can't resume")
 
 
 class SimpleProcessor(Plugin):
-    """Changes what the model sees of the history, as one plain function."""
+    """Computes the view of the history that the model gets, in one function."""
 
     def process(self, history: list[Message]) -> list[Message]:
-        """The view of the whole history. The same history always gives the same view. The messages
-        are yours to change; the SDK finds out what differs from the last view."""
+        """Returns the view of the whole history. The same history must always give the same view.
+        The messages are copies and may be changed; the SDK finds the differences to the last
+        view."""
         raise NotImplementedError
 
 
@@ -122,41 +124,44 @@ class Policy(Plugin):
     """Judges an action before it runs."""
 
     def judge(self, action: Action) -> Verdict:
-        """`Allow()`, `Deny(...)`, `Ask(...)` or `Rewrite(...)`. An error denies."""
+        """Returns `Allow()`, `Deny(...)`, `Ask(...)` or `Rewrite(...)`. After an error the host
+        denies the action."""
         raise NotImplementedError
 
 
 class Adapter(Plugin):
-    """Speaks a model's wire format, without its I/O: `query` says what to send, the host sends it
-    and hands the answer's bytes back. `SimpleAdapter` is easier; this one can stream."""
+    """Implements a model's wire format, without I/O: `query` returns a request, the host sends it
+    and passes the bytes of the response. `SimpleAdapter` is easier; this class can handle
+    streams."""
 
     def query(self, change: Change, request: Request) -> Union[HttpRequest, Reply]:
-        """Starts a query. `change` is against the history of the last query of this instance."""
+        """Starts a query. `change` is the change of the history since the last query of this
+        instance."""
         raise NotImplementedError
 
     def head(self, status: int, headers: list[tuple[str, str]]) -> None:
-        """The response's status and headers. Each `head` starts over."""
+        """Gets the status and the headers of a response. With each `head` a new response begins."""
         raise NotImplementedError
 
     def feed(self, data: bytes) -> list[Delta]:
-        """The next piece of the body, cut anywhere."""
+        """Gets the next piece of the body, which may be cut anywhere."""
         raise NotImplementedError
 
     def finish(self) -> Union[HttpRequest, Reply]:
-        """The body has ended."""
+        """Called when the body has ended."""
         raise NotImplementedError
 
 
 class SimpleAdapter(Adapter):
-    """An adapter as two plain functions: the whole history to a request, the whole response to a
-    reply. The SDK keeps the history and puts the body together."""
+    """An adapter as two functions: from the whole history to a request, from the whole response to
+    a reply. The SDK keeps the history and joins the pieces of the body."""
 
     def send(self, history: list[Message], tools: list[Tool]) -> Union[HttpRequest, Reply]:
-        """What to send for this history. Raise `ModelError` if there is nothing."""
+        """Returns the request for a history. Raise `ModelError` if no request can be made."""
         raise NotImplementedError
 
     def receive(self, response: Response) -> Union[HttpRequest, Reply]:
-        """What came back, whatever its status. Raise `ModelError` if it is no reply."""
+        """Returns the reply in a response of any status. Raise `ModelError` if it has no reply."""
         raise NotImplementedError
 
     _history: Optional[list[Message]] = None

@@ -1,5 +1,5 @@
-"""For a plugin's unit tests: doubles for the host, values to feed in, and a driver that treats a
-processor as the host does. These helpers raise `AssertionError` where a test should fail."""
+"""For a plugin's unit tests: replacements of the host's functions, input values, and a driver that
+calls a processor as the host does. These helpers raise `AssertionError` if a test should fail."""
 
 import copy
 from typing import Any, Callable, Optional, TypeVar, Union
@@ -13,12 +13,12 @@ P = TypeVar("P", bound=Plugin)
 
 
 def set_render(render: Optional[Callable[[str, dict[str, Any]], str]]) -> None:
-    """Sets what `host.render` does; `None` for nothing again."""
+    """Sets the function that `host.render` calls; `None` removes it."""
     host._render = render
 
 
 def take_log() -> list[tuple[str, str]]:
-    """Takes what was logged so far, as `(level, text)`."""
+    """Returns and removes the log lines so far, each as `(level, text)`."""
     kept = list(host._kept)
     host._kept.clear()
     return kept
@@ -46,7 +46,7 @@ def reply_calls(*calls: tuple[str, str, str]) -> Reply:
 
 
 def commands(parser: Parser, reply: Reply) -> Union[list[str], str]:
-    """What a parser makes of a reply: its commands, or the message of its problem."""
+    """Parses a reply: returns the commands, or the message of the problem."""
     outcome = parser.parse(reply)
     if isinstance(outcome, Problem):
         return outcome.message
@@ -54,9 +54,9 @@ def commands(parser: Parser, reply: Reply) -> Union[list[str], str]:
 
 
 class Driver:
-    """A processor together with the view that the host has of it.
+    """A processor together with the host's copy of its view.
 
-    `answer` is asked what the processor asks the model.
+    `answer` is called with each query of the processor, and returns the reply.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Driver:
         self.last = Change(0)
 
     def apply(self, change: Change) -> list[Message]:
-        """Hands over a change, lays the answer over the view, and returns the view."""
+        """Passes a change, applies the result to the view, and returns the view."""
         answer = self._processor.apply(_copied(change))
         while isinstance(answer, Query):
             assert self._answer is not None, f"the processor asked for `{answer.purpose}`"
@@ -93,7 +93,7 @@ def check_fresh_instances(
     plugin: type[Plugin], changes: list[Change], config: Optional[dict[str, Any]] = None
 ) -> list[list[Message]]:
     """Runs a processor over changes twice, with one instance and with a fresh one for each change,
-    and fails unless both see the same. Returns the views."""
+    and fails unless the views are equal. Returns the views."""
     warm = Driver(plugin, config)
     history: list[Message] = []
     views = []
@@ -109,6 +109,6 @@ def check_fresh_instances(
 
 
 def _copied(change: Change) -> Change:
-    """Nothing that one side changes in place reaches the other."""
+    """Returns a copy, so that a change in place of one copy has no effect on the other."""
     messages = [thaw(freeze(message)) for message in change.messages]
     return Change(change.start, messages, dict(change.extra))

@@ -1,4 +1,4 @@
-"""The values that cross the boundary; `wit/types.wit` has what each field means."""
+"""The values of the contract; `wit/types.wit` documents the fields."""
 
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
@@ -24,7 +24,7 @@ class Image(WithExtra):
 
 @dataclass
 class Reasoning(WithExtra):
-    """Text in which a model reasons."""
+    """The model's readable reasoning."""
 
     text: str
     extra: dict[str, Any] = field(default_factory=dict)
@@ -32,7 +32,8 @@ class Reasoning(WithExtra):
 
 @dataclass
 class Opaque(WithExtra):
-    """A provider's own block: `data` is JSON text, to be passed on as it is."""
+    """A block in a provider's own format: `data` is JSON text, which must be passed on
+    unchanged."""
 
     format: str
     data: str
@@ -44,7 +45,7 @@ ContentPart = Union[Text, Image, Reasoning, Opaque]
 
 @dataclass
 class ToolCall(WithExtra):
-    """A tool call as the model wrote it: of `arguments` nothing is promised."""
+    """A tool call as the model wrote it: `arguments` may be any text."""
 
     id: str
     name: str
@@ -52,7 +53,7 @@ class ToolCall(WithExtra):
     extra: dict[str, Any] = field(default_factory=dict)
 
     def parse_arguments(self) -> dict[str, Any]:
-        """The arguments, if they are a JSON object; else a `ValueError` says what they are."""
+        """Returns the arguments if they are a JSON object; else raises `ValueError`."""
         value = parse_json(self.arguments)
         if not isinstance(value, dict):
             raise ValueError("the arguments are no JSON object")
@@ -75,7 +76,7 @@ class Message(WithExtra):
 
     @classmethod
     def tool(cls, tool_call_id: str, text: str) -> "Message":
-        """The answer to a tool call."""
+        """The result of a tool call."""
         return cls("tool", [Text(text)], tool_call_id=tool_call_id)
 
     @property
@@ -91,14 +92,15 @@ class Message(WithExtra):
 
 @dataclass
 class Change(WithExtra):
-    """`history[start:]` is now `messages`; with `places` in its `extra`, only some of it is."""
+    """`history[start:]` is now `messages`; with `places` in `extra`, only the messages at these
+    indices change."""
 
     start: int
     messages: list[Message] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 
     def apply_to(self, history: list[Message]) -> None:
-        """Lays the change over a list."""
+        """Applies the change to a list."""
         places = self.extra.get("places")
         if places is None:
             history[self.start :] = self.messages
@@ -112,7 +114,7 @@ class Change(WithExtra):
 
 @dataclass
 class Tool(WithExtra):
-    """A tool that the model is told about; `parameters` is the JSON Schema of its arguments."""
+    """A tool that is offered to the model; `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -122,7 +124,7 @@ class Tool(WithExtra):
 
 @dataclass
 class Action(WithExtra):
-    """One thing to do: a shell command."""
+    """An action: a shell command."""
 
     command: str
     tool_call_id: Optional[str] = None
@@ -131,7 +133,7 @@ class Action(WithExtra):
 
 @dataclass
 class Output(WithExtra):
-    """What came of one action."""
+    """The output of one action."""
 
     output: str = ""
     returncode: int = 0
@@ -141,7 +143,7 @@ class Output(WithExtra):
 
 @dataclass
 class Usage(WithExtra):
-    """Tokens and money of one reply. Unknown counts are 0, an unknown cost is `None`."""
+    """The tokens and the cost of one reply. Unknown counts are 0, an unknown cost is `None`."""
 
     input_tokens: int = 0
     cache_read_tokens: int = 0
@@ -154,7 +156,7 @@ class Usage(WithExtra):
 
 @dataclass
 class Reply(WithExtra):
-    """What a model answered. `response` is the provider's, as JSON text; only adapters set it."""
+    """A model's reply. `response` is the provider's response as JSON text; only adapters set it."""
 
     message: Message
     finish_reason: str = ""
@@ -166,7 +168,7 @@ class Reply(WithExtra):
 
 @dataclass
 class Problem(WithExtra):
-    """What the model did wrong, for the model to read; parsers return it.
+    """The model's error; the model gets the message. Parsers return it.
 
     `details` are further variables of the feedback template.
     """
@@ -179,12 +181,13 @@ class Problem(WithExtra):
 
 @dataclass
 class Allow:
-    """Run it."""
+    """Run the action."""
 
 
 @dataclass
 class Deny(WithExtra):
-    """Do not run it, and tell the model this. `code` is a stable word, for example `blocked`."""
+    """Do not run the action; the model gets the message. `code` is the same in every version, for
+    example `blocked`."""
 
     message: str
     code: str = ""
@@ -193,7 +196,7 @@ class Deny(WithExtra):
 
 @dataclass
 class Ask(WithExtra):
-    """Ask the person, giving this reason."""
+    """Ask the user to confirm the action, for this reason."""
 
     message: str
     code: str = ""
@@ -202,7 +205,7 @@ class Ask(WithExtra):
 
 @dataclass
 class Rewrite:
-    """Run this instead."""
+    """Run this action instead."""
 
     action: Action
 
@@ -212,7 +215,7 @@ Verdict = Union[Allow, Deny, Ask, Rewrite]
 
 @dataclass
 class Query(WithExtra):
-    """A question of a processor for the model. `purpose` is a word: `summary`, ..."""
+    """A query of a processor to the model. `purpose` is one word: `summary`, ..."""
 
     messages: list[Message]
     purpose: str
@@ -221,7 +224,7 @@ class Query(WithExtra):
 
 @dataclass
 class Secret(WithExtra):
-    """The value of a header that the host fills in: `prefix`, then the secret called `name`."""
+    """A header's value that the host fills in: `prefix`, then the secret with this name."""
 
     name: str
     prefix: str = ""
@@ -241,7 +244,7 @@ class HttpRequest(WithExtra):
 
 @dataclass
 class Request(WithExtra):
-    """What goes with a query besides the history."""
+    """The input of a query besides the history."""
 
     tools: list[Tool] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -249,7 +252,7 @@ class Request(WithExtra):
 
 @dataclass
 class Delta(WithExtra):
-    """A piece of the answer, to be shown live: `kind` is `text`, `reasoning` or `tool-call`."""
+    """New text of the reply, for display: `kind` is `text`, `reasoning` or `tool-call`."""
 
     kind: str
     text: str

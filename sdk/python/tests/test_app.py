@@ -1,4 +1,4 @@
-"""The component's boundary, with stand-ins for the modules that componentize-py generates."""
+"""Tests of `app.py`, with replacements of the modules that componentize-py generates."""
 
 import contextlib
 import importlib
@@ -38,7 +38,7 @@ from mswea_sdk import (
 )
 from mswea_sdk.types import Delta
 
-# What componentize-py makes of `wit/`: one class per record and per case.
+# The classes that componentize-py generates from `wit/`: one per record and per case.
 RECORDS = {
     "wit_world.imports.types": {
         "Image": "url extra",
@@ -109,7 +109,7 @@ class Err(Exception):
 
 
 class Everything(Parser, Formatter, Processor, Policy, Adapter):
-    """Does what the test says: `act` is called by every function."""
+    """A plugin whose functions all call `act`, which the test sets."""
 
     descriptor = Descriptor("every", "0.1.0", "x", {"type": "object"}, secrets=["KEY"])
 
@@ -351,7 +351,7 @@ class Boundary(unittest.TestCase):
         self.act(Reply(Message("assistant", "x")))
         self.assertEqual(adapter.feed(b"x"), [])
         self.assertIn("in the middle", self.fails(adapter.finish).message)
-        # A new response starts over.
+        # A new `head` begins a new response.
         self.act(None)
         adapter.head(200, [])
         self.act(Reply(Message("assistant", "x")))

@@ -1,5 +1,5 @@
-"""The SDK without a component: what authors' unit tests run on. `app.py` is tested by
-`test_app.py` with stand-ins for the generated modules."""
+"""Tests of the SDK without a component, as authors' unit tests use it. `test_app.py` tests `app.py`
+with replacements of the generated modules."""
 
 import json
 import random
@@ -127,7 +127,7 @@ class Messages(unittest.TestCase):
 
 
 class Marks(SimpleProcessor):
-    """Changes its messages in place, leaves some out, and looks back."""
+    """Changes its messages in place, leaves some out, and marks old ones."""
 
     descriptor = Descriptor("marks", "0.1.0", "For the tests")
 
@@ -148,7 +148,7 @@ class Diffs(unittest.TestCase):
             (Change(3, [Message("user", "old")]), 3, 1, None),
             (Change(4, []), 4, 0, None),
             (Change(4, [Message("user", "d")]), 4, 1, None),
-            # `old` is marked; of what lies between nothing crosses the boundary.
+            # `old` is marked; the messages in between are not returned.
             (Change(5, [Message("user", "e"), Message("user", "f")]), 3, 3, [3, 5, 6]),
             (Change(7, [Message("user", "drop")]), 7, 0, None),
             (Change(2, []), 2, 0, None),
@@ -236,7 +236,7 @@ class Kinds(unittest.TestCase):
         self.assertEqual(echo.seen, ["a", "c"])
         echo.head(500, [])
         echo.feed(b"lost")
-        # A repeated request starts over.
+        # A repeated request begins a new response.
         echo.head(200, [("x", "y")])
         echo.feed(b"\xe2\x98")
         echo.feed(b"\x83")

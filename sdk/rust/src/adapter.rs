@@ -1,7 +1,7 @@
-//! Plugins that speak a model's wire format, without its I/O.
+//! Plugins that implement a model's wire format, without its I/O.
 
-// `ModelError` is a record of the contract: its size is not ours to choose, and an error is
-// rare next to the request that it ends.
+// `ModelError` is a record of the contract, so its size is given; and an error is rare compared to
+// the request that it ends.
 #![allow(clippy::result_large_err)]
 
 use crate::bindings::adapter::exports::mswea::plugin::model_adapter as wit;
@@ -10,31 +10,32 @@ use crate::types::{Change, PluginError};
 
 pub use wit::{Delta, Header, HeaderValue, HttpRequest, ModelError, Next, Request, Secret};
 
-/// Speaks a model's wire format: says what to send, and reads what came back.
+/// Implements a model's wire format: returns the requests to send, and decodes the responses.
 ///
-/// One query runs as `query` → [`Next::Send`] → `head`, `feed`…, `finish` →
-/// [`Next::Reply`], an error, or another `Send`. A request may be performed several times:
-/// each `head` starts over.
+/// The order of the calls for one query is: `query` → [`Next::Send`] → `head`, `feed`…, `finish` →
+/// [`Next::Reply`], an error, or another `Send`. A request may be sent several times: with each
+/// `head` a new response begins.
 pub trait Adapter: Plugin {
-    /// Starts a query: the history changed by `change` since the last query of this
+    /// Starts a query, after the history has changed by `change` since the last query of this
     /// instance.
     ///
     /// # Errors
     ///
-    /// A [`ModelError`] if there is nothing to send.
+    /// A [`ModelError`] if no request can be made.
     fn query(&mut self, change: Change, request: Request) -> Result<Next, ModelError>;
 
-    /// The response's status and headers (names in lower case).
+    /// Passes the status and the headers of a response; the headers' names are in lower case.
     fn head(&mut self, status: u16, headers: Vec<(String, String)>);
 
-    /// The next piece of the response's body, cut anywhere.
+    /// Passes the next bytes of the response's body. A piece may begin and end anywhere, also
+    /// within a character.
     fn feed(&mut self, bytes: Vec<u8>) -> Vec<Delta>;
 
-    /// The response's body has ended.
+    /// Called when the response's body has ended.
     ///
     /// # Errors
     ///
-    /// A [`ModelError`] with the class that says what the host should do about it.
+    /// A [`ModelError`] whose class tells the host whether to retry.
     fn finish(&mut self) -> Result<Next, ModelError>;
 }
 
@@ -52,13 +53,13 @@ impl ModelError {
 }
 
 impl From<PluginError> for ModelError {
-    /// A fault of the plugin has no class of its own; `bad-request` is not retried.
+    /// A plugin's fault has no class of its own; `bad-request` is not retried.
     fn from(error: PluginError) -> Self {
         Self::new("bad-request", error.message)
     }
 }
 
-// Generated, so there is nothing to put a derive on.
+// The type is generated, so nothing can be derived for it.
 #[allow(clippy::derivable_impls)]
 impl Default for Request {
     fn default() -> Self {
@@ -70,7 +71,7 @@ impl Default for Request {
 }
 
 impl Header {
-    /// A header as it is.
+    /// A header with a plain value.
     pub fn plain(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -123,7 +124,7 @@ impl HttpRequest {
 }
 
 impl Delta {
-    /// A piece of the answer: `kind` is `text`, `reasoning` or `tool-call`.
+    /// New text of the reply: `kind` is `text`, `reasoning` or `tool-call`.
     pub fn new(kind: &str, text: impl Into<String>) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -141,7 +142,7 @@ where
         H::with(|adapter| adapter.query(change, request))?
     }
 
-    // `head` and `feed` can't report that the instance is missing; `finish` does.
+    // `head` and `feed` can't report that there is no instance; `finish` does.
     fn head(status: u16, headers: Vec<(String, String)>) {
         let _ = H::with(|adapter| adapter.head(status, headers));
     }

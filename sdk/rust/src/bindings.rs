@@ -1,13 +1,12 @@
 //! The generated bindings, one module per kind, all sharing the types of `common`.
 //!
-//! The worlds here are the ones of `wit/worlds.wit` taken apart: `common` holds what every
-//! plugin has (the types, the host's functions, `describe` and `configure`), and each kind
-//! adds just its own export. Otherwise a plugin of two kinds would export `plugin` twice.
-//! The linker puts the parts together again, and the component that comes out fits the
-//! published worlds.
+//! The worlds here are parts of those in `wit/worlds.wit`: `common` holds what every plugin has
+//! (the types, the host's functions, `describe` and `configure`), and each kind adds only its own
+//! export. Otherwise a plugin of two kinds would export `plugin` twice. The linker joins the parts,
+//! and the resulting component fits the published worlds.
 #![allow(missing_docs)]
 
-/// What every plugin has.
+/// The parts that every plugin has.
 pub mod common {
     wit_bindgen::generate!({
         path: "../../wit",
@@ -95,3 +94,21 @@ kind!(
     "__mswea_export_adapter",
     "mswea_sdk::__private::adapter"
 );
+
+/// The optional interfaces of adapters.
+pub mod body_pieces {
+    wit_bindgen::generate!({
+        path: "../../wit",
+        inline: r"
+            package mswea:sdk-body-pieces;
+            world body-pieces-ability { export mswea:plugin/body-pieces@0.1.0; }
+        ",
+        world: "mswea:sdk-body-pieces/body-pieces-ability",
+        additional_derives: [PartialEq],
+        generate_all,
+        pub_export_macro: true,
+        export_macro_name: "__mswea_export_body_pieces",
+        default_bindings_module: "mswea_sdk::__private::body_pieces",
+        type_section_suffix: "mswea:sdk-body-pieces/body-pieces-ability",
+    });
+}

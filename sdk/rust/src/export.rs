@@ -1,12 +1,13 @@
-//! The macro that turns a type into a component.
+//! The macro that makes a component of a type.
 
 /// Exports a type as a plugin of one kind or of several.
 ///
-/// The kinds are `adapter`, `parser`, `formatter`, `processor`, `simple_processor` and
-/// `policy`; each wants the trait of that name. Several kinds are several entries that name
-/// the same type: `export!(parser: Mine, policy: Mine)`; they share one instance.
+/// The kinds are `adapter`, `parser`, `formatter`, `processor`, `simple_processor` and `policy`;
+/// each requires the trait of that name. For several kinds, write several entries with the same
+/// type: `export!(parser: Mine, policy: Mine)`; they share one instance. `body_pieces` is no kind,
+/// but an ability that an adapter may have: `export!(adapter: Mine, body_pieces: Mine)`.
 ///
-/// Outside of wasm it only checks the traits, so that the crate builds and tests natively.
+/// In native builds it only checks the traits, so that the crate can be tested natively.
 #[macro_export]
 macro_rules! export {
     (simple_processor: $type:ty $(,)?) => {
@@ -18,7 +19,7 @@ macro_rules! export {
             $crate::__export_check!($first, $type);
             $(
                 $crate::__export_check!($kind, $other);
-                // Fails to compile if the entries name different types.
+                // Fails to compile if the entries have different types.
                 const _: fn($other) -> $type = |same| same;
             )*
 
@@ -58,6 +59,9 @@ macro_rules! __export_check {
     (adapter, $type:ty) => {
         const _: () = $crate::__private::is_adapter::<$type>();
     };
+    (body_pieces, $type:ty) => {
+        const _: () = $crate::__private::is_body_pieces::<$type>();
+    };
     (parser, $type:ty) => {
         const _: () = $crate::__private::is_parser::<$type>();
     };
@@ -77,8 +81,8 @@ macro_rules! __export_check {
         ::std::compile_error!(::std::concat!(
             "`",
             ::std::stringify!($kind),
-            "` is no kind of plugin; the kinds are `adapter`, `parser`, `formatter`, \
-             `processor`, `simple_processor` and `policy`"
+            "` is no kind of plugin; the kinds are `adapter` (with or without \
+             `body_pieces`), `parser`, `formatter`, `processor`, `simple_processor` and `policy`"
         ));
     };
 }
@@ -90,6 +94,11 @@ macro_rules! __export_kind {
     (adapter) => {
         $crate::__private::adapter::__mswea_export_adapter!(
             Component with_types_in $crate::__private::adapter
+        );
+    };
+    (body_pieces) => {
+        $crate::__private::body_pieces::__mswea_export_body_pieces!(
+            Component with_types_in $crate::__private::body_pieces
         );
     };
     (parser) => {

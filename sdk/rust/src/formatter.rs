@@ -1,17 +1,17 @@
-//! Plugins that turn outputs into the messages that the model sees.
+//! Plugins that make messages for the model from outputs.
 
 use crate::bindings::formatter::exports::mswea::plugin::observation_formatter as wit;
 use crate::plugin::{Holder, Plugin};
 use crate::types::{Action, Message, Output, PluginError};
 
-/// Turns outputs into messages.
+/// Makes messages from outputs.
 pub trait Formatter: Plugin {
-    /// `outputs[i]` belongs to `actions[i]`; there may be fewer outputs than actions. Every
-    /// action with a `tool_call_id` must be answered by a message of role `tool` with it.
+    /// `outputs[i]` belongs to `actions[i]`; there may be fewer outputs than actions. Every action
+    /// with a `tool_call_id` must be answered by a message of role `tool` with it.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the plugin from formatting, for example a template that fails.
+    /// If the plugin can't format them, for example because a template fails.
     fn format(
         &mut self,
         actions: Vec<Action>,

@@ -1,7 +1,7 @@
-//! What the host offers to every plugin.
+//! The host's functions for plugins.
 //!
-//! In native builds (your unit tests) [`log`] writes to stderr and is kept for
-//! `testing::take_log`, and [`render`] calls what `testing::set_render` was given.
+//! In native builds (unit tests) [`log`] writes to stderr and keeps the line for
+//! `testing::take_log`, and [`render`] calls the function that `testing::set_render` has set.
 
 use serde_json::Value;
 
@@ -17,12 +17,12 @@ pub fn log(level: Level, text: &str) {
     crate::testing::record_log(level, text);
 }
 
-/// Renders a Jinja template in the run's environment. `vars` has to be an object; it is laid
-/// over the run's own variables (`task`, `cwd`, `n_model_calls`, ...).
+/// Renders a Jinja template in the run's environment. `vars` has to be an object; its keys replace
+/// variables of the run with the same name (`task`, `cwd`, `n_model_calls`, ...).
 ///
 /// # Errors
 ///
-/// Code `template`, with line and column, if the template does not render.
+/// Code `template`, with line and column, if the template can't be rendered.
 pub fn render(template: &str, vars: &Value) -> Result<String, PluginError> {
     let vars = vars.to_string();
     #[cfg(target_family = "wasm")]

@@ -1,5 +1,5 @@
-//! What every adapter reads in an HTTP answer, whatever the wire format: events of a stream,
-//! the wait that a server asks for, and the words in a body that should have been an answer.
+//! Parsing of HTTP responses that every adapter needs, for any wire format: events of a stream, the
+//! wait that a server asks for, and the text of a body that should have been an answer.
 
 mod body;
 mod headers;

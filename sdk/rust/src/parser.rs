@@ -8,17 +8,17 @@ pub use wit::{Outcome, Problem};
 
 /// Finds the actions in a reply.
 pub trait Parser: Plugin {
-    /// The tools that the model is told about; none for parsers of plain text.
+    /// The tools that are offered to the model; empty for parsers of plain text.
     fn tools(&self) -> Vec<Tool> {
         Vec::new()
     }
 
-    /// Parses one reply. A reply that breaks the rules is an [`Outcome::Malformed`], for the
-    /// model to see, not an error.
+    /// Parses one reply. A reply that breaks the rules is an [`Outcome::Malformed`], for the model
+    /// to see, not an error.
     ///
     /// # Errors
     ///
-    /// Only for faults that the user or the plugin's author has to mend.
+    /// Only for faults that the user or the plugin's author has to correct.
     fn parse(&mut self, reply: Reply) -> Result<Outcome, PluginError>;
 }
 

@@ -1,4 +1,4 @@
-//! What every plugin implements, and the cell that holds its one instance.
+//! The trait of all plugins, and the cell that holds a component's instance.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;
@@ -49,21 +49,21 @@ impl Descriptor {
     }
 }
 
-/// What every plugin implements, whatever its kind.
+/// The trait of all plugins, of every kind.
 ///
-/// A value of the type *is* the configured plugin. The host may drop it between any two
-/// calls and go on with a fresh one, so never keep in it what can't be had again from the
-/// next call's arguments.
+/// A value of the type *is* the configured plugin. The host may drop it between any two calls and
+/// continue with a new one, so all of its state must follow from the next call's arguments.
 pub trait Plugin: Sized + 'static {
-    /// Says who the plugin is. Called at any time; the answer never changes.
+    /// The plugin's description of itself. It may be called at any time, and must always return the
+    /// same.
     fn describe() -> Descriptor;
 
-    /// Builds the plugin from its config, which the host has already checked against the
-    /// schema of [`describe`](Self::describe).
+    /// Builds the plugin from its config, which the host has already checked against the schema of
+    /// [`describe`](Self::describe).
     ///
     /// # Errors
     ///
-    /// [`PluginError::invalid_config`] for what a schema can't express.
+    /// [`PluginError::invalid_config`] for errors that a schema can't express.
     fn configure(config: Value) -> Result<Self, PluginError>;
 }
 
@@ -71,14 +71,14 @@ pub trait Plugin: Sized + 'static {
 ///
 /// # Errors
 ///
-/// `invalid-config`, with serde's words, if it does not fit.
+/// `invalid-config`, with serde's message, if it does not fit.
 ///
 /// # Examples
 ///
 /// ```
 /// #[derive(serde::Deserialize)]
 /// struct Config {
-///     limit: u32,
+///  limit: u32,
 /// }
 ///
 /// let config: Config = mswea_sdk::from_config(serde_json::json!({ "limit": 3 }))?;
@@ -93,20 +93,20 @@ pub fn from_config<T: DeserializeOwned>(config: Value) -> Result<T, PluginError>
     })
 }
 
-/// Where a component keeps its instance; implemented by [`export!`](crate::export).
+/// Holds a component's instance; implemented by [`export!`](crate::export).
 #[doc(hidden)]
 pub trait Holder {
     /// The exported type.
     type Instance: Plugin;
 
-    /// Its cell.
+    /// The cell of the instance.
     fn cell() -> &'static LocalKey<RefCell<Option<Self::Instance>>>;
 
-    /// Lends the instance to `call`.
+    /// Calls `call` with the instance.
     ///
     /// # Errors
     ///
-    /// `internal` if there is none.
+    /// `internal` if there is no instance.
     fn with<R>(call: impl FnOnce(&mut Self::Instance) -> R) -> Result<R, PluginError> {
         Self::cell().with_borrow_mut(|cell| match cell {
             Some(instance) => Ok(call(instance)),

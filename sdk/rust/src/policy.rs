@@ -7,12 +7,12 @@ use crate::types::{Action, PluginError};
 pub use wit::{Objection, Verdict};
 
 impl Verdict {
-    /// Denies, and tells the model why.
+    /// Denies the action; the model gets the message.
     pub fn deny(code: &str, message: impl Into<String>) -> Self {
         Self::Deny(Objection::new(code, message))
     }
 
-    /// Asks the person, giving a reason.
+    /// Has the user asked to confirm the action, for a reason.
     pub fn ask(code: &str, message: impl Into<String>) -> Self {
         Self::Ask(Objection::new(code, message))
     }
@@ -35,7 +35,7 @@ pub trait Policy: Plugin {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the plugin from judging; the host then denies the action.
+    /// If the plugin can't judge; the host then denies the action.
     fn judge(&mut self, action: Action) -> Result<Verdict, PluginError>;
 }
 

@@ -1,8 +1,8 @@
-//! Plugins that change what the model sees of the history.
+//! Plugins that compute the messages that the model gets in place of the history.
 //!
-//! [`SimpleProcessor`] is for nearly everybody: one plain function of the whole history.
-//! [`Processor`] is the protocol itself, for those who want each step to cost only what
-//! changed, or who want to ask the model something.
+//! [`SimpleProcessor`] is enough for most plugins: one plain function of the whole history.
+//! [`Processor`] is the protocol itself, for plugins whose cost per step should depend only on the
+//! change, or that send queries to the model.
 
 use serde_json::Value;
 
@@ -12,14 +12,14 @@ use crate::types::{Change, Message, PluginError, Reply};
 
 pub use wit::{Next, Query};
 
-/// Changes what the model sees of the history; the whole protocol.
+/// Changes the view of the history that the model gets; the whole protocol.
 pub trait Processor: Plugin {
-    /// The input view changed by `change` since the last call (`start = 0` and everything
-    /// on a fresh instance). Answers with the change of its own view.
+    /// Applies a change of the input since the last call (`start = 0` and all messages on a new
+    /// instance). Returns the change of the view.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the plugin from working; the host then leaves the view as it was.
+    /// If the plugin can't compute its view; the host then uses the input as its view.
     fn apply(&mut self, change: Change) -> Result<Next, PluginError>;
 
     /// The model's answer to a [`Next::Ask`].
@@ -50,15 +50,14 @@ where
 
 /// A processor as one plain function of the whole history.
 ///
-/// The SDK keeps the history, lays the host's changes over it, and sends back only the part
-/// of the view that differs from the last one. Export it with
-/// `mswea_sdk::export!(simple_processor: MyType)`.
+/// The SDK keeps the history, applies the host's changes, and returns only the part of the view
+/// that differs from the last one. Export it with `mswea_sdk::export!(simple_processor: MyType)`.
 pub trait SimpleProcessor: Plugin {
     /// The view of `history`. The same history must always give the same view.
     fn process(&mut self, history: &[Message]) -> Vec<Message>;
 }
 
-/// A [`SimpleProcessor`] that speaks the protocol.
+/// Makes a [`Processor`] of a [`SimpleProcessor`].
 pub struct Diffing<P> {
     inner: P,
     history: Vec<Message>,
@@ -82,7 +81,7 @@ impl<P: SimpleProcessor> Plugin for Diffing<P> {
 impl<P: SimpleProcessor> Processor for Diffing<P> {
     fn apply(&mut self, change: Change) -> Result<Next, PluginError> {
         check_start(&change, self.history.len())?;
-        // After `start = 0` the host knows nothing of an earlier view.
+        // After `start = 0` the host has no earlier view.
         if change.start == 0 {
             self.view.clear();
         }
@@ -99,7 +98,7 @@ impl<P: SimpleProcessor> Processor for Diffing<P> {
     }
 }
 
-/// Checks that a change begins inside the list that it is for, or right at its end.
+/// Checks that a change begins inside a list of `len` messages, or right at its end.
 ///
 /// # Errors
 ///
@@ -150,7 +149,7 @@ mod tests {
         }
     }
 
-    // One type may be of several kinds.
+    // One type may have several kinds.
     impl Parser for Old {
         fn parse(&mut self, _reply: Reply) -> Result<Outcome, PluginError> {
             Ok(Outcome::Actions(Vec::new()))
@@ -178,7 +177,7 @@ mod tests {
         let mut driver = Driver::<Diffing<Old>>::new(json!({}));
         for (change, start, len) in [
             (Change::all(messages(&["a", "b", "c"])), 0, 3),
-            // `c` grows old, so the view changes from there.
+            // `c` becomes old, so the view changes from there on.
             (Change::tail(3, messages(&["d"])), 2, 4),
             (Change::tail(4, Vec::new()), 4, 4),
             (Change::tail(1, messages(&["x"])), 1, 2),
@@ -246,8 +245,8 @@ mod tests {
         );
     }
 
-    /// Asks what the last message means, and shows the answer alone. With `FORGETFUL` the question
-    /// is another on every instance that has lived for longer.
+    /// Asks for the meaning of the last message, and shows only the answer. With `FORGETFUL` the
+    /// question differs on instances that have had several calls.
     struct Asking<const FORGETFUL: bool> {
         history: Vec<Message>,
         calls: usize,
@@ -308,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "what the warm one never asked")]
+    #[should_panic(expected = "which the warm one has not asked")]
     fn a_question_that_depends_on_the_past_is_found() {
         check_fresh_instances_answering::<Asking<true>>(&json!({}), &asked(), |_| reply_text("x"));
     }

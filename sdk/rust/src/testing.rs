@@ -1,7 +1,7 @@
-//! For a plugin's unit tests: doubles for the host, values to feed in, and drivers that
-//! treat a plugin as the host does. Native builds only.
+//! For a plugin's unit tests: replacements of the host's functions, input values, and drivers that
+//! call a plugin as the host does. Native builds only.
 //!
-//! These helpers panic where a test should fail.
+//! These functions panic if a test should fail.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,19 +21,19 @@ thread_local! {
     static LOG: RefCell<Vec<(Level, String)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Sets what [`host::render`](crate::host::render) does in this thread.
+/// Sets the function that [`host::render`](crate::host::render) calls in this thread.
 pub fn set_render(render: impl Fn(&str, &Value) -> Result<String, PluginError> + 'static) {
     RENDER.set(Some(Box::new(render)));
 }
 
-/// Takes what was logged in this thread so far.
+/// Returns and removes the log lines of this thread so far.
 pub fn take_log() -> Vec<(Level, String)> {
     LOG.take()
 }
 
 /// The native half of [`host::log`](crate::host::log).
 pub(crate) fn record_log(level: Level, text: &str) {
-    // Through the macro, and not to stderr directly: the test runner captures only this.
+    // Printed with the macro, because the test runner captures only that.
     eprintln!("[{level:?}] {text}");
     LOG.with_borrow_mut(|log| log.push((level, text.to_owned())));
 }
@@ -79,12 +79,12 @@ pub fn reply_calls(calls: &[(&str, &str, &str)]) -> Reply {
     }
 }
 
-/// Configures a plugin as the host does: with the `default`s of the schema filled in, which
-/// must be valid JSON.
+/// Configures a plugin as the host does: with the `default`s of the schema filled in, which must be
+/// valid JSON.
 ///
 /// # Errors
 ///
-/// Whatever the plugin's `configure` reports.
+/// The error of the plugin's `configure`.
 pub fn configure<P: Plugin>(mut config: Value) -> Result<P, PluginError> {
     let schema = json(&P::describe().config_schema);
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -107,7 +107,7 @@ pub fn parse(parser: &mut impl Parser, reply: Reply) -> Result<Vec<Action>, Prob
     }
 }
 
-/// As [`parse`], boiled down to the commands, or to the problem's message.
+/// As [`parse`], but returns only the commands, or the problem's message.
 pub fn parse_commands(parser: &mut impl Parser, reply: Reply) -> Result<Vec<String>, String> {
     match parse(parser, reply) {
         Ok(actions) => Ok(actions.into_iter().map(|action| action.command).collect()),
@@ -117,10 +117,10 @@ pub fn parse_commands(parser: &mut impl Parser, reply: Reply) -> Result<Vec<Stri
 
 type Answer = Box<dyn FnMut(&Query) -> Reply>;
 
-/// What was asked, and the answer.
+/// A question, and its answer.
 type Question = (Vec<Message>, Reply);
 
-/// A processor together with the view that the host has of it.
+/// A processor together with the host's view of it.
 pub struct Driver<P> {
     processor: P,
     view: Vec<Message>,
@@ -146,14 +146,14 @@ impl<P: Processor> Driver<P> {
         }
     }
 
-    /// Answers what the processor asks the model.
+    /// Sets the function that answers the processor's questions to the model.
     #[must_use]
     pub fn answering(mut self, answer: impl FnMut(&Query) -> Reply + 'static) -> Self {
         self.answer = Box::new(answer);
         self
     }
 
-    /// Hands over a change, lays the answer over the view, and returns the view.
+    /// Passes a change, applies the answer to the view, and returns the view.
     pub fn apply(&mut self, change: Change) -> &[Message] {
         let mut next = self.processor.apply(change);
         self.questions = 0;
@@ -184,24 +184,24 @@ impl<P: Processor> Driver<P> {
         &self.view
     }
 
-    /// Where the last change of the view began: what comes before was not sent again.
+    /// Where the last change of the view began; earlier messages were not sent again.
     pub fn last_start(&self) -> usize {
         self.last_start
     }
 
-    /// How many messages the last change of the view brought.
+    /// How many messages the last change of the view contained.
     pub fn last_len(&self) -> usize {
         self.last_len
     }
 
-    /// How many questions the last change made the processor ask.
+    /// How many questions the processor asked during the last change.
     pub fn questions(&self) -> usize {
         self.questions
     }
 }
 
-/// Runs a processor over a sequence of changes twice, once with one instance and once with a
-/// fresh instance per change, and panics unless both see the same. Returns the views.
+/// Runs a processor over a sequence of changes twice, once with one instance and once with a new
+/// instance per change, and panics unless the views are equal. Returns the views.
 pub fn check_fresh_instances<P: Processor>(
     config: &Value,
     changes: &[Change],
@@ -211,7 +211,7 @@ pub fn check_fresh_instances<P: Processor>(
     })
 }
 
-/// The reply with the host's mark of one that comes from the run's record.
+/// The reply with the host's mark of a recorded reply.
 fn remembered(mut reply: Reply) -> Reply {
     let mut extra = match extra_value(reply.extra.as_deref()) {
         Value::Object(extra) => extra,
@@ -222,8 +222,8 @@ fn remembered(mut reply: Reply) -> Reply {
     reply
 }
 
-/// As [`check_fresh_instances`], for a processor that asks. What was asked before gets the answer
-/// that it got then, marked as `remembered`, as from the host; a fresh instance must ask nothing
+/// As [`check_fresh_instances`], for a processor that asks. A question that was asked before gets
+/// the same answer, marked as `remembered`, as from the host; a new instance must not ask anything
 /// else.
 pub fn check_fresh_instances_answering<P: Processor>(
     config: &Value,
@@ -256,8 +256,8 @@ pub fn check_fresh_instances_answering<P: Processor>(
             let known = recorded(&asked.borrow(), query);
             known.unwrap_or_else(|| {
                 panic!(
-                    "after change {number} a fresh instance asked for `{}` what the warm one never \
-                     asked",
+                    "after change {number} a fresh instance asked a question for `{}` which the warm \
+                     one has not asked",
                     query.purpose
                 )
             })
@@ -272,10 +272,10 @@ pub fn check_fresh_instances_answering<P: Processor>(
     views
 }
 
-/// Reads JSON that the contract promises to be valid.
+/// Parses JSON that the contract guarantees to be valid.
 fn json(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(error) => panic!("`{text}` is no valid JSON: {error}"),
+        Err(error) => panic!("`{text}` is not valid JSON: {error}"),
     }
 }

@@ -1,8 +1,8 @@
-//! The values that cross the boundary, as `wit/types.wit` documents them, with the
-//! constructors that the generated code lacks.
+//! The values of the contract, as `wit/types.wit` documents them, with constructors that the
+//! generated code lacks.
 
-// The types are generated, with the same derives for records and variants, and a variant
-// has no `Default` to derive.
+// The types are generated, with the same derives for records and variants, and a variant has no
+// `Default` to derive.
 #![allow(clippy::derivable_impls)]
 
 use serde_json::Value;
@@ -65,13 +65,13 @@ impl Message {
             .collect()
     }
 
-    /// `extra` as JSON; `Null` if there is none or it is broken.
+    /// `extra` as JSON; `Null` if there is none or it is malformed.
     pub fn extra_value(&self) -> Value {
         extra_value(self.extra.as_deref())
     }
 }
 
-/// An `extra` field as JSON; `Null` if there is none or it is broken.
+/// An `extra` field as JSON; `Null` if there is none or it is malformed.
 pub fn extra_value(extra: Option<&str>) -> Value {
     extra
         .and_then(|text| serde_json::from_str(text).ok())
@@ -85,7 +85,7 @@ impl Default for Change {
 }
 
 impl Change {
-    /// Replaces everything.
+    /// Replaces all messages.
     pub fn all(messages: Vec<Message>) -> Self {
         Self {
             start: 0,
@@ -94,10 +94,10 @@ impl Change {
         }
     }
 
-    /// Replaces everything from `start` on.
+    /// Replaces all messages from `start` on.
     pub fn tail(start: usize, messages: Vec<Message>) -> Self {
         Self {
-            // A history of four thousand million messages does not fit in a guest's memory.
+            // A history of 2^32 messages does not fit into a guest's memory.
             start: u32::try_from(start).unwrap_or(u32::MAX),
             messages,
             extra: None,
@@ -105,8 +105,7 @@ impl Change {
     }
 
     /// A processor's answer in which only some messages differ: each with its index, in order.
-    /// What lies between two of them stays as the host has it from the last answer; behind the
-    /// last there is nothing.
+    /// Messages between two of them stay as in the last answer; the last one ends the view.
     pub fn spread(differing: Vec<(usize, Message)>) -> Self {
         let places: Vec<usize> = differing.iter().map(|(place, _)| *place).collect();
         let messages = differing.into_iter().map(|(_, message)| message);
@@ -121,7 +120,7 @@ impl Change {
         change
     }
 
-    /// Lays the change over a list.
+    /// Applies the change to a list.
     pub fn apply(self, list: &mut Vec<Message>) {
         let start = self.start as usize;
         let extra = extra_value(self.extra.as_deref());
@@ -167,7 +166,7 @@ impl Default for Action {
 }
 
 impl Action {
-    /// A command that no tool call asked for.
+    /// A command without a tool call.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -176,7 +175,7 @@ impl Action {
         }
     }
 
-    /// A command that the tool call `id` asked for.
+    /// The command of the tool call `id`.
     pub fn for_call(id: impl Into<String>, command: impl Into<String>) -> Self {
         Self {
             tool_call_id: Some(id.into()),
@@ -192,6 +191,17 @@ impl Default for Output {
             returncode: 0,
             exception_info: String::new(),
             extra: None,
+        }
+    }
+}
+
+impl Output {
+    /// The output for an action that was not executed, which a formatter needs for its tool call.
+    pub fn not_executed() -> Self {
+        Self {
+            returncode: -1,
+            exception_info: "action was not executed".to_owned(),
+            ..Self::default()
         }
     }
 }
@@ -236,17 +246,17 @@ impl PluginError {
         }
     }
 
-    /// The config is wrong: say what is wrong and what to write instead.
+    /// The config is wrong; the message should say what is wrong and what to write instead.
     pub fn invalid_config(message: impl Into<String>) -> Self {
         Self::new("invalid-config", message)
     }
 
-    /// What the host handed over makes no sense.
+    /// The host passed invalid input.
     pub fn invalid_input(message: impl Into<String>) -> Self {
         Self::new("invalid-input", message)
     }
 
-    /// The plugin does not do this.
+    /// The plugin does not support this.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new("unsupported", message)
     }
@@ -256,8 +266,8 @@ impl PluginError {
         Self::new("internal", message)
     }
 
-    /// Names the config value that is wrong, as a JSON pointer (`/action_regex`), so that
-    /// the host can show the file and the line.
+    /// Names the wrong config value, as a JSON pointer (`/action_regex`), so that the host can show
+    /// the file and the line.
     #[must_use]
     pub fn at(mut self, pointer: &str) -> Self {
         self.extra = Some(serde_json::json!({ "pointer": pointer }).to_string());

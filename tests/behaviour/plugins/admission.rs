@@ -1,5 +1,5 @@
-//! What a plugin has to be before anything of it is compiled or run, what its compilation may take,
-//! and to which file the grants of an entry go.
+//! The checks of a plugin before it is compiled or run, the limits of its compilation, and the file that
+//! gets the grants of an entry.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::host::Host;
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work";
 const KEY: &str = "sk-hostile-0123456789";
 
-/// A run whose adapter is `plugin`, with what the config says of `hostile`.
+/// A run whose adapter is `plugin`, with this entry in the config.
 fn run_with(server: &Server, plugin: &str, entry: &str, bytes: &[u8]) -> crate::run::Run {
     let config = json!({
         "base_url": format!("{}/chat/completions", server.url()),
@@ -45,7 +45,7 @@ fn name(entry: &str) -> &str {
         .0
 }
 
-/// The hostile plugin as other bytes, which call themselves the same.
+/// The hostile plugin with other bytes and the same name.
 fn another() -> Vec<u8> {
     let mut bytes = fs::read(hostile()).unwrap();
     // A custom section of no bytes and the name `x`, at the end.
@@ -63,21 +63,21 @@ fn grants_go_to_the_file_that_an_entry_names() {
             "[plugins.hostile]\n{what}allow_hosts = [{address:?}]\nsecrets = [\"HOSTILE_KEY\"]\n"
         )
     };
-    // Another file, which calls itself by the entry's name, gets nothing of it: neither where
-    // the entry has a path, nor where it has a digest, nor where it has none.
+    // Another file whose descriptor has the entry's name gets no grants of the entry, which has a path, a
+    // digest or neither.
     for (what, code, says) in [
         ("path = \"./own.wasm\"\n".to_owned(), 5, "may not reach"),
         (format!("sha256 = \"{own}\"\n"), 7, "is not the pinned one"),
-        (String::new(), 5, "calls itself so, and gets none of them"),
+        (String::new(), 5, "in its descriptor, and gets none of them"),
     ] {
         let run = run_with(&server, "./other.wasm", &granted(&what), &another());
         assert_eq!(server.served(), 0, "{what}\n{run}");
         run.expect(code).says(&[says]);
     }
-    // What the denial prints names the file.
+    // The message names the file.
     let run = run_with(&server, "./other.wasm", &granted(""), &another()).expect(5);
     run.says(&["path = \"./other.wasm\"", "allow_hosts = "]);
-    // The file that is named has them: by its path, however that is written, and by its digest.
+    // The named file gets the grants: by its path, in any spelling, and by its digest.
     for what in [
         "path = \"./own.wasm\"\n".to_owned(),
         format!("sha256 = \"{own}\"\n"),
@@ -88,7 +88,7 @@ fn grants_go_to_the_file_that_an_entry_names() {
             "hostile"
         );
     }
-    // An entry of another name for the file, too.
+    // An entry may have another name than the plugin.
     let entry = granted("path = \"./own.wasm\"\n").replace("plugins.hostile", "plugins.mine");
     let run = run_with(&server, "./own.wasm", &entry, b"x").expect(0);
     assert_eq!(run.events("run_started")[0]["plugins"][0]["name"], "mine");
@@ -99,8 +99,8 @@ fn grants_go_to_the_file_that_an_entry_names() {
 }
 
 #[test]
-fn a_pin_is_minded_before_the_plugin_is_run() {
-    // One that would run into its deadline when it is described.
+fn a_pin_is_checked_before_the_plugin_is_run() {
+    // `describe` of this plugin never returns.
     let loops = describing("loop");
     let none = "0".repeat(64);
     let entry = format!(
@@ -137,7 +137,7 @@ fn a_pin_is_minded_before_the_plugin_is_run() {
 }
 
 /// A small component that takes far too much memory to compile: each of many nested loops has to
-/// carry each of many variables around.
+/// carry many variables.
 fn bomb() -> Vec<u8> {
     let (loops, variables) = (3_000, 3_000);
     let mut body = String::new();
@@ -156,7 +156,7 @@ fn bomb() -> Vec<u8> {
 }
 
 #[test]
-fn a_compilation_that_takes_too_much_is_ended() {
+fn a_compilation_that_takes_too_much_memory_or_time_is_ended() {
     let host = Host::new()
         .file("bomb.wasm", bomb())
         .timeout(Duration::from_secs(300));
@@ -166,13 +166,13 @@ fn a_compilation_that_takes_too_much_is_ended() {
     let run = host.args(["plugin", "inspect", "./bomb.wasm"]).run();
     run.expect(7).says(&[
         "`./bomb.wasm` is not compiled",
-        "far too much for a file of its size",
+        "too much for a file of this size",
     ]);
     assert!(begun.elapsed() < Duration::from_secs(240));
 }
 
 #[test]
-fn the_limit_of_an_entry_holds_when_its_plugin_is_looked_into() {
+fn the_deadline_of_an_entry_applies_to_describe() {
     let server = Server::start(Scenario::commands(&[SUBMIT]));
     let run = |entry: &str| {
         Host::new()
@@ -186,13 +186,13 @@ fn the_limit_of_an_entry_holds_when_its_plugin_is_looked_into() {
     };
     run("[pipeline]\nparser = \"mine\"\n[plugins.mine]\npath = \"./p.wasm\"\ndeadline_ms = 321\n")
         .says(&["still running after 321 ms"]);
-    // Without an entry there is no key of that name to be offered: an entry has to be written.
+    // Without an entry there is no key to name; the message says to write an entry.
     run("[pipeline]\nparser = \"./p.wasm\"\n")
         .says(&["`deadline_ms` in an entry `[plugins.NAME]` with `path = "]);
 }
 
 #[test]
-fn a_component_that_wants_threads_is_not_called_damaged() {
+fn a_component_with_threads_is_refused_with_its_reason() {
     let threads = wat::parse_str("(component (core module (memory 1 1 shared)))").unwrap();
     let path: PathBuf = "threads.wasm".into();
     let run = Host::new()
@@ -202,5 +202,5 @@ fn a_component_that_wants_threads_is_not_called_damaged() {
         .run()
         .expect(7);
     assert!(!run.stderr.contains("damaged"), "{run}");
-    run.says(&["can't be compiled", "without that feature"]);
+    run.says(&["can't be compiled", "without this feature"]);
 }

@@ -1,4 +1,4 @@
-//! Plugins looked at, called by hand, pinned, changed between runs, and measured.
+//! Plugins that are inspected, called by hand, pinned, changed between runs, and measured.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn json_of(run: &Run) -> Value {
 }
 
 #[test]
-fn a_function_is_called_with_what_people_type() {
+fn a_function_is_called_with_short_and_with_whole_arguments() {
     let fence = "```mswea_bash_command\nls -l\n```";
     let reply = json!({"message": {"role": "assistant", "content": fence}}).to_string();
     let whole = json!({"reply": {"message": {"role": "assistant", "content": [{"text": fence}],
@@ -52,7 +52,7 @@ fn a_function_is_called_with_what_people_type() {
         let run = plugin(&["call"]).args(&arguments).run().expect(0);
         assert_eq!(json_of(&run), expected, "{arguments:?}");
     }
-    // From stdin, and several calls of one instance.
+    // The argument from standard input, and two calls of one instance.
     let run = plugin(&["call", "text_regex", "parse", "-"])
         .stdin(reply.clone())
         .run()
@@ -66,7 +66,7 @@ fn a_function_is_called_with_what_people_type() {
 }
 
 #[test]
-fn what_does_not_fit_a_function_is_told_with_its_place() {
+fn wrong_arguments_are_reported_with_their_place() {
     for (arguments, status, says) in [
         (
             vec!["toolcall", "pars", "{}"],
@@ -93,7 +93,11 @@ fn what_does_not_fit_a_function_is_told_with_its_place() {
             vec!["reply.usage.input-tokens", "an integer of 0 to"],
         ),
         (vec!["toolcall", "parse", "{"], 2, vec!["not JSON", "quote"]),
-        (vec!["toolcall", "tools", "{}"], 2, vec!["takes none"]),
+        (
+            vec!["toolcall", "tools", "{}"],
+            2,
+            vec!["has no parameters"],
+        ),
         (
             vec!["jinja", "format", "[]"],
             2,
@@ -116,7 +120,7 @@ fn what_does_not_fit_a_function_is_told_with_its_place() {
             .expect(status)
             .says(&says);
     }
-    // What the plugin itself answers with as an error is data, and no success.
+    // An error that the plugin returns is printed as data, with exit code 7.
     let hostile = hostile().to_str().unwrap();
     let config = r#"{"at": "parse", "do": "error"}"#;
     let run = plugin(&["call", hostile, "parse", "{}", "-c", config]).run();
@@ -130,7 +134,7 @@ fn what_does_not_fit_a_function_is_told_with_its_place() {
 }
 
 #[test]
-fn inspect_shows_the_interface_and_what_made_it() {
+fn inspect_shows_the_interface_and_the_tools_that_made_it() {
     let file = parser_xml().to_str().unwrap();
     let run = plugin(&["inspect", file, "--wit"]).run().expect(0);
     for part in [
@@ -165,7 +169,7 @@ fn a_pinned_plugin_that_has_changed_stops_the_run() {
     pin(&[path_text, "jinja"])
         .expect(0)
         .says(&["pinned ./mine.wasm", "pinned jinja"]);
-    // The lock file of the config's folder is minded, wherever the run is started.
+    // The lock file beside the config is used, also from another working folder.
     let config = folder.path().join("run.toml");
     fs::write(&config, "[agent]\n").unwrap();
     let config_text = config.to_str().unwrap();
@@ -185,7 +189,7 @@ fn a_pinned_plugin_that_has_changed_stops_the_run() {
         "(line 6)",
         "mswea-host plugin pin --lock ",
     ]);
-    assert_eq!(server.requests().len(), 1, "nothing is sent");
+    assert_eq!(server.requests().len(), 1, "a second request was sent");
     assert!(pin(&[]).expect(7).stdout.contains("CHANGED"));
     pin(&[path_text]).expect(0).says(&["(it was "]);
     assert!(pin(&[]).expect(0).stdout.contains("holds"));
@@ -194,7 +198,7 @@ fn a_pinned_plugin_that_has_changed_stops_the_run() {
         .expect(2)
         .says(&["is not pinned", "`jinja`"]);
     fs::write(&lock, "[[plugin]]\nfile = 1\n").unwrap();
-    run().expect(7).says(&["lock file", "not understood"]);
+    run().expect(7).says(&["lock file", "is invalid"]);
     let digest = "0".repeat(64);
     for (pin, says) in [
         (
@@ -203,7 +207,7 @@ fn a_pinned_plugin_that_has_changed_stops_the_run() {
         ),
         (
             "plugin = \"./mine.wasm\"\nsha256 = \"00\"".to_owned(),
-            "no SHA-256",
+            "not a SHA-256",
         ),
     ] {
         fs::write(&lock, format!("[[plugin]]\n{pin}\n")).unwrap();
@@ -211,15 +215,15 @@ fn a_pinned_plugin_that_has_changed_stops_the_run() {
     }
 }
 
-/// A lock file with a pin that nobody could mind is refused.
+/// A lock file with an invalid pin is refused.
 #[track_caller]
 fn pin_says(lock: &std::path::Path, says: &str) {
     let run = plugin(&["pin", "--lock", lock.to_str().unwrap()]).run();
-    run.expect(2).says(&["not understood", says]);
+    run.expect(2).says(&["is invalid", says]);
 }
 
 #[test]
-fn what_a_plugin_says_of_itself_does_not_act_on_the_terminal() {
+fn control_characters_of_a_plugin_are_not_printed() {
     let run = plugin(&[
         "call",
         "toolcall",
@@ -261,12 +265,12 @@ fn a_file_that_has_changed_between_runs_is_noticed() {
     fs::write(&path, &bytes).unwrap();
     let first = run();
     assert!(!first.stderr.contains("has changed"), "{first}");
-    // A custom section more: another file that does the same.
+    // Another custom section makes a different file that does the same.
     let changed = [&bytes[..], &[0, 5, 4], b"more"].concat();
     fs::write(&path, &changed).unwrap();
     let second = run().says(&["plugin `toolcall` has changed since it was last used"]);
     assert_ne!(digest(&first), digest(&second));
-    // What it was is not kept: there is one file's code, beside the built-in plugins'.
+    // The compiled code of the earlier file is removed from the cache.
     let list = plugin(&["cache", "list", "--json"])
         .env("XDG_CACHE_HOME", &cache)
         .run()
@@ -283,7 +287,7 @@ fn a_file_that_has_changed_between_runs_is_noticed() {
 }
 
 #[test]
-fn a_plugin_is_measured_beside_the_built_in_one() {
+fn bench_measures_a_plugin_and_the_built_in_one_of_its_kind() {
     let run = plugin(&["bench", parser_xml().to_str().unwrap(), "--json"])
         .run()
         .expect(0);

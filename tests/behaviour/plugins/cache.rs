@@ -1,4 +1,4 @@
-//! Compiled plugins on disk: kept, used, private, and no worse than nothing when damaged.
+//! Compiled plugins on disk: kept, used, private, and ignored when damaged.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,13 +13,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };
-    // Code first, then what lies beside it.
+    // First the code, then the records beside it.
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
-/// Loads the plugin through a cache; whether it had to be compiled.
+/// Loads the plugin through a cache; returns whether it had to be compiled.
 async fn compiles(folder: &Path) -> bool {
     let loader = Loader::new(Some(Cache::at(folder.to_owned())));
     loader
@@ -37,7 +37,7 @@ async fn the_second_load_does_not_compile() {
     assert!(compiles(&folder).await);
     assert!(!compiles(&folder).await);
     let [code, beside] = &files(&folder)[..] else {
-        panic!("code and its checksum are kept");
+        panic!("the cache does not have two files, the code and its record");
     };
     for path in [code, beside, &folder, folder.parent().unwrap()] {
         let mode = fs::metadata(path).unwrap().permissions().mode();
@@ -64,7 +64,7 @@ async fn a_damaged_file_is_compiled_again_and_replaced() {
         good[..good.len() / 2].to_vec(),
         good[..good.len() - 1].to_vec(),
         flipped(0),
-        // Machine code that would run, wrongly.
+        // Damaged machine code would load and run.
         flipped(good.len() / 2),
         flipped(good.len() - 1),
     ];
@@ -89,7 +89,7 @@ async fn a_folder_that_others_can_write_to_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn a_cache_that_can_not_be_had_is_no_error() {
+async fn a_cache_folder_that_can_not_be_made_is_no_error() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     fs::write(&file, "in the way").unwrap();
@@ -105,7 +105,7 @@ fn the_program_keeps_its_cache_in_the_users_cache_folder() {
     let folder = host.home().join(".cache/mswea-host/wasm");
     let run = host.args(["plugin", "inspect", path]).run().expect(0);
     assert_eq!(files(&folder).len(), 2, "{run}");
-    // Without a home there is none, and nothing is missing.
+    // Without a home folder there is no cache, and no error.
     let host = Host::new().env_remove("HOME").env_remove("XDG_CACHE_HOME");
     host.args(["plugin", "inspect", path]).run().expect(0);
     let host = Host::new().env("XDG_CACHE_HOME", "/proc/no/such/folder");

@@ -1,7 +1,7 @@
-//! What every first-party plugin must keep: with `--fresh-instances`, which throws instances
-//! away after every call, a run is the same.
+//! For every first-party plugin, a run with `--fresh-instances` (which discards the instance after every
+//! call) gives the same requests and messages as a run without it.
 //!
-//! The plugins are those that `plugin list` names, so a new one without a case fails.
+//! The plugins are those that `plugin list` names, so a new plugin without a case fails.
 
 use scripted_server::{Scenario, Server, Turn, Usage};
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ const COMPACT: [&str; 6] = [
     "plugins.compaction.config.keep_last=2",
 ];
 
-/// Steps whose contexts grow beyond 8,000 tokens, as the server counts them. The third request is
-/// the question for a summary.
+/// Steps whose contexts grow beyond 8,000 tokens as the server reports them. The third request asks for a
+/// summary.
 fn filling() -> Scenario {
     let step = |command: &str, tokens: u64| {
         Turn::commands(&[command]).with_usage(Usage {
@@ -39,7 +39,7 @@ fn filling() -> Scenario {
     ])
 }
 
-/// One call a reply.
+/// One call in each reply.
 fn single_calls() -> Scenario {
     Scenario::new([
         Turn::commands(&["echo first"]),
@@ -51,11 +51,11 @@ fn single_calls() -> Scenario {
 
 const MARKED: [&str; 2] = ["-c", r#"pipeline.processors=["cache_control"]"#];
 
-/// Runs in which a plugin has something to do in several steps.
+/// Runs in which a plugin has an effect in several steps.
 struct Case {
     flags: Vec<String>,
     scenario: Scenario,
-    /// Part of what the requests say if the plugin has done its work.
+    /// A part of the requests that shows that the plugin has done its work.
     shows: &'static str,
 }
 
@@ -226,7 +226,7 @@ fn cases(plugin: &str) -> Vec<Case> {
                 "-c",
                 r#"pipeline.processors=["remove_regex"]"#,
                 "-c",
-                r#"plugins.remove_regex.config.remove=["[0-9]{3,}"]"#,
+                r#"plugins.remove_regex.config.remove=["sec[a-z]+"]"#,
             ],
             tool_calls(),
             "third",
@@ -251,7 +251,7 @@ fn cases(plugin: &str) -> Vec<Case> {
     }
 }
 
-/// Without what differs between any two runs: times, and the name of the test's folder.
+/// The value without what differs between any two runs: times, and the name of the test's folder.
 fn settled(value: &Value, run: &Run) -> Value {
     let folder = run.dir.parent().unwrap().to_str().unwrap();
     match value {
@@ -308,7 +308,7 @@ fn fresh_instances_change_nothing() {
     assert!(plugins.len() >= 12, "{run}");
     for plugin in plugins {
         let name = plugin["name"].as_str().unwrap();
-        // Its component has a case, and the conformance kit sees each.
+        // The component of a variant has a case, and the conformance kit examines each variant.
         let has_own = ["thought_action", "remove_regex"].contains(&name);
         if !plugin["variant_of"].is_null() && !has_own {
             continue;

@@ -1,4 +1,5 @@
-//! Two plugins on recorded runs, and candidates beside the plugins of a live one.
+//! `plugin diff`, which compares two plugins on recorded runs, and `--shadow`, which runs a candidate
+//! beside the plugin of a live run.
 
 use std::fs;
 
@@ -47,7 +48,7 @@ fn two_parsers_are_compared_on_recorded_replies() {
     let same: Value = serde_json::from_str(&same.stdout).unwrap();
     assert_eq!(same["counts"]["same"], 4, "{same}");
 
-    // Another fence: it finds nothing in what the first one finds.
+    // With another fence, the parser finds no actions in the recorded replies.
     let other = r#"{"action_regex": "<run>(.*?)</run>"}"#;
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("report.html");
@@ -63,7 +64,7 @@ fn two_parsers_are_compared_on_recorded_replies() {
     for part in ["echo first", "echo second; exit 3", "different"] {
         assert!(differs.stdout.contains(part), "{}", differs.stdout);
     }
-    // For scripts, if they ask for it.
+    // `--exit-code` reports a difference.
     let scripted = [&arguments[..], &["--exit-code"]].concat();
     diff(&run, &scripted).expect(1);
     diff(&run, &["text_regex", "text_regex", "--exit-code"]).expect(0);
@@ -111,7 +112,7 @@ fn a_shadow_is_recorded_and_changes_nothing() {
     let texts = |run: &Run| -> Vec<String> {
         let trajectory = run.trajectory();
         let messages = trajectory["messages"].as_array().unwrap();
-        // Behind the prompts, which name the folder.
+        // The first two messages are the prompts, which contain the folder's name.
         messages[2..]
             .iter()
             .map(|message| message["content"].to_string())
@@ -145,7 +146,7 @@ fn a_shadow_is_recorded_and_changes_nothing() {
     assert_eq!(shadow.unwrap()["name"], "toolcall");
     assert!(shadowed.stderr.contains("toolcall"), "{shadowed}");
 
-    // The same, as a report.
+    // `plugin diff --shadowed` prints the same, also as HTML and JSON.
     let page = shadowed.dir.join("report.html");
     let report = |more: &[&str]| {
         Host::new()
@@ -174,7 +175,7 @@ fn a_shadow_is_recorded_and_changes_nothing() {
 }
 
 #[test]
-fn a_shadow_that_hangs_or_crashes_costs_the_run_nothing() {
+fn a_shadow_that_hangs_or_crashes_does_not_affect_the_run() {
     for deed in ["panic", "loop"] {
         let server = Server::start(Scenario::commands(&["true", "true", SUBMIT]));
         let entry = json!({"path": hostile(), "deadline_ms": 300,
@@ -190,7 +191,7 @@ fn a_shadow_that_hangs_or_crashes_costs_the_run_nothing() {
         let faults = run.events("plugin_fault");
         assert!(
             faults.is_empty(),
-            "the run's own plugins did not fail: {faults:?}"
+            "a fault of the shadow is recorded as one of the run's plugins: {faults:?}"
         );
         let ended = run.events("shadow_ended");
         assert!(!ended.is_empty(), "{run}");

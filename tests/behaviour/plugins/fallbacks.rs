@@ -1,4 +1,4 @@
-//! How a run goes on when a plugin does not: by kind, and through the real binary.
+//! How a run continues when a plugin fails: by kind, through the real binary.
 
 use scripted_server::{Scenario, Server, Turn};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub fn host(server: &Server, role: &str, config: &Value) -> Host {
         .arg(format!("plugins.hostile.config={config}"))
 }
 
-/// A short deadline for what runs into it, a long one for the rest.
+/// A short deadline for deeds that exceed it, a long one for the others.
 fn deadline(deed: &str) -> [&'static str; 2] {
     match deed {
         "loop" => ["-c", "plugins.hostile.deadline_ms=300"],
@@ -64,7 +64,7 @@ fn a_parser_that_fails_is_a_malformed_reply() {
         ("bad-json", "`action.extra` is not JSON"),
         ("error", "the parser gives up"),
     ] {
-        // The third reply, and the first that a fresh instance sees again.
+        // The parser fails on the third reply; a new instance parses the fourth.
         let server = server(&["echo one", "echo two", "touch never", SUBMIT]);
         let config = json!({"at": "parse", "do": deed, "from": 3, "then": "nothing"});
         let run = host(&server, "parser", &config)
@@ -105,7 +105,7 @@ fn a_formatter_that_fails_is_replaced_by_a_plain_one() {
             "more than 32 MiB of memory (`plugins.hostile.memory_mb` raises the limit)",
         ),
         ("drop", "has no message of role `tool`"),
-        ("invent", "`nobody-called`, which nobody made"),
+        ("invent", "`nobody-called`, which none of the actions has"),
         ("error", "the formatter gives up"),
     ] {
         let server = server(&["echo one-$((1+1))", SUBMIT]);
@@ -121,7 +121,7 @@ fn a_formatter_that_fails_is_replaced_by_a_plain_one() {
             "{told}"
         );
     }
-    // And while it behaves, it is used.
+    // While it behaves, it is used.
     let server = server(&["echo one", SUBMIT]);
     host(&server, "formatter", &json!({})).run().expect(0);
     assert!(conversation(&server, 1).contains("formatted: one"));
@@ -139,7 +139,10 @@ fn a_processor_that_fails_leaves_the_view_as_it_was() {
         ("range", "its change starts at message"),
         ("range-max", "its change starts at message 4294967295"),
         ("places", "its change has a message for place"),
-        ("places-json", "`change.extra.places` is no list of indices"),
+        (
+            "places-json",
+            "`change.extra.places` is not a list of indices",
+        ),
         (
             "big",
             "returned more than 1 MiB (`plugins.hostile.max_output_mb` raises the limit)",
@@ -156,7 +159,7 @@ fn a_processor_that_fails_leaves_the_view_as_it_was() {
         fault(&run, &["`hostile`", part]);
         assert_eq!(server.served(), plain.served());
         for index in 1..3 {
-            // What precedes names folders and versions.
+            // The first two messages contain names of folders and versions.
             let tail = |server: &Server| {
                 server.requests()[index].json()["messages"]
                     .as_array()
@@ -166,7 +169,7 @@ fn a_processor_that_fails_leaves_the_view_as_it_was() {
             assert_eq!(tail(&server), tail(&plain), "`{deed}`, request {index}");
         }
     }
-    // And while it behaves, it is used.
+    // While it behaves, it is used.
     let server = server(&commands);
     let config = json!({"at": "apply", "do": "mark"});
     host(&server, "processors", &config).run().expect(0);
@@ -203,25 +206,25 @@ fn a_processors_questions_are_answered_recorded_and_bounded() {
     let config = json!({"at": "apply", "do": "ask", "size": 1000});
     let run = host(&server, "processors", &config).run().expect(0);
     assert_eq!(run.events("asked").len(), 8);
-    fault(&run, &["more than 8 questions in one step"]);
+    fault(&run, &["more than 8 queries in one step"]);
 }
 
 #[test]
-fn what_a_processor_asks_again_is_answered_from_the_record() {
+fn a_repeated_question_of_a_processor_is_answered_from_the_record() {
     for (size, bounded) in [(5, false), (2_000, true)] {
         let server = Server::start(Scenario::new([
             Turn::text("it was a summary"),
             Turn::commands(&["true"]),
             Turn::commands(&[SUBMIT]),
         ]));
-        // In both steps, and many times in each.
+        // The processor asks the same question `size` times in each step.
         let config = json!({"at": "apply", "do": "ask-again", "size": size});
         let run = host(&server, "processors", &config).run().expect(0);
         let counts = (run.events("asked").len(), run.events("ask_reply").len());
         assert_eq!(counts, (1, 1), "{size}");
         assert_eq!(server.requests().len(), 3, "{size}");
         if bounded {
-            fault(&run, &["more than 1000 questions in one step"]);
+            fault(&run, &["more than 1000 queries in one step"]);
         } else {
             assert!(conversation(&server, 2).contains("answered: it was a summary"));
         }
@@ -254,12 +257,12 @@ fn a_policy_that_fails_denies() {
         .expect(3);
     assert!(!run.dir.join("never").exists());
     assert!(
-        conversation(&server, 1).contains("the policy `hostile` failed, so nothing is allowed")
+        conversation(&server, 1).contains("the policy `hostile` failed, so the action is denied")
     );
 }
 
 #[test]
-fn a_policy_that_denies_or_asks_nobody_is_obeyed() {
+fn a_denial_and_a_question_without_a_person_stop_the_action() {
     for (deed, part) in [("deny", "not on my watch"), ("ask", "is that so?")] {
         let server = server(&["touch never", SUBMIT]);
         let config = json!({"at": "judge", "do": deed});
@@ -273,7 +276,7 @@ fn a_policy_that_denies_or_asks_nobody_is_obeyed() {
     }
 }
 
-/// With the host of the server granted.
+/// An adapter with the server's host granted.
 pub fn adapter(server: &Server, config: &Value) -> Host {
     host(server, "adapter", config)
         .arg("--allow-host")
@@ -281,7 +284,7 @@ pub fn adapter(server: &Server, config: &Value) -> Host {
 }
 
 #[test]
-fn an_adapter_that_fails_once_is_made_anew_and_told_everything() {
+fn an_adapter_that_fails_once_is_replaced_and_gets_the_whole_history() {
     for (at, deed) in [
         ("query", "panic"),
         ("head", "panic"),
@@ -291,7 +294,7 @@ fn an_adapter_that_fails_once_is_made_anew_and_told_everything() {
     ] {
         let server =
             Server::start(Scenario::commands(&["echo one", "echo two", SUBMIT]).by_history());
-        // The second instance is as bad as the first, but not as soon.
+        // The second instance would fail in its third call, which the run does not reach.
         let config = json!({"at": at, "do": deed, "from": 3});
         let run = adapter(&server, &config)
             .args(deadline(deed))
@@ -313,7 +316,7 @@ fn an_adapter_that_fails_twice_ends_the_run_with_7() {
         ("query", "panic", "the guest's last words, in `query`"),
         ("query", "loop", "still running after 300 ms"),
         ("head", "bomb", "more than 32 MiB of memory"),
-        ("feed", "recurse", "overflowed its stack"),
+        ("feed", "recurse", "its stack overflowed"),
         ("finish", "claim", "failed in `finish`"),
         ("finish", "bad-json", "`reply.response` is not JSON"),
     ] {
@@ -337,7 +340,7 @@ fn an_adapter_that_fails_twice_ends_the_run_with_7() {
 }
 
 #[test]
-fn a_cost_that_is_no_number_poisons_no_account() {
+fn a_cost_that_is_no_number_is_not_added() {
     let server = server(&[SUBMIT]);
     let run = adapter(&server, &json!({"at": "finish", "do": "poison"}))
         .run()
@@ -346,7 +349,7 @@ fn a_cost_that_is_no_number_poisons_no_account() {
 }
 
 #[test]
-fn a_flood_in_every_role_costs_a_bounded_log() {
+fn the_log_of_a_plugin_is_bounded_in_every_role() {
     for (role, at) in [
         ("parser", "parse"),
         ("formatter", "format"),

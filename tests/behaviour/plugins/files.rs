@@ -1,4 +1,4 @@
-//! Files that are no plugins, or not ours, or not the right ones: each is told apart.
+//! Files that are not plugins, or are of the wrong version or the wrong kind: each has its own message.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn text(wat: &str) -> Vec<u8> {
     wat::parse_str(wat).unwrap()
 }
 
-/// Everything that a file can be instead, and what is said of it.
+/// Files of other kinds, each with the expected message.
 fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
     vec![
         ("empty", vec![], &["is an empty file", "build it again"]),
@@ -36,27 +36,27 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             "magic",
             b"\0asm".to_vec(),
-            &["damaged or cut short", "ends after 4 bytes"],
+            &["damaged or incomplete", "ends after 4 bytes"],
         ),
         (
             "header",
             b"\0asm\x0d\0\x01\0".to_vec(),
-            &["no plugin", "exports nothing"],
+            &["not a plugin", "exports nothing"],
         ),
         (
             "garbage",
             b"\0asm\x0d\0\x01\0 and then some text".to_vec(),
-            &["damaged or cut short"],
+            &["damaged or incomplete"],
         ),
         (
             "nothing",
             text("(component)"),
-            &["is a component but no plugin", "exports nothing"],
+            &["is a component but not a plugin", "exports nothing"],
         ),
         (
             "stranger",
             text(r#"(component (instance $i) (export "acme:tool/run@1.0.0" (instance $i)))"#),
-            &["is a component but no plugin", "acme:tool/run@1.0.0"],
+            &["is a component but not a plugin", "acme:tool/run@1.0.0"],
         ),
         (
             "no-kind",
@@ -73,7 +73,10 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             "unversioned",
             text(r#"(component (instance $i) (export "mswea:plugin/plugin" (instance $i)))"#),
-            &["version unknown of the contract", "speaks 0.1.0"],
+            &[
+                "version unknown of the contract",
+                "this host has version 0.1.0",
+            ],
         ),
         (
             "newer",
@@ -81,25 +84,30 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
             &[
                 "too new",
                 "version 0.2.0",
-                "speaks 0.1.0",
+                "this host has version 0.1.0",
                 "update mswea-host",
             ],
         ),
         (
             "major",
             of_contract("1.0.0"),
-            &["too new", "version 1.0.0", "speaks 0.1.0"],
+            &["too new", "version 1.0.0", "this host has version 0.1.0"],
         ),
         (
             "older",
             of_contract("0.0.9"),
-            &["too old", "version 0.0.9", "speaks 0.1.0", "SDK of 0.1.0"],
+            &[
+                "too old",
+                "version 0.0.9",
+                "this host has version 0.1.0",
+                "SDK of 0.1.0",
+            ],
         ),
         (
             "import",
             component(r#"(import "acme:net/http@1.0.0" (instance (export "get" (func))))"#),
             &[
-                "wants `acme:net/http@1.0.0`, which the host does not offer",
+                "imports `acme:net/http@1.0.0`, which the host does not have",
                 "nothing else",
             ],
         ),
@@ -107,7 +115,7 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
             "http",
             component(r#"(import "wasi:http/outgoing-handler@0.2.0" (instance))"#),
             &[
-                "wants `wasi:http/outgoing-handler@0.2.0`",
+                "imports `wasi:http/outgoing-handler@0.2.0`",
                 "plugins do no I/O",
                 "model-adapter.wit",
             ],
@@ -115,7 +123,7 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             "wasi-0.3",
             component(r#"(import "wasi:cli/environment@0.3.0" (instance))"#),
-            &["wants `wasi:cli/environment@0.3.0`", "WASI 0.2"],
+            &["imports `wasi:cli/environment@0.3.0`", "WASI 0.2"],
         ),
         (
             "host-0.2",
@@ -125,7 +133,7 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             "host-later",
             component(r#"(import "mswea:plugin/later@0.1.0" (instance))"#),
-            &["wants `mswea:plugin/later@0.1.0`", "update mswea-host"],
+            &["imports `mswea:plugin/later@0.1.0`", "update mswea-host"],
         ),
         (
             "host-function",
@@ -176,7 +184,7 @@ fn bad_files() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             "recurses",
             describing("recurse"),
-            &["failed in `describe`", "overflowed its stack"],
+            &["failed in `describe`", "its stack overflowed"],
         ),
         (
             "eats",
@@ -266,13 +274,13 @@ fn an_endless_describe_and_an_endless_start_are_stopped() {
 }
 
 #[test]
-fn a_flood_at_load_is_cut_and_the_plugin_loads() {
+fn output_of_describe_is_cut_and_made_harmless() {
     let host = Host::new().file("p.wasm", describing("flood"));
     let run = host.args(["plugin", "inspect", "p.wasm"]).run().expect(0);
     assert!(run.stderr.len() < 200_000, "{} bytes", run.stderr.len());
     let host = Host::new().file("p.wasm", describing("escapes"));
     let run = host.args(["plugin", "inspect", "p.wasm"]).run().expect(0);
-    assert!(run.stdout.contains("red: [31m second line"), "{run}");
+    assert!(run.stdout.contains("red: ␇ second line"), "{run}");
     assert!(!run.stdout.contains(['\u{1b}', '\u{7}']), "{run}");
 }
 
@@ -301,9 +309,9 @@ async fn a_plugin_cut_at_any_length_is_refused() {
         let error = loader.load_file(&path).await.unwrap_err().to_string();
         assert!(error.contains("cut.wasm"), "{cut}: {error}");
         let known = [
-            "damaged or cut short",
+            "damaged or incomplete",
             "not a WebAssembly component",
-            "is a component but no plugin",
+            "is a component but not a plugin",
         ];
         assert!(
             known.iter().any(|part| error.contains(part)),
@@ -311,18 +319,18 @@ async fn a_plugin_cut_at_any_length_is_refused() {
         );
         assert!(error.len() < 1000, "{error}");
     }
-    // Damage in the middle.
+    // Four damaged bytes.
     for place in [8, 12, len / 3, len / 2] {
         let mut bytes = whole.clone();
         bytes[place..place + 4].copy_from_slice(&[0xff; 4]);
         fs::write(&path, &bytes).unwrap();
-        // Some bytes are data: what counts is that nothing worse than an error comes of it.
+        // The bytes may be data, so the plugin may load. Only a crash would be wrong.
         drop(loader.load_file(&path).await);
     }
 }
 
 #[test]
-fn what_is_no_file_at_all() {
+fn a_missing_file_a_folder_and_a_device_are_refused() {
     let cases: [(&str, &[&str]); 5] = [
         (
             "missing.wasm",
@@ -353,7 +361,7 @@ fn what_is_no_file_at_all() {
 }
 
 #[test]
-fn a_later_patch_of_the_same_line_is_loaded() {
+fn a_plugin_of_a_later_patch_version_is_loaded() {
     let host = Host::new().file("p.wasm", of_contract("0.1.7"));
     let run = host.args(["plugin", "inspect", "p.wasm"]).run().expect(0);
     assert!(run.stdout.contains("mswea:plugin@0.1.7"), "{run}");
@@ -382,7 +390,7 @@ fn a_bad_plugin_ends_a_run_before_it_begins() {
 }
 
 #[test]
-fn a_third_partys_plugin_is_described_and_works() {
+fn a_plugin_of_a_third_party_is_described_and_works() {
     let path = parser_xml().to_str().unwrap();
     let run = Host::new()
         .args(["plugin", "inspect", path])
@@ -424,7 +432,7 @@ fn a_third_partys_plugin_is_described_and_works() {
 }
 
 #[test]
-fn a_third_partys_adapter_says_what_it_would_have_to_be_granted() {
+fn inspect_shows_the_grants_that_an_adapter_needs() {
     let path = hostile().to_str().unwrap();
     let run = Host::new()
         .args(["plugin", "inspect", path])
@@ -445,9 +453,9 @@ fn a_third_partys_adapter_says_what_it_would_have_to_be_granted() {
 }
 
 #[test]
-fn what_is_embedded_lies_beside_it() {
+fn embedded_plugins_are_the_files_in_the_target_folder() {
     assert!(!builtin::all().is_empty());
-    // Variants are the component that they are variants of.
+    // Variants share the component of the plugin that they are variants of.
     for plugin in builtin::all()
         .iter()
         .filter(|plugin| plugin.variant.is_none())

@@ -1,5 +1,5 @@
-//! A guest that hangs, with a minute to go on: signals and the run's own time end its call, and
-//! are recorded as what they are.
+//! A call of a guest that hangs, with a deadline of a minute: a signal or the run's time limit ends it
+//! earlier, and the run ends as `Interrupted` or `TimeExceeded`, without a fault of the plugin.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::run::Run;
 
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work";
 
-/// Role, call, and the call of it that hangs, when one command has been run.
+/// Role, function, and the number of the call that hangs. The first command has run before that call.
 const HANGING: [(&str, &str, u32); 7] = [
     ("parser", "parse", 2),
     ("formatter", "format", 1),
@@ -24,10 +24,10 @@ const HANGING: [(&str, &str, u32); 7] = [
     ("adapter", "finish", 2),
 ];
 
-/// Where the guest works for ever: in itself, or in the host's renderer.
+/// Deeds that never end: a loop in the guest, and a rendering in the host.
 const WAYS: [&str; 2] = ["loop", "render"];
 
-/// A template that takes as long as it may.
+/// A template that is rendered until a limit ends it.
 const SLOW: &str = "{% for a in range(99999) %}{% for b in range(99999) %}{{ [a, b, a]|sort|join|length }}{% endfor %}{% endfor %}";
 
 fn server() -> Server {
@@ -43,7 +43,7 @@ fn hanging(server: &Server, role: &str, config: &Value) -> Host {
 }
 
 #[track_caller]
-fn nobody_is_blamed(run: &Run) {
+fn no_plugin_is_at_fault(run: &Run) {
     assert!(run.events("plugin_fault").is_empty(), "{run}");
     assert!(!run.stderr.contains("still running after"), "{run}");
     assert_eq!(run.trajectory()["info"]["mswea"]["complete"], true, "{run}");
@@ -65,7 +65,7 @@ fn signals_end_a_call() {
                     .iter()
                     .any(|event| event["event"] == "output")
             });
-            // The call that hangs follows at once.
+            // The call that hangs begins right after the output.
             std::thread::sleep(Duration::from_millis(300));
             let asked = Instant::now();
             running.signal(signal);
@@ -79,7 +79,7 @@ fn signals_end_a_call() {
                 "Interrupted",
                 "{role} {at} {deed}\n{run}"
             );
-            nobody_is_blamed(&run);
+            no_plugin_is_at_fault(&run);
         }
     }
 }
@@ -102,12 +102,12 @@ fn the_time_limit_ends_a_call() {
             "{role} {at}\n{run}"
         );
         assert_eq!(run.exit_status(), "TimeExceeded", "{role} {at}\n{run}");
-        nobody_is_blamed(&run);
+        no_plugin_is_at_fault(&run);
     }
 }
 
 #[test]
-fn before_the_run_a_signal_ends_the_program() {
+fn a_signal_before_the_run_ends_the_program() {
     hostile();
     for signal in [Signal::INT, Signal::TERM] {
         let server = server();

@@ -1,12 +1,11 @@
-//! Every limit and every call, through the library: the call ends, the message names the
-//! plugin, the call, the cause and the remedy, and the next call is answered by a fresh
-//! instance.
+//! Every limit in every call, through the library: the call ends, the message names the plugin, the
+//! call, the cause and the remedy, and a fresh instance answers the next call.
 
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use mswea_host::plugin::{
-    Limits, Recipe, WasmAdapter, WasmFormatter, WasmParser, WasmPolicy, WasmProcessor,
+    PluginLimits, Recipe, WasmAdapter, WasmFormatter, WasmParser, WasmPolicy, WasmProcessor,
 };
 use mswea_host::roles::{
     Action, Adapter, AdapterNext, Asker, Change, Formatter, Message, ModelError, Output, Parser,
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::guests::{recipe, tight};
 
-/// Answers every question, and counts them.
+/// Answers every question of a processor, and counts the questions.
 #[derive(Default)]
 pub struct Counting(pub usize);
 
@@ -82,7 +81,7 @@ impl Role {
         made.map_err(|error| error.to_string())
     }
 
-    /// Does what the host does with the role in one step.
+    /// Makes the calls that the host makes in one step.
     pub async fn step(&mut self) -> Result<String, String> {
         match self {
             Self::Parser(parser) => parser
@@ -109,7 +108,7 @@ impl Role {
                 exchange(adapter, &Change::all(history()))
                     .await
                     .map_err(|error| {
-                        // As the provider layer does.
+                        // The provider layer does the same.
                         adapter.discard();
                         error.message
                     })
@@ -118,7 +117,7 @@ impl Role {
     }
 }
 
-/// One query with a response in one piece; answers the request's body.
+/// One query with a response in one piece; returns the request's body.
 pub async fn exchange(adapter: &mut WasmAdapter, change: &Change) -> Result<String, ModelError> {
     let AdapterNext::Send(request) = adapter.query(change, &[]).await? else {
         panic!("the adapter sends a request first");
@@ -129,12 +128,12 @@ pub async fn exchange(adapter: &mut WasmAdapter, change: &Change) -> Result<Stri
         .await?;
     match adapter.finish().await? {
         AdapterNext::Reply(reply) => assert_eq!(reply.message.text(), "hello"),
-        AdapterNext::Send(_) => panic!("the adapter replies then"),
+        AdapterNext::Send(_) => panic!("the adapter replies after one response"),
     }
-    Ok(String::from_utf8_lossy(&request.body).into_owned())
+    Ok(String::from_utf8_lossy(&request.body.joined()).into_owned())
 }
 
-/// What every deed leads to, in every call.
+/// Deeds, and parts of the error that each of them leads to in every call.
 const DEEDS: [(&str, &[&str]); 9] = [
     (
         "loop",
@@ -151,29 +150,29 @@ const DEEDS: [(&str, &[&str]); 9] = [
             "`plugins.hostile.memory_mb` raises",
         ],
     ),
-    ("recurse", &["overflowed its stack"]),
+    ("recurse", &["its stack overflowed"]),
     ("recurse-wide", &["its stack overflowed"]),
     ("panic", &["panicked at", "the guest's last words"]),
-    ("panic-escapes", &["red: [31m, title: ]0;owned"]),
+    ("panic-escapes", &["red: , title: \n"]),
     ("flood-panic", &["last words after a flood"]),
     ("exit", &["it called `exit("]),
 ];
 
-/// A short deadline only for what runs into it: the rest is to end by itself, also on a
-/// machine under load.
-fn tight_for(deed: &str) -> Limits {
+/// A short deadline for deeds that end by it, a long one for the others, which need more time on a loaded
+/// machine.
+fn tight_for(deed: &str) -> PluginLimits {
     let deadline = match deed {
         "loop" | "sleep" => tight().deadline,
         _ => Duration::from_secs(60),
     };
-    Limits {
+    PluginLimits {
         deadline,
         ..tight()
     }
 }
 
 #[tokio::test]
-async fn every_deed_in_every_call_ends_that_call_alone() {
+async fn a_deed_in_any_call_ends_only_that_call() {
     for call in CALLS {
         for (deed, parts) in DEEDS {
             let case = format!("`{deed}` in `{call}`");
@@ -235,7 +234,7 @@ async fn fails(call: &str, deed: &str, size: usize) -> String {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_not_taken() {
+async fn answers_that_are_too_large_are_refused() {
     for call in ["parse", "format", "apply", "judge", "feed", "finish"] {
         let error = fails(call, "big", 2 << 20).await;
         let part = "returned more than 1 MiB (`plugins.hostile.max_output_mb` raises the limit)";
@@ -256,7 +255,7 @@ async fn what_is_too_large_is_not_taken() {
             "`{call}`: {error}"
         );
     }
-    // And what is not too large is.
+    // An answer below the limit is taken.
     let config = json!({"at": "apply", "do": "big", "size": 1000 << 10});
     let mut role = Role::of("apply", recipe(config, tight()).await)
         .await
@@ -265,8 +264,8 @@ async fn what_is_too_large_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_real_gibibyte_is_not_taken_either() {
-    let limits = Limits {
+async fn an_answer_of_a_gibibyte_is_refused() {
+    let limits = PluginLimits {
         deadline: Duration::from_secs(60),
         memory: 3 << 30,
         output: 16 << 20,
@@ -327,7 +326,7 @@ async fn broken_values_and_reported_faults_are_named() {
         (
             "configure",
             "refuse",
-            "config of plugin `hostile` is wrong: this word is not liked",
+            "config of plugin `hostile` is invalid: this deed is forbidden",
         ),
         ("configure", "refuse-long", "bytes more)"),
     ] {
@@ -341,21 +340,21 @@ async fn broken_values_and_reported_faults_are_named() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_the_guest_lives_with_is_no_fault() {
+async fn a_refused_allocation_that_the_guest_handles_is_no_fault() {
     let config = json!({"at": "judge", "do": "greedy", "from": 1, "then": "panic"});
     let mut role = Role::of("judge", recipe(config, tight()).await)
         .await
         .unwrap();
     role.step().await.unwrap();
-    // And is not the reason of what goes wrong later.
+    // The refusal is not the reason of a later fault.
     let error = role.step().await.unwrap_err();
     assert!(error.contains("the guest's last words"), "{error}");
 }
 
 #[tokio::test]
-async fn a_flood_of_log_is_dropped_and_the_call_answered() {
+async fn a_long_log_is_cut_and_the_call_is_answered() {
     for call in CALLS {
-        let limits = Limits {
+        let limits = PluginLimits {
             deadline: Duration::from_secs(60),
             ..tight()
         };
@@ -389,20 +388,26 @@ async fn no_more_than_eight_questions_are_asked_in_a_step() {
             Err(fault) => {
                 assert!(!answered);
                 assert!(
-                    fault.message.contains("more than 8 questions"),
+                    fault.message.contains("more than 8 queries"),
                     "{}",
                     fault.message
                 );
             }
         }
     }
-    // A processor that fails in `resume` is thrown away as well.
-    let config = json!({"at": "resume", "do": "panic", "size": 1});
+    // An instance that fails in `resume` is discarded.
+    let config = json!({"at": "resume", "do": "panic"});
     let mut processor = WasmProcessor::start(recipe(config, tight()).await)
         .await
         .unwrap();
-    processor
+    let fault = processor
         .apply(Change::all(history()), &mut Counting::default())
         .await
-        .unwrap();
+        .unwrap_err();
+    assert!(
+        fault.message.contains("failed in `resume`"),
+        "{}",
+        fault.message
+    );
+    assert!(processor.needs_all());
 }

@@ -1,4 +1,4 @@
-//! The host's own memory under guests that want it to grow, measured in a process of its own.
+//! The host's memory while guests try to make it grow, measured in a separate process.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::guests::{hostile, recipe, tight};
 use super::limits::Role;
 
-/// Peak of this process's memory in bytes, since it was last reset.
+/// The peak of this process's memory in bytes since the last reset.
 fn peak() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -38,7 +38,7 @@ async fn one_case() {
     fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = peak();
     for _ in 0..4 {
-        // Some of them are answered, some are not.
+        // Whether the call fails does not matter here.
         drop(role.step().await);
     }
     println!("grown by {} KiB", peak().saturating_sub(before) >> 10);
@@ -47,15 +47,15 @@ async fn one_case() {
 #[test]
 fn the_host_does_not_grow_with_its_guests() {
     hostile();
-    // What the guest itself may have (48 MiB, touched only by some), and in MiB what the host
-    // may have on top.
+    // The call, the deed and its size; and the allowed growth in MiB: of the guest's memory (at most
+    // 48 MiB, which only some deeds use), plus that of the host.
     let cases = [
         ("judge bomb 0", 48 + 8),
         ("judge recurse 0", 8),
         ("judge claim 0", 4),
         ("judge flood 0", 8),
         ("parse flood 0", 8),
-        // The guest makes it (twice, as it grows); the host takes at most 1 MiB of it.
+        // The guest makes a text of 16 MiB (twice, while it grows); the host takes at most 1 MiB of it.
         ("judge big 16777216", 48 + 4),
         ("finish big 16777216", 48 + 4),
         ("parse many 200000", 32 + 8),

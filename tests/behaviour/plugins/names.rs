@@ -1,4 +1,4 @@
-//! Which plugin a name means, and whose settings it gets.
+//! The plugin that a name refers to, and the settings that it gets.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::host::Host;
 
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work";
 
-/// What the journal's first line says of the plugin in this role.
+/// The entry of the plugin of this kind in the journal's first event.
 fn played(run: &crate::run::Run, kind: &str) -> serde_json::Value {
     let started = &run.events("run_started")[0];
     started["plugins"]
@@ -53,13 +53,13 @@ fn a_bare_name_is_no_file_and_the_message_says_how_to_write_one() {
 }
 
 #[test]
-fn an_entry_with_a_path_names_the_plugin_and_settles_everything() {
+fn an_entry_with_a_path_gives_the_plugin_its_name_and_limits() {
     let path = hostile().to_str().unwrap();
     let server = Server::start(Scenario::commands(&[SUBMIT]));
     let config = |lines: &str| {
         format!("[pipeline]\npolicies = [\"mine\"]\n[plugins.mine]\npath = \"{path}\"\n{lines}\n")
     };
-    // Its config is checked under its own name, ...
+    // The config is checked under the entry's name.
     let parser = built_in("parsers/text_regex");
     Host::new()
         .server(&server)
@@ -74,8 +74,8 @@ fn an_entry_with_a_path_names_the_plugin_and_settles_everything() {
         .args(["-c", "a.toml"])
         .run()
         .expect(2)
-        .says(&["config of plugin `mine` is wrong", "`nonsense`", "a.toml:5"]);
-    // ... its limits hold, and messages name the key that raises them.
+        .says(&["config of plugin `mine` is invalid", "`nonsense`", "a.toml:5"]);
+    // The limits of the entry apply, and messages name the key that raises them.
     let run = Host::new()
         .server(&server)
         .task("t")
@@ -92,7 +92,7 @@ fn an_entry_with_a_path_names_the_plugin_and_settles_everything() {
 }
 
 #[test]
-fn an_entry_that_no_plugin_bears_is_told() {
+fn an_entry_that_fits_no_plugin_is_reported() {
     let server = Server::start(Scenario::commands(&[SUBMIT]));
     Host::new()
         .server(&server)
@@ -129,8 +129,8 @@ fn a_pipe_as_a_plugin_is_refused_at_once() {
 }
 
 #[test]
-fn a_tool_call_that_the_parser_makes_nothing_of_is_answered() {
-    // A text parser, and a model that calls a tool all the same.
+fn a_tool_call_without_an_action_gets_a_result() {
+    // The parser reads text, and the model also calls a tool.
     let server = Server::start(Scenario::new(vec![
         Turn::tool_call("other", "{}")
             .with_text("Both ways.\n\n```mswea_bash_command\necho hi\n```"),

@@ -1,5 +1,5 @@
-//! A command of the model may be a process of the same user, and the cache of compiled plugins
-//! belongs to that user. What it plants there is not run.
+//! Commands of the model may be processes of the user who owns the cache of compiled plugins. Code that a
+//! command writes into the cache is not run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use sha2::{Digest as _, Sha256};
 use super::guests::{hostile, parser_xml};
 use crate::host::Host;
 
-/// What stands in front of compiled code: a mark, and the code's authentication.
+/// A file of the cache begins with a mark and the code's HMAC.
 const MARK: &[u8] = b"mswea-compiled-1";
 const HEAD: usize = MARK.len() + 32;
 
-/// Puts this thread, and so what it starts, into a session as a login would make it. Whether there
-/// is such a thing here.
+/// Gives this thread and the processes that it starts a new session keyring, as a login does. False if the
+/// system has no keyrings.
 fn log_in() -> bool {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     // SAFETY: a null name asks for a new keyring.
@@ -33,7 +33,7 @@ fn compiled(cache: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Code with an authentication that whoever has read the source can make.
+/// Code with an HMAC under an empty key, which an attacker can compute.
 fn forged(file: &Path, code: &[u8]) -> Vec<u8> {
     let stem = file.file_stem().unwrap().to_str().unwrap();
     let name = stem.split('-').next().unwrap();
@@ -48,7 +48,7 @@ fn forged(file: &Path, code: &[u8]) -> Vec<u8> {
     [MARK, &outer, code].concat()
 }
 
-/// What the plugin in `file` says its name is, which code from the cache can say as well.
+/// The name in the descriptor of the plugin in `file`; planted code would return another one.
 fn name(host: Host, file: &Path) -> String {
     let run = host
         .args(["plugin", "call", file.to_str().unwrap(), "describe"])
@@ -58,8 +58,9 @@ fn name(host: Host, file: &Path) -> String {
     told["name"].as_str().unwrap().to_owned()
 }
 
-/// The attack: a run in which a command puts other code into the place of a pinned plugin's. What
-/// the plugin is for the next program.
+/// The attack: a command of a run replaces a pinned plugin's code in the cache. Returns the plugin's name
+/// in the next call of the program. With `protected` the cache needs a key; with `replay` the planted file
+/// is the authentic file of another plugin.
 fn attacked(protected: bool, replay: bool) -> String {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
@@ -72,7 +73,7 @@ fn attacked(protected: bool, replay: bool) -> String {
     };
     let pinned = folder.path().join("pinned.wasm");
     fs::copy(hostile(), &pinned).unwrap();
-    // The attacker's code, as any program of this user may have it compiled.
+    // The user's programs may compile any plugin, also the attacker's.
     assert_eq!(name(host(), &pinned), "hostile");
     let own = compiled(&cache);
     assert_eq!(name(host(), parser_xml()), "xml");
@@ -82,13 +83,13 @@ fn attacked(protected: bool, replay: bool) -> String {
         .collect();
     let evil = match others.first() {
         Some(file) => fs::read(file).unwrap()[HEAD..].to_vec(),
-        // Nothing is kept here, so nothing can be replaced; but it can be put there.
+        // Without a key nothing is kept in the cache, so there is no file to replace.
         None => return name(host(), &pinned),
     };
     let evil_file = folder.path().join("evil");
     let target = &own[0];
     let text = match replay {
-        // As it lies there, with an authentication that is good for the other plugin.
+        // The file has an HMAC that is valid for the other plugin.
         true => fs::read(&others[0]).unwrap(),
         false => forged(target, &evil),
     };
@@ -114,7 +115,7 @@ fn attacked(protected: bool, replay: bool) -> String {
         .run()
         .expect(0);
     assert!(run.stdout.contains("planted"), "{run}");
-    // The key's name can't even be seen by what a run starts.
+    // Commands of a run do not see the key in `/proc/keys`.
     assert!(run.stdout.starts_with('0'), "{run}");
     name(host(), &pinned)
 }
@@ -122,16 +123,16 @@ fn attacked(protected: bool, replay: bool) -> String {
 #[test]
 fn planted_machine_code_is_not_run() {
     let sessions = log_in();
-    // With trust in the folder the attack works, so it is one.
+    // Without protection (`MSWEA_PLUGIN_CACHE=trust`) the attack succeeds.
     assert_eq!(attacked(false, false), "xml");
     assert_eq!(attacked(true, false), "hostile");
-    // Authentic code of another plugin is not this plugin's.
+    // Authentic code of another plugin is refused.
     assert_eq!(attacked(true, true), "hostile");
     assert_eq!(attacked(false, true), "hostile");
     if !sessions {
         return;
     }
-    // What is authentic is used, from the second time on: it is not compiled and written again.
+    // Authentic code is used: the second call does not compile and write it again.
     let cache = tempfile::tempdir().unwrap();
     let host = || {
         Host::new()
@@ -145,15 +146,15 @@ fn planted_machine_code_is_not_run() {
     assert_eq!(name(host(), hostile()), "hostile");
     assert_eq!(compiled(cache.path()), files);
     assert_eq!(written(&files[0]), at);
-    // Another login has another key, and does not take it.
+    // Another login has another key, so it does not use the file of the first.
     assert!(log_in());
     assert_eq!(name(host(), hostile()), "hostile");
     assert_eq!(compiled(cache.path()).len(), 2);
 }
 
 #[test]
-fn without_a_login_nothing_is_kept() {
-    // As in a cron job or a container: a keyring that every process of the user can use.
+fn without_a_login_no_compiled_code_is_kept() {
+    // As in a cron job or a container, every process of the user can use this keyring.
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     const SETPERM: libc::c_long = 5;
     const THE_SESSION: libc::c_long = -3;

@@ -1,4 +1,4 @@
-//! What a guest has the host render: bounded in memory and time, and without others' secrets.
+//! Templates that the host renders for a guest: memory and time are bounded, and secrets are hidden.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::guests::hostile;
 
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work";
 
-/// What the host recorded of a policy that has `template` rendered.
+/// The result of a rendering: the policy panics with it, so it is in the recorded fault.
 fn rendered(template: &str) -> String {
     let server = Server::start(Scenario::commands(&["echo one", SUBMIT]));
     let config = json!({"at": "judge", "do": "render", "word": template});
@@ -18,7 +18,7 @@ fn rendered(template: &str) -> String {
         .args(["-c", "plugins.hostile.deadline_ms=60000"])
         .args(["-c", "environment.env.MY_TOKEN=hunter2"])
         .args(["-c", "environment.env.PAGER=my-pager"])
-        // Each instance asks again, so no command ever runs.
+        // Each new instance panics again, so no command ever runs.
         .args(["--step-limit", "1"])
         .run()
         .nothing_left();
@@ -28,7 +28,7 @@ fn rendered(template: &str) -> String {
 }
 
 #[test]
-fn a_template_that_doubles_is_given_up() {
+fn a_template_that_doubles_a_value_is_ended() {
     hostile();
     let begun = Instant::now();
     let message = rendered(
@@ -43,7 +43,7 @@ fn a_template_that_doubles_is_given_up() {
 }
 
 #[test]
-fn secrets_of_the_environment_are_not_for_guests() {
+fn templates_of_guests_do_not_see_secrets() {
     hostile();
     let message = rendered("{{ env }}");
     assert!(message.contains("rendered: {"), "{message}");

@@ -1,5 +1,4 @@
-//! What a config says of plugins: their own config, pins and grants, and what is said where
-//! it is wrong.
+//! Settings of plugins: their config, pins and grants, and the messages for wrong ones.
 
 use std::fs;
 
@@ -13,7 +12,7 @@ use crate::host::Host;
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work";
 
 #[test]
-fn a_wrong_config_is_told_with_key_file_and_line() {
+fn a_wrong_config_is_reported_with_key_file_and_line() {
     let table = [
         (
             "n = \"two\"",
@@ -49,7 +48,7 @@ fn a_wrong_config_is_told_with_key_file_and_line() {
             .run()
             .expect(2);
         run.says(&[
-            "config of plugin `last_n_observations` is wrong",
+            "config of plugin `last_n_observations` is invalid",
             message,
             place,
         ]);
@@ -58,7 +57,7 @@ fn a_wrong_config_is_told_with_key_file_and_line() {
 }
 
 #[test]
-fn what_a_plugin_itself_refuses_is_told_with_file_and_line() {
+fn a_config_that_the_plugin_refuses_is_reported_with_file_and_line() {
     let server = Server::start(Scenario::commands(&[SUBMIT]));
     let path = hostile().to_str().unwrap();
     let text = format!(
@@ -72,13 +71,13 @@ fn what_a_plugin_itself_refuses_is_told_with_file_and_line() {
         .run()
         .expect(2);
     run.says(&[
-        "config of plugin `hostile` is wrong: this word is not liked",
+        "config of plugin `hostile` is invalid: this deed is forbidden",
         "mine.yaml:7",
     ]);
 }
 
 #[test]
-fn a_pinned_digest_is_held_to() {
+fn a_plugin_with_another_digest_than_the_pinned_one_is_refused() {
     let digest = mswea_host::plugin::digest(&fs::read(hostile()).unwrap());
     for (pin, code) in [
         (digest.clone(), 0),
@@ -99,7 +98,7 @@ fn a_pinned_digest_is_held_to() {
 }
 
 #[test]
-fn a_strangers_adapter_reaches_no_host_that_is_not_granted() {
+fn a_third_party_adapter_reaches_only_granted_hosts() {
     let server = Server::start(Scenario::commands(&[SUBMIT]));
     let address = server.address().to_string();
     let run = host(&server, "adapter", &json!({})).run().expect(5);
@@ -108,7 +107,7 @@ fn a_strangers_adapter_reaches_no_host_that_is_not_granted() {
     let flag = format!("--allow-host {address}");
     run.says(&["plugin `hostile` may not reach", &lines, &flag]);
     assert_eq!(server.served(), 0);
-    // The lines that were printed, put into a config, are what it takes.
+    // With the printed lines in a config, the plugin may reach the host.
     let run = host(&server, "adapter", &json!({}))
         .file("grant.toml", lines)
         .args(["-c", "grant.toml"])
@@ -121,7 +120,7 @@ fn a_strangers_adapter_reaches_no_host_that_is_not_granted() {
 }
 
 #[test]
-fn a_strangers_adapter_sends_no_secret_that_is_not_granted() {
+fn a_third_party_adapter_sends_only_granted_secrets() {
     let server = Server::start(Scenario::commands(&[SUBMIT]));
     let config = json!({"secret": "HOSTILE_KEY"});
     let make = || {

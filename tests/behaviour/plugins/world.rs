@@ -1,5 +1,5 @@
-//! What a guest finds around it: nothing that differs between two runs, and nothing that is
-//! worth having. And instances that are thrown away after every call.
+//! What a guest can see of its surroundings: nothing that differs between two runs, no files, no network.
+//! Also instances that are discarded after every call.
 
 use mswea_host::plugin::{Recipe, WasmAdapter, WasmFormatter, WasmParser};
 use mswea_host::roles::{Change, Formatter, Message, Outcome, Output, Parser};
@@ -44,13 +44,13 @@ async fn everything_is_denied_or_fixed() {
     });
     assert_eq!(seen, expected);
     assert!(!std::path::Path::new("/tmp/hostile").exists());
-    // Chance is a function of the run.
+    // The random numbers follow from the run's seed.
     assert_eq!(random, look(1).await["random"]);
     assert_ne!(random, look(2).await["random"]);
 }
 
 #[tokio::test]
-async fn hidden_state_shows_with_fresh_instances() {
+async fn fresh_instances_have_no_state_of_earlier_calls() {
     for (fresh, expected) in [(false, ["call 1", "call 2"]), (true, ["call 1", "call 1"])] {
         let config = json!({"at": "format", "do": "state"});
         let recipe = Recipe {
@@ -66,7 +66,7 @@ async fn hidden_state_shows_with_fresh_instances() {
 }
 
 #[tokio::test]
-async fn a_fresh_adapter_is_told_everything() {
+async fn a_fresh_adapter_gets_the_whole_history() {
     let mut bodies = Vec::new();
     for fresh in [false, true] {
         let recipe = Recipe {

@@ -1,5 +1,5 @@
-//! Takes out of a result what differs from run to run, and compares two results: the rules of
-//! `tests/side-by-side/compare.py`, which its README names.
+//! Removes from a result what differs from run to run, and compares two results. The rules are those of
+//! `tests/side-by-side/compare.py`, which the README there describes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,10 @@ const HEADERS: &[&str] = &[
     "x-extra",
 ];
 
-/// Under a message these hold a moment.
+/// Keys of a message that hold a time.
 const CLOCKS: &[&str] = &["timestamp", "created", "created_at"];
 
-/// What differs from run to run, and the names that stand for it.
+/// Values that differ from run to run. In a recording, names such as `@URL@` stand for them.
 pub struct Places {
     /// Host and port of the server.
     pub address: String,
@@ -29,7 +29,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// The real places and their names; longer ones first.
+    /// The values and their names. A value that contains another one is first.
     fn pairs(&self) -> [(String, &'static str); 4] {
         [
             (format!("http://{}", self.address), "@URL@"),
@@ -39,17 +39,17 @@ impl Places {
         ]
     }
 
-    /// Puts the real places into what was given.
+    /// Replaces the names by the values.
     pub fn fill(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // The first of two that bear a name is the whole one.
+        // Of two values with the same name, the first one has replaced it.
         for (place, name) in self.pairs() {
             text = text.replace(name, &place);
         }
         text
     }
 
-    /// Takes them out of what came.
+    /// Replaces the values by their names.
     fn blank(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (place, name) in self.pairs() {
@@ -59,7 +59,7 @@ impl Places {
     }
 }
 
-/// A result with its places, clocks, ids and tracebacks taken out.
+/// A result with names in place of addresses, folders, times, ids and tracebacks.
 pub fn normal(mut result: Value, places: &Places) -> Value {
     for request in result["requests"].as_array_mut().into_iter().flatten() {
         if let Some(headers) = request["headers"].as_object_mut() {
@@ -118,7 +118,7 @@ fn blank_uuids(text: &str) -> String {
     out
 }
 
-/// A place where two results differ; none where one of them has nothing.
+/// A place where two results differ. A value is none if that result has nothing there.
 #[derive(Debug, PartialEq)]
 pub struct Difference {
     /// Keys and indices from the top.
@@ -167,7 +167,8 @@ fn compare(
     }
 }
 
-/// 3 and 3.0 are one number; sums of dollars may be made in another order.
+/// Whether two values are equal. 3 equals 3.0, and numbers may differ by rounding, because costs may be
+/// added in another order.
 fn same(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(one), Some(other)) => {
@@ -189,15 +190,15 @@ fn escaped(part: &str) -> String {
     part.replace('~', "~0").replace('/', "~1")
 }
 
-/// The differences that are meant.
+/// The intended differences.
 pub struct Allowed(Vec<Entry>);
 
 struct Entry {
     scenario: String,
     pointer: String,
-    /// `mini` or `ours`: only that one has something there.
+    /// `mini` or `ours`: only that result has a value there.
     only: Option<String>,
-    /// What each of them has there, if that is said.
+    /// The values of the two results there, if the entry names them.
     mini: Option<Value>,
     ours: Option<Value>,
 }
@@ -258,7 +259,7 @@ impl Entry {
     }
 }
 
-/// Whether a pattern, a name or a prefix followed by `*`, is meant for this name.
+/// Whether the pattern, a name or a prefix followed by `*`, matches this name.
 pub fn is_named(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
@@ -266,7 +267,8 @@ pub fn is_named(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// `*` stands for one part of a path, `**` at the end for the place itself and all below it.
+/// Whether the pattern matches the path. `*` stands for one part of the path, `**` at the end for any
+/// number of further parts.
 fn matches(pattern: &[&str], path: &[String]) -> bool {
     match (pattern, path) {
         (["**"], _) | ([], []) => true,
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_found_where_it_does() {
+    fn differences_are_found_at_their_places() {
         for (mini, ours, want) in [
             (
                 json!({"a": 3, "b": [1]}),
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_listed_is_allowed() {
+    fn only_listed_differences_are_allowed() {
         let entry = |entry: Value| Entry::read(entry.as_object().unwrap().clone());
         let found = differences(&json!({"m": [{"x": null}]}), &json!({"m": [{"y": 1}]}));
         let [gone, new] = &found[..] else {
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_run_to_run_is_taken_out() {
+    fn values_that_differ_from_run_to_run_are_replaced() {
         let places = Places {
             address: "127.0.0.1:9".to_owned(),
             work: "/tmp/r/work".into(),

@@ -29,16 +29,16 @@ pub(crate) struct Response {
     pub(crate) end: End,
 }
 
-/// How a response ends.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As it should.
+    /// The whole body is sent.
     Whole,
-    /// After so many bytes of the body, by closing.
+    /// After this many bytes of the body, the connection is closed.
     Cut(usize),
-    /// After so many bytes of the body, by silence.
+    /// After this many bytes of the body, nothing more is sent.
     Stall(usize),
-    /// Not at all: the body is sent again and again.
+    /// The body is sent again and again.
     Endless,
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn exhausted() -> Answer {
     ))
 }
 
-/// The response of a server that follows the turn as well as it can.
+/// The response to a turn, before [`damage`].
 fn content(turn: &Turn, asked: &Asked) -> Response {
     let status = turn.status.unwrap_or(200);
     let reply = Reply::new(turn, asked);
@@ -173,7 +173,7 @@ fn content(turn: &Turn, asked: &Asked) -> Response {
     }
 }
 
-/// Faults that break a response which is right in itself.
+/// Applies the faults that change a finished response.
 fn damage(response: &mut Response, turn: &Turn) {
     let length = response.body.len();
     let place = turn.at.unwrap_or(length / 2).min(length);
@@ -186,7 +186,7 @@ fn damage(response: &mut Response, turn: &Turn) {
         }
         Some(Fault::NoDone) if response.events.is_empty() => response.body.truncate(place),
         Some(Fault::NoDone) => {
-            // At least the finish reason and `[DONE]` go, whatever `at` says.
+            // The last two events, the finish reason and `[DONE]`, are always left out.
             let count = turn.at.unwrap_or(response.events.len() / 2);
             let most = response.events.len().saturating_sub(2);
             response.events.truncate(count.min(most));

@@ -1,20 +1,20 @@
-//! Puts answers on the wire: in one write where nothing else is asked for.
+//! Sends answers: in one write unless the turn asks for pieces or pauses.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use crate::answer::{Answer, End, Response};
-use crate::server::Stop;
+use crate::stop::Stop;
 use crate::turn::Turn;
 
-/// How a response is spread over time.
+/// The delays and pieces of a response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     delay: Duration,
     chunk_bytes: Option<usize>,
     pause: Duration,
-    /// How long nothing listens from then on.
+    /// How long nothing listens after this response.
     pub(crate) away: Duration,
 }
 
@@ -33,9 +33,10 @@ impl Pace {
     }
 }
 
-/// Sends an answer; says whether the connection may be used again.
+/// Sends an answer. Returns whether the connection may be used again.
 ///
-/// An error means that the client has gone, which is its right.
+/// # Errors
+/// If the client has closed the connection.
 pub(crate) fn deliver(
     stream: &mut TcpStream,
     answer: Answer,
@@ -101,11 +102,11 @@ fn head(response: &Response, chunked: bool, keep_alive: bool) -> Vec<u8> {
         ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str())
     });
     if framed {
-        // The turn wants to say it itself, wrongly perhaps.
+        // The turn sets this header itself, perhaps to a wrong value.
     } else if chunked {
         line("transfer-encoding: chunked");
     } else {
-        // The whole length even if less is sent: that is what makes a cut visible.
+        // The length of the whole body, even if less is sent: that shows the client that it was cut.
         line(&format!("content-length: {}", response.body.len()));
     }
     if !keep_alive && response.end == End::Whole {
@@ -115,9 +116,9 @@ fn head(response: &Response, chunked: bool, keep_alive: bool) -> Vec<u8> {
     out
 }
 
-/// Appends a piece of body as it stands on the wire.
+/// Appends a piece of the body with its transfer encoding.
 fn frame(out: &mut Vec<u8>, piece: &[u8], chunked: bool) {
-    // A chunk of no bytes would be the last one.
+    // An empty chunk would end the body.
     if !chunked {
         out.extend_from_slice(piece);
     } else if !piece.is_empty() {
@@ -127,7 +128,7 @@ fn frame(out: &mut Vec<u8>, piece: &[u8], chunked: bool) {
     }
 }
 
-/// The pieces of a body: of the wanted size, else the events of a stream, else all at once.
+/// The pieces of a body: of the size in the turn, else the events of a stream, else the whole body.
 fn cuts(response: &Response, sent: usize, pace: Pace) -> Vec<&[u8]> {
     let body = &response.body[..sent];
     if let Some(bytes) = pace.chunk_bytes {
@@ -173,9 +174,9 @@ fn until_closed(stream: &mut TcpStream) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Ends a connection for good, whoever else holds a handle to it.
+/// Closes a connection, also for other handles to it.
 pub(crate) fn close(stream: &TcpStream) {
-    // The client may have been faster.
+    // An error means that the client has closed the connection before.
     let _ = stream.shutdown(Shutdown::Both);
 }
 

@@ -1,10 +1,9 @@
-//! The names of what can go wrong with an answer.
+//! The faults of an answer.
 
 use serde::{Deserialize, Serialize};
 
-/// What can go wrong with an answer. Status codes, redirects, delays, slow pieces and a wrong
-/// content type need no fault: other fields of
-/// [`Turn`](crate::Turn) say them.
+/// A fault of an answer. Status codes, redirects, delays, slow pieces and a wrong content type are other
+/// fields of [`Turn`](crate::Turn).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
@@ -12,8 +11,8 @@ pub enum Fault {
     HangUp,
     /// Reads the request and never answers.
     Silence,
-    /// Sends `at` bytes of the body (half of it if not set) and closes: less than the
-    /// `content-length` promised, or chunks without the last one.
+    /// Sends `at` bytes of the body (half of it if not set) and closes: less than the `content-length`, or
+    /// chunks without the last one.
     Cut,
     /// Sends `at` bytes of the body (half of it if not set), then nothing more.
     Stall,
@@ -24,11 +23,11 @@ pub enum Fault {
     Endless,
     /// A web page in place of JSON.
     Html,
-    /// A body that is no JSON; in a stream, an event that is none.
+    /// A body that is not JSON; in a stream, an event that is not JSON.
     InvalidJson,
     /// JSON without `choices`.
     NoChoices,
-    /// JSON with `choices` that hold nothing.
+    /// JSON with an empty list of `choices`.
     EmptyChoices,
     /// No body at all.
     EmptyBody,
@@ -61,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// Whether `at` means something.
+    /// Whether `at` has an effect.
     pub(crate) fn has_place(self) -> bool {
         matches!(
             self,

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::messages::Said;
-use crate::wire::pieces;
+use crate::pieces::pieces;
 
 /// The parts of a reply; the first call is signed.
 fn parts(said: &Said<'_>) -> Vec<Value> {

@@ -1,12 +1,10 @@
 //! A scripted model server: OpenAI's chat completions and Responses, Anthropic's messages and
-//! Gemini's `generateContent` on loopback, driven by a [`Scenario`], with every fault that a client
-//! has to survive.
+//! Gemini's `generateContent` on loopback. A [`Scenario`] has its answers and faults.
 //!
-//! It is for tests and benchmarks, so it answers exactly what it is told, byte for byte the
-//! same each time, and adds no latency of its own: kept-alive connections, `TCP_NODELAY`, one
-//! write per response. It speaks raw TCP because an HTTP library would refuse to misbehave.
-//! It is not a mock of any provider: it knows four routes and looks at nothing but the fields
-//! that decide the form of the answer.
+//! It is for tests and benchmarks: the same scenario gives the same bytes each time, and the server
+//! adds no latency (connections are kept alive, `TCP_NODELAY` is set, a response is one write). It uses
+//! raw TCP because an HTTP library would not send broken responses. It is not a mock of a provider: it
+//! has four routes and reads only the fields that decide the form of the answer.
 //!
 //! ```
 //! use scripted_server::{Scenario, Server};
@@ -24,10 +22,12 @@ mod deliver;
 mod fault;
 mod gemini;
 mod messages;
+mod pieces;
 mod request;
 mod responses;
 mod scenario;
 mod server;
+mod stop;
 mod turn;
 mod wire;
 

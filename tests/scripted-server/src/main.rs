@@ -10,7 +10,7 @@ use scripted_server::{Scenario, Server};
 const USAGE: &str = "usage: scripted-server FILE [--port N] [--record DIR]
 
 Serves the scenario in FILE as an OpenAI-compatible server on 127.0.0.1, prints its base URL on
-one line and goes on until it is killed. The README describes the file's format.
+one line and runs until it is killed. The README describes the file's format.
 
   --port N      listens on this port; without it, on a free one
   --record DIR  writes each request to DIR/1.json, DIR/2.json, ...
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         .iter()
         .any(|argument| argument == "--help" || argument == "-h")
     {
-        // Nobody to tell if stdout is closed.
+        // If stdout is closed, the error can't be reported.
         let _ = io::stdout().write_all(USAGE.as_bytes());
         return ExitCode::SUCCESS;
     }
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 
 fn serve(arguments: Arguments) -> Result<(), String> {
     let scenario = Scenario::from_file(&arguments.file).map_err(|error| error.to_string())?;
-    // Kept requests would pile up in a process that lives for a whole benchmark.
+    // During a long benchmark, kept requests would fill the memory.
     let mut server = Server::bind(scenario, arguments.port)
         .map_err(|error| format!("can't listen on 127.0.0.1:{}: {error}", arguments.port))?
         .recording(false);

@@ -1,13 +1,12 @@
-//! The bytes of Anthropic's Messages API: the same replies, streams and errors as in `wire`, in
-//! the other dialect.
+//! The bytes of Anthropic's Messages API: the same replies, streams and errors as in `wire`.
 
 use serde_json::{Value, json};
 
+use crate::pieces::pieces;
 use crate::request::Asked;
 use crate::turn::{Turn, Usage};
-use crate::wire::pieces;
 
-/// What a turn says, as far as a dialect matters.
+/// The content of a reply, from which every API's bytes are made.
 pub(crate) struct Said<'a> {
     pub(crate) asked: &'a Asked,
     pub(crate) reasoning: Option<&'a str>,
@@ -51,7 +50,7 @@ impl Said<'_> {
         }
     }
 
-    /// The message object; without content where the turn wants none.
+    /// The message object. A fault leaves its content out.
     fn message(&self, content: Option<Value>, stop_reason: Option<&str>) -> Value {
         let mut out = json!({
             "id": format!("msg_{}", self.asked.assistant_messages),

@@ -1,5 +1,5 @@
-//! Requests: reading them off a connection, what decides the form of the answer, and what is
-//! kept of them.
+//! Requests: reads them from a connection, finds the fields that decide the form of the answer, and
+//! defines the record that is kept of a request.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -16,16 +16,16 @@ pub struct Recorded {
     pub path: String,
     /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, transfer encoding undone.
+    /// The body, without transfer encoding.
     pub body: Vec<u8>,
-    /// When it was complete, since the start of the server.
+    /// The time from the server's start until the request was complete.
     pub at: Duration,
-    /// Which connection it came over, from 0.
+    /// The number of its connection, from 0.
     pub connection: u64,
 }
 
 impl Recorded {
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Recorded {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The whole request as one JSON object, the way the program records it.
+    /// The whole request as one JSON object, as the program records it.
     pub(crate) fn to_json(&self) -> Value {
         let body = serde_json::from_slice(&self.body)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&self.body).into_owned()));
@@ -53,8 +53,8 @@ impl Recorded {
     }
 }
 
-/// What of a chat request decides the form of the answer. Everything else is skipped without
-/// being built: the bodies of long histories are large.
+/// The fields of a request that decide the form of the answer. The other fields are skipped and not
+/// built, because the bodies of long histories are large.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) model: String,
@@ -64,7 +64,7 @@ pub(crate) struct Asked {
     pub(crate) assistant_messages: usize,
 }
 
-/// Whose words an answer is in.
+/// The API of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// OpenAI's chat completions.
@@ -79,7 +79,7 @@ pub(crate) enum Dialect {
 }
 
 impl Asked {
-    /// Reads a body; none if it is no request for a reply.
+    /// Reads a body; none if it is not a request for a reply.
     pub(crate) fn read(body: &[u8], dialect: Dialect) -> Option<Self> {
         #[derive(Deserialize)]
         struct Body {
@@ -130,7 +130,7 @@ impl Asked {
         let replies: Vec<bool> = body.messages.iter().map(is_one).collect::<Option<_>>()?;
         let mut count = 0;
         for (index, is_reply) in replies.iter().enumerate() {
-            // The items of one reply stand together.
+            // Several items in a row are one reply.
             let goes_on = dialect == Dialect::Responses && index > 0 && replies[index - 1];
             count += usize::from(*is_reply && !goes_on);
         }
@@ -198,22 +198,21 @@ impl Head {
     }
 }
 
-/// Reads requests off one connection. The buffer is reused, so that a benchmark's large bodies
-/// cost no allocation once it has grown.
+/// Reads requests from one connection. The buffer is reused, so that large bodies need no allocation once
+/// it has grown.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     buffer: Vec<u8>,
-    /// Where the current body is.
+    /// The current body in the buffer.
     body: std::ops::Range<usize>,
-    /// Where the next request starts.
+    /// The start of the next request in the buffer.
     next: usize,
 }
 
 const HEAD_LIMIT: usize = 1 << 20;
 
 impl Requests {
-    /// The next request's head, when all of the request is there; none at the end of the
-    /// connection.
+    /// Reads the next request to its end, and returns its head; none at the end of the connection.
     pub(crate) fn next(&mut self, stream: &mut (impl Read + Write)) -> io::Result<Option<Head>> {
         self.buffer.drain(..self.next);
         self.next = 0;
@@ -243,7 +242,7 @@ impl Requests {
         &self.buffer[self.body.clone()]
     }
 
-    /// Reads until `mark` stands somewhere from `start` on; answers where it ends.
+    /// Reads until `mark` is found at or after `start`. Returns the end of `mark`.
     fn until(
         &mut self,
         stream: &mut impl Read,
@@ -288,7 +287,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Reads a chunked body and closes it up in place.
+    /// Reads a chunked body, and joins its chunks in the buffer.
     fn chunks(&mut self, stream: &mut impl Read, start: usize) -> io::Result<()> {
         let (mut read, mut write) = (start, start);
         loop {
@@ -300,7 +299,7 @@ impl Requests {
             let digits = line.split(';').next().unwrap_or_default().trim();
             let size = usize::from_str_radix(digits, 16).map_err(|_| broken())?;
             if size == 0 {
-                // Trailers end with an empty line, which may come at once.
+                // After the last chunk come trailers, if any, and an empty line.
                 let mut end = line_end;
                 loop {
                     let line = end;
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_an_error() {
+    fn bytes_that_are_not_a_request_are_an_error() {
         for text in [
             "\r\n\r\n",
             "hello\r\n\r\n",

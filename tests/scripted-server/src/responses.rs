@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::messages::{Said, event};
-use crate::wire::pieces;
+use crate::pieces::pieces;
 
 /// The items of a reply.
 fn items(said: &Said<'_>) -> Vec<Value> {
@@ -33,7 +33,7 @@ fn items(said: &Said<'_>) -> Vec<Value> {
     items
 }
 
-/// The response object; without output where the turn wants none.
+/// The response object. A fault leaves its output out.
 fn response(said: &Said<'_>, output: Option<Value>, is_end: bool) -> Value {
     let reason = match said.finish_reason {
         "length" => Some("max_output_tokens"),

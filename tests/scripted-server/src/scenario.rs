@@ -21,8 +21,9 @@ pub struct Scenario {
     /// What follows the last turn.
     #[serde(default)]
     pub after: After,
-    /// Whether any POST takes a turn, whatever its path and body: for turns that hold the whole
-    /// `body` of another wire format. Pick them by order: only chat requests have a history.
+    /// Whether any POST takes a turn, with any path and body: for turns that hold the whole `body` of
+    /// another wire format. Such turns have to be picked by order, because only requests of the four APIs
+    /// have a history that the server can read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub any_route: bool,
 }
@@ -31,16 +32,16 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// How a turn is picked for a request. A turn with [`Turn::matching`] is picked by that in
-/// either case.
+/// How a turn is picked for a request. A turn with [`Turn::matching`] is picked by that condition in both
+/// cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// The n-th request gets the n-th turn, whoever asks.
+    /// The n-th request gets the n-th turn.
     #[default]
     Order,
-    /// A request with n assistant messages gets turn n (from 0), however often it is sent: so
-    /// parallel agents are each told the same story.
+    /// A request with n assistant messages gets turn n (from 0), also when it is sent again: so each of
+    /// several parallel agents gets all turns.
     History,
 }
 
@@ -48,7 +49,7 @@ pub enum By {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum After {
-    /// Status 500 with the message `scenario exhausted`: a request too many is noticed.
+    /// Status 500 with the message `scenario exhausted`.
     #[default]
     Status,
     /// The last turn, again and again.
@@ -70,7 +71,7 @@ impl fmt::Display for ScenarioError {
 impl std::error::Error for ScenarioError {}
 
 impl Scenario {
-    /// These turns, in order; a request too many is answered with an error.
+    /// These turns, in order; later requests are answered with an error.
     pub fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self {
             turns: turns.into_iter().collect(),
@@ -96,7 +97,7 @@ impl Scenario {
         )
     }
 
-    /// One turn that is given for ever.
+    /// The same turn for every request.
     pub fn always(turn: Turn) -> Self {
         Self::new([turn]).then(After::Repeat)
     }
@@ -115,7 +116,7 @@ impl Scenario {
         self
     }
 
-    /// Lets any POST take a turn, whatever its path and body.
+    /// Lets any POST take a turn, with any path and body.
     #[must_use]
     pub fn on_any_route(mut self) -> Self {
         self.any_route = true;
@@ -125,8 +126,8 @@ impl Scenario {
     /// Reads a scenario file's text.
     ///
     /// # Errors
-    /// When it is no JSON, has an unknown key, or a turn contradicts itself; the message says
-    /// where.
+    /// When the text is not JSON, has an unknown key, or a turn contradicts itself. The message has the
+    /// place.
     pub fn from_json(text: &str) -> Result<Self, ScenarioError> {
         let scenario: Self = serde_json::from_str(text)
             .map_err(|error| ScenarioError(format!("the scenario can't be read: {error}")))?;
@@ -146,16 +147,16 @@ impl Scenario {
             .map_err(|error| ScenarioError(format!("`{}`: {error}", path.display())))
     }
 
-    /// The text of a scenario file that says the same.
+    /// The scenario as the text of a scenario file.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self)
             .expect("invariant: a scenario holds only strings, numbers and JSON values")
     }
 
-    /// Whether it can be played.
+    /// Checks whether the scenario can be played.
     ///
     /// # Errors
-    /// When a turn contradicts itself or there is none.
+    /// When a turn contradicts itself, or there is no turn.
     pub fn check(&self) -> Result<(), ScenarioError> {
         if self.turns.is_empty() {
             return Err(ScenarioError("the scenario has no `turns`".to_owned()));
@@ -169,7 +170,7 @@ impl Scenario {
     }
 }
 
-/// Picks turns and remembers how far the story is.
+/// Picks turns, and counts the turns that were picked.
 #[derive(Debug)]
 pub(crate) struct Script {
     turns: Vec<Arc<Turn>>,
@@ -177,7 +178,7 @@ pub(crate) struct Script {
     after: After,
     /// Turns with a condition, by number of assistant messages, and how often each was met.
     rules: BTreeMap<usize, (Vec<usize>, usize)>,
-    /// Turns without one, and how many were given.
+    /// Turns without a condition, and how many of them were picked.
     sequence: Vec<usize>,
     given: usize,
 }
@@ -208,7 +209,7 @@ impl Script {
         }
     }
 
-    /// The turn for a request with this many assistant messages; none if the story is over.
+    /// The turn for a request with this many assistant messages; none after the last turn.
     pub(crate) fn pick(&mut self, assistant_messages: usize) -> Option<Arc<Turn>> {
         let index = self.index(assistant_messages)?;
         self.turns.get(index).cloned()
@@ -240,7 +241,7 @@ impl Script {
         }
     }
 
-    /// Several turns with one condition are given one after the other, the last one for ever.
+    /// Several turns with one condition are picked one after the other, and then always the last one.
     fn by_rule(&mut self, count: usize) -> Option<usize> {
         let (turns, met) = self.rules.get_mut(&count)?;
         let index = turns[(*met).min(turns.len() - 1)];

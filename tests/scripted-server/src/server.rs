@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,9 @@ use crate::answer::{Answer, Response, answer, exhausted};
 use crate::deliver::{Pace, close, deliver};
 use crate::request::{Asked, Dialect, Head, Recorded, Requests};
 use crate::scenario::{Scenario, ScenarioError, Script};
+use crate::stop::Stop;
 
-/// Connections in tests come by the hundred, and none of them needs a deep stack.
+/// The stack of a connection's thread. Tests open hundreds of connections, and none needs a deep stack.
 const STACK: usize = 256 * 1024;
 
 /// A running server on loopback. Dropping it closes every connection and ends its threads.
@@ -42,10 +43,10 @@ struct Shared {
     stop: Stop,
 }
 
-/// How the thread of a connection makes the accepting thread stop listening for a while.
+/// Lets the thread of a connection stop the accepting thread from listening for a while.
 #[derive(Debug, Default)]
 struct Away {
-    /// Asked for, and not begun.
+    /// The time of a pause that has not begun.
     wanted: Mutex<Option<Duration>>,
 }
 
@@ -53,12 +54,12 @@ impl Away {
     /// Returns when nothing listens any more, or the server ends.
     fn begin(&self, address: SocketAddr, time: Duration, stop: &Stop) {
         *lock(&self.wanted) = Some(time);
-        // Wakes the accepting thread; an error means that it does not listen already.
+        // Wakes the accepting thread. An error means that it no longer listens.
         let _ = TcpStream::connect(address);
         while lock(&self.wanted).is_some() && !stop.wait(Duration::from_millis(2)) {}
     }
 
-    /// Closes the listener if that is asked for; answers for how long.
+    /// Closes the listener if a pause is wanted. Returns the time of the pause.
     fn close(&self, listener: &mut Option<TcpListener>) -> Option<Duration> {
         let mut wanted = lock(&self.wanted);
         let time = (*wanted)?;
@@ -74,39 +75,11 @@ struct Connection {
     thread: JoinHandle<()>,
 }
 
-/// Says that the server ends, also to those who wait.
-#[derive(Debug, Default)]
-pub(crate) struct Stop {
-    stopped: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Stop {
-    /// Waits; true if the server ends meanwhile.
-    pub(crate) fn wait(&self, duration: Duration) -> bool {
-        let guard = lock(&self.stopped);
-        let (guard, _) = self
-            .changed
-            .wait_timeout_while(guard, duration, |stopped| !*stopped)
-            .unwrap_or_else(PoisonError::into_inner);
-        *guard
-    }
-
-    fn set(&self) {
-        *lock(&self.stopped) = true;
-        self.changed.notify_all();
-    }
-
-    fn is_set(&self) -> bool {
-        *lock(&self.stopped)
-    }
-}
-
 impl Server {
     /// Starts a server on a free port of 127.0.0.1.
     ///
     /// # Panics
-    /// If the scenario contradicts itself or there is no port: in a test, that is the end of it.
+    /// If the scenario contradicts itself, or no port is free.
     pub fn start(scenario: Scenario) -> Self {
         if let Err(error) = scenario.check() {
             panic!("the scenario can't be played: {error}");
@@ -120,7 +93,7 @@ impl Server {
     /// As [`Scenario::from_json`].
     ///
     /// # Panics
-    /// If there is no port.
+    /// If no port is free.
     pub fn from_json(text: &str) -> Result<Self, ScenarioError> {
         Ok(Self::start(Scenario::from_json(text)?))
     }
@@ -128,7 +101,7 @@ impl Server {
     /// Starts a server on this port of 127.0.0.1; 0 takes a free one.
     ///
     /// # Errors
-    /// When the port can't be had.
+    /// When the port can't be used.
     pub fn bind(scenario: Scenario, port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let address = listener.local_addr()?;
@@ -178,7 +151,7 @@ impl Server {
         format!("http://{}/v1", self.address)
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -188,12 +161,12 @@ impl Server {
         lock(&self.shared.recorded).clone()
     }
 
-    /// How many requests there were so far, kept or not.
+    /// The number of requests so far, also of those that were not kept.
     pub fn served(&self) -> u64 {
         self.shared.served.load(Ordering::Relaxed)
     }
 
-    /// Waits until there were so many requests; false if that takes longer than `limit`.
+    /// Waits until there were this many requests; false if that takes longer than `limit`.
     pub fn wait_for(&self, requests: u64, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         while self.served() < requests {
@@ -209,7 +182,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.set();
-        // Wakes the accepting thread; if that is not possible, there is none.
+        // Wakes the accepting thread. An error means that it no longer listens.
         let _ = TcpStream::connect(self.address);
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
@@ -227,7 +200,7 @@ impl Drop for Server {
     }
 }
 
-/// Threads bear their server's port, so that a debugger tells servers apart.
+/// A thread is named after its server's port, so that a debugger shows which server it belongs to.
 fn builder(address: SocketAddr) -> thread::Builder {
     thread::Builder::new()
         .name(format!("scripted-{}", address.port()))
@@ -238,7 +211,7 @@ fn accept(listener: TcpListener, address: SocketAddr, shared: &Arc<Shared>) {
     let mut listening = Some(listener);
     for number in 0.. {
         let Some(listener) = &listening else {
-            // The port may be another's by now, for a moment or for good.
+            // Another process may have taken the port, so this is tried again.
             listening = TcpListener::bind(address).ok();
             if listening.is_none() && shared.stop.wait(Duration::from_millis(10)) {
                 return;
@@ -258,7 +231,7 @@ fn accept(listener: TcpListener, address: SocketAddr, shared: &Arc<Shared>) {
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Out of descriptors, most likely: others will be given back.
+                // Probably the process has no free descriptors; other connections will be closed.
                 thread::sleep(Duration::from_millis(10));
                 continue;
             }
@@ -267,7 +240,7 @@ fn accept(listener: TcpListener, address: SocketAddr, shared: &Arc<Shared>) {
         let Ok(own) = stream.try_clone() else {
             continue;
         };
-        // The lock is held until the entry is there: the thread removes it at its end.
+        // The lock is held until the entry is inserted, because the thread removes it at its end.
         let mut connections = lock(&shared.connections);
         let thread = builder(address).spawn({
             let shared = Arc::clone(shared);
@@ -377,7 +350,7 @@ fn take_turn(asked: &Asked, shared: &Shared) -> (Answer, Pace) {
     }
 }
 
-/// The model of a path of Gemini's, and whether it asks for a stream.
+/// The model in the path of a Gemini request, and whether the path asks for a stream.
 fn gemini_method(path: &str) -> Option<(&str, bool)> {
     let (model, method) = path.rsplit('/').next()?.split_once(':')?;
     match method {
@@ -409,7 +382,7 @@ fn record(head: Head, body: &[u8], connection: u64, shared: &Shared) {
         at: shared.started.elapsed(),
         connection,
     };
-    // Counted under the lock, so that whoever waits for a number finds that many requests.
+    // Counted under the lock, so that after `wait_for` that many requests are recorded.
     let mut recorded = lock(&shared.recorded);
     let number = shared.served.fetch_add(1, Ordering::Relaxed) + 1;
     if let Some(folder) = folder {
@@ -424,7 +397,7 @@ fn record(head: Head, body: &[u8], connection: u64, shared: &Shared) {
     }
 }
 
-/// A thread that panicked leaves nothing half-done in what the locks guard.
+/// Locks a mutex, also after a panic: no change under these locks can be half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! One turn of a scenario: what one request is answered with.
+//! One turn of a scenario: the answer to one request.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::fault::Fault;
 
-/// What one request is answered with. Fields that are not set keep to what a well-behaved
-/// server does; the same names are the keys in a scenario file.
+/// The answer to one request. For a field that is not set, the server does what is usual. The fields have
+/// the same names in a scenario file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Turn {
@@ -31,10 +31,10 @@ pub struct Turn {
     /// Why the reply ends; `tool_calls` or `stop` if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// What the reply is said to have used.
+    /// The tokens and the cost that the reply reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Leaves the usage out, whatever the request asks for.
+    /// Leaves the usage out, also if the request asks for it.
     #[serde(skip_serializing_if = "is_false")]
     pub no_usage: bool,
 
@@ -64,15 +64,15 @@ pub struct Turn {
     #[serde(skip_serializing_if = "is_zero")]
     pub chunk_delay_ms: u64,
 
-    /// Milliseconds in which nothing listens, from this answer on; its connection is closed.
+    /// After this answer, its connection is closed and nothing listens for this many milliseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub away_ms: u64,
 
-    /// What goes wrong.
+    /// The fault of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Where it goes wrong: bytes of the body, events of the stream or size of the headers;
-    /// see [`Fault`].
+    /// The place of the fault: bytes of the body, events of the stream or size of the headers; see
+    /// [`Fault`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<usize>,
 }
@@ -90,7 +90,7 @@ pub struct ToolCall {
     pub arguments: Value,
 }
 
-/// Tokens and money of a reply.
+/// Tokens and cost of a reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
@@ -128,7 +128,7 @@ impl Turn {
         }
     }
 
-    /// A reply of text with one command in the fence that the text preset looks for.
+    /// A reply of text with one command in a fence of the text preset.
     pub fn fenced(command: &str) -> Self {
         Self::text(format!(
             "THOUGHT: the next command.\n\n```mswea_bash_command\n{command}\n```"
@@ -179,7 +179,7 @@ impl Turn {
         }
     }
 
-    /// Something that goes wrong.
+    /// An answer with a fault.
     pub fn fault(fault: Fault) -> Self {
         Self {
             fault: Some(fault),
@@ -208,14 +208,14 @@ impl Turn {
         self
     }
 
-    /// Sets what the reply is said to have used.
+    /// Sets the usage that the reply reports.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// Sets the dollars that the reply is said to have cost.
+    /// Sets the cost in dollars that the reply reports.
     #[must_use]
     pub fn with_cost(mut self, dollars: f64) -> Self {
         self.usage.get_or_insert_default().cost = Some(dollars);
@@ -258,7 +258,7 @@ impl Turn {
         self
     }
 
-    /// Is away for a while from this answer on: connections are refused.
+    /// After this answer, connections are refused for a while.
     #[must_use]
     pub fn then_away(mut self, time: Duration) -> Self {
         self.away_ms = millis(time);
@@ -273,21 +273,21 @@ impl Turn {
         self
     }
 
-    /// Sets what goes wrong with the answer.
+    /// Sets the fault of the answer.
     #[must_use]
     pub fn with_fault(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
         self
     }
 
-    /// Sets where it goes wrong.
+    /// Sets the place of the fault.
     #[must_use]
     pub fn at(mut self, place: usize) -> Self {
         self.at = Some(place);
         self
     }
 
-    /// What is contradictory about the turn, if anything.
+    /// A contradiction in the turn, if there is one.
     pub(crate) fn problem(&self) -> Option<String> {
         let contents: Vec<&str> = [
             ("text", self.text.is_some()),
@@ -321,7 +321,7 @@ impl Turn {
         }
         if let Some(status) = self.status {
             if !(100..=999).contains(&status) {
-                return Some(format!("`status` {status} is no HTTP status"));
+                return Some(format!("`status` {status} is not an HTTP status"));
             }
             if replies > 0 && !(200..300).contains(&status) {
                 return Some(format!(
@@ -397,7 +397,7 @@ mod tests {
                 Turn::text("x").with_status(500),
                 "a reply can't have `status` 500",
             ),
-            (Turn::status(42), "no HTTP status"),
+            (Turn::status(42), "not an HTTP status"),
             (
                 Turn::fault(Fault::Html).with_text("x"),
                 "fault `html` sends none of `text`",
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_sense_is_accepted() {
+    fn turns_without_contradictions_are_accepted() {
         let vectors = [
             Turn::text("x").with_reasoning("y"),
             Turn::commands(&["a", "b"]).with_text("x").with_cost(0.5),

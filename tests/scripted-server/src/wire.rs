@@ -4,17 +4,15 @@ use serde_json::{Value, json};
 
 use crate::gemini;
 use crate::messages::{self, Said};
+use crate::pieces::pieces;
 use crate::request::{Asked, Dialect};
 use crate::responses;
 use crate::turn::{Turn, Usage};
 
-/// Always the same, so that two runs of a scenario yield the same bytes.
+/// A fixed time, so that two runs of a scenario give the same bytes.
 const CREATED: u64 = 1_700_000_000;
 
-/// Characters of one delta in a stream.
-const DELTA: usize = 24;
-
-/// What a turn replies to a request.
+/// The reply of a turn to a request.
 pub(crate) struct Reply<'a> {
     turn: &'a Turn,
     asked: &'a Asked,
@@ -38,8 +36,8 @@ impl<'a> Reply<'a> {
             .chain(others)
             .enumerate()
             .map(|(index, (id, name, arguments))| {
-                // The position in the conversation makes ids that are unique within it and the
-                // same in every run.
+                // The position in the conversation gives ids that are unique in it and the same in
+                // every run.
                 let id = id.unwrap_or_else(|| format!("call_{}_{index}", asked.assistant_messages));
                 json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
             })
@@ -51,7 +49,7 @@ impl<'a> Reply<'a> {
         let turn = self.turn;
         match &turn.text {
             Some(text) => Some(text),
-            // A fault that needs something to break.
+            // A fault without content gets some text to damage.
             None if turn.reasoning.is_none() && self.calls.is_empty() => {
                 Some("This reply is here to be damaged on its way to the client.")
             }
@@ -67,7 +65,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// What another dialect has to put in its words, where that was asked for.
+    /// The content of the reply, if the request is for another API than chat completions.
     fn said(&self) -> Option<Said<'_>> {
         (self.asked.dialect != Dialect::Chat).then(|| Said {
             asked: self.asked,
@@ -88,7 +86,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// One event with data of its own.
+    /// One event with these data.
     pub(crate) fn foreign_event(&self, data: &Value) -> String {
         match self.asked.dialect {
             Dialect::Chat => event(data),
@@ -309,7 +307,7 @@ fn error(turn: &Turn, status: u16) -> Value {
     json!({ "error": out })
 }
 
-/// The page that a proxy or a wrong URL answers with.
+/// A web page, as from a proxy or a wrong URL.
 pub(crate) const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>Bad gateway</title></head>\
      <body><h1>Bad gateway</h1><p>The server is on its way back.</p></body></html>\n";
 
@@ -325,19 +323,6 @@ fn usage_json(usage: &Usage) -> Value {
         out["cost"] = json!(cost);
     }
     out
-}
-
-/// Cuts text into deltas, never within a character.
-pub(crate) fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
-    std::iter::from_fn(move || {
-        let end = text
-            .char_indices()
-            .nth(DELTA)
-            .map_or(text.len(), |(index, _)| index);
-        let (piece, rest) = text.split_at(end);
-        text = rest;
-        (!piece.is_empty()).then_some(piece)
-    })
 }
 
 #[cfg(test)]

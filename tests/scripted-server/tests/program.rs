@@ -1,4 +1,4 @@
-//! The program: what it prints, serves, records and refuses.
+//! The program `scripted-server`: output, answers, records, and errors in its arguments.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// Killed at the end of a test, however that comes.
+/// A process that is killed at the end of a test, also after a panic.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -76,7 +76,7 @@ fn it_prints_its_url_serves_and_records() {
 }
 
 #[test]
-fn bad_calls_are_told_why() {
+fn wrong_arguments_are_reported() {
     let folder = folder("bad-calls");
     let bad = folder.join("bad.json");
     std::fs::write(&bad, "{\n\"turns\": [{\"txt\": 1}]}").unwrap();

@@ -1,7 +1,7 @@
-"""A clock that is `SIDE_BY_SIDE_CLOCK` times as fast, for the program that is recorded.
+"""Divides waits and time limits of sockets in the recorded program by `SIDE_BY_SIDE_CLOCK`.
 
-Python imports this by itself at its start. Waits and the time limits of sockets are divided, so that
-minutes are recorded in seconds; the scripted server divides its own waits by the same number.
+Python imports this module at its start. The scripted server divides its own waits by the same number, so
+that minutes are recorded in seconds.
 """
 
 import os

@@ -2,7 +2,8 @@
 //!
 //! See `build.rs` for how it is made.
 
-/// The architecture that it is for, as Go and container engines call it: `amd64`, `arm64`.
+/// The architecture that it is built for, by Go's name, which container engines use: `amd64`,
+/// `arm64`.
 pub const ARCHITECTURE: &str = env!("MSWEA_HELPER_ARCHITECTURE");
 
 /// The program. It is kept packed (deflate) in the binary.

@@ -1,5 +1,6 @@
-//! A host in small, and a look at what runs on this machine.
+//! A small host, and functions that inspect the processes of this machine.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,7 +11,7 @@ use mswea_helper::protocol::{self, HELLO, Reply, Request};
 
 pub const HELPER: &str = env!("CARGO_BIN_EXE_mswea-helper");
 
-/// Far more than anything here takes.
+/// Far longer than anything here takes.
 const LONG: Duration = Duration::from_secs(20);
 
 /// A session with the helper.
@@ -34,7 +35,7 @@ pub enum End {
         errno: i32,
         text: String,
     },
-    /// The stream ended first.
+    /// The stream ended before.
     Gone,
 }
 
@@ -90,7 +91,7 @@ impl Client {
         client
     }
 
-    /// Without reading what it sends.
+    /// A client that does not read the helper's output.
     pub fn unread(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -106,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Begins to read what it sends.
+    /// Starts reading the helper's output.
     pub fn read_on(&mut self) {
         let mut output = self.child.stdout.take().unwrap();
         let (sender, receiver) = channel();
@@ -212,7 +213,7 @@ impl Client {
         (String::from_utf8_lossy(&output).into_owned(), end)
     }
 
-    /// Ends the host's stream and waits for the helper.
+    /// Closes the host's stream and waits for the helper.
     pub fn leave(&mut self) -> Option<i32> {
         self.input = None;
         self.wait()
@@ -229,9 +230,9 @@ impl Client {
         }
     }
 
-    /// A figure in its `/proc/PID/status`, in kB.
+    /// A number from its `/proc/PID/status`, in kB.
     pub fn memory(&self, name: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap()
             .trim_matches(|c: char| !c.is_ascii_digit())
@@ -251,7 +252,7 @@ impl Drop for Client {
     }
 }
 
-/// Something that no other process carries.
+/// An id that no other process has.
 pub fn fresh_id() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -259,8 +260,8 @@ pub fn fresh_id() -> String {
     format!("helper-test-{}-{next}", std::process::id())
 }
 
-/// A duration that no other `sleep` of these tests has: by it the process is known, also one that
-/// has lost all else.
+/// A duration that no other `sleep` of these tests has, by which a process is recognised that has
+/// lost all other marks.
 pub fn nap() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -268,26 +269,26 @@ pub fn nap() -> String {
     format!("{}.{:04}", 1000 + std::process::id(), next)
 }
 
-/// The processes that have `argument` among their arguments.
+/// The processes with this argument.
 pub fn pids(argument: &str) -> Vec<String> {
     let has = |pid: &String| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0)
             .any(|one| one == argument.as_bytes())
     };
-    std::fs::read_dir("/proc")
+    fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(has)
         .collect()
 }
 
-/// How many there are.
+/// Their number.
 pub fn living(argument: &str) -> usize {
     pids(argument).len()
 }
 
-/// Whether the test can play another user; says so if not.
+/// Whether the test can act as another user; prints a message if not.
 pub fn is_root(test: &str) -> bool {
     let root = uid() == "0";
     if !root {
@@ -307,4 +308,25 @@ pub fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
         assert!(started.elapsed() < LONG, "no {what}");
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The children of a process, as the kernel lists them.
+pub fn child_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+/// Makes a file executable.
+pub fn executable(path: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A new folder for a test.
+pub fn tempfile() -> String {
+    let path = format!("{}/{}", std::env::temp_dir().display(), fresh_id());
+    fs::create_dir(&path).unwrap();
+    path
 }

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::client::*;
 
-/// A command of which `count` processes have the nap in their arguments.
+/// A command with `count` processes that have the nap in their arguments.
 struct Tree {
     child: Child,
     nap: String,
@@ -45,13 +45,13 @@ impl Drop for Tree {
 
 fn kill(id: &str) -> Option<i32> {
     let mut helper = Command::new(HELPER);
-    // It carries the mark itself, as may whoever calls it in a container.
+    // The helper carries the mark itself, as its caller in a container may.
     let status = helper.args(["kill", id]).env("MSWEA_RUN_ID", id).status();
     status.unwrap().code()
 }
 
 #[test]
-fn all_that_carry_the_id_and_what_descends_from_them() {
+fn processes_with_the_id_and_their_descendants_are_killed() {
     let id = fresh_id();
     let run =
         |(command, variable, value): (&str, &str, String)| Tree::start(command, variable, &value);
@@ -91,7 +91,7 @@ fn all_that_carry_the_id_and_what_descends_from_them() {
     for tree in &others {
         assert_eq!(tree.sleeping(), 2);
     }
-    // Nobody is left to be found.
+    // No process is left.
     assert_eq!(kill(&id), Some(0));
 }
 
@@ -104,7 +104,7 @@ fn says_when_one_is_left() {
     let nobody = (60_000 + std::process::id() % 5000).to_string();
     let copy = std::env::temp_dir().join(&id);
     std::fs::copy(HELPER, &copy).unwrap();
-    // A child of root's whose parent gives up being root.
+    // A child of root whose parent gives up its privileges.
     let command = format!("sleep NAP & exec setpriv --reuid {nobody} --clear-groups sleep NAP");
     let tree = Tree::start(&command, "MSWEA_RUN_ID", &id);
     let copied = copy.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! The helper as a program: what it does for a host at the other end of its pipes.
+//! Tests of the helper as a program: what it does for a host at the other end of its pipes.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -6,3 +6,4 @@ mod client;
 mod kill;
 mod once;
 mod session;
+mod session_end;

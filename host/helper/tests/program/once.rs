@@ -72,9 +72,10 @@ fn exit_codes_are_those_of_a_shell() {
     assert_eq!((output.len(), code), (5_000_000, Some(0)));
 }
 
-/// What is too long for an argument is told on stdin, and a shell reads it from a descriptor.
+/// A command that is too long for an argument is passed on stdin, and a shell reads it from a
+/// descriptor.
 #[test]
-fn it_is_told_on_stdin() {
+fn the_action_is_read_from_stdin() {
     let told = |bytes: &[u8]| {
         let mut child = Command::new(HELPER)
             .args(["run", "--stdin"])
@@ -84,7 +85,7 @@ fn it_is_told_on_stdin() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It may end without reading all.
+        // It may end before it has read everything.
         let _ = child.stdin.take().unwrap().write_all(bytes);
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -138,7 +139,7 @@ fn background_processes_do_not_hold_it_and_may_go_on_to_print() {
     );
     assert!(started.elapsed() < Duration::from_millis(350));
     wait_for("later print", || file.exists() && living(&nap) == 1);
-    // It is found by its mark, and who read on for it goes with it.
+    // It is found by its mark, and the process that reads its output ends with it.
     let killed = Command::new(HELPER).args(["kill", &id]).status().unwrap();
     assert_eq!(killed.code(), Some(0));
     assert_eq!(living(&nap), 0);
@@ -147,7 +148,7 @@ fn background_processes_do_not_hold_it_and_may_go_on_to_print() {
 }
 
 #[test]
-fn a_signal_or_a_reader_who_leaves_ends_all() {
+fn a_signal_or_a_closed_output_ends_all_processes() {
     for (signal, code) in [
         (Some("TERM"), 143),
         (Some("INT"), 130),

@@ -1,7 +1,7 @@
 //! `mswea-helper session`.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ fn actions_and_what_comes_of_them() {
         ("true", "", 0),
         ("exit 7", "", 7),
         ("kill -9 $$", "", 137),
-        // The helper itself ignores this one and holds all others back.
+        // The helper itself ignores this signal and blocks all others.
         ("kill -PIPE $$", "", 141),
         ("kill -TERM $$", "", 143),
         ("set -o pipefail; yes | head -n 1", "y\n", 141),
         (
-            // But for signals that a C library keeps to itself.
+            // Except for the signals that a C library uses itself.
             "grep -E '^Sig(Blk|Ign)' /proc/self/status | grep -v '0000000$'",
             "",
             1,
@@ -35,7 +35,7 @@ fn actions_and_what_comes_of_them() {
             "0\n",
             0,
         ),
-        // The last one is what `ls` itself has open.
+        // The last one is the descriptor that `ls` opens itself.
         ("ls /proc/self/fd | tr '\\n' ' '", "0 1 2 3 ", 0),
         ("printf 'a\\0b\\377'", "a\0b\u{fffd}", 0),
         ("exec >&- 2>&-; sleep 0.3; exit 4", "", 4),
@@ -65,14 +65,14 @@ fn directory_and_variables() {
     assert_eq!(client.run(&action).0, "/usr kept two a=b\n");
     action.cwd = folder.clone().into_bytes();
     assert_eq!(client.run(&action).0, format!("{folder} kept two a=b\n"));
-    // Nothing of an action reaches the next one.
+    // An action leaves nothing to the next one.
     assert_eq!(
         client.run(&sh("cd /; export OVER=x; umask 0")).1,
         End::by_itself(0)
     );
     assert_eq!(client.run(&sh("echo $PWD $OVER")).0, "/usr old\n");
 
-    // Programs are found as from the action's directory, in the action's `PATH`.
+    // Programs are looked up relative to the action's directory and in its `PATH`.
     fs::write(format!("{folder}/tool"), "#!/bin/sh\necho found $1\n").unwrap();
     executable(&format!("{folder}/tool"));
     for (path, cwd) in [
@@ -89,7 +89,7 @@ fn directory_and_variables() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn actions_that_cannot_be_started_say_why() {
     let folder = tempfile();
     let plain = format!("{folder}/plain");
     fs::write(&plain, "x").unwrap();
@@ -178,7 +178,7 @@ fn what_cannot_be_started_says_why() {
         let (errno, text) = (libc::EINVAL, text.to_owned());
         assert_eq!(client.run(&action).1, End::Failed { errno, text });
     }
-    // None of it has harmed the session.
+    // The session still works.
     assert_eq!(client.run(&sh("echo ok")).0, "ok\n");
     fs::remove_dir_all(folder).unwrap();
 }
@@ -276,7 +276,7 @@ fn background_processes_outlive_their_action_and_not_the_session() {
         wait_for(&command, || living(&nap) > 0);
         naps.push(nap);
     }
-    // Waiting for them costs nothing.
+    // Waiting for them uses no processor time.
     let stat = format!("/proc/{}/stat", client.child.id());
     let used = || {
         let stat = fs::read_to_string(&stat).unwrap();
@@ -290,7 +290,7 @@ fn background_processes_outlive_their_action_and_not_the_session() {
     let before = used();
     sleep(Duration::from_millis(500));
     assert!(used() - before <= 1, "{before} {}", used());
-    // Another action's end is none of theirs, however it comes.
+    // The end of another action does not affect them.
     let id = client.start(&sh("echo up; sleep 60"));
     client.until(id, 3);
     client.kill(id);
@@ -315,7 +315,7 @@ fn a_kill_reaches_the_whole_tree() {
         "env -i PATH=$PATH setsid sh -c 'sleep NAP &'; sleep 60",
         "env -i PATH=$PATH setsid sh -c 'setsid sleep NAP & sleep NAP' & sleep 60",
         "sleep NAP & kill -STOP $$",
-        // What is born while it is being looked for.
+        // Processes that are started while it is being searched for.
         "f() { sleep NAP & (f &) ; sleep 0.02; }; f & while :; do (setsid sleep NAP &) ; sleep 0.01; done",
     ];
     let mut client = Client::new();
@@ -330,7 +330,7 @@ fn a_kill_reaches_the_whole_tree() {
         assert_eq!(living(&nap), 0, "{command}");
         assert_eq!(client.run(&sh("echo ok")).0, "ok\n");
     }
-    // Also without a variable to know them by.
+    // Also without a variable to recognise them by.
     let nap = nap();
     let mut action = sh(&format!("(setsid sleep {nap} &) ; echo up; sleep 60"));
     action.env.clear();
@@ -342,7 +342,7 @@ fn a_kill_reaches_the_whole_tree() {
 }
 
 #[test]
-fn who_ended_by_himself_in_time_is_not_killed() {
+fn an_action_that_has_ended_is_not_reported_as_killed() {
     let mut client = Client::new();
     let nap = nap();
     let mut action = sh(&format!("sleep {nap} & echo done; exit 3"));
@@ -364,7 +364,7 @@ fn background_processes_may_go_on_to_print() {
          (trap 'touch broken' PIPE; sleep 0.3; while :; do echo x || touch failed; sleep 0.01; done) &"
     );
     assert_eq!(client.run(&sh(&command)).1, End::by_itself(0));
-    // A flood slows the helper down as little as the other way round.
+    // A flood does not slow the helper down, nor the other way round.
     client.run(&sh("yes &"));
     wait_for("prints", || {
         fs::exists(format!("{folder}/printed")).unwrap()
@@ -385,7 +385,7 @@ fn background_processes_may_go_on_to_print() {
 }
 
 #[test]
-fn what_the_command_printed_is_there_however_short_the_grace() {
+fn all_output_of_the_command_is_kept_without_any_grace() {
     let mut client = Client::new();
     for _ in 0..20 {
         let mut action = sh("sleep 2 & head -c 60000 /dev/zero");
@@ -397,200 +397,11 @@ fn what_the_command_printed_is_there_however_short_the_grace() {
 }
 
 #[test]
-fn the_dead_are_buried() {
+fn dead_children_are_reaped() {
     let mut client = Client::new();
     client.run(&sh("for n in $(seq 50); do (setsid sleep 0.1 &) ; done"));
     let children = format!("/proc/{0}/task/{0}/children", client.child.id());
     wait_for("graves", || {
         fs::read_to_string(&children).unwrap().is_empty()
     });
-}
-
-#[test]
-fn nothing_but_a_kill_ends_it() {
-    let mut client = Client::new();
-    let pid = client.child.id();
-    for signal in ["TERM", "INT", "HUP", "QUIT", "USR1", "PIPE", "ALRM"] {
-        let (output, end) = client.run(&sh(&format!("kill -{signal} {pid}; echo sent")));
-        assert_eq!((output.as_str(), end), ("sent\n", End::by_itself(0)));
-    }
-    let (_, end) = client.run(&sh(&format!("kill -9 {pid}; sleep 1")));
-    assert_eq!(end, End::Gone);
-}
-
-#[test]
-fn what_is_no_request_ends_it_and_all_that_runs() {
-    let long = [&[0xff_u8; 4][..], b"xxxxx"].concat();
-    for bytes in [
-        &b"GET / HTTP/1.1\r\n"[..],
-        b"\0\0\0\0",
-        b"\x05\0\0\0?\0\0\0\0",
-        &long,
-    ] {
-        let mut client = Client::from(Command::new(HELPER).arg("session").stderr(Stdio::piped()));
-        let nap = nap();
-        client.start(&argv(&["sleep", &nap]));
-        wait_for("nap", || living(&nap) == 1);
-        client.send(bytes);
-        assert_eq!(client.wait(), Some(125));
-        assert_eq!(living(&nap), 0);
-        let text = std::io::read_to_string(client.child.stderr.take().unwrap()).unwrap();
-        assert!(text.contains("no request"), "{text}");
-    }
-}
-
-#[test]
-fn a_host_that_hangs_up_ends_all() {
-    // Neither of the two streams is needed for that.
-    for close_input in [true, false] {
-        let mut client = Client::unread(Command::new(HELPER).arg("session"));
-        let (one, two) = (nap(), nap());
-        client.start(&sh(&format!("setsid sleep {one} & sleep {two}")));
-        wait_for("naps", || living(&one) + living(&two) == 2);
-        let output = client.child.stdout.take();
-        if close_input {
-            client.input = None;
-        } else {
-            drop(output);
-        }
-        assert_eq!(client.wait(), Some(0));
-        assert_eq!(living(&one) + living(&two), 0);
-    }
-}
-
-#[test]
-fn requests_may_come_in_pieces() {
-    let mut client = Client::new();
-    let request = mswea_helper::protocol::Request::Run {
-        id: 1,
-        argv: vec![b"echo".to_vec(), b"whole".to_vec()],
-        env: Vec::new(),
-        cwd: Vec::new(),
-        grace_ms: 100,
-    };
-    for byte in request.encode().unwrap() {
-        client.send(&[byte]);
-        sleep(Duration::from_millis(1));
-    }
-    assert_eq!(client.end(1), (b"whole\n".to_vec(), End::by_itself(0)));
-    // And several at once: the first kill is for what runs, the second for nothing.
-    let mut both = request.encode().unwrap();
-    for id in [1, 7] {
-        both.extend(
-            mswea_helper::protocol::Request::Kill { id }
-                .encode()
-                .unwrap(),
-        );
-    }
-    client.send(&both);
-    let (_, end) = client.end(1);
-    assert!(matches!(end, End::Exited { left: 0, .. }), "{end:?}");
-}
-
-#[test]
-fn it_starts_without_streams_and_lives_with_few_descriptors() {
-    for command in [
-        "exec 2>&-; exec HELPER session",
-        "exec 2>/dev/full; exec HELPER session",
-        "trap '' CHLD PIPE TERM; exec HELPER session",
-        "exec 3</dev/null 4<&3 5<&3 9<&3; exec HELPER session",
-    ] {
-        let command = command.replace("HELPER", HELPER);
-        let mut client = Client::from(Command::new("bash").args(["-c", &command]));
-        for _ in 0..3 {
-            assert_eq!(
-                client.run(&sh("ls /proc/self/fd | wc -l")),
-                ("4\n".into(), End::by_itself(0))
-            );
-        }
-    }
-    let none = format!("exec <&- >&- 2>&-; exec {HELPER} session");
-    let status = Command::new("bash").args(["-c", &none]).status().unwrap();
-    assert_eq!(status.code(), Some(0));
-
-    let few = format!("ulimit -n 6; exec {HELPER} session");
-    let mut client = Client::from(Command::new("bash").args(["-c", &few]));
-    for _ in 0..3 {
-        let (_, end) = client.run(&sh("true"));
-        assert!(
-            matches!(
-                end,
-                End::Failed {
-                    errno: libc::EMFILE,
-                    ..
-                }
-            ),
-            "{end:?}"
-        );
-    }
-    assert_eq!(client.leave(), Some(0));
-}
-
-/// A shortage of processes is reported, and passes.
-#[test]
-fn too_many_processes() {
-    if !is_root("too_many_processes") {
-        return;
-    }
-    // Another user, whose processes can be counted.
-    let nobody = 60_000 + std::process::id() % 5000;
-    let copy = tempfile();
-    let helper = format!("{copy}/helper");
-    fs::copy(HELPER, &helper).unwrap();
-    executable(&helper);
-    executable(&copy);
-    let id = nobody.to_string();
-    let setpriv = ["--reuid", &id, "--clear-groups", &helper, "session"];
-    let mut client = Client::from(Command::new("setpriv").args(setpriv).current_dir("/"));
-    let background = "sleep 1 >/dev/null 2>&1 &";
-    client.run(&sh(&format!("{background} {background}")));
-    let limited = client.run(&sh("prlimit --pid $PPID --nproc=3"));
-    assert_eq!(limited, (String::new(), End::by_itself(0)));
-    let started = Instant::now();
-    let mut refused = 0;
-    loop {
-        match client.run(&argv(&["true"])).1 {
-            End::Failed { errno, text } => {
-                assert_eq!(
-                    (errno, text.as_str()),
-                    (
-                        libc::EAGAIN,
-                        "program `true`: Resource temporarily unavailable"
-                    )
-                );
-                refused += 1;
-            }
-            end if refused > 0 => {
-                assert_eq!(end, End::by_itself(0));
-                break;
-            }
-            _ => {}
-        }
-        assert!(
-            started.elapsed() < Duration::from_secs(10),
-            "never refused or never passed"
-        );
-        sleep(Duration::from_millis(5));
-    }
-    drop(client);
-    fs::remove_dir_all(copy).unwrap();
-}
-
-fn child_of(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
-        .unwrap()
-        .trim()
-        .to_owned()
-}
-
-fn executable(path: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// A new folder.
-fn tempfile() -> String {
-    let path = format!("{}/{}", std::env::temp_dir().display(), fresh_id());
-    fs::create_dir(&path).unwrap();
-    path
 }

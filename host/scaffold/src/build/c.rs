@@ -1,5 +1,5 @@
-//! C, by clang or zig, and the linker and libc of Rust's target. The project's `Makefile` says how;
-//! here it is found out with what.
+//! C, by clang or zig, with the linker and libc of Rust's target. The project's `Makefile` has the
+//! commands; this module finds the tools.
 
 use std::env;
 use std::fs;
@@ -10,13 +10,13 @@ use super::tools::{Tools, words};
 use crate::error::Error;
 use crate::project::Project;
 
-/// The compilers that are tried, the best known first.
+/// The compilers that are tried, the most common first.
 const COMPILERS: [&str; 14] = [
     "clang", "clang-22", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16",
     "clang-15", "clang-14", "clang-13", "clang-12", "clang-11", "zig",
 ];
 
-/// Where systems keep the headers of wasi-libc.
+/// Where systems have the headers of wasi-libc.
 const HEADERS: [&str; 4] = [
     "/usr/include/wasm32-wasi",
     "/usr/wasm32-wasi/include",
@@ -27,11 +27,11 @@ const HEADERS: [&str; 4] = [
 const VENV: [&str; 4] = ["python3", "-m", "venv", ".venv"];
 const ZIG: [&str; 3] = [".venv/bin/pip", "install", "ziglang"];
 
-/// With what C is compiled.
+/// The compiler.
 struct Compiler {
-    /// Words for the shell.
+    /// Its command, as shell words.
     command: String,
-    /// None if it has its own.
+    /// The headers; none if it has its own.
     headers: Option<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn build(project: &Project, tools: &mut Tools<'_>) -> Result<String, 
     let mut args = vec!["plugin"];
     args.extend(variables.iter().map(String::as_str));
     let mut command = tools.command(&make, &args);
-    // Those of a make that runs us.
+    // Those of a make that runs this program.
     for name in ["MAKEFLAGS", "MFLAGS", "MAKELEVEL"] {
         command.env_remove(name);
     }
@@ -107,10 +107,11 @@ fn compiler(tools: &Tools<'_>) -> Result<Compiler, Error> {
     })
 }
 
-/// The one that Python's package `ziglang` brings, in the project's own environment.
+/// The one from Python's package `ziglang` in the project's own environment.
 fn own_zig(tools: &Tools<'_>) -> Option<PathBuf> {
     let pythons = fs::read_dir(tools.folder.join(".venv/lib")).ok()?;
-    // Relative, as the project may lie in a folder with a space in its name, which `make` can't take.
+    // A relative path, because the project's folder may have a space in its name, which `make` does
+    // not accept.
     pythons
         .flatten()
         .map(|python| python.path().join("site-packages/ziglang/zig"))

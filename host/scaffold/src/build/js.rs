@@ -9,13 +9,13 @@ use crate::project::Project;
 /// The SDK's module that imports the author's.
 const ENTRY: &str = "mswea-sdk/entry.js";
 
-/// An engine that JavaScript runs on inside of a component.
+/// A JavaScript engine for components.
 struct Engine {
     tool: &'static str,
-    /// What has to be among the modules besides.
+    /// A module that must be installed as well.
     needs: &'static str,
     install: &'static [&'static str],
-    /// What stands before and after the world's name.
+    /// The arguments before and after the world's name.
     args: (&'static [&'static str], &'static [&'static str]),
 }
 
@@ -31,7 +31,8 @@ const QUICKJS: Engine = Engine {
 
 const STARLINGMONKEY: Engine = Engine {
     tool: "componentize-js",
-    // It forgets to ask for this one itself, and newer ones can't read folders.
+    // componentize-js does not declare this dependency itself, and newer versions can't read
+    // folders.
     needs: "@bytecodealliance/preview2-shim",
     install: &[
         "npm",
@@ -40,7 +41,7 @@ const STARLINGMONKEY: Engine = Engine {
         "@bytecodealliance/componentize-js@0.23.0",
         "@bytecodealliance/preview2-shim@0.17.2",
     ],
-    // Without these the component would import `wasi:http`, which no plugin gets.
+    // Without these the component would import `wasi:http`, which plugins do not get.
     args: (
         &[ENTRY, "-w", "wit", "-n"],
         &["-d", "stdio", "random", "clocks", "http", "fetch-event"],

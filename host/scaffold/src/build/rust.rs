@@ -14,7 +14,7 @@ pub(super) const TARGET: &str = "wasm32-wasip2";
 
 const RUSTUP: &str = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y";
 
-/// A message of Cargo's, as far as it matters here.
+/// The part of Cargo's messages that is used here.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -40,13 +40,13 @@ pub(super) fn build(
             "--message-format=json-render-diagnostics",
         ],
     );
-    // Flags for the machine's own target, and those of a cargo that runs us.
+    // Flags for the machine's own target, and those of a cargo that runs this program.
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
         command.env_remove(name);
     }
     let words = super::tools::words(&command);
     let output = tools.run(command)?;
-    // Wherever the target directory is.
+    // For any target directory.
     let manifest = project.folder.join("Cargo.toml");
     let component = output
         .lines()
@@ -66,12 +66,12 @@ pub(super) fn build(
     Ok(words)
 }
 
-/// A program of rustup's. Its folder is not always in the path.
+/// A program of rustup's, whose folder is not always in `PATH`.
 pub(super) fn find(tools: &Tools<'_>, name: &str, what_for: &str) -> Result<PathBuf, Error> {
     let home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
-    // A path of the caller's is the whole truth.
+    // If the caller gives a path, only that is searched.
     let elsewhere: Vec<_> = match tools.options.path {
         Some(_) => Vec::new(),
         None => home.into_iter().map(|home| home.join("bin")).collect(),
@@ -82,8 +82,7 @@ pub(super) fn find(tools: &Tools<'_>, name: &str, what_for: &str) -> Result<Path
     })
 }
 
-/// The folder with the target's libraries; the target is added if it is missing and may be
-/// installed.
+/// The folder with the target's libraries. A missing target is added if installing is allowed.
 pub(super) fn target(tools: &mut Tools<'_>) -> Result<PathBuf, Error> {
     let rustc = find(tools, "rustc", "which comes with Cargo")?;
     let print = |tools: &mut Tools<'_>| -> Result<PathBuf, Error> {

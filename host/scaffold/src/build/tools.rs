@@ -1,4 +1,4 @@
-//! Finds tools, runs them, and keeps what they print.
+//! Finds tools, runs them, and keeps their output.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -13,14 +13,14 @@ use crate::error::Error;
 
 use super::Build;
 
-/// How much of a tool's output is kept from its beginning, where the first error is, and as much
-/// again from its end.
+/// How much of a tool's output is kept from its beginning, where the first error is, and from its
+/// end.
 const KEPT: usize = 16 * 1024;
 
-/// What a build is done with.
+/// The environment of a build.
 pub(super) struct Tools<'a> {
     pub(super) options: &'a Build,
-    /// Where they run.
+    /// Their working directory.
     pub(super) folder: PathBuf,
     pub(super) progress: &'a mut dyn FnMut(&str),
 }
@@ -30,7 +30,7 @@ impl Tools<'_> {
         self.options.path.clone().or_else(|| env::var_os("PATH"))
     }
 
-    /// A program of the path, or of these folders if the path has none.
+    /// A program in `PATH`, or else in these folders.
     pub(super) fn find(&self, name: &str, elsewhere: &[PathBuf]) -> Option<PathBuf> {
         let path = self.path().unwrap_or_default();
         env::split_paths(&path)
@@ -40,7 +40,7 @@ impl Tools<'_> {
             .find(|file| is_program(file))
     }
 
-    /// A program that the project has installed in itself.
+    /// A program that is installed in the project.
     pub(super) fn own(&self, path: &str) -> Option<PathBuf> {
         Some(self.folder.join(path)).filter(|file| is_program(file))
     }
@@ -55,13 +55,13 @@ impl Tools<'_> {
         command
     }
 
-    /// Runs a command to its end and returns what it wrote to standard output.
+    /// Runs a command to its end and returns its standard output.
     pub(super) fn run(&mut self, command: Command) -> Result<String, Error> {
         (self.progress)(&format!("running `{}`", words(&command)));
         self.watch(command, self.options.verbose)
     }
 
-    /// Runs a command that only answers a question.
+    /// Runs a command that only queries something.
     pub(super) fn ask(&mut self, command: Command) -> Result<String, Error> {
         self.watch(command, false)
     }
@@ -87,7 +87,7 @@ impl Tools<'_> {
                 output.push_str(&line);
                 output.push('\n');
             }
-            // What Cargo says to us is not for people.
+            // Cargo's messages for programs are not shown.
             if !(is_output && line.starts_with("{\"reason\":")) {
                 if verbose {
                     (self.progress)(&line);
@@ -115,7 +115,7 @@ fn is_program(file: &Path) -> bool {
         .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-/// The command as it would be typed, by the program's own name.
+/// The command as a user would type it, with the program's name only.
 pub(super) fn words(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or(program.as_os_str());
@@ -126,7 +126,7 @@ pub(super) fn words(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Reads lines as they come; what is no UTF-8 is replaced.
+/// Reads lines as they come; invalid UTF-8 is replaced.
 fn forward(
     pipe: Option<impl Read + Send + 'static>,
     is_output: bool,

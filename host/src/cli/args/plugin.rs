@@ -1,10 +1,10 @@
-//! Flags of `plugin ...`: what authors of plugins, and those who compare them, type.
+//! The flags of `plugin ...`, for authors of plugins and for users who compare plugins.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
-/// What can be done with plugins.
+/// The commands about plugins.
 #[derive(Clone, Debug, Subcommand)]
 pub enum PluginCommand {
     /// List the built-in plugins
@@ -52,8 +52,8 @@ pub enum PluginCommand {
     /// Write digests of plugins into a lock file; a run with another digest is refused
     #[command(
         after_help = "Without a plugin, the pins are listed and checked.\n\nThe lock file \
-        is `mswea-plugins.lock` in the current folder. A run minds those of the current folder \
-        and of the folders of its config files."
+        is `mswea-plugins.lock` in the current folder. A run checks the lock files in the current \
+        folder and in the folders of its config files."
     )]
     Pin(PinArgs),
     /// The former name of `plugin cache clear`
@@ -64,7 +64,7 @@ pub enum PluginCommand {
 /// Flags of `plugin new`.
 #[derive(Clone, Debug, Args)]
 pub struct NewArgs {
-    /// What it is to be: `adapter`, `parser`, `formatter`, `processor` or `policy`
+    /// The kind: `adapter`, `parser`, `formatter`, `processor` or `policy`
     pub kind: String,
     /// The language: `rust`, `python`, `js` or `c`
     #[arg(short, long, value_name = "LANG", default_value = "rust")]
@@ -82,14 +82,14 @@ pub struct BuildArgs {
     /// The project's folder
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     pub folder: PathBuf,
-    /// Fetch what is missing of the toolchain, as far as that needs no root
+    /// Install the missing parts of the toolchain that need no root
     #[arg(long)]
     pub install: bool,
     /// Make `build/NAME.dev.wasm` instead, which reads `plugin.py` at each start: built once, it
     /// shows every edit at once (`plugin check --source .`); Python only
     #[arg(long)]
     pub dev: bool,
-    /// Show what the compilers say
+    /// Show the output of the compilers
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -167,7 +167,7 @@ pub struct DiffArgs {
     /// A component file, or the name of a built-in plugin
     #[arg(value_name = "OLD", value_hint = ValueHint::FilePath, required_unless_present = "shadowed")]
     pub old: Option<String>,
-    /// Another
+    /// Another component file, or the name of another built-in plugin
     #[arg(value_name = "NEW", value_hint = ValueHint::FilePath, required_unless_present = "shadowed")]
     pub new: Option<String>,
     /// Recorded runs: trajectories and journals, in this folder and below it, or a file;
@@ -179,25 +179,25 @@ pub struct DiffArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath,
           conflicts_with_all = ["old", "new", "trajectories"])]
     pub shadowed: Vec<PathBuf>,
-    /// As what, if both are of several kinds
+    /// The kind to compare, if both have several
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
     /// The config of both, as JSON or as a file of it
     #[arg(short, long, value_name = "JSON|FILE")]
     pub config: Option<String>,
-    /// The config of the first, if it is another
+    /// The config of the first, if it differs
     #[arg(long, value_name = "JSON|FILE")]
     pub old_config: Option<String>,
-    /// The config of the second, if it is another
+    /// The config of the second, if it differs
     #[arg(long, value_name = "JSON|FILE")]
     pub new_config: Option<String>,
-    /// Show so many disagreements at the most
+    /// Show at most this many disagreements
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub max_shown: usize,
-    /// End with exit code 1 if they disagree anywhere in what a run goes by
+    /// End with exit code 1 if they disagree in a result that affects a run
     #[arg(long)]
     pub exit_code: bool,
-    /// Write a report with plots, one file that needs no other
+    /// Write a report with plots, as one file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
     /// Print JSON
@@ -205,7 +205,7 @@ pub struct DiffArgs {
     pub json: bool,
 }
 
-/// What can be done with the cache.
+/// The commands about the cache.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CacheCommand {
     /// List the compiled plugins
@@ -227,7 +227,7 @@ pub struct PinArgs {
     /// The lock file
     #[arg(long, value_name = "FILE", default_value = "mswea-plugins.lock", value_hint = ValueHint::FilePath)]
     pub lock: PathBuf,
-    /// Take the pins of these plugins away
+    /// Remove the pins of these plugins
     #[arg(long)]
     pub remove: bool,
 }

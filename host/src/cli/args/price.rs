@@ -1,4 +1,4 @@
-//! What a model's tokens cost, as typed: `in=1.25,out=10,cache_read=0.125`.
+//! The price of a model's tokens, as typed: `in=1.25,out=10,cache_read=0.125`.
 
 use std::str::FromStr;
 
@@ -24,7 +24,7 @@ pub enum PriceError {
         /// The part.
         part: String,
     },
-    /// The name is none of the four.
+    /// The name is not one of the four.
     #[error("unknown price `{name}`{}: {USAGE}", hint(.name))]
     UnknownName {
         /// The name.
@@ -36,9 +36,9 @@ pub enum PriceError {
         /// The name.
         name: &'static str,
     },
-    /// The value is no number of dollars.
+    /// The value is not a number of dollars.
     #[error(
-        "`{value}` is no price for `{name}`: give dollars per million tokens, for example `1.25`"
+        "`{value}` is not a price for `{name}`: give dollars per million tokens, for example `1.25`"
     )]
     NotANumber {
         /// The name.
@@ -113,7 +113,7 @@ impl FromStr for Price {
 }
 
 impl Price {
-    /// The config keys of a price and their values; none where it is as `input`.
+    /// The config keys of a price and their values; none for a price that equals `input`.
     pub fn entries(&self) -> [(&'static str, Option<f64>); 4] {
         [
             ("model.price.input", Some(self.input)),
@@ -159,10 +159,10 @@ mod tests {
             ("in=1,out=2,foo=3", "unknown price `foo`: "),
             ("in=1,out=2,cached=3", "did you mean `cache_read`?"),
             ("in=1,in=2,out=3", "`in` is given twice"),
-            ("in=cheap,out=2", "`cheap` is no price for `in`"),
-            ("in=1,out=-2", "`-2` is no price for `out`"),
-            ("in=1,out=NaN", "`NaN` is no price for `out`"),
-            ("in=,out=2", "`` is no price for `in`"),
+            ("in=cheap,out=2", "`cheap` is not a price for `in`"),
+            ("in=1,out=-2", "`-2` is not a price for `out`"),
+            ("in=1,out=NaN", "`NaN` is not a price for `out`"),
+            ("in=,out=2", "`` is not a price for `in`"),
         ];
         for (text, part) in vectors {
             let message = text.parse::<Price>().unwrap_err().to_string();

@@ -1,12 +1,12 @@
-//! Words on the command line that are no command: a task without `-t`, or a command of
-//! mini-swe-agent's. What to type in their place.
+//! Messages about words on the command line that are no command: a task without `-t`, or a command
+//! of mini-swe-agent.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error};
 
 use super::{Cli, PROGRAM};
 
-/// What is there in place of a command of mini-swe-agent's.
+/// The replacement for a command of mini-swe-agent.
 fn in_place_of(word: &str) -> Option<&'static str> {
     match word {
         "swebench" | "swebench-single" | "programbench" => Some(
@@ -24,11 +24,11 @@ fn in_place_of(word: &str) -> Option<&'static str> {
     }
 }
 
-/// The message for a command line that clap has refused because of a word where only a command
-/// may stand; none if clap's own says it better. `arguments` are without the program's name.
+/// The message for a command line that clap has refused because of a word that should be a command;
+/// none if clap's own message is better. `arguments` are without the program's name.
 pub fn advice(error: &Error, arguments: &[String]) -> Option<String> {
     let context = match error.kind() {
-        // The latter is what clap makes of such a word behind a flag.
+        // clap reports such a word after a flag as `ArgumentConflict`.
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict => {
             ContextKind::InvalidSubcommand
         }
@@ -44,7 +44,7 @@ pub fn advice(error: &Error, arguments: &[String]) -> Option<String> {
         .iter()
         .any(|word| root.find_subcommand(word).is_some())
     {
-        // `plugin lsit`: the word is at a place where no task could be.
+        // `plugin lsit`: the word is in a place where no task can be.
         return None;
     }
     let count = from
@@ -60,7 +60,7 @@ pub fn advice(error: &Error, arguments: &[String]) -> Option<String> {
             .map(|word| quoted(word))
             .collect();
         return Some(format!(
-            "the command `{stray}` stands behind flags\nhint: a command comes first: {PROGRAM} {}",
+            "the command `{stray}` comes after flags\nhint: a command comes first: {PROGRAM} {}",
             line.join(" ")
         ));
     }
@@ -79,10 +79,10 @@ pub fn advice(error: &Error, arguments: &[String]) -> Option<String> {
         }
     };
     let said = if count < 3 { stray } else { &task };
-    Some(format!("`{said}` is no command\nhint: {hint}"))
+    Some(format!("`{said}` is not a command\nhint: {hint}"))
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -109,17 +109,17 @@ mod tests {
         for (line, expected) in [
             (
                 &["fix", "the", "failing", "test"][..],
-                "`fix the failing test` is no command\nhint: a task is given with `-t`: \
+                "`fix the failing test` is not a command\nhint: a task is given with `-t`: \
                  mswea-host -t 'fix the failing test'",
             ),
             (
                 &["-m", "openai/gpt-5", "don't", "stop", "--json"],
-                "`don't` is no command\nhint: a task is given with `-t`: mswea-host -m \
+                "`don't` is not a command\nhint: a task is given with `-t`: mswea-host -m \
                  openai/gpt-5 -t 'don'\\''t stop' --json",
             ),
             (
                 &["fix it"],
-                "`fix it` is no command\nhint: a task is given with `-t`: mswea-host -t 'fix it'",
+                "`fix it` is not a command\nhint: a task is given with `-t`: mswea-host -t 'fix it'",
             ),
         ] {
             assert_eq!(told(line).as_deref(), Some(expected), "{line:?}");
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_command_behind_flags() {
         let line = ["-c", "./project.toml", "config", "show", "--origin"];
-        let expected = "the command `config` stands behind flags\nhint: a command comes first: \
+        let expected = "the command `config` comes after flags\nhint: a command comes first: \
                         mswea-host config show -c ./project.toml --origin";
         assert_eq!(told(&line).as_deref(), Some(expected));
     }

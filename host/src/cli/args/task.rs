@@ -5,11 +5,11 @@ use std::io::Read;
 /// Why there is no task.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// None was given.
-    #[error("no task given: say what to do with `-t TEXT`, or with `-t -` and the text on stdin")]
+    /// No task was given.
+    #[error("no task given: pass it with `-t TEXT`, or with `-t -` and the text on stdin")]
     Missing,
     /// The text is blank.
-    #[error("the task given by {source_name} is empty: say what the model is to do")]
+    #[error("the task given by {source_name} is empty: describe what the model should do")]
     Empty {
         /// `--task` or `stdin`.
         source_name: &'static str,
@@ -25,14 +25,14 @@ pub enum TaskError {
     Stdin(#[source] std::io::Error),
 }
 
-/// The task of a run, from what was typed. `stdin` is read only if `-` was: nothing else may
-/// ever wait for input.
+/// The task of a run, from the command line. `stdin` is read only if the task is `-`, so that
+/// nothing else waits for input.
 ///
-/// The text is kept as it is, but for a byte order mark, Windows line ends and the newlines at
-/// its end, which editors and `echo` leave behind on stdin.
+/// The text is kept unchanged, except that a byte order mark, Windows line ends and the newlines at
+/// its end are removed, which editors and `echo` add.
 ///
 /// # Errors
-/// When there is no task, or a blank one.
+/// [`TaskError`] if there is no task, or an empty one.
 pub fn read_task(typed: Option<&str>, mut stdin: impl Read) -> Result<String, TaskError> {
     let (task, source_name) = match typed {
         None => return Err(TaskError::Missing),

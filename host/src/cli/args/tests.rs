@@ -1,4 +1,4 @@
-//! Command lines, and what comes of them.
+//! Command lines and their meaning.
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -92,7 +92,7 @@ fn what_is_no_override() {
     assert!(run.overrides().is_empty());
 }
 
-/// As for users of `mini`: scripts append flags to those of others.
+/// Repeated flags are accepted, because scripts append flags.
 #[test]
 fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
     let line = "-m a/b --model=c/d -l 1 -l 2 --step-limit 3 --step-limit 4 --time-limit 5 \
@@ -129,7 +129,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
     for all in [&run.configs, &run.plugins, &run.shadow, &run.allow_hosts] {
         assert_eq!(*all, ["a", "b"]);
     }
-    // None was forgotten: whatever there is was repeated above.
+    // All flags are in the list above.
     for argument in Cli::command().get_arguments() {
         let Some(name) = argument
             .get_long()
@@ -144,7 +144,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
         };
         assert_eq!(words.iter().filter(is_it).count(), 2, "--{name}");
     }
-    // In commands, too.
+    // The same in commands.
     let line = ["prices", "update", "f", "--source", "a", "--source", "b"];
     let command = parse(&line).unwrap().command;
     let updated = format!("{command:?}");

@@ -1,4 +1,4 @@
-//! Parsers of single flag values, for what a typo would only show up much later.
+//! Parsers of single flag values in which a typing error would otherwise be found much later.
 
 /// An `http:` or `https:` URL with a host.
 pub(super) fn base_url(text: &str) -> Result<String, String> {
@@ -12,8 +12,7 @@ pub(super) fn base_url(text: &str) -> Result<String, String> {
         ));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("a password in the URL would end up in the trajectory: \
-                    put it into the model's key instead"
+        return Err("a password in the URL would be written to the trajectory: put it into the model's key instead"
             .to_owned());
     }
     Ok(text.to_owned())
@@ -43,7 +42,7 @@ pub(super) fn host(text: &str) -> Result<String, String> {
         {
             Ok(text.to_ascii_lowercase())
         }
-        _ => Err(format!("this is no host: {what}")),
+        _ => Err(format!("this is not a host: {what}")),
     }
 }
 
@@ -51,7 +50,9 @@ pub(super) fn host(text: &str) -> Result<String, String> {
 pub(super) fn dollars(text: &str) -> Result<f64, String> {
     match text.strip_prefix('$').unwrap_or(text).parse::<f64>() {
         Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
-        Ok(amount) if amount < 0.0 => Err("no amount can be negative: 0 means no limit".to_owned()),
+        Ok(amount) if amount < 0.0 => {
+            Err("the amount can't be negative: 0 means no limit".to_owned())
+        }
         _ => Err("give dollars as a number, for example `2.50`; 0 means no limit".to_owned()),
     }
 }
@@ -105,13 +106,13 @@ mod tests {
         let bad = [
             ("https://api.example.com:8443/v1", "`api.example.com:8443`"),
             ("https://api.example.com", "`api.example.com`"),
-            ("example.com/v1", "no host"),
-            ("example.com/", "no host"),
-            ("a b", "no host"),
-            (" a", "no host"),
-            ("", "no host"),
-            ("host:port", "no host"),
-            ("u@host", "no host"),
+            ("example.com/v1", "not a host"),
+            ("example.com/", "not a host"),
+            ("a b", "not a host"),
+            (" a", "not a host"),
+            ("", "not a host"),
+            ("host:port", "not a host"),
+            ("u@host", "not a host"),
         ];
         for (text, part) in bad {
             let message = host(text).unwrap_err();

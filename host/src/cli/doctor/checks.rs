@@ -1,4 +1,5 @@
-//! The checks of `doctor` that no executor makes itself: each tries what it tells about.
+//! The checks of `doctor` that are not those of executors. Each check tries the operation that it
+//! reports on.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -10,18 +11,18 @@ use rustix::fs::{Access, MemfdFlags};
 use rustix::process::PidfdFlags;
 
 use crate::cli::front::Look;
-use crate::executor::guard::SUBCOMMAND;
-use crate::executor::probe::{Probe, State};
-use crate::executor::{LocalExecutor, LocalSettings};
-use crate::plugin::{CACHE_VARIABLE, CacheUse};
-use crate::roles::{self, Executor, Stop};
+use mswea_core::{Executor, Stop};
+use mswea_executor::guard::SUBCOMMAND;
+use mswea_executor::probe::{Probe, State};
+use mswea_executor::{LocalExecutor, LocalSettings};
+use mswea_plugin_host::{CACHE_VARIABLE, CacheUse};
 
-/// The name of the executor that needs nothing.
+/// The name of the executor that needs no other program.
 pub(super) const LOCAL: &str = "local";
 
 /// How long one try may take.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Less free room than this is told.
+/// If less is free, a warning is shown.
 const ROOM: u64 = 100 << 20;
 
 fn probe(name: &'static str, state: State, detail: impl Into<String>, remedy: &str) -> Probe {
@@ -36,7 +37,7 @@ fn probe(name: &'static str, state: State, detail: impl Into<String>, remedy: &s
 /// Runs a command as a run would.
 pub(super) async fn local(guard: Option<&Path>) -> Probe {
     let missing = |detail: String| {
-        let remedy = "make room for processes and files (`ulimit -a`, `df`), and see that `/bin/sh` is there";
+        let remedy = "make room for processes and files (`ulimit -a`, `df`), and check that `/bin/sh` exists";
         probe(LOCAL, State::Missing, detail, remedy)
     };
     let mut executor = LocalExecutor::new(LocalSettings {
@@ -44,7 +45,7 @@ pub(super) async fn local(guard: Option<&Path>) -> Probe {
         guard_program: guard.map(Path::to_owned),
         ..LocalSettings::default()
     });
-    let command = roles::Command::new("echo works; sleep 100 >/dev/null 2>&1 &");
+    let command = mswea_core::Command::new("echo works; sleep 100 >/dev/null 2>&1 &");
     let output = executor.execute(&command, &Stop::never()).await;
     executor.cleanup().await;
     if output.returncode != 0 || output.output != "works\n" {
@@ -69,7 +70,7 @@ pub(super) fn interpreter(path: &OsStr) -> Probe {
                 NAME,
                 State::Limited,
                 format!("`{shown}` does not work: {error}"),
-                "mend or reinstall bash, or set `environment.interpreter`",
+                "reinstall bash, or set `environment.interpreter`",
             ),
         };
     }
@@ -77,7 +78,7 @@ pub(super) fn interpreter(path: &OsStr) -> Probe {
         return probe(
             NAME,
             State::Limited,
-            "/bin/sh; there is no bash on `PATH`, which models write for by habit",
+            "/bin/sh; there is no bash on `PATH`, and models often write commands for bash",
             "install bash",
         );
     }
@@ -89,7 +90,7 @@ pub(super) fn interpreter(path: &OsStr) -> Probe {
     )
 }
 
-/// What diffs and clones need.
+/// Checks git, which diffs and clones need.
 pub(super) fn git(path: &OsStr) -> Probe {
     const NAME: &str = "git";
     let remedy = "install git: without it, no diff is saved when a run ends early, and no repository is cloned";
@@ -110,7 +111,7 @@ pub(super) fn git(path: &OsStr) -> Probe {
     }
 }
 
-/// What ends the commands of a host that was killed.
+/// Checks the guardian, which ends the commands of a killed host.
 pub(super) fn guardian(program: Option<&Path>) -> Probe {
     const NAME: &str = "guardian";
     let missing = |detail: String, remedy: &str| {
@@ -119,7 +120,10 @@ pub(super) fn guardian(program: Option<&Path>) -> Probe {
     };
     let by_hand = "run `mswea-host gc` after a crash";
     let Some(program) = program else {
-        return missing("the program can't find itself".to_owned(), "mount `/proc`");
+        return missing(
+            "the path of the program is unknown".to_owned(),
+            "mount `/proc`",
+        );
     };
     if let Err(error) = rustix::fs::memfd_create("mswea-doctor", MemfdFlags::CLOEXEC) {
         return missing(
@@ -127,7 +131,7 @@ pub(super) fn guardian(program: Option<&Path>) -> Probe {
             by_hand,
         );
     }
-    // It ends at once, as its input does.
+    // The process ends at once, because its input is closed.
     if let Err(error) = run(program, &[SUBCOMMAND, "doctor"]) {
         let detail = format!("`{}` can't be started: {error}", program.display());
         return missing(detail, "install the program where this user may run it");
@@ -136,7 +140,7 @@ pub(super) fn guardian(program: Option<&Path>) -> Probe {
         Ok(_) => probe(
             NAME,
             State::Works,
-            "ends the commands of a host that is killed",
+            "the guardian the guardian ends the commands of a host that is killed",
             "",
         ),
         Err(error) => probe(
@@ -145,7 +149,7 @@ pub(super) fn guardian(program: Option<&Path>) -> Probe {
             format!(
                 "this kernel has no descriptors of processes ({error}): they are ended by number"
             ),
-            "use Linux 5.3 or newer, or a container runtime that lets `pidfd_open` through",
+            "use Linux 5.3 or newer, or a container runtime that allows `pidfd_open`",
         ),
     }
 }
@@ -195,7 +199,7 @@ pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
             NAME,
             State::Limited,
             format!(
-                "{why}: plugins of your own are compiled in every run, since commands of the model could forge what is kept"
+                "{why}: plugins of your own are compiled in every run, because commands of the model could change the cache"
             ),
             "start it in a login session whose PAM has `pam_keyinit`; or put their code into the program (`mswea-host ship OUTPUT --plugin FILE`); or, where you trust all commands, set `MSWEA_PLUGIN_CACHE=trust`",
         );
@@ -209,7 +213,7 @@ pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
         );
     };
     let shown = folder.display();
-    // Looking must not make it.
+    // The check must not make the folder.
     let there = folder.ancestors().find(|above| above.exists());
     let there = there.unwrap_or(Path::new("/"));
     match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
@@ -271,7 +275,8 @@ pub(super) fn temporary(folder: &Path) -> Probe {
     }
 }
 
-/// What the terminal can do. None is as good: nothing is ever asked.
+/// The abilities of the terminal. A missing terminal is no problem, because the program never asks
+/// the user.
 pub(super) fn terminal(look: Look) -> Probe {
     let yes = |what: bool, text: &'static str| what.then_some(text);
     let can: Vec<&str> = [
@@ -307,7 +312,7 @@ pub(super) fn keys(names: impl Iterator<Item = &'static str>) -> Probe {
     }
 }
 
-/// What killed runs have left behind; `found` is empty if that is nothing.
+/// The leftovers of killed runs; `found` is empty if there are none.
 pub(super) fn leftovers(found: &str) -> Probe {
     const NAME: &str = "leftovers";
     match found {
@@ -357,7 +362,7 @@ fn run(program: &Path, args: &[&str]) -> Result<String, String> {
                 std::thread::sleep(Duration::from_millis(2));
             }
             waited => {
-                // It may have ended this very moment.
+                // The process may have ended in the meantime.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(match waited {

@@ -1,11 +1,11 @@
-//! `data:` URLs in what is shown to people: the bytes of an image say nothing to a reader, and
-//! would fill the screen.
+//! Shortens `data:` URLs in texts for users: the bytes of an image are not readable, and would fill
+//! the screen.
 
 use std::borrow::Cow;
 
-use crate::roles::{Message, Part};
+use mswea_core::{Message, Part};
 
-/// Up to this many characters of data are shown: somebody may have written them by hand.
+/// Data up to this many characters are shown, because a person may have written them.
 const SHOWN: usize = 64;
 
 /// The text with how many characters there are in place of the data of its `data:` URLs.

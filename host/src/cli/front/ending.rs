@@ -1,15 +1,16 @@
-//! How the end of a run is told: the submission as data, the status as a word.
+//! The end of a run on stdout and stderr: the submission as data, the exit status as text.
 
 use std::borrow::Cow;
 
 use super::Look;
 use super::look::Colour;
-use super::safe::{harmless, one_line};
 use crate::cli::exit::ExitCode;
+use mswea_core::End;
+use mswea_text::harmless;
 
-/// The submission as it goes to stdout. A pipe or a file gets it as it is, but for a newline
-/// at the end where it is missing (a patch without it does not apply); a terminal gets it
-/// without escape sequences.
+/// The submission as it is written to stdout. A pipe or a file gets it unchanged, with a newline at
+/// the end if it has none, because a patch without it can't be applied. A terminal gets it without
+/// escape sequences.
 pub(super) fn submission_text(submission: &str, look: Look) -> Cow<'_, str> {
     let text = if look.stdout_terminal {
         Cow::Owned(harmless(submission))
@@ -24,17 +25,13 @@ pub(super) fn submission_text(submission: &str, look: Look) -> Cow<'_, str> {
 }
 
 /// The exit status, coloured by what it means.
-pub(super) fn verdict(exit_status: &str, look: Look) -> String {
-    let colour = match ExitCode::from_exit_status(exit_status) {
+pub(super) fn verdict(end: &End, look: Look) -> String {
+    let colour = match ExitCode::from(end) {
         ExitCode::Submitted => Colour::Green,
         ExitCode::Limit | ExitCode::Interrupted => Colour::Yellow,
         _ => Colour::Red,
     };
-    let status = one_line(exit_status);
-    if status.is_empty() {
-        return look.paint(colour, "ended without a status");
-    }
-    look.paint(colour, &status)
+    look.paint(colour, end.exit_status())
 }
 
 #[cfg(test)]
@@ -68,14 +65,18 @@ mod tests {
             ..Look::default()
         };
         let vectors = [
-            ("Submitted", "\x1b[32mSubmitted\x1b[0m"),
-            ("LimitsExceeded", "\x1b[33mLimitsExceeded\x1b[0m"),
-            ("ProviderError", "\x1b[31mProviderError\x1b[0m"),
-            ("", "\x1b[31mended without a status\x1b[0m"),
+            (End::Submitted, "\x1b[32mSubmitted\x1b[0m"),
+            (End::LimitsExceeded, "\x1b[33mLimitsExceeded\x1b[0m"),
+            (
+                End::Plugin {
+                    message: String::new(),
+                },
+                "\x1b[31mPluginError\x1b[0m",
+            ),
         ];
-        for (status, expected) in vectors {
-            assert_eq!(verdict(status, coloured), expected);
+        for (end, expected) in vectors {
+            assert_eq!(verdict(&end, coloured), expected);
         }
-        assert_eq!(verdict("Submitted", Look::default()), "Submitted");
+        assert_eq!(verdict(&End::Submitted, Look::default()), "Submitted");
     }
 }

@@ -1,28 +1,35 @@
-//! What a run says of itself before it begins: who answers, where commands run, where the record
-//! goes.
+//! The lines that a run prints before it begins: the model, where commands run, and the paths of
+//! the run's files.
 
 use std::path::Path;
 
 use super::shorten::cut_to;
-use crate::config::{Config, EnvironmentKind, Layers, environment_class, resolve_model};
+use mswea_config::{Config, EnvironmentKind, Layers, environment_class, resolve_model};
 
-/// What is about to begin.
+/// The settings that the header shows.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
     model: String,
     layers: String,
     place: String,
     trajectory: String,
-    /// What is meant otherwise than its name may make a user believe.
+    /// A remark if a name means something other than a user may expect.
     pub(super) notices: Vec<String>,
 }
 
-/// A layer's name may be a whole value.
+/// The most characters of a layer's name, which may be a whole value.
 const LONGEST_LAYER: usize = 60;
 
 impl Header {
-    /// The header of a run. `home` is what `~` stands for.
-    pub fn new(config: &Config, layers: &Layers, trajectory: &Path, home: Option<&Path>) -> Self {
+    /// The header of a run. `folder` is where the commands of an earlier run started, in which the run
+    /// goes on; none: where the config says. `home` is the folder that is shown as `~`.
+    pub fn new(
+        config: &Config,
+        layers: &Layers,
+        trajectory: &Path,
+        folder: Option<&Path>,
+        home: Option<&Path>,
+    ) -> Self {
         let name = config.model.model_name.as_deref().unwrap_or("no model");
         let address = resolve_model(config)
             .ok()
@@ -31,7 +38,7 @@ impl Header {
             Some(address) => format!("{name} at {address}"),
             None => name.to_owned(),
         };
-        // Flags are what was typed just now.
+        // Flags are not shown, because the user has just typed them.
         let named = layers
             .names()
             .iter()
@@ -52,7 +59,7 @@ impl Header {
             .map(String::as_str)
             .collect::<Vec<_>>()
             .join(" "),
-            (_, false) => short(&here.join(&environment.cwd), home),
+            (_, false) => short(folder.unwrap_or(&here.join(&environment.cwd)), home),
         };
         Self {
             model,
@@ -63,7 +70,7 @@ impl Header {
         }
     }
 
-    /// Its two lines.
+    /// The two lines of the header.
     pub(super) fn lines(&self) -> [String; 2] {
         let Self {
             model,
@@ -83,7 +90,7 @@ impl Header {
     }
 }
 
-/// `~/a` in place of `/home/somebody/a`.
+/// `~/a` in place of `/home/NAME/a`.
 fn short(path: &Path, home: Option<&Path>) -> String {
     // `a/.` is `a`.
     let path: std::path::PathBuf = path.components().collect();
@@ -97,7 +104,7 @@ fn short(path: &Path, home: Option<&Path>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ProcessEnvironment, Sources};
+    use mswea_config::{ProcessEnvironment, Sources};
 
     fn header(configs: &[&str]) -> [String; 2] {
         let sources = Sources {
@@ -112,6 +119,7 @@ mod tests {
             &config,
             &layers,
             Path::new("/home/u/x/fix.traj.json"),
+            None,
             Some(home),
         )
         .lines()

@@ -1,4 +1,4 @@
-//! For people: each step as it happens on stderr, the submission on stdout at the end.
+//! The front for users: each step on stderr as it happens, the submission on stdout at the end.
 
 mod screen;
 mod status;
@@ -8,12 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use async_trait::async_trait;
-
 use self::screen::Screen;
 use super::outlet::Drain;
 use super::{CliFront, Header, Look, lock, log};
-use crate::roles::{Action, Front, Progress};
+use mswea_core::{Front, Progress};
 
 /// Shows a run to a person.
 pub struct HumanFront {
@@ -22,7 +20,7 @@ pub struct HumanFront {
 
 struct Shared {
     screen: Mutex<Screen>,
-    /// Something else is waited for.
+    /// Signals that the run waits for something else.
     changed: Condvar,
 }
 
@@ -35,7 +33,7 @@ impl HumanFront {
         });
         if look.redraw {
             let shared = shared.clone();
-            // Without a thread there is no line that counts.
+            // If the thread can't be started, the line that counts seconds is missing.
             let counting = thread::Builder::new().name("screen".to_owned());
             drop(counting.spawn(move || shared.count()));
         }
@@ -63,8 +61,8 @@ impl HumanFront {
 }
 
 impl Shared {
-    /// Keeps the line that counts up to date, in a thread of its own: the run's tasks sleep
-    /// meanwhile, and a front has no runtime to lean on.
+    /// Updates the line that counts seconds, on a thread of its own, because a front has no async
+    /// runtime.
     fn count(&self) {
         let mut screen = lock(&self.screen);
         while !screen.is_closed() {
@@ -83,7 +81,6 @@ impl Shared {
     }
 }
 
-#[async_trait]
 impl Front for HumanFront {
     fn show(&self, progress: &Progress<'_>) {
         lock(&self.shared.screen).show(progress);
@@ -91,15 +88,11 @@ impl Front for HumanFront {
             self.shared.changed.notify_one();
         }
     }
-
-    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
-        None
-    }
 }
 
 impl CliFront for HumanFront {
-    fn begin(&self, header: &Header) {
-        lock(&self.shared.screen).head(header);
+    fn begin(&self, header: Header) {
+        lock(&self.shared.screen).announce(header);
     }
 
     fn take_output_error(&self) -> Option<io::Error> {

@@ -1,4 +1,4 @@
-//! For `--json`: one JSON object a line on stdout for everything that happens.
+//! The front of `--json`: one JSON object per line on stdout for each event.
 //!
 //! `events.md` beside this file lists the events and their keys. Keys and events may be added
 //! in later versions, never taken away; a reader ignores what it does not know.
@@ -6,23 +6,22 @@
 use std::io;
 use std::sync::Mutex;
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::outlet::Drain;
 use super::sink::Sink;
 use super::{CliFront, lock};
 use crate::cli::exit::ExitCode;
-use crate::roles::{Action, Front, Progress};
+use mswea_core::{Front, Progress};
 
 /// Writes events as JSON lines.
 pub struct JsonFront {
     out: Mutex<Sink>,
-    /// The last event, which waits for what only the end of the process knows.
+    /// The last event, which is written when the exit code of the process is known.
     ended: Mutex<Option<Value>>,
 }
 
-/// Stands in for events that were left out, because nobody read them.
+/// An event in place of events that were left out because the output was not read.
 pub(super) fn lost(count: u64) -> String {
     format!("{}\n", json!({"type": "lost", "events": count}))
 }
@@ -37,22 +36,17 @@ impl JsonFront {
     }
 }
 
-#[async_trait]
 impl Front for JsonFront {
     fn show(&self, progress: &Progress<'_>) {
         let event = event(progress);
         // JSON has no raw newlines, so an event is a line.
         let line = format!("{event}\n");
         match progress {
-            // Once only: a run that is over may still warn.
+            // Written only once, because a run may still show warnings after its end.
             Progress::Ended { .. } => *lock(&self.ended) = Some(event),
             Progress::Delta(_) => lock(&self.out).put_spare(&line),
             _ => lock(&self.out).put(&line),
         }
-    }
-
-    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
-        None
     }
 }
 
@@ -75,15 +69,23 @@ impl CliFront for JsonFront {
 
 fn event(progress: &Progress<'_>) -> Value {
     match progress {
+        Progress::Recording {
+            trajectory,
+            journal,
+        } => json!({
+            "type": "recording",
+            "trajectory": trajectory,
+            "journal": journal,
+        }),
         Progress::Preparing(text) => json!({"type": "preparing", "message": text}),
-        Progress::StepStarted { step, cost } => {
+        Progress::StepStarted { step, cost, .. } => {
             json!({"type": "step_started", "step": step, "cost": cost})
         }
         Progress::Delta(delta) => {
             json!({"type": "delta", "kind": delta.kind, "text": delta.text})
         }
         Progress::DeltaReset => json!({"type": "delta_reset"}),
-        // Not the provider's verbatim response: the trajectory has it.
+        // The provider's response is left out; the trajectory has it.
         Progress::Replied { reply, cost } => json!({
             "type": "replied",
             "message": reply.message,
@@ -160,15 +162,15 @@ fn event(progress: &Progress<'_>) -> Value {
         Progress::Withheld(names) => json!({"type": "withheld", "names": names}),
         Progress::Seen(text) => json!({"type": "seen", "message": text}),
         Progress::Ended {
-            exit_status,
+            end,
             submission,
             cost,
             steps,
             usage,
         } => json!({
             "type": "ended",
-            "exit_status": exit_status,
-            "exit_code": ExitCode::from_exit_status(exit_status).code(),
+            "exit_status": end.exit_status(),
+            "exit_code": ExitCode::from(*end).code(),
             "submission": submission,
             "cost": cost,
             "steps": steps,
@@ -179,11 +181,13 @@ fn event(progress: &Progress<'_>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use super::*;
     use crate::cli::front::testing::{Broken, Buffer};
-    use crate::roles::{Delta, ErrorClass, Message, Output, Reply, Usage};
+    use mswea_core::Action;
+    use mswea_core::{Delta, End, ErrorClass, Message, Output, Reply, Usage};
 
     #[test]
     fn events() {
@@ -226,12 +230,21 @@ mod tests {
                 Progress::StepStarted {
                     step: 1,
                     cost: Some(0.5),
+                    tokens: 0,
                 },
                 json!({"type": "step_started", "step": 1, "cost": 0.5}),
             ),
             (
                 Progress::Delta(&delta),
                 json!({"type": "delta", "kind": "text", "text": "Hi\n"}),
+            ),
+            (
+                Progress::Recording {
+                    trajectory: Path::new("a.traj.json"),
+                    journal: Path::new("a.events.jsonl"),
+                },
+                json!({"type": "recording", "trajectory": "a.traj.json",
+                       "journal": "a.events.jsonl"}),
             ),
             (
                 Progress::Preparing("pulling `a`"),
@@ -248,7 +261,7 @@ mod tests {
             ),
             (
                 Progress::Retrying {
-                    class: &ErrorClass::RateLimited,
+                    class: &ErrorClass::RateLimited.into(),
                     message: "slow down",
                     attempt: 1,
                     of: 10,
@@ -324,7 +337,7 @@ mod tests {
             (Progress::Seen("s"), json!({"type": "seen", "message": "s"})),
             (
                 Progress::Ended {
-                    exit_status: "LimitsExceeded",
+                    end: &End::LimitsExceeded,
                     submission: "",
                     cost: Some(f64::NAN),
                     steps: 4,
@@ -357,13 +370,14 @@ mod tests {
         }
     }
 
-    /// The process may end otherwise than its run: a trajectory that can't be written.
+    /// The exit code of the process may differ from that of its run, if the trajectory can't be
+    /// written.
     #[test]
     fn the_last_event_says_what_the_process_ends_with() {
         let out = Buffer::default();
         let front = JsonFront::new(out.clone());
         front.show(&Progress::Ended {
-            exit_status: "Submitted",
+            end: &End::Submitted,
             submission: "patch",
             cost: None,
             steps: 1,

@@ -1,5 +1,5 @@
-//! Lines of the log among what a front shows: `tracing` writes them, and knows nothing of a line
-//! that is half written or counts seconds.
+//! Prints lines of the log between the other output of a front. `tracing` makes the lines, and does
+//! not know of an unfinished line or of the line that counts seconds.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -17,14 +17,14 @@ type Show = Box<dyn Fn(&str) -> bool + Send>;
 
 static FRONT: Mutex<Option<Show>> = Mutex::new(None);
 
-/// From now on, lines are shown by this, as long as it does.
+/// From now on, this front prints the lines, until it is dropped.
 pub(super) fn send_to(show: impl Fn(&str) -> bool + Send + 'static) {
     *lock(&FRONT) = Some(Box::new(show));
 }
 
-/// Where the log goes: one line per writer.
+/// The output of the log: one line per writer.
 #[derive(Default)]
-pub(in crate::cli) struct LogLine(Vec<u8>);
+pub(crate) struct LogLine(Vec<u8>);
 
 impl Write for LogLine {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -51,8 +51,8 @@ impl Drop for LogLine {
     }
 }
 
-/// Lines as all others of this program: `warning: what it is key=value`.
-pub(in crate::cli) struct PlainFormat;
+/// Formats a line like the other messages of this program: `warning: TEXT key=value`.
+pub(crate) struct PlainFormat;
 
 impl<S, N> FormatEvent<S, N> for PlainFormat
 where

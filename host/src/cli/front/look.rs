@@ -1,16 +1,16 @@
-//! How things are shown: whether the text goes to a terminal, in colours, and how much of it.
+//! The form of the output: whether it goes to a terminal, in colours, and how much of it is shown.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-/// What the terminal can do and what the person wants.
+/// The abilities of the terminal and the wishes of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Stderr is a terminal: answers are shown while they arrive.
     pub live: bool,
-    /// A line may be written over (not with `TERM=dumb`).
+    /// A line may be overwritten (not with `TERM=dumb`).
     pub redraw: bool,
-    /// ANSI colours may be used. Never the only sign of anything.
+    /// ANSI colours may be used. No information is shown only by colour.
     pub colour: bool,
     /// Stdout is a terminal: the submission is made harmless for it.
     pub stdout_terminal: bool,
@@ -20,23 +20,23 @@ pub struct Look {
     pub width: Width,
 }
 
-/// Where the width of the screen is known from.
+/// The source of the width of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Width {
-    /// There is no screen: lines are as long as they are.
+    /// There is no screen: lines are not wrapped.
     #[default]
     Any,
     /// The terminal of stderr, which may be resized at any time.
     Stderr,
-    /// So many columns.
+    /// A fixed number of columns.
     Columns(usize),
 }
 
-/// What is narrower than this is no terminal that anybody reads from.
+/// A reported width below this is not plausible, and is ignored.
 const NARROWEST: usize = 20;
 
 impl Width {
-    /// How many columns a line may have; none: as many as it likes.
+    /// How many columns a line may have; `None` without a limit.
     pub fn columns(self) -> Option<usize> {
         match self {
             Self::Any => None,
@@ -60,7 +60,8 @@ impl Look {
         )
     }
 
-    /// The same for a command whose data are for people: looks at stdout in place of stderr.
+    /// The same for a command whose data go to stdout: the terminal of stdout counts, not that of
+    /// stderr.
     pub fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         Self::decide(terminal, terminal, 0, |name| std::env::var_os(name))
@@ -73,7 +74,7 @@ impl Look {
         env: impl Fn(&str) -> Option<OsString>,
     ) -> Self {
         let is = |name: &str, wanted: &str| env(name).is_some_and(|value| value == wanted);
-        // Both conventions say that an empty variable counts as none.
+        // By both conventions, an empty variable counts as unset.
         let given = |name: &str| env(name).is_some_and(|value| !value.is_empty());
         let clever = stderr_terminal && !is("TERM", "dumb");
         let forced = given("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0");
@@ -91,7 +92,7 @@ impl Look {
     }
 
     /// `text` in `colour`, if colours are on.
-    pub(in crate::cli) fn paint(self, colour: Colour, text: &str) -> String {
+    pub(crate) fn paint(self, colour: Colour, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
         }
@@ -108,7 +109,7 @@ impl Look {
 
 /// The few colours in use.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) enum Colour {
+pub(crate) enum Colour {
     Bold,
     Dim,
     Red,

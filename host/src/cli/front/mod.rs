@@ -1,7 +1,7 @@
-//! Fronts: what people and machines see of a run.
+//! Fronts: the output of a run for users and for programs.
 //!
-//! Stdout is data (the submission, or one event a line), stderr is for people. Nothing in here
-//! asks anybody anything: a front that talks back comes with the interactive modes.
+//! Stdout is data (the submission, or one event per line), stderr is for users. No front asks the
+//! user.
 
 mod data_urls;
 mod ending;
@@ -12,16 +12,16 @@ mod log;
 mod look;
 mod outlet;
 mod quiet;
-mod safe;
 mod shorten;
 mod sink;
+mod spool;
 mod words;
 mod wrap;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::roles::Front;
+use mswea_core::Front;
 
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
@@ -35,19 +35,20 @@ pub use look::{Look, Width};
 use outlet::Drain;
 pub(super) use outlet::{deliver, say, settle};
 pub use quiet::QuietFront;
-pub(super) use safe::harmless;
+pub(super) use shorten::{Size, cut_to, shorten};
+pub(super) use words::{account, dollars_text};
 
 /// A front of the command line.
 pub trait CliFront: Front {
-    /// A run is about to begin.
-    fn begin(&self, _: &Header) {}
+    /// Stores the header, which is shown when the run's files are known.
+    fn begin(&self, _: Header) {}
 
-    /// Why data is missing on stdout, if it is: asked for once the run has ended. A reader that
-    /// closed its end of the pipe has what it wanted, so that is no error.
+    /// Why data is missing on stdout, if it is; called after the run has ended. A closed pipe is no
+    /// error, because its reader needs no more data.
     fn take_output_error(&self) -> Option<io::Error>;
 
-    /// The run's files are written, or can't be: what the process ends with. Only now is that
-    /// known.
+    /// Called with the exit code of the process, which is known only after the run's files were
+    /// written.
     fn conclude(&self, code: ExitCode, error: Option<&str>) {
         let _ = (code, error);
     }
@@ -63,7 +64,7 @@ pub fn make(display: &DisplayArgs) -> Arc<dyn CliFront> {
     };
     match outlet::start(look, lost) {
         Some(outlets) => on(display, look, outlets.err.clone(), outlets.out.clone()),
-        // Without a thread, what is shown has to be waited for.
+        // If the thread can't be started, the output is written by the caller.
         None => on(display, look, io::stderr(), io::stdout()),
     }
 }
@@ -83,7 +84,7 @@ fn on(
     }
 }
 
-/// Locks also after a panic elsewhere: showing what is left is better than a second panic.
+/// Locks also after a panic of another thread, so that the rest of the output is shown.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

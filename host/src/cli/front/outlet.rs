@@ -2,52 +2,55 @@
 //! or a terminal that was stopped (Ctrl-S), must not keep the run from its signals and its time
 //! limit.
 //!
-//! A queue has a bound. What does not fit is left out, and once there is room again it is said how
-//! much that was. What must not be lost (the submission) is taken in whatever the bound.
+//! A queue has a bound. Further pieces wait in a file ([`Spool`]), so that no event is left out.
+//! Pieces of an answer that is still arriving may be left out, since the whole answer follows.
+//! Other pieces are left out only if the file can't be written; a later message has their number.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::spool::Spool;
 use super::{Look, lock};
-use crate::roles::Stop;
+use mswea_core::Stop;
 
-/// How much may wait for a stopped reader.
-const ROOM: usize = 16 << 20;
+/// How much may wait in memory for a stopped reader.
+const ROOM: usize = 1 << 20;
 /// How much may wait before [`Worth::Spare`] pieces are left out.
 const ROOM_FOR_SPARE: usize = 256 << 10;
-/// One write: small enough to see that a slow reader goes on reading.
+/// The size of one write: small, so that the progress of a slow reader can be seen.
 const BLOCK: usize = 32 << 10;
-/// How long a reader of stdout may read nothing at the end.
+/// The time at the end of a run after which the program no longer waits for a reader of stdout that
+/// reads nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same for stderr, on which nothing is data.
+/// The same for stderr, which has no data.
 const PATIENCE_FOR_WORDS: Duration = Duration::from_secs(2);
-/// After this, somebody at a terminal is told what is waited for.
+/// After this time, a user at a terminal is told what the program waits for.
 const SILENT_WAIT: Duration = Duration::from_secs(2);
-/// How long to wait for room where the reader has set its end to return at once.
+/// How long to wait for room if the other end is in non-blocking mode.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What becomes of a piece that finds its queue full.
+/// How a piece is handled when its queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Worth {
-    /// It is left out, and not missed: something else says the same.
+    /// It is left out: a later piece has the same content.
     Spare,
-    /// It is left out, and that is said.
+    /// It is written to a file. If this fails, it is left out, and a message says so.
     Usual,
-    /// It is taken in all the same.
+    /// It is written to a file; if this fails, it is kept in memory.
     Data,
 }
 
-/// What a sink writes to: a plain writer, or a queue.
+/// The output of a sink: a plain writer, or a queue.
 pub(super) trait Drain: Send {
     /// Takes the text, and writes it at once or later.
     fn put(&mut self, text: &str, worth: Worth) -> io::Result<()>;
-    /// What went wrong later, once. A closed pipe is no error.
+    /// A later error of the writer, returned once. A closed pipe is no error.
     fn take_error(&mut self) -> Option<io::Error> {
         None
     }
@@ -68,24 +71,28 @@ pub(super) struct Outlet {
     lost: Lost,
 }
 
-/// What a stream writes to.
+/// The writer of a stream.
 type Writer = Box<dyn Write + Send>;
 /// Says that so many pieces are missing.
 type Lost = fn(u64) -> String;
 
 struct Queue {
     state: Mutex<State>,
-    /// There is something to write.
+    /// Signals that there is something to write.
     more: Condvar,
-    /// Something was written.
+    /// Signals that something was written.
     less: Condvar,
-    /// The same, for those who wait in a runtime: how many bytes.
+    /// The number of bytes that wait, for async code.
     written: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
     pieces: VecDeque<(usize, Vec<u8>)>,
+    /// Bytes of them.
+    held: usize,
+    /// Pieces that come after those.
+    spool: Spool,
     streams: Vec<Stream>,
     written: u64,
 }
@@ -97,18 +104,19 @@ struct Stream {
     /// Pieces that were left out since the last one that was not.
     lost: u64,
     error: Option<io::Error>,
-    /// Nothing is written there any more.
+    /// No more data is written to this stream.
     closed: bool,
 }
 
 impl Outlet {
     /// A queue with a stream for each of these writers, in the order of which the texts of all of
     /// them appear.
-    fn start<const N: usize>(streams: [(Writer, Lost); N]) -> io::Result<[Self; N]> {
+    fn start<const N: usize>(streams: [(Writer, Lost); N], spool: Spool) -> io::Result<[Self; N]> {
         let (written, _) = watch::channel(0);
         let queue = Arc::new(Queue {
             state: Mutex::new(State {
                 streams: streams.iter().map(|_| Stream::default()).collect(),
+                spool,
                 ..State::default()
             }),
             more: Condvar::new(),
@@ -130,46 +138,41 @@ impl Outlet {
 
     fn push(&self, text: &str, worth: Worth) {
         let mut state = lock(&self.queue.state);
-        let stream = &mut state.streams[self.stream];
-        let full = match worth {
-            Worth::Spare => stream.waiting > ROOM_FOR_SPARE,
-            Worth::Usual => stream.waiting + text.len() > ROOM,
-            Worth::Data => false,
+        let stream = &state.streams[self.stream];
+        if stream.closed || (worth == Worth::Spare && stream.waiting > ROOM_FOR_SPARE) {
+            return;
+        }
+        let lost = match state.streams[self.stream].lost {
+            0 => String::new(),
+            count => (self.lost)(count),
         };
-        if stream.closed || (full && worth == Worth::Spare) {
-            return;
+        if state.push(self.stream, &format!("{lost}{text}"), worth) {
+            state.streams[self.stream].lost = 0;
+        } else {
+            state.streams[self.stream].lost += 1;
         }
-        if full {
-            stream.lost += 1;
-            return;
-        }
-        self.say_what_is_lost(&mut state);
-        state.push(self.stream, text);
         drop(state);
         self.queue.more.notify_one();
     }
 
-    fn say_what_is_lost(&self, state: &mut State) {
-        match std::mem::take(&mut state.streams[self.stream].lost) {
-            0 => {}
-            count => state.push(self.stream, &(self.lost)(count)),
-        }
+    /// Whether all data is written, or can never be written.
+    fn is_empty(&self) -> bool {
+        self.is_empty_in(&mut lock(&self.queue.state))
     }
 
-    /// Whether all is written, or never will be.
-    fn is_empty(&self) -> bool {
-        let mut state = lock(&self.queue.state);
+    fn is_empty_in(&self, state: &mut State) -> bool {
         let stream = &state.streams[self.stream];
         if stream.waiting == 0 && stream.lost > 0 && !stream.closed {
-            self.say_what_is_lost(&mut state);
+            let count = std::mem::take(&mut state.streams[self.stream].lost);
+            state.hold(self.stream, (self.lost)(count).as_bytes());
             self.queue.more.notify_one();
         }
         let stream = &state.streams[self.stream];
         stream.closed || stream.waiting == 0
     }
 
-    /// Waits until all is written; no longer than `patience` while nothing moves, and not beyond
-    /// a signal. Answers whether it is.
+    /// Waits until all data is written. The wait ends after `patience` without progress, and on a
+    /// signal. Returns whether all data is written.
     async fn drained(&self, patience: Option<Duration>, stop: &Stop) -> bool {
         let mut written = self.queue.written.subscribe();
         let signal = stop.stopped_again();
@@ -190,12 +193,13 @@ impl Outlet {
         true
     }
 
-    /// The same where there is no runtime.
+    /// The same without an async runtime.
     fn settle(&self, patience: Duration) {
         let mut seen = None;
         let mut end = Instant::now() + patience;
-        while !self.is_empty() {
-            let state = lock(&self.queue.state);
+        let mut state = lock(&self.queue.state);
+        // The lock is held from the look until the wait: a message between them would be missed.
+        while !self.is_empty_in(&mut state) {
             if seen.replace(state.written) != Some(state.written) {
                 end = Instant::now() + patience;
             }
@@ -203,7 +207,8 @@ impl Outlet {
             if left.is_zero() {
                 return;
             }
-            drop(self.queue.less.wait_timeout(state, left));
+            let waited = self.queue.less.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -220,14 +225,56 @@ impl Drain for Outlet {
 }
 
 impl State {
-    fn push(&mut self, stream: usize, text: &str) {
+    /// Takes a piece in; answers whether it could.
+    fn push(&mut self, stream: usize, text: &str, worth: Worth) -> bool {
+        let text = text.as_bytes();
+        if self.spool.is_empty() && self.held + text.len() <= ROOM {
+            self.hold(stream, text);
+            return true;
+        }
+        let number = u8::try_from(stream).unwrap_or_default();
+        match (self.spool.push(number, text), worth) {
+            (Ok(()), _) => {
+                self.streams[stream].waiting += text.len();
+                true
+            }
+            // The piece is written before those in the file, because otherwise it would be lost.
+            (Err(_), Worth::Data) => {
+                self.hold(stream, text);
+                true
+            }
+            (Err(_), _) => false,
+        }
+    }
+
+    /// Takes a piece into memory.
+    fn hold(&mut self, stream: usize, text: &[u8]) {
         self.streams[stream].waiting += text.len();
-        // A model's answer comes in thousands of small pieces.
+        self.held += text.len();
+        // A reply of the model arrives in thousands of small pieces.
         match self.pieces.back_mut() {
             Some((last, piece)) if *last == stream && piece.len() + text.len() <= BLOCK => {
-                piece.extend_from_slice(text.as_bytes());
+                piece.extend_from_slice(text);
             }
-            _ => self.pieces.push_back((stream, text.as_bytes().to_vec())),
+            _ => self.pieces.push_back((stream, text.to_vec())),
+        }
+    }
+
+    /// The piece that is to be written next.
+    fn pop(&mut self) -> Option<(usize, Vec<u8>)> {
+        if let Some((stream, piece)) = self.pieces.pop_front() {
+            self.held -= piece.len();
+            return Some((stream, piece));
+        }
+        match self.spool.pop() {
+            Ok(piece) => piece.map(|(stream, piece)| (usize::from(stream), piece)),
+            Err(error) => {
+                tracing::debug!(%error, "output that waited in a file for its reader is lost");
+                for stream in &mut self.streams {
+                    stream.lost += u64::from(std::mem::take(&mut stream.waiting) > 0);
+                }
+                None
+            }
         }
     }
 }
@@ -237,13 +284,13 @@ impl Queue {
         loop {
             let mut state = lock(&self.state);
             let (stream, piece) = loop {
-                match state.pieces.pop_front() {
+                match state.pop() {
                     Some(piece) => break piece,
                     None => {
                         state = self
                             .more
                             .wait(state)
-                            .unwrap_or_else(std::sync::PoisonError::into_inner);
+                            .unwrap_or_else(PoisonError::into_inner);
                     }
                 }
             };
@@ -262,9 +309,13 @@ impl Queue {
     fn close(&self, stream: usize, error: io::Error) {
         let mut state = lock(&self.state);
         let State {
-            pieces, streams, ..
+            pieces,
+            held,
+            streams,
+            ..
         } = &mut *state;
         pieces.retain(|(of, _)| *of != stream);
+        *held = pieces.iter().map(|(_, piece)| piece.len()).sum();
         let stream = &mut streams[stream];
         stream.closed = true;
         stream.waiting = 0;
@@ -290,7 +341,7 @@ impl Queue {
     }
 }
 
-/// Writes all of it, also where the other end was told not to wait.
+/// Writes all data, also if the other end is in non-blocking mode.
 fn write_all(writer: &mut (impl Write + ?Sized), mut block: &[u8]) -> io::Result<()> {
     while !block.is_empty() {
         match writer.write(block) {
@@ -304,7 +355,7 @@ fn write_all(writer: &mut (impl Write + ?Sized), mut block: &[u8]) -> io::Result
     writer.flush()
 }
 
-/// A stream of this process without the buffer and the lock that others would wait for.
+/// A stream of this process without the buffer and the lock of the standard library.
 struct Standard<F>(fn() -> F);
 
 impl<F: AsFd> Write for Standard<F> {
@@ -332,12 +383,12 @@ pub(super) fn start(look: Look, lost_on_stdout: Lost) -> Option<&'static Outlets
         let out: Writer = Box::new(Standard(io::stdout));
         let err: Writer = Box::new(Standard(io::stderr));
         let (out, err) = ((out, lost_on_stdout), (err, lost_words as Lost));
-        // On a terminal, which both mostly are, they appear in the order in which they came.
+        // On a terminal, both streams appear in the order of their writes.
         let [out, err] = if look.live && look.stdout_terminal {
-            Outlet::start([out, err]).ok()?
+            Outlet::start([out, err], spool()).ok()?
         } else {
-            let [out] = Outlet::start([out]).ok()?;
-            let [err] = Outlet::start([err]).ok()?;
+            let [out] = Outlet::start([out], spool()).ok()?;
+            let [err] = Outlet::start([err], spool()).ok()?;
             [out, err]
         };
         let _ = OUTLETS.set(Outlets { out, err, look });
@@ -345,23 +396,29 @@ pub(super) fn start(look: Look, lost_on_stdout: Lost) -> Option<&'static Outlets
     OUTLETS.get()
 }
 
-/// For people.
+/// A spool on the disk: on many machines the folder of temporary files is in memory.
+fn spool() -> Spool {
+    let folder = crate::executor::state_folder("runs");
+    Spool::new(Some(folder).filter(|folder| folder.is_dir()))
+}
+
+/// The message for users.
 pub(super) fn lost_words(count: u64) -> String {
     format!("\n... {count} pieces left out: they came faster than they were read ...\n")
 }
 
-/// Writes words for people to stderr: through the queue of the run, if there is one.
-pub(in crate::cli) fn say(text: &str) {
+/// Writes a text for users to stderr: through the queue of the run, if there is one.
+pub(crate) fn say(text: &str) {
     match OUTLETS.get() {
         Some(outlets) => outlets.err.push(text, Worth::Usual),
         None => drop(io::stderr().write_all(text.as_bytes())),
     }
 }
 
-/// Waits until stdout has all that it was given: as long as its reader reads, and for a while
-/// if it does not, a short one if somebody has asked to stop. Somebody at a terminal may take
-/// their time, and end it with a signal. Answers whether it has.
-pub(in crate::cli) async fn deliver(stop: &Stop) -> bool {
+/// Waits until stdout has all data: as long as its reader reads, and for a limited time if it does
+/// not; that time is short if the run was stopped. At a terminal there is no time limit, and a
+/// signal ends the wait. Returns whether all data is written.
+pub(crate) async fn deliver(stop: &Stop) -> bool {
     let Some(Outlets { out, look, .. }) = OUTLETS.get() else {
         return true;
     };
@@ -379,134 +436,16 @@ pub(in crate::cli) async fn deliver(stop: &Stop) -> bool {
     if out.is_empty() {
         return true;
     }
-    say("waiting for whoever reads stdout (Ctrl-C ends that)\n");
+    say("waiting for the reader of stdout (Ctrl-C ends the wait)\n");
     out.drained(None, stop).await
 }
 
-/// Waits, for a moment, until the words are on stderr: called as the process ends.
-pub(in crate::cli) fn settle() {
+/// Waits for a short time until all text is written to stderr; called when the process ends.
+pub(crate) fn settle() {
     if let Some(outlets) = OUTLETS.get() {
         outlets.err.settle(PATIENCE_FOR_WORDS);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-
-    use super::*;
-    use crate::cli::front::testing::{Broken, Buffer};
-    use crate::roles::StopSource;
-
-    /// Takes nothing until it is let; then everything.
-    struct Stalled(mpsc::Receiver<()>, Buffer);
-
-    impl Write for Stalled {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _ = self.0.recv();
-            self.1.write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn stalled() -> (Outlet, mpsc::Sender<()>, Buffer) {
-        let (go, wait) = mpsc::channel();
-        let buffer = Buffer::default();
-        let writer: Writer = Box::new(Stalled(wait, buffer.clone()));
-        let [outlet] = Outlet::start([(writer, (|count| format!("<{count}>")) as _)]).unwrap();
-        (outlet, go, buffer)
-    }
-
-    fn block_on<T>(future: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-            .block_on(future)
-    }
-
-    #[test]
-    fn a_full_queue_says_what_it_left_out_and_keeps_the_data() {
-        let (outlet, go, buffer) = stalled();
-        let large = "x".repeat(ROOM - 2);
-        outlet.push("a\n", Worth::Usual);
-        outlet.push(&large, Worth::Usual);
-        for _ in 0..3 {
-            outlet.push("lost", Worth::Usual);
-            outlet.push("spare", Worth::Spare);
-        }
-        outlet.push("data\n", Worth::Data);
-        assert!(!outlet.is_empty());
-        drop(go);
-        assert!(block_on(
-            outlet.drained(Some(Duration::from_secs(60)), &Stop::never())
-        ));
-        assert_eq!(buffer.text(), format!("a\n{large}<3>data\n"));
-
-        // The last piece may be among those that are left out.
-        let (outlet, go, buffer) = stalled();
-        outlet.push(&large, Worth::Usual);
-        outlet.push("lost", Worth::Usual);
-        drop(go);
-        outlet.settle(Duration::from_secs(60));
-        assert_eq!(buffer.text(), format!("{large}<1>"));
-    }
-
-    #[test]
-    fn a_reader_that_stands_still_is_given_up_and_a_signal_ends_the_wait() {
-        let (outlet, _go, _) = stalled();
-        outlet.push("a", Worth::Data);
-        let never = Stop::never();
-        let waited = block_on(outlet.drained(Some(Duration::from_millis(50)), &never));
-        assert!(!waited);
-        let (source, stop) = StopSource::new();
-        // Only one that comes now.
-        source.stop();
-        let ended = block_on(async {
-            let waiting = outlet.drained(None, &stop);
-            tokio::pin!(waiting);
-            let early = tokio::time::timeout(Duration::from_millis(50), &mut waiting).await;
-            assert!(early.is_err());
-            source.stop();
-            waiting.await
-        });
-        assert!(!ended);
-        outlet.settle(Duration::from_millis(50));
-    }
-
-    #[test]
-    fn errors_are_kept_and_a_closed_pipe_is_none() {
-        for (kind, told) in [
-            (ErrorKind::StorageFull, true),
-            (ErrorKind::BrokenPipe, false),
-        ] {
-            let writer: Writer = Box::new(Broken(kind));
-            let [mut outlet] = Outlet::start([(writer, lost_words as _)]).unwrap();
-            for _ in 0..3 {
-                outlet.put("text", Worth::Data).unwrap();
-                outlet.settle(Duration::from_secs(60));
-            }
-            assert_eq!(outlet.take_error().is_some(), told, "{kind}");
-            assert!(outlet.take_error().is_none());
-        }
-    }
-
-    #[test]
-    fn streams_of_one_queue_keep_their_order() {
-        let buffer = Buffer::default();
-        let writer = || Box::new(buffer.clone()) as Writer;
-        let streams = [(writer(), lost_words as _), (writer(), lost_words as _)];
-        let [one, two] = Outlet::start(streams).unwrap();
-        for number in 0..100 {
-            let outlet = if number % 3 == 0 { &one } else { &two };
-            outlet.push(&format!("{number} "), Worth::Usual);
-        }
-        one.settle(Duration::from_secs(60));
-        two.settle(Duration::from_secs(60));
-        let expected: String = (0..100).map(|number| format!("{number} ")).collect();
-        assert_eq!(buffer.text(), expected);
-    }
-}
+mod tests;

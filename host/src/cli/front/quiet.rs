@@ -1,17 +1,15 @@
-//! For `-q`: nothing but how the run ended, and the submission.
+//! The front of `-q`: it shows only how the run has ended, and the submission.
 //!
-//! What made a run fail is told by whoever ends the process, in every mode.
+//! In every mode, the error of a failed run is printed by the code that ends the process.
 
 use std::io;
 use std::sync::Mutex;
-
-use async_trait::async_trait;
 
 use super::ending::{submission_text, verdict};
 use super::outlet::Drain;
 use super::sink::Sink;
 use super::{CliFront, Look, lock, words};
-use crate::roles::{Action, Front, Progress};
+use mswea_core::{Front, Progress};
 
 /// Shows how the run ended.
 pub struct QuietFront {
@@ -29,11 +27,10 @@ impl QuietFront {
     }
 }
 
-#[async_trait]
 impl Front for QuietFront {
     fn show(&self, progress: &Progress<'_>) {
         let Progress::Ended {
-            exit_status,
+            end,
             submission,
             cost,
             steps,
@@ -47,13 +44,9 @@ impl Front for QuietFront {
         out.put_data(&submission_text(submission, self.look));
         err.put(&format!(
             "{}: {}\n",
-            verdict(exit_status, self.look),
+            verdict(end, self.look),
             words::account(*steps, *cost, usage)
         ));
-    }
-
-    async fn confirm(&self, _: &Action, _: &str) -> Option<bool> {
-        None
     }
 }
 
@@ -67,11 +60,11 @@ impl CliFront for QuietFront {
 mod tests {
     use super::*;
     use crate::cli::front::testing::{Broken, Buffer};
-    use crate::roles::Usage;
+    use mswea_core::{End, Usage};
 
     fn ended<'a>(submission: &'a str, usage: &'a Usage) -> Progress<'a> {
         Progress::Ended {
-            exit_status: "Submitted",
+            end: &End::Submitted,
             submission,
             cost: None,
             steps: 2,
@@ -87,6 +80,7 @@ mod tests {
         front.show(&Progress::StepStarted {
             step: 1,
             cost: None,
+            tokens: 0,
         });
         assert_eq!(err.text(), "");
         front.show(&ended("patch\n", &Usage::default()));

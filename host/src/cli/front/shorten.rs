@@ -1,9 +1,9 @@
-//! Shortens text for people: head and tail of many lines, the beginning of long ones, always
-//! saying how much is left out.
+//! Shortens text for users: the first and the last of many lines, the beginning of long lines,
+//! always with the amount that is left out.
 
 /// How much of a text is shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub struct Size {
     /// Lines from the beginning.
     pub head: usize,
     /// Lines from the end.
@@ -13,14 +13,14 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// Everything.
+    /// All lines.
     pub const ALL: Self = Self {
         head: usize::MAX,
         tail: 0,
         width: usize::MAX,
     };
 
-    /// Of what a command printed, after so many `-v`.
+    /// The lines of a command's output, for a number of `-v` flags.
     pub fn of_output(verbose: u8) -> Self {
         match verbose {
             0 => Self {
@@ -37,7 +37,8 @@ impl Size {
         }
     }
 
-    /// Of a command, after so many `-v`: more, as it is what happens on this machine.
+    /// The lines of a command, for a number of `-v` flags: more than of an output, because users
+    /// should see what runs on their machine.
     pub fn of_command(verbose: u8) -> Self {
         match verbose {
             0 => Self {
@@ -50,9 +51,9 @@ impl Size {
     }
 }
 
-/// The lines to show. A line stands in for what is left out; one that would stand in for a
-/// single line is that line instead.
-pub(super) fn shorten(text: &str, size: Size) -> Vec<String> {
+/// The lines to show. Lines that are left out are replaced by one line; if only one line would be
+/// left out, it is shown.
+pub fn shorten(text: &str, size: Size) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let room = size.head.saturating_add(size.tail).saturating_add(1);
     if lines.len() <= room {
@@ -76,7 +77,7 @@ pub(super) fn shorten(text: &str, size: Size) -> Vec<String> {
 }
 
 /// The beginning of a line, with a mark where it is cut.
-pub(super) fn cut_to(line: &str, width: usize) -> String {
+pub fn cut_to(line: &str, width: usize) -> String {
     match line.char_indices().nth(width) {
         None => line.to_owned(),
         Some((end, _)) => format!("{}...", &line[..end]),

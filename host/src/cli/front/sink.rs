@@ -1,11 +1,11 @@
-//! A writer that remembers its first error and is silent from then on.
+//! A writer that stores its first error and writes nothing afterwards.
 
 use std::io::{self, ErrorKind};
 
 use super::outlet::{Drain, Worth};
 
-/// Where a front writes to. A closed pipe is no error: nobody wants to read on, and the run
-/// goes on. Any other error is kept until somebody asks.
+/// The output of a front. A closed pipe is no error: the reader has ended, and the run continues.
+/// Any other error is kept until it is taken.
 pub(super) struct Sink {
     drain: Box<dyn Drain>,
     error: Option<io::Error>,
@@ -21,17 +21,18 @@ impl Sink {
         }
     }
 
-    /// Shows something. If nobody reads for long, it is left out, and that is said.
+    /// Writes a text. If the reader does not read for long, the text is left out, and a message
+    /// says so.
     pub fn put(&mut self, text: &str) {
         self.give(text, Worth::Usual);
     }
 
-    /// The same for what something else says again later: it may be left out without a word.
+    /// The same for a text whose content is repeated later: it may be left out without a message.
     pub fn put_spare(&mut self, text: &str) {
         self.give(text, Worth::Spare);
     }
 
-    /// Hands out what the run was for: it is never left out.
+    /// Writes the run's data, which is never left out.
     pub fn put_data(&mut self, text: &str) {
         self.give(text, Worth::Data);
     }

@@ -11,7 +11,7 @@ impl Buffer {
         String::from_utf8(super::lock(&self.0).clone()).unwrap()
     }
 
-    /// What was written since the last call.
+    /// The text that was written since the last call.
     pub fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *super::lock(&self.0))).unwrap()
     }

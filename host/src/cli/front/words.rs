@@ -1,12 +1,20 @@
-//! Figures and endings in words.
+//! Costs and numbers as text.
 
-use crate::roles::Usage;
+use mswea_core::Usage;
 
-/// Dollars, or that nobody knows.
+/// Dollars, or a text that the cost is unknown.
 pub(super) fn cost(cost: Option<f64>) -> String {
     match cost {
-        Some(dollars) => format!("${dollars:.4}"),
+        Some(cost) => dollars_text(cost),
         None => "cost unknown".to_owned(),
+    }
+}
+
+/// Dollars; an absurd sum, which only an edited journal or a strange server claims, stays short.
+pub(in crate::cli) fn dollars_text(cost: f64) -> String {
+    match cost.abs() < 1e9 {
+        true => format!("${cost:.4}"),
+        false => format!("${cost:.1e}"),
     }
 }
 
@@ -16,7 +24,7 @@ pub(super) fn plural(count: u64, noun: &str) -> String {
     format!("{} {noun}{s}", number(count))
 }
 
-/// A number with its thousands set apart.
+/// A number with commas between thousands.
 pub(super) fn number(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::new();
@@ -29,8 +37,8 @@ pub(super) fn number(value: u64) -> String {
     out
 }
 
-/// Steps, cost and tokens of a run; tokens only where the provider has counted any.
-pub(super) fn account(steps: u32, dollars: Option<f64>, usage: &Usage) -> String {
+/// Steps, cost and tokens of a run; tokens only if the provider has counted any.
+pub fn account(steps: u32, dollars: Option<f64>, usage: &Usage) -> String {
     let mut parts = vec![plural(u64::from(steps), "step"), cost(dollars)];
     if usage.input_tokens > 0 || usage.output_tokens > 0 {
         let of_these = |counts: &[(u64, &str)]| {

@@ -1,4 +1,4 @@
-//! Lines that fit the terminal: broken at words, with the indent of the line that they go on.
+//! Lines that fit the terminal: broken at words, with the indent of the first line.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -26,9 +26,9 @@ pub(super) fn cut(text: &str, columns: usize) -> &str {
     text
 }
 
-/// Breaks one line that begins behind `lead` columns; the lines that go on begin behind `indent`
-/// more than what the line itself is indented by. What is longer than a line stays whole, so that
-/// it can be copied. Without columns nothing is broken.
+/// Breaks one line that begins after `lead` columns. The following lines begin `indent` columns
+/// after the indent of the line itself. A word that is longer than a line is not broken, so that it
+/// can be copied. Without a number of columns, no line is broken.
 pub(super) fn wrap(line: &str, lead: usize, indent: usize, columns: Option<usize>) -> Vec<String> {
     let Some(columns) = columns else {
         return vec![line.to_owned()];
@@ -49,11 +49,11 @@ pub(super) fn wrap(line: &str, lead: usize, indent: usize, columns: Option<usize
 pub(super) struct Flow {
     columns: Option<usize>,
     column: usize,
-    /// What the lines that go on are indented by, besides `hang`.
+    /// The indent of the following lines, besides `hang`.
     indent: usize,
-    /// What the line itself is indented by, with the mark of a list's item.
+    /// The indent of the line itself, including the mark of a list item.
     hang: usize,
-    /// A word stands on the line.
+    /// Whether the line has a word.
     begun: bool,
     gap: String,
     word: String,
@@ -72,7 +72,7 @@ impl Flow {
         }
     }
 
-    /// What can be shown now that this has arrived, too.
+    /// The text that can be shown after this piece has arrived.
     pub fn push(&mut self, text: &str) -> String {
         if self.columns.is_none() {
             return text.to_owned();
@@ -95,7 +95,7 @@ impl Flow {
         out
     }
 
-    /// What was held back.
+    /// The text that was held back.
     pub fn finish(&mut self) -> String {
         let mut out = String::new();
         self.place(&mut out);

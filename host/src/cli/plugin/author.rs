@@ -1,8 +1,8 @@
-//! `plugin new` and `plugin build`: a project for a plugin, and the component that it becomes.
+//! `plugin new` and `plugin build`: make the project of a plugin, and build its component.
 
 use std::fmt::Write as _;
 
-use mswea_scaffold::{Build, New};
+use mswea_scaffold::{Build, New, UnknownKind, UnknownLanguage};
 
 use super::super::args::{BuildArgs, NewArgs};
 use super::super::exit::ExitCode;
@@ -12,8 +12,14 @@ use super::super::output::{self, Failure};
 pub fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     let wrong = |error: mswea_scaffold::Error| Failure::usage(error.to_string());
     let created = mswea_scaffold::new(&New {
-        kind: args.kind.parse().map_err(wrong)?,
-        language: args.lang.parse().map_err(wrong)?,
+        kind: args
+            .kind
+            .parse()
+            .map_err(|error: UnknownKind| Failure::usage(error.to_string()))?,
+        language: args
+            .lang
+            .parse()
+            .map_err(|error: UnknownLanguage| Failure::usage(error.to_string()))?,
         name: args.name.clone(),
         folder: args.path.clone(),
     })
@@ -49,7 +55,7 @@ pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
             };
             Failure::new(code, error.to_string())
         })?;
-    // The path as one would type it from here.
+    // The path relative to the current folder.
     let here = std::env::current_dir().unwrap_or_default();
     let path = built.path.strip_prefix(&here).unwrap_or(&built.path);
     output::note(&format!(

@@ -1,4 +1,4 @@
-//! `plugin bench`: what a plugin costs, beside the built-in one of its kind.
+//! `plugin bench`: measures a plugin, compared with the built-in one of its kind.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use super::super::args::BenchArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::{config, hint, load_with};
-use crate::plugin::{ByHand, Cache, Kind, Loader, Plugin, WasmMaker, builtin};
-use crate::roles::{
-    Action, Asker, Change, ErrorClass, Made, Maker as _, Message, ModelError, Output, PluginFault,
-    Refused, Reply, ToolCall,
+use mswea_core::{
+    Action, Asker, Change, ConfiguredRole, ErrorClass, Maker as _, Message, ModelError, Output,
+    PluginFault, Refused, Reply, ToolCall,
 };
-use crate::session::outside;
+use mswea_plugin_host::{ByHand, Cache, Kind, Loader, Plugin, WasmMaker, builtin};
+use mswea_session::outside;
 
-/// Warm calls are measured for so long, or so many times.
+/// The longest time, and the largest number, of measured warm calls.
 const FOR: Duration = Duration::from_millis(1_500);
 const CALLS: usize = 5_000;
-/// Fresh instances are made so many times, at the most.
+/// The largest number of measured fresh instances.
 const FRESH: usize = 50;
 
-/// What was measured of one plugin in one role; times in microseconds.
+/// The measured figures of one plugin in one role; times in microseconds.
 struct Figures {
     name: String,
     size: usize,
     compile: Option<Duration>,
-    /// From the file and the cache to the first answer.
+    /// Measures the time from the file, or from the cache, to the first result.
     first: Duration,
     warm: Percentiles,
     fresh: Percentiles,
@@ -102,17 +102,17 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The built-in plugin to hold this one against.
+/// The built-in plugin with which this one is compared.
 async fn counterpart(kind: Kind, plugin: &Arc<Plugin>) -> (String, Value) {
     let name = match kind {
         Kind::ModelAdapter => return ("openai".into(), json!({"model": "m"})),
         Kind::ActionParser => {
-            // One for the same sort of reply.
+            // The parser for the same form of replies: with tool calls, or text.
             let made = outside::maker(plugin.clone())
                 .make(kind, &json!({}), false)
                 .await;
             match made {
-                Ok(Made::Parser(parser)) if !parser.tools().is_empty() => "toolcall",
+                Ok(ConfiguredRole::Parser(parser)) if !parser.tools().is_empty() => "toolcall",
                 _ => "text_regex",
             }
         }
@@ -129,8 +129,8 @@ async fn measure(
     config: &Value,
     cache: &std::path::Path,
 ) -> Result<Figures, Failure> {
-    // Compiled into a cache of its own, then taken from there: as the first and as every later
-    // run would have it.
+    // The plugin is compiled into a new cache and then loaded from it, as in the first run and in
+    // every later run.
     let cache = Cache::at(cache.join("wasm"));
     let plugin = load_with(&Loader::new(Some(cache.clone())), spec).await?;
     let compile = plugin.take_compile_time();
@@ -206,13 +206,13 @@ async fn memory(maker: &WasmMaker, kind: Kind, config: &Value) -> Option<usize> 
     Some(by_hand.memory())
 }
 
-/// A role and what it is called with again and again.
+/// A role and the arguments of its calls.
 struct Subject {
-    made: Made,
+    made: ConfiguredRole,
     history: usize,
 }
 
-/// Nobody asks a model for a benchmark.
+/// A benchmark has no model for queries of processors.
 struct Silent;
 
 #[async_trait::async_trait]
@@ -220,20 +220,20 @@ impl Asker for Silent {
     async fn ask(&mut self, _: &str, _: &str, _: Vec<Message>) -> Result<Reply, ModelError> {
         Err(ModelError::new(
             ErrorClass::Other("bench".into()),
-            "questions are not answered in a benchmark",
+            "queries of processors get no reply in a benchmark",
         ))
     }
 }
 
 impl Subject {
-    fn new(made: Made) -> Self {
+    fn new(made: ConfiguredRole) -> Self {
         Self { made, history: 0 }
     }
 
     async fn call(&mut self) -> Result<(), PluginFault> {
         match &mut self.made {
-            Made::Parser(parser) => parser.parse(&reply()).await.map(drop),
-            Made::Formatter(formatter) => {
+            ConfiguredRole::Parser(parser) => parser.parse(&reply()).await.map(drop),
+            ConfiguredRole::Formatter(formatter) => {
                 let actions = [Action {
                     command: "cat file".into(),
                     tool_call_id: Some("call_1".into()),
@@ -245,19 +245,19 @@ impl Subject {
                 }];
                 formatter.format(&actions, &outputs).await.map(drop)
             }
-            Made::Policy(policy) => {
+            ConfiguredRole::Policy(policy) => {
                 let action = Action {
                     command: "grep -rn 'needle' src | head -20".into(),
                     ..Action::default()
                 };
                 policy.judge(&action).await.map(drop)
             }
-            // As in a run: a history of fifty steps that grows, and begins anew.
-            Made::Processor(processor) => {
+            // As in a run: a history that grows to fifty steps, and then begins again.
+            ConfiguredRole::Processor(processor) => {
                 let change = grown(&mut self.history);
                 processor.apply(change, &mut Silent).await.map(drop)
             }
-            Made::Adapter(adapter) => {
+            ConfiguredRole::Adapter(adapter) => {
                 let change = grown(&mut self.history);
                 let query = adapter.query(&change, &[]).await;
                 query
@@ -268,7 +268,7 @@ impl Subject {
     }
 }
 
-/// The next step of a history: what the model said and what came of it.
+/// The next step of a history: a reply of the model and the outputs of its actions.
 fn grown(steps: &mut usize) -> Change {
     if *steps == 50 {
         *steps = 0;
@@ -290,7 +290,7 @@ fn grown(steps: &mut usize) -> Change {
     Change { start, messages }
 }
 
-/// Plain text of about so many bytes.
+/// Plain text of about `bytes` bytes.
 fn text(bytes: usize) -> String {
     "The quick brown fox jumps over the lazy dog.\n".repeat(bytes / 45)
 }

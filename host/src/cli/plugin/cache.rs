@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
-use crate::plugin::Cache;
+use mswea_plugin_host::Cache;
 
 const NO_PLACE: &str = "there is no cache: neither `XDG_CACHE_HOME` nor `HOME` is set";
 
@@ -74,7 +74,7 @@ pub fn list(as_json: bool) -> Result<ExitCode, Failure> {
     output::text(&text)
 }
 
-/// How long ago, in the largest unit that fits.
+/// The age, in the largest unit that fits.
 fn age(written: SystemTime) -> String {
     let seconds = SystemTime::now()
         .duration_since(written)

@@ -8,13 +8,13 @@ use super::super::args::CallArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::{config, hint, load_from};
-use crate::plugin::{ByHand, CallError};
-use crate::session::outside;
+use mswea_plugin_host::{ByHand, CallError};
+use mswea_session::outside;
 
 /// Functions that are called before the plugin is configured.
 const BARE: [&str; 2] = ["describe", "configure"];
 
-/// Calls, prints what comes back as JSON.
+/// Calls the function, and prints the result as JSON.
 pub fn run(args: &CallArgs) -> Result<ExitCode, Failure> {
     let plugin = load_from(&args.plugin, args.source.as_deref())?;
     let mut calls = vec![(args.function.clone(), arguments(args.arguments.as_deref())?)];
@@ -46,7 +46,7 @@ pub fn run(args: &CallArgs) -> Result<ExitCode, Failure> {
                 Ok(value) => {
                     output::json(&value)?;
                 }
-                // An answer too, and data for whoever asked.
+                // An error that the function returns is a result, too, and is printed as data.
                 Err(CallError::Answered { error, .. }) => {
                     output::json(&json!({ "err": error }))?;
                     code = ExitCode::Plugin;
@@ -62,7 +62,7 @@ pub fn run(args: &CallArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// What the plugin printed: who calls by hand wants to see it, above all when the call failed.
+/// Prints the plugin's output, which users of `plugin call` need, especially after a failure.
 fn told(by_hand: &ByHand) {
     let written = by_hand.written();
     if !written.is_empty() {
@@ -78,7 +78,7 @@ fn failed(error: CallError) -> Failure {
     Failure::new(code, error.to_string())
 }
 
-/// JSON as it was typed, or as it comes from stdin.
+/// The arguments as JSON, from the command line or from stdin.
 fn arguments(given: Option<&str>) -> Result<Value, Failure> {
     let text = match given {
         None => return Ok(Value::Null),

@@ -6,11 +6,11 @@ use super::super::args::CheckArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::{config, load_from};
-use crate::conformance::{Effort, Options, Samples, examine};
-use crate::regular_file;
-use crate::session::outside;
+use mswea_files as regular_file;
+use mswea_laboratory::conformance::{Effort, Options, Samples, examine};
+use mswea_session::outside;
 
-/// Examines, and reports; a broken law is exit code 7.
+/// Checks a plugin, and prints the report; the exit code is 7 if it breaks a law.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let plugin = load_from(&args.plugin, args.source.as_deref())?;
     let configs: Result<Vec<Value>, Failure> = args
@@ -41,7 +41,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Inputs of the author's.
+/// Reads the author's own inputs.
 fn samples(args: &CheckArgs) -> Result<Samples, Failure> {
     let Some(path) = &args.samples else {
         return Ok(Samples::default());
@@ -51,7 +51,7 @@ fn samples(args: &CheckArgs) -> Result<Samples, Failure> {
         .map_err(|error| Failure::usage(format!("can't read the samples `{shown}`: {error}")))?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!(
-            "the samples `{shown}` are not understood: {error}: wanted is an object with any of `replies`, `actions`, `steps`, `histories`, `responses`, `invalid_configs`"
+            "the samples `{shown}` are invalid: {error}: write an object with any of `replies`, `actions`, `steps`, `histories`, `responses`, `invalid_configs`"
         ))
     })
 }

@@ -9,20 +9,20 @@ use super::super::args::DiffArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::{config, load};
-use crate::experiment::{self, Comparison, Options, Recorded, TextOptions};
-use crate::plugin::{Kind, Plugin};
-use crate::roles::{Made, Maker as _, Tool};
-use crate::session::outside;
+use mswea_core::{ConfiguredRole, Maker as _, Tool};
+use mswea_laboratory::experiment::{self, Comparison, Options, Recorded, TextOptions};
+use mswea_plugin_host::{Kind, Plugin};
+use mswea_session::outside;
 
-/// Columns where nobody says how many there are.
+/// The number of columns if it is unknown.
 const WIDTH: usize = 120;
 
-/// Compares, and reports.
+/// Compares two plugins, and prints the report.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     if !args.shadowed.is_empty() {
         return shadowed(args);
     }
-    // clap wants both where there is no `--shadowed`.
+    // Without `--shadowed`, clap requires both.
     let (old, new) = (args.old.as_deref(), args.new.as_deref());
     let (old, new) = (
         load(old.unwrap_or_default())?,
@@ -76,7 +76,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// For scripts that asked for it.
+/// The exit code for scripts, with `--exit-code`.
 fn code(args: &DiffArgs, agree: bool) -> ExitCode {
     match args.exit_code && !agree {
         true => ExitCode::Failed,
@@ -84,7 +84,7 @@ fn code(args: &DiffArgs, agree: bool) -> ExitCode {
     }
 }
 
-/// What the shadows of recorded runs have found.
+/// Prints the results of the shadows of recorded runs.
 fn shadowed(args: &DiffArgs) -> Result<ExitCode, Failure> {
     let found = Comparison::of_journals(&args.shadowed)
         .map_err(|error| Failure::usage(error.to_string()))?;
@@ -103,7 +103,7 @@ fn shadowed(args: &DiffArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Writes the HTML report, if one is wanted.
+/// Writes the HTML report, if `--html` is set.
 fn write_page(args: &DiffArgs, page: &str) -> Result<(), Failure> {
     let Some(path) = &args.html else {
         return Ok(());
@@ -118,7 +118,7 @@ fn write_page(args: &DiffArgs, page: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What adapters are told to offer: what the default parser has.
+/// The tools that adapters offer: those of the default parser.
 fn tools() -> Result<Vec<Tool>, Failure> {
     let maker = outside::maker(load("toolcall")?);
     let made = output::runtime()?.block_on(maker.make(
@@ -127,7 +127,7 @@ fn tools() -> Result<Vec<Tool>, Failure> {
         false,
     ));
     Ok(match made {
-        Ok(Made::Parser(parser)) => parser.tools().to_vec(),
+        Ok(ConfiguredRole::Parser(parser)) => parser.tools().to_vec(),
         _ => Vec::new(),
     })
 }
@@ -145,7 +145,7 @@ fn kind(args: &DiffArgs, old: &Arc<Plugin>, new: &Arc<Plugin>) -> Result<Kind, F
         .filter(|kind| new.kinds.contains(kind))
         .collect();
     if let Some(word) = &args.kind {
-        // As `plugin new` has them, too.
+        // The short names of `plugin new` are accepted, too.
         let found = common.iter().find(|kind| {
             let name = kind.interface();
             name == word || name.split('-').any(|part| part == word)
@@ -170,7 +170,7 @@ fn kind(args: &DiffArgs, old: &Arc<Plugin>, new: &Arc<Plugin>) -> Result<Kind, F
             words(&new.kinds)
         ))),
         several => Err(Failure::usage(format!(
-            "both are of several kinds: say with `--kind` which is meant, {}",
+            "both have several kinds: choose one with `--kind`: {}",
             words(several)
         ))),
     }

@@ -1,4 +1,4 @@
-//! `plugin list` and `plugin inspect`: what there is, and what one is.
+//! `plugin list` and `plugin inspect`: list the built-in plugins, and describe one plugin.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::{load, load_with};
-use crate::plugin::{Cache, Kind, Loader, Plugin, Producers, Source, builtin, producers, wit};
+use mswea_plugin_host::{Cache, Kind, Loader, Plugin, Producers, Source, builtin, producers, wit};
 
 fn kinds(plugin: &Plugin) -> Vec<String> {
     plugin.kinds.iter().map(ToString::to_string).collect()
@@ -84,7 +84,7 @@ pub fn inspect(spec: &str, as_wit: bool, as_json: bool) -> Result<ExitCode, Fail
         Source::BuiltIn(folder) => format!("built-in ({folder})"),
         Source::File(path) => path.display().to_string(),
     };
-    // First-party adapters are granted what is configured; only others have to be given it.
+    // First-party adapters are granted the configured host and key; others need grants by name.
     let needs_grants = matches!(plugin.source, Source::File(_));
     if as_json {
         return output::json(&json!({
@@ -199,7 +199,8 @@ fn config_table(schema: &Value) -> String {
                 let _ = write!(line, ", default {shown}{more}");
             }
             if let Some(doc) = property.get("description").and_then(Value::as_str) {
-                // On lines of its own, so that it can't look like ours.
+                // The plugin's text is on lines of its own, so that it can't look like a message of
+                // this program.
                 for text in doc.lines() {
                     let _ = write!(line, "\n            {}", text.trim());
                 }
@@ -214,7 +215,7 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { "none" } else { text }
 }
 
-/// The tools that a file was made with, by what they did.
+/// The tools that made a file, by field.
 fn by_field(producers: &Producers) -> Value {
     let mut fields = serde_json::Map::new();
     for (field, tool) in producers {

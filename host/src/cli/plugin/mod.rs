@@ -1,4 +1,4 @@
-//! `plugin ...`: one file for each thing that people do with plugins.
+//! `plugin ...`: one file for each subcommand.
 
 mod author;
 mod bench;
@@ -17,11 +17,11 @@ use serde_json::{Map, Value};
 use super::args::{CacheCommand, PluginCommand};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
-use crate::plugin::{Cache, LoadError, Loader, Plugin};
-use crate::regular_file;
-use crate::roles::Refused;
+use mswea_core::Refused;
+use mswea_files as regular_file;
+use mswea_plugin_host::{Cache, LoadError, Loader, Plugin};
 
-/// Does what was asked for.
+/// Runs the subcommand.
 pub fn run(command: &PluginCommand) -> Result<ExitCode, Failure> {
     match command {
         PluginCommand::List { json } => look::list(*json),
@@ -38,10 +38,10 @@ pub fn run(command: &PluginCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A compilation that takes longer than this is said.
+/// The user is told of a compilation that takes longer than this.
 const SLOW: std::time::Duration = std::time::Duration::from_millis(300);
 
-/// Loads what is named.
+/// Loads a plugin by name or file.
 async fn load_with(loader: &Loader, spec: &str) -> Result<Arc<Plugin>, Failure> {
     let plugin = loader
         .load(spec)
@@ -50,18 +50,18 @@ async fn load_with(loader: &Loader, spec: &str) -> Result<Arc<Plugin>, Failure> 
     Ok(plugin)
 }
 
-/// Loads what is named, with the user's cache; says when that took long.
+/// Loads the plugin with the user's cache; shows how long it took if that was long.
 fn load(spec: &str) -> Result<Arc<Plugin>, Failure> {
     load_from(spec, None)
 }
 
-/// The same, for one that may read this folder.
+/// The same for a plugin that may read this folder.
 fn load_from(spec: &str, source: Option<&Path>) -> Result<Arc<Plugin>, Failure> {
     let mut loader = Loader::new(Cache::of_user());
     if let Some(folder) = source {
         if !folder.is_dir() {
             return Err(Failure::usage(format!(
-                "`--source {}` is no folder: name the project's",
+                "`--source {}` is not a folder: name the project's",
                 folder.display()
             )));
         }
@@ -75,7 +75,7 @@ fn load_from(spec: &str, source: Option<&Path>) -> Result<Arc<Plugin>, Failure> 
     Ok(plugin)
 }
 
-/// A config as people give it: JSON, or a file that holds it.
+/// A config from the command line: JSON, or a file with JSON.
 fn config(given: Option<&str>) -> Result<Value, Failure> {
     let Some(given) = given else {
         return Ok(Value::Object(Map::new()));
@@ -93,12 +93,12 @@ fn config(given: Option<&str>) -> Result<Value, Failure> {
     };
     match serde_json::from_str(&text) {
         Ok(Value::Object(object)) => Ok(Value::Object(object)),
-        Ok(_) => Err(Failure::usage(format!("{from} is no JSON object"))),
+        Ok(_) => Err(Failure::usage(format!("{from} is not a JSON object"))),
         Err(error) => Err(Failure::usage(format!("{from} is not JSON: {error}"))),
     }
 }
 
-/// What to do about a config that is refused.
+/// The remedy for a config that is refused.
 fn hint(refused: &Refused) -> &'static str {
     match refused {
         Refused::Config { .. } => ": give a config with `--config JSON`",

@@ -6,16 +6,16 @@ use super::super::args::PinArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::load;
-use crate::plugin::{Found, Loader};
-use crate::session::pins::{Lock, Pin, PinError};
+use mswea_plugin_host::{Found, Loader};
+use mswea_session::pins::{Lock, Pin, PinError};
 
-/// Pins, takes pins away, or says how the pins stand.
+/// Writes pins, removes pins, or lists and checks them.
 pub fn run(args: &PinArgs) -> Result<ExitCode, Failure> {
     let mut lock = Lock::read(&args.lock).map_err(refused)?;
     if args.plugins.is_empty() {
         if args.remove {
             return Err(Failure::usage(
-                "`--remove` wants the plugins whose pins are to go: name them",
+                "`--remove` needs the plugins whose pins are to be removed: name them",
             ));
         }
         return list(&lock);
@@ -58,7 +58,7 @@ pub fn run(args: &PinArgs) -> Result<ExitCode, Failure> {
 }
 
 fn remove(lock: &mut Lock, spec: &str, text: &mut String) -> Result<(), Failure> {
-    // The file may be gone, so nothing is loaded.
+    // The file may have been removed, so the plugin is not loaded.
     let called = lock.called(spec.as_ref());
     let before = lock.pins.len();
     lock.pins
@@ -79,15 +79,15 @@ fn remove(lock: &mut Lock, spec: &str, text: &mut String) -> Result<(), Failure>
             }
         )));
     }
-    let _ = writeln!(text, "{spec} is pinned no more");
+    let _ = writeln!(text, "{spec} is no longer pinned");
     Ok(())
 }
 
-/// Every pin, and whether it holds.
+/// Prints all pins, each with the result of its check.
 fn list(lock: &Lock) -> Result<ExitCode, Failure> {
     if lock.pins.is_empty() {
         output::note(&format!(
-            "nothing is pinned in `{}`: `mswea-host plugin pin FILE` does it",
+            "nothing is pinned in `{}`: `mswea-host plugin pin FILE` pins a plugin",
             lock.path().display()
         ));
         return Ok(ExitCode::Submitted);

@@ -1,4 +1,4 @@
-//! The formatter: every output goes through a Jinja template, which the host renders.
+//! The formatter: renders every output with a Jinja template; the host does the rendering.
 
 use mswea_sdk::types::{Action, Message, Output, PluginError, extra_value};
 use mswea_sdk::{Descriptor, Formatter, Plugin, from_config, host};
@@ -87,7 +87,7 @@ impl Formatter for Jinja {
             let output = match (outputs.next(), &action.tool_call_id) {
                 (Some(output), _) => output,
                 // Providers refuse a conversation with an unanswered tool call.
-                (None, Some(_)) => not_executed(),
+                (None, Some(_)) => Output::not_executed(),
                 (None, None) => break,
             };
             let text = self.render(&output)?;
@@ -100,14 +100,6 @@ impl Formatter for Jinja {
     }
 }
 
-fn not_executed() -> Output {
-    Output {
-        returncode: -1,
-        exception_info: "action was not executed".to_owned(),
-        ..Output::default()
-    }
-}
-
 mswea_sdk::export!(formatter: Jinja);
 
 #[cfg(test)]
@@ -115,7 +107,8 @@ mod tests {
     use super::*;
     use mswea_sdk::testing::{configure, set_render};
 
-    /// The host's environment, but for the exact form of `tojson`, which the host tests.
+    /// An environment like the host's, except for the exact form of `tojson`, which the host's
+    /// tests cover.
     fn render(template: &str, vars: &Value) -> Result<String, PluginError> {
         let mut environment = minijinja::Environment::new();
         environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
@@ -212,7 +205,7 @@ mod tests {
             let text = observe(template, long);
             assert!(text.contains(wanted), "{text}");
         }
-        // It says so itself as long as it is short.
+        // A short output is in the text itself.
         let mut short = output("a", 0, "");
         short.extra = Some(r#"{"elided_bytes":7}"#.to_owned());
         assert!(!observe(JSON_TEMPLATE, short).contains("elided"));

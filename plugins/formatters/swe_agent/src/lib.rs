@@ -1,5 +1,5 @@
-//! The formatter with SWE-agent's templates: one for an output, one for none, one for too much
-//! of it, and one for a command that ran out of time.
+//! The formatter with SWE-agent's templates: one for an output, one for an empty output, one for an
+//! output that is too long, and one for a command that exceeded its time.
 
 use mswea_sdk::host::{self, Level};
 use mswea_sdk::types::{Action, Message, Output, PluginError, extra_value};
@@ -11,7 +11,7 @@ const NEXT_STEP: &str = include_str!("../templates/next_step.jinja");
 const TRUNCATED: &str = include_str!("../templates/truncated.jinja");
 const TIMEOUT: &str = include_str!("../templates/timeout.jinja");
 
-/// In characters, as everything here.
+/// In characters, like all lengths here.
 const MAX_LENGTH: usize = 100_000;
 
 #[derive(Deserialize)]
@@ -84,7 +84,7 @@ impl Plugin for SweAgent {
     }
 }
 
-/// Whether somebody wrote `{observation}`.
+/// Whether the template contains `{observation}`, which is probably a mistake.
 fn is_suspicious(template: &str) -> bool {
     template.contains('{')
         && !["{{", "{%", "{#"]
@@ -109,30 +109,32 @@ fn schema() -> Value {
             ),
             "next_step_no_output_template": template(
                 None,
-                "The same where there is nothing but blanks. Null: `next_step_template`.",
+                "Jinja template of an output that is empty or consists of blanks. Null: \
+                 `next_step_template`.",
             ),
             "next_step_truncated_observation_template": template(
                 Some(TRUNCATED),
-                "The same where there is more than `max_observation_length`; it cuts the \
-                 output itself.",
+                "Jinja template of an output of more than `max_observation_length` characters; \
+                 the template itself shortens the output.",
             ),
             "command_cancelled_timeout_template": template(
                 Some(TIMEOUT),
-                "What is the observation of a command that ran out of time, with `command`, \
-                 `timeout` (seconds), and what it printed as `observation`.",
+                "Jinja template of the observation of a command that timed out, with `command`, \
+                 `timeout` (seconds), and the printed text as `observation`.",
             ),
             "max_observation_length": {
                 "type": "integer",
                 "minimum": 0,
                 "maximum": 4_000_000_000_u32,
                 "default": MAX_LENGTH,
-                "description": "From how many characters on an output is too long.",
+                "description": "The most characters of an output that is not too long.",
             },
             "variables": {
                 "type": "object",
                 "default": {},
-                "description": "Further variables of all templates, where nothing else has the \
-                                name: what SWE-agent's tools would bring.",
+                "description": "Further variables of all templates, such as those that SWE-agent's \
+                                tools set. Variables of this plugin with the same name take \
+                                precedence.",
             },
         },
         "additionalProperties": false,
@@ -179,7 +181,7 @@ impl SweAgent {
             let vars = Value::Object(vars.clone());
             host::render(&config.command_cancelled_timeout_template, &vars)?
         } else {
-            // SWE-agent's templates have no word for what went wrong.
+            // SWE-agent's templates have no variable for an error.
             match (output.exception_info.as_str(), output.output.as_str()) {
                 ("", output) => output.to_owned(),
                 (exception, "") => exception.to_owned(),
@@ -209,7 +211,7 @@ fn is_blank(text: &str) -> bool {
         .all(|c| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))
 }
 
-/// The seconds that the host names, as a number; an empty text if it names none.
+/// The seconds that the host's message names, as a number; an empty text if it names none.
 fn timeout(exception_info: &str) -> Value {
     let seconds = exception_info
         .rsplit_once("timed out after ")
@@ -230,7 +232,7 @@ impl Formatter for SweAgent {
             let output = match (outputs.next(), &action.tool_call_id) {
                 (Some(output), _) => output,
                 // Providers refuse a conversation with an unanswered tool call.
-                (None, Some(_)) => not_executed(),
+                (None, Some(_)) => Output::not_executed(),
                 (None, None) => break,
             };
             let text = self.render(&action, &output)?;
@@ -240,14 +242,6 @@ impl Formatter for SweAgent {
             });
         }
         Ok(messages)
-    }
-}
-
-fn not_executed() -> Output {
-    Output {
-        returncode: -1,
-        exception_info: "action was not executed".to_owned(),
-        ..Output::default()
     }
 }
 

@@ -1,9 +1,9 @@
-//! Which template is taken, what it sees, and what the default ones say.
+//! Tests which template is used, its variables, and the default templates.
 
 use super::*;
 use mswea_sdk::testing::{configure, set_render, take_log};
 
-/// The host's environment: strict about what is undefined.
+/// An environment like the host's: an undefined variable is an error.
 fn render(template: &str, vars: &Value) -> Result<String, PluginError> {
     let mut environment = minijinja::Environment::new();
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
@@ -58,7 +58,7 @@ fn observe(config: Value, output: Output) -> String {
     messages.expect("the template renders").remove(0).text()
 }
 
-/// A config whose templates say who they are.
+/// A config whose templates render to their own names.
 fn named(max: usize) -> Value {
     json!({
         "next_step_template": "next|{{observation}}|{{elided_chars}}|{{max_observation_length}}",
@@ -74,7 +74,7 @@ fn named(max: usize) -> Value {
 #[test]
 fn which_template() {
     for (given, max, expected) in [
-        // Strictly more than the limit, as the reference has it.
+        // Strictly more than the limit, as in SWE-agent.
         (output("abcd", 0, ""), 4, "next|abcd|0|4"),
         (output("abcdefghij", 0, ""), 4, "cut|ab|ij|6"),
         (output("😀😀😀😀", 0, ""), 4, "next|😀😀😀😀|0|4"),
@@ -269,7 +269,7 @@ fn the_schema_is_honest() {
     );
 }
 
-/// What a command prints is never taken for a template, nor for anything else.
+/// The output of a command is never rendered as a template.
 #[test]
 fn hostile_outputs() {
     let mut formatter = formatter(json!({ "next_step_template": "{{observation}}" }));

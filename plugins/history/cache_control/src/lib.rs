@@ -1,7 +1,7 @@
 //! The processor that marks the end of the conversation for the provider's prompt cache.
 //!
-//! It speaks the protocol of changes itself: a step brings back what lost its mark, what got
-//! one, and what is new, however long the history is.
+//! It implements the protocol of changes itself: a step returns the messages that lost or got a
+//! mark, and the new ones, however long the history is.
 
 mod mark;
 
@@ -11,7 +11,7 @@ use mswea_sdk::{Descriptor, Plugin, Processor, from_config};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// As many marks as a request may have.
+/// The most marks that a request may have.
 const MAX_MARKS: usize = 4;
 
 #[derive(Deserialize)]
@@ -29,18 +29,18 @@ struct Config {
     tagged_roles: Vec<String>,
 }
 
-/// Which messages are marked.
+/// The rule in the config's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
-    /// The last one, whoever speaks: mini-swe-agent's rule.
+    /// The last message, of any role: mini-swe-agent's rule.
     #[default]
     DefaultEnd,
-    /// The last few of some roles: SWE-agent's rule.
+    /// The last few messages of some roles: SWE-agent's rule.
     LastN,
 }
 
-/// How long the provider keeps what is marked.
+/// How long the provider keeps the marked beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 enum Ttl {
     #[default]
@@ -58,18 +58,18 @@ fn answered_roles() -> Vec<String> {
     vec!["user".to_owned(), "tool".to_owned()]
 }
 
-/// The plugin: its config, and the history as the host knows it.
+/// The plugin: its config, and the history as the host sent it.
 pub struct CacheControl {
     rule: Rule,
     /// The mark, as JSON.
     mark: String,
-    // The whole history, without marks: when its end is taken back, the marks go back, too.
+    // The whole history, without marks: when its end is removed, the marks move back.
     history: Vec<Message>,
     /// Indexes of the marked messages, in order.
     marked: Vec<usize>,
 }
 
-/// Which messages are marked.
+/// The rule that selects the messages to mark.
 enum Rule {
     Last,
     LastOf {
@@ -195,7 +195,7 @@ impl Processor for CacheControl {
         }
         change.apply(&mut self.history);
         let marked = self.rule.choose(&self.history);
-        // Before the change, only what got or lost its mark is new.
+        // Before the change, only messages that got or lost their mark are different.
         let turned = |one: &[usize], other: &[usize]| {
             let mut lost = one.iter().filter(|index| !other.contains(index));
             lost.next().copied()

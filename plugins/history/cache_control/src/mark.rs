@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 /// The key, as `wit/types.wit` documents it.
 const KEY: &str = "cache_control";
 
-/// Takes the mark off a message.
+/// Removes the mark of a message.
 pub fn remove(message: &mut Message) {
-    // Nearly no message has one, and its `extra` need not be read.
+    // Nearly no message has one, so most `extra`s need not be parsed.
     let Some(extra) = message.extra.as_deref().filter(|extra| extra.contains(KEY)) else {
         return;
     };
@@ -20,14 +20,14 @@ pub fn remove(message: &mut Message) {
     }
 }
 
-/// Marks a message that has no mark. The other keys are not read, so that they stay as they are
-/// to the letter.
+/// Marks a message that has no mark. The other keys are not parsed, so that they stay unchanged to
+/// the letter.
 pub fn set(message: &mut Message, mark: &str) {
     let extra = message.extra.as_deref().unwrap_or_default().trim();
     let rest = match extra.strip_prefix('{') {
         Some(rest) => rest.trim_start(),
         None if extra.is_empty() || extra == "null" => "}",
-        // Not what the contract promises; it is not ours to mend.
+        // The message breaks the contract, and is left unchanged.
         None => return,
     };
     let comma = if rest == "}" { "" } else { "," };

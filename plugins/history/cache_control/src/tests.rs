@@ -1,4 +1,4 @@
-//! Both rules' vectors, and changes of every sort against a plain function of the history.
+//! Test vectors of both rules, and random changes compared with a plain function of the history.
 
 use super::*;
 use mswea_sdk::testing::{Driver, check_fresh_instances, configure};
@@ -12,7 +12,7 @@ fn messages(roles: &str) -> Vec<Message> {
             extra: Some(r#"{"returncode":0}"#.to_owned()),
             ..Message::tool("c", "t")
         },
-        // What somebody else has marked.
+        // A mark that another processor has set.
         'm' => Message {
             extra: Some(r#"{"cache_control":{"type":"other"},"x":[1]}"#.to_owned()),
             ..Message::new("user", "m")
@@ -22,7 +22,7 @@ fn messages(roles: &str) -> Vec<Message> {
     roles.chars().map(message).collect()
 }
 
-/// Which messages are marked, and with what.
+/// The indexes of the marked messages, and their marks.
 fn marks(view: &[Message]) -> Vec<(usize, Value)> {
     let mark = |message: &Message| message.extra_value().get("cache_control").cloned();
     view.iter()
@@ -52,7 +52,7 @@ fn the_rules_mark_the_end() {
         (last_n(2, 1), "suatat", vec![1, 3]),
         (last_n(2, 2), "suatat", vec![1, 3]),
         (last_n(2, 9), "suatat", vec![]),
-        // The offset counts messages of every role; marks of others go, wherever they are.
+        // The offset counts messages of every role; other marks are removed everywhere.
         (last_n(1, 1), "suaata", vec![4]),
         (last_n(2, 3), "suaata", vec![1]),
         (last_n(1, 0), "mmamt", vec![4]),
@@ -120,7 +120,7 @@ fn only_what_turned_is_sent_again() {
             driver.last_start()
         });
         assert_eq!(starts, expected, "{config}");
-        // Nothing new, nothing sent.
+        // Without new messages nothing is sent.
         let len = driver.apply(Change::tail(10, vec![])).len();
         assert_eq!((driver.last_start(), len), (10, 10));
     }

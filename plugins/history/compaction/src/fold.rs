@@ -1,12 +1,13 @@
-//! Where the history is cut, as a pure function of the history and of the answers.
+//! Computes where the history is cut, as a pure function of the history and of the model's answers.
 //!
-//! The host may drop the plugin at any time and hand the whole history to a fresh one. So what
-//! was decided is not remembered but decided again: a decision is made at every point at which
-//! no tool call is open, from the messages before it alone, and a question that was asked there
-//! is asked again, to the letter. The host has its answer.
+//! The host may discard the plugin's instance at any time and pass the whole history to a new one.
+//! So decisions are not stored but made again: at every point at which all tool calls are answered,
+//! from the messages before it alone. A question that was asked there is asked again with the same
+//! text, and the host answers from its record.
 //!
-//! What follows from the messages up to a point is kept as a checkpoint, so that a step looks only
-//! at what is new, and a history that loses its end goes back to where it still holds.
+//! The state after the messages up to a point is kept as a checkpoint, so that a step processes
+//! only new messages, and a history that loses its end continues from the last checkpoint that is
+//! still valid.
 
 use std::rc::Rc;
 
@@ -18,50 +19,51 @@ use crate::measure::{self, Report, tokens, weight};
 use crate::question::Subject;
 use crate::template::Template;
 
-/// What the config says.
-pub struct Settings {
-    /// How many tokens the context may have.
+/// The settings of the config.
+pub struct CompactionSettings {
+    /// The budget of the context, in tokens.
     pub budget: u64,
-    /// With more than this many the older part is summarised.
+    /// With more tokens than this, the older part is summarised.
     pub limit: u64,
-    /// How many messages at the end are left out of it.
+    /// How many messages at the end are never summarised.
     pub keep_last: usize,
-    /// What the model is asked for.
+    /// The instructions for the model.
     pub instructions: String,
-    /// The message with the answer.
+    /// The message that holds the summary.
     pub template: Template,
 }
 
-impl Settings {
-    /// What is worth a question: what is less is no progress, and after a question without
-    /// progress the context has to grow by as much before the next one.
+impl CompactionSettings {
+    /// The fewest tokens for which a question is worth its price. A saving of less counts as no
+    /// progress, and after a question without progress the context has to grow by this much before
+    /// the next one.
     fn stride(&self) -> u64 {
         (self.budget / 10).max(1)
     }
 }
 
-/// What stands in place of an older part.
+/// The replacement of an older part of the history.
 #[derive(Debug)]
 pub struct Compaction {
-    /// So many messages in front stay.
+    /// How many messages at the beginning stay.
     pub head: usize,
-    /// Messages from the head up to this one are summarised.
+    /// The index of the first message after the replaced part.
     pub cut: usize,
-    /// What the view has in their place.
+    /// The message that replaces them.
     pub message: Message,
-    /// The summary alone.
+    /// The summary itself.
     notes: String,
 }
 
-/// What follows from the messages up to some point.
+/// The state after the messages up to some point.
 #[derive(Clone, Default)]
 struct State {
     task: Option<usize>,
     compaction: Option<Rc<Compaction>>,
     report: Option<Report>,
-    /// Below this, nothing is asked.
+    /// With fewer tokens than this, no question is asked.
     floor: Option<u64>,
-    /// Whether the next report is the first since the compaction.
+    /// Whether the next report is the first one since the compaction.
     is_fresh: bool,
 }
 
@@ -71,25 +73,25 @@ struct Pending {
     state: State,
     head: usize,
     cut: usize,
-    /// Bytes of what is to be replaced.
+    /// The bytes that are to be replaced.
     old: u64,
     context: u64,
 }
 
-/// The history and what follows from it.
+/// The history and the states that follow from it.
 pub struct Fold {
-    settings: Settings,
+    settings: CompactionSettings,
     history: Vec<Message>,
-    /// Bytes of all messages before each.
+    /// The sum of the bytes of all messages before each message.
     weights: Vec<u64>,
-    /// States after the decision at some points, in order.
+    /// The states after the decision at some points, in order.
     checkpoints: Vec<(usize, State)>,
     pending: Option<Pending>,
 }
 
 impl Fold {
-    /// A fold over nothing.
-    pub fn new(settings: Settings) -> Self {
+    /// A fold over an empty history.
+    pub fn new(settings: CompactionSettings) -> Self {
         Self {
             settings,
             history: Vec::new(),
@@ -104,12 +106,12 @@ impl Fold {
         &self.history
     }
 
-    /// What stands in place of the older part, as far as [`advance`](Self::advance) has come.
+    /// The current replacement of the older part, as of the last [`advance`](Self::advance).
     pub fn compaction(&self) -> Option<&Rc<Compaction>> {
         self.checkpoints.last()?.1.compaction.as_ref()
     }
 
-    /// Takes over a change, which begins inside the history or at its end.
+    /// Applies a change, which begins inside the history or at its end.
     pub fn take(&mut self, change: Change) {
         self.pending = None;
         let start = change.start as usize;
@@ -120,7 +122,7 @@ impl Fold {
             sum = sum.saturating_add(weight(message));
             self.weights.push(sum);
         }
-        // What was decided right before the change still holds, if it is a point still.
+        // A decision right before the change is still valid if its place is still a point.
         let holds = |point: usize| point < start || (point == start && self.is_point(point));
         let known = self
             .checkpoints
@@ -130,8 +132,8 @@ impl Fold {
             .truncate(known.map_or(0, |known| known + 1));
     }
 
-    /// Goes on to the end of the history, or to the next question. If none may be asked, it stays
-    /// before the point of that question, and goes on from there after the next change.
+    /// Processes the history up to its end or to the next question. If no question may be asked, it
+    /// stops before the point of that question, and continues there after the next change.
     pub fn advance(&mut self, may_ask: bool) -> Option<Message> {
         let (from, mut state) = self.checkpoints.last().cloned().unwrap_or_default();
         for index in from..self.history.len() {
@@ -150,7 +152,7 @@ impl Fold {
                     return None;
                 }
                 let question = self.question(&pending);
-                // Not a checkpoint: if no answer comes, nothing was decided.
+                // Not kept as a checkpoint: without an answer, nothing was decided.
                 self.pending = Some(pending);
                 return Some(question);
             }
@@ -159,7 +161,7 @@ impl Fold {
         None
     }
 
-    /// Takes the answer to the question; false if there is none open.
+    /// Takes the answer to the question; false if no question is open.
     pub fn answer(&mut self, summary: &str) -> bool {
         let Some(pending) = self.pending.take() else {
             return false;
@@ -170,7 +172,7 @@ impl Fold {
         let new = weight(&message);
         if notes.is_empty() || new >= pending.old {
             let text = format!(
-                "the summary of messages {} to {} brings nothing ({new} bytes for {}); they stay",
+                "the summary of messages {} to {} saves nothing ({new} bytes for {}); they stay",
                 pending.head, pending.cut, pending.old
             );
             host::log(Level::Warn, &text);
@@ -191,14 +193,14 @@ impl Fold {
         true
     }
 
-    /// Whether all calls before a message are answered, so that a query may be made there.
+    /// Whether all calls before a message are answered, so that a query is possible there.
     fn is_point(&self, index: usize) -> bool {
         self.history
             .get(index)
             .is_none_or(|message| message.role != "tool")
     }
 
-    /// Takes note of a message.
+    /// Adds a message to the state.
     fn see(&self, state: &mut State, index: usize) {
         let message = &self.history[index];
         if state.task.is_none() && message.role == "user" && !is_demo(message) {
@@ -213,7 +215,8 @@ impl Fold {
         }
     }
 
-    /// After a compaction that left a context as large: the next one waits until it has grown.
+    /// After a compaction that left the context as large as before: the size that it has to reach
+    /// before the next one.
     fn floor(&self, context: u64) -> Option<u64> {
         let is_large = context > self.settings.limit;
         is_large.then(|| context.saturating_add(self.settings.stride()))
@@ -224,7 +227,7 @@ impl Fold {
         self.weights[to].saturating_sub(self.weights[from])
     }
 
-    /// The tokens of a query that is made at a point.
+    /// The tokens of a query at a point.
     fn context(&self, state: &State, point: usize) -> u64 {
         if let Some(report) = state.report {
             let since = tokens(self.bytes(report.from, point));
@@ -255,7 +258,7 @@ impl Fold {
         let low = compaction.map_or(head, |compaction| compaction.cut);
         let cut = self.cut(low, point);
         let new = self.bytes(low, cut);
-        // Earlier notes don't count: to write them anew brings nothing.
+        // Earlier notes do not count, because writing them again saves nothing.
         if cut == low || tokens(new) < self.settings.stride() {
             state.floor = Some(context.saturating_add(self.settings.stride()));
             return None;
@@ -271,7 +274,8 @@ impl Fold {
         })
     }
 
-    /// How many messages in front stay: up to the task, or where there is none, the system's.
+    /// How many messages at the beginning stay: those up to the task, or without a task, the
+    /// system's.
     fn head(&self, state: &State, point: usize) -> usize {
         let systems = || {
             let mut messages = self.history[..point].iter();
@@ -284,8 +288,9 @@ impl Fold {
         }
     }
 
-    /// Where the kept end begins: with the last messages, but never with an answer to what is cut
-    /// off; later, if these alone take more than half of the budget. `low` if nothing can go.
+    /// Where the kept end begins: with the last messages, but not with an answer to a message that
+    /// is cut off; later, if these alone take more than half of the budget. `low` if nothing can be
+    /// cut off.
     fn cut(&self, low: usize, point: usize) -> usize {
         let is_clean = |index: &usize| !is_answer(&self.history[*index]);
         let last = point.saturating_sub(self.settings.keep_last);
@@ -320,7 +325,7 @@ fn is_demo(message: &Message) -> bool {
         && message.extra_value().get("is_demo") == Some(&Value::Bool(true))
 }
 
-/// Whether a message is of use only behind the one before it: the result of a tool call, or the
+/// Whether a message has a meaning only after the one before it: the result of a tool call, or the
 /// output of an action in plain text.
 fn is_answer(message: &Message) -> bool {
     let mentions = |extra: &str| extra.contains("returncode");

@@ -1,7 +1,7 @@
-//! The processor that keeps the context below a budget: when it grows too large, the model is
-//! asked for a summary of its older part, which stands in that part's place from then on.
+//! The processor that keeps the context below a budget: when it grows too large, the model is asked
+//! for a summary of its older part, which replaces that part from then on.
 //!
-//! Only the view changes, never the history.
+//! Only the view changes, not the history.
 
 mod fold;
 mod measure;
@@ -16,15 +16,15 @@ use mswea_sdk::{Descriptor, Plugin, Processor, from_config};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use fold::{Compaction, Fold, Settings};
+use fold::{Compaction, CompactionSettings, Fold};
 use template::Template;
 
-/// The smallest budget: what is below it holds little more than the system's message and the task,
-/// and would be summarised in almost every step.
+/// The smallest budget: a smaller one holds little more than the system's message and the task, and
+/// would lead to a summary in almost every step.
 const MIN_BUDGET: u64 = 8_000;
 
-/// So many new questions are asked in one step at most: all that the contract allows, since a
-/// fresh instance sees more than this one where any are left.
+/// The most new questions in one step: the contract's maximum. With fewer, a fresh instance could
+/// see more than this one.
 const MOST_NEW: usize = 8;
 
 #[derive(Deserialize)]
@@ -62,14 +62,14 @@ fn summary_template() -> String {
     template::DEFAULT.to_owned()
 }
 
-/// The plugin: the fold, and what the host has of its outcome.
+/// The plugin: the fold, and the part of its result that the host has.
 pub struct Compactor {
     fold: Fold,
-    /// What was cut when the host last got an answer; none if it has got no answer.
+    /// The replacement in the last change that was returned; none before the first.
     sent: Option<Option<Rc<Compaction>>>,
-    /// Before this index the history is what it was at that answer.
+    /// Up to this index, the history is unchanged since then.
     start: usize,
-    /// Answers since the last `apply` that were new, and not recorded ones.
+    /// How many answers since the last `apply` were new, and not from the record.
     new: usize,
 }
 
@@ -95,8 +95,8 @@ impl Plugin for Compactor {
                     "exclusiveMinimum": 0,
                     "maximum": 1,
                     "default": trigger(),
-                    "description": "With more than this part of the budget the older part of the \
-                                    context is summarised.",
+                    "description": "When the context takes more than this part of the budget, its \
+                                    older part is summarised.",
                 },
                 "keep_last": {
                     "type": "integer",
@@ -109,16 +109,15 @@ impl Plugin for Compactor {
                     "type": "string",
                     "minLength": 1,
                     "default": question::INSTRUCTIONS,
-                    "description": "What the model is told to write. The task and the older part \
+                    "description": "The instructions for the summary. The task and the older part \
                                     follow.",
                 },
                 "summary_template": {
                     "type": "string",
                     "minLength": 1,
                     "default": template::DEFAULT,
-                    "description": "The message that stands in place of the older part. \
-                                    `{{summary}}` is what the model wrote; nothing else is \
-                                    replaced.",
+                    "description": "The message in place of the older part. `{{summary}}` is the \
+                                    model's answer; nothing else is replaced.",
                 },
             },
             "additionalProperties": false,
@@ -137,7 +136,7 @@ impl Plugin for Compactor {
 }
 
 impl Compactor {
-    /// Reads the config; `least` is the smallest budget.
+    /// Reads the config; `least` is the smallest budget allowed.
     fn new(config: Value, least: u64) -> Result<Self, PluginError> {
         let config: Config = from_config(config)?;
         let bad = |key: &str, message: String| {
@@ -163,8 +162,9 @@ impl Compactor {
             return bad("keep_last", message);
         }
         if config.instructions.trim().is_empty() {
-            let message = "`instructions` must not be empty; say what the summary is to hold, or \
-                           leave the key out"
+            let message =
+                "`instructions` must not be empty; describe the summary, or leave the key \
+                           out"
                 .to_owned();
             return bad("instructions", message);
         }
@@ -172,14 +172,14 @@ impl Compactor {
             Ok(template) => template,
             Err(reason) => {
                 let message = format!(
-                    "`summary_template` {reason}; write `{{{{summary}}}}` where the summary \
-                     stands, and nothing else in double braces"
+                    "`summary_template` {reason}; write `{{{{summary}}}}` in place of the \
+                     summary, and nothing else in double braces"
                 );
                 return bad("summary_template", message);
             }
         };
         Ok(Self {
-            fold: Fold::new(Settings {
+            fold: Fold::new(CompactionSettings {
                 budget: config.budget_tokens,
                 limit: part(config.budget_tokens, config.trigger),
                 keep_last: config.keep_last,
@@ -192,7 +192,7 @@ impl Compactor {
         })
     }
 
-    /// Goes on to the next question or to the end.
+    /// Continues to the next question or to the end.
     fn go_on(&mut self) -> Next {
         match self.fold.advance(self.new < MOST_NEW) {
             Some(question) => Next::Ask(Query {
@@ -204,7 +204,7 @@ impl Compactor {
         }
     }
 
-    /// What changed in the view since the last answer.
+    /// The change of the view since the last one that was returned.
     fn changed(&mut self) -> Change {
         let history = self.fold.history();
         let now = self.fold.compaction().cloned();
@@ -220,14 +220,14 @@ impl Compactor {
         };
         let from = match &now {
             _ if !is_same => {
-                // Up to there, every view is the history.
+                // Up to there, every view equals the history.
                 let heads = [&before, &now].into_iter().flatten();
                 heads
                     .map(|compaction| compaction.head)
                     .fold(start, usize::min)
             }
             None => start,
-            // What was decided before the change cut nothing off that is in it.
+            // A cut that was decided before the change removes nothing of the change.
             Some(compaction) => compaction.head + 1 + start.saturating_sub(compaction.cut),
         };
         Change::tail(from, view(history, now.as_deref(), from))
@@ -239,10 +239,10 @@ fn part(budget: u64, of: f64) -> u64 {
     (budget as f64 * of) as u64
 }
 
-/// Whether the host has answered from the run's record.
+/// Whether the host answered from the run's record.
 fn is_remembered(reply: &Reply) -> bool {
     let extra = reply.extra.as_deref().unwrap_or_default();
-    // Parsed where it may be in it only: it is the provider's for the rest, of any size.
+    // Parsed only if the word is in it: the rest is the provider's, of any size.
     extra.contains("\"remembered\"") && extra_value(Some(extra))["remembered"] == true
 }
 
@@ -254,7 +254,7 @@ fn view(history: &[Message], compaction: Option<&Compaction>, from: usize) -> Ve
     let head = history[..compaction.head].iter();
     let note = std::iter::once(&compaction.message);
     let tail = history[compaction.cut..].iter();
-    // Not one by one through what was cut off: the parts are slices.
+    // The messages that were cut off are skipped at once.
     match from.checked_sub(compaction.head + 1) {
         Some(skipped) => tail.skip(skipped).cloned().collect(),
         None => head.chain(note).chain(tail).skip(from).cloned().collect(),
@@ -266,10 +266,10 @@ impl Processor for Compactor {
         check_start(&change, self.fold.history().len())?;
         let start = change.start as usize;
         if start == 0 {
-            // From then on the host knows nothing of an earlier view.
+            // After this the host has no earlier view.
             self.sent = None;
         }
-        // If the last question was never answered, the answer to this call is to both changes.
+        // If the last question was never answered, the answer to this call covers both changes.
         self.start = self.start.min(start);
         self.new = 0;
         self.fold.take(change);

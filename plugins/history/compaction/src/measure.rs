@@ -1,12 +1,12 @@
-//! How large the context is: what the provider reported, and an estimate for what came since.
+//! The size of the context: the provider's own count, and an estimate for later messages.
 
 use mswea_sdk::types::{ContentPart, Message};
 use serde_json::Value;
 
-/// How many bytes count as a token where nobody has counted. English and code have three to five.
+/// How many bytes count as a token in the estimate. English and code have three to five.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What an image counts, however many bytes its URL has: a thousand tokens.
+/// The size of an image in the estimate, whatever the length of its URL: a thousand tokens.
 const IMAGE: u64 = 1_000 * BYTES_PER_TOKEN;
 
 /// The bytes of a message that a model is sent.
@@ -26,24 +26,24 @@ pub fn weight(message: &Message) -> u64 {
     content.chain(calls).sum()
 }
 
-/// The estimate for so many bytes.
+/// The estimated tokens of that many bytes.
 pub fn tokens(bytes: u64) -> u64 {
     bytes / BYTES_PER_TOKEN
 }
 
-/// The context as the provider counted it for one query.
+/// The size of the context that the provider reported for one query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
     /// How many tokens.
     pub tokens: u64,
-    /// Messages from this index on came later.
+    /// Messages from this index on came after that query.
     pub from: usize,
 }
 
-/// What a message reports.
+/// The report of a message, if it has one.
 pub fn report(message: &Message, index: usize) -> Option<Report> {
     let extra = message.extra.as_deref()?;
-    // Most messages have none, and their `extra` need not be read.
+    // Most messages have none, so their `extra` need not be parsed.
     if !extra.contains("\"usage\"") {
         return None;
     }
@@ -53,15 +53,15 @@ pub fn report(message: &Message, index: usize) -> Option<Report> {
     }
     let usage = extra.get("mswea")?.get("usage")?;
     let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
-    // 0 is what an unknown count is.
+    // 0 stands for an unknown count.
     let input = Some(count("input_tokens")).filter(|input| *input > 0)?;
     Some(match message.role.as_str() {
         "assistant" => Report {
             tokens: input.saturating_add(count("output_tokens")),
             from: index + 1,
         },
-        // A reply that was not understood: it stayed out of the history, and this message, which
-        // says so, was not in the query.
+        // A rejected reply: it is not in the history, and this message with the feedback was not in
+        // the query.
         _ => Report {
             tokens: input,
             from: index,

@@ -1,7 +1,7 @@
-//! The message in which the summary stands. Not rendered by the host: the run's variables differ
-//! from step to step, and the view has to be the same whenever it is made again.
+//! The template of the message with the summary. The host does not render it: the run's variables
+//! change from step to step, and the view must be the same whenever it is made again.
 
-/// What the message says, unless the config says otherwise.
+/// The default template.
 pub const DEFAULT: &str = "\
 The older part of this conversation was taken out to save room. These notes on it are yours:
 
@@ -9,15 +9,15 @@ The older part of this conversation was taken out to save room. These notes on i
 
 What came after follows; go on from there.";
 
-/// The texts around each place where the summary stands.
+/// The texts around each place of the summary.
 pub struct Template(Vec<String>);
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// A message if it is malformed.
     pub fn parse(source: &str) -> Result<Self, &'static str> {
         let mut texts = Vec::new();
         let mut rest = source;
@@ -27,7 +27,7 @@ impl Template {
                     texts.push(text.to_owned());
                     rest = after;
                 }
-                _ => return Err("has `{{` with something else than `summary` in it"),
+                _ => return Err("has `{{` with a word other than `summary`"),
             }
         }
         if texts.is_empty() {
@@ -35,7 +35,7 @@ impl Template {
         }
         texts.push(rest.to_owned());
         match texts.iter().any(|text| text.contains("{%")) {
-            true => Err("has `{%`, but it is no Jinja template"),
+            true => Err("has `{%`, but it is not a Jinja template"),
             false => Ok(Self(texts)),
         }
     }

@@ -1,8 +1,10 @@
-//! When it asks, what for, what the view is then, and that a fresh instance comes to the same.
+//! When the plugin sends a query, the query's text, the resulting view, and that a fresh instance
+//! has the same view.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+mod changed_histories;
 mod config_and_cost;
 mod many_questions;
 mod random;
@@ -11,7 +13,7 @@ use super::*;
 use mswea_sdk::testing::{Driver, check_fresh_instances, configure, reply_text, take_log};
 use mswea_sdk::types::ToolCall;
 
-/// The plugin with budgets that nobody would set, for histories that can be read.
+/// The plugin with very small budgets, so that histories in tests are short.
 struct Small(Compactor);
 
 impl Plugin for Small {
@@ -78,7 +80,7 @@ fn run(steps: &[(u64, usize)]) -> Vec<Message> {
     history
 }
 
-/// A driver whose model answers so, and the questions that it was asked.
+/// A driver whose model gives this reply, and the queries that it got.
 fn driver(config: Value, answer: &'static str) -> (Driver<Small>, Rc<RefCell<Vec<String>>>) {
     let asked: Rc<RefCell<Vec<String>>> = Rc::default();
     let questions = Rc::clone(&asked);
@@ -106,7 +108,9 @@ fn assert_paired(view: &[Message]) {
         match &message.tool_call_id {
             Some(id) => {
                 let place = open.iter().position(|call| call == id);
-                open.remove(place.unwrap_or_else(|| panic!("`{id}` is nobody's result")));
+                open.remove(
+                    place.unwrap_or_else(|| panic!("`{id}` is not the id of an open call")),
+                );
             }
             None => {
                 assert!(open.is_empty(), "{open:?} have no result");
@@ -126,7 +130,7 @@ fn it_asks_when_the_context_is_too_large() {
     let vectors = [
         ("nothing yet", vec![], false),
         ("far below", vec![(100, 400), (200, 400), (300, 400)], false),
-        // Reported, and 4 bytes for each token of the output that came since.
+        // The reported tokens, and a token for each 4 bytes of the output since then.
         (
             "just enough",
             vec![(100, 800), (300, 800), (700, 400)],
@@ -147,7 +151,7 @@ fn it_asks_when_the_context_is_too_large() {
             vec![(100, 800), (300, 800), (1 << 60, 0)],
             true,
         ),
-        // Nobody counted: all is estimated.
+        // Without reports, all tokens are estimated.
         (
             "estimated, small",
             vec![(0, 800), (0, 800), (0, 400)],
@@ -158,7 +162,7 @@ fn it_asks_when_the_context_is_too_large() {
             vec![(0, 1_600), (0, 1_600), (0, 400)],
             true,
         ),
-        // Only the last report counts.
+        // Only the last reported size counts.
         ("it fell again", vec![(100, 800), (799, 0), (300, 0)], false),
     ];
     for (name, steps, expected) in vectors {
@@ -173,7 +177,7 @@ fn it_asks_when_the_context_is_too_large() {
 
 #[test]
 fn other_messages_that_report() {
-    // What was not understood stays out of the history; the words on it were not in the query.
+    // A rejected reply is not in the history, and the feedback on it was not in the query.
     let feedback = |tokens| Message {
         extra: usage(tokens),
         ..Message::new("user", "f".repeat(404))
@@ -220,7 +224,7 @@ fn the_view_is_task_summary_and_the_end() {
     }
     assert!(!question.contains("step 2"), "{question}");
 
-    // From then on only what is new is sent, right behind.
+    // From then on only new messages are sent, directly after the last ones.
     let mut len = expected.len();
     for (id, tokens) in [(4, 500), (5, 600)] {
         let new = [call(id, tokens), output(id, 40)];
@@ -234,7 +238,7 @@ fn the_view_is_task_summary_and_the_end() {
         len += 2;
     }
     assert_eq!(asked.borrow().len(), 1);
-    // Nothing new, nothing sent.
+    // Without new messages nothing is sent.
     driver.apply(Change::tail(14, vec![]));
     assert_eq!((driver.last_start(), driver.last_len()), (len, 0));
 }
@@ -271,7 +275,7 @@ fn what_was_counted_before_a_summary_does_not_count_after_it() {
     let (mut driver, asked) = driver(config(), "notes");
     let mut steps = vec![(100, 800), (300, 800), (500, 800), (700, 800)];
     driver.apply(Change::all(run(&steps)));
-    // The provider counts no more. Of the view that is left each step is some 200 tokens.
+    // The provider reports no more counts. Each step of the remaining view has about 200 tokens.
     for expected in [1, 2] {
         steps.push((0, 800));
         let new = run(&steps)[2 * steps.len()..].to_vec();
@@ -282,8 +286,9 @@ fn what_was_counted_before_a_summary_does_not_count_after_it() {
 
 #[test]
 fn where_the_end_is_cut_off() {
-    // `keep_last`, the history behind the task (`a2` calls two, `t` is the result of the next
-    // one, `p` a plain-text observation, `u` a user, capitals are long), and what is kept of it.
+    // `keep_last`; the history after the task; the part of it that is kept. `a2` is a reply with
+    // two calls, `t` the result of the next call, `p` a plain-text observation, `u` a message of
+    // the user; messages in capitals are long.
     for (keep_last, shape, kept) in [
         (1, "aA1tA1ta1t", "a1t"),
         (2, "aA1tA1ta1t", "a1t"),
@@ -295,7 +300,7 @@ fn where_the_end_is_cut_off() {
         (1, "AAap", "ap"),
         (1, "AAu", "u"),
         (4, "AApapap", "apap"),
-        // The last ones are too large to be kept: fewer are.
+        // The last messages are too large to be kept, so fewer are kept.
         (4, "AAAALa1t", "a1t"),
         (9, "AAAALLL", "L"),
     ] {
@@ -307,7 +312,8 @@ fn where_the_end_is_cut_off() {
             let text = match letter {
                 'A' => "A".repeat(1_200),
                 'L' => "L".repeat(6_000),
-                // More than a token, so that the end is the first point beyond the limit.
+                // More than a token, so that the end of the history is the first point above the
+                // limit.
                 other => other.to_string().repeat(8),
             };
             let message = match letter {
@@ -331,7 +337,8 @@ fn where_the_end_is_cut_off() {
             };
             history.push(message);
         }
-        // So that it is decided at the end, and not before: all is estimated.
+        // All sizes are estimated, and the limit is just below their sum. So the plugin decides at
+        // the end of the history, and not before.
         let total = history.iter().map(measure::weight).sum::<u64>() / 4;
         let config = json!({
             "budget_tokens": total.max(1_000), "trigger": (total as f64 - 0.5) / total.max(1_000) as f64,
@@ -400,20 +407,20 @@ fn without_progress_it_does_not_ask_again_and_again() {
         }
         numbers
     };
-    // The context grows by 25 tokens a step: after a question that brought nothing, the next one
-    // comes when it has grown by a tenth of the budget.
+    // The context grows by 25 tokens per step. After a query that did not help, the next one comes
+    // when the context has grown by a tenth of the budget.
     for answer in ["", "  \n", long] {
         let asked = numbers(answer, &|id| 785 + 25 * (id - 3));
         assert_eq!(asked[..6], [1, 1, 1, 1, 2, 2], "{:?}", &answer.get(..5));
         assert_eq!(asked[19], 5, "{asked:?}");
     }
     let warned = take_log();
-    assert!(warned[0].1.contains("brings nothing"), "{warned:?}");
-    // The summary is short, but what is reported stays as large: most of it is not ours. Each
-    // further summary is of 100 tokens at least.
+    assert!(warned[0].1.contains("saves nothing"), "{warned:?}");
+    // The summary is short, but the reported size stays the same, because most of it is not in
+    // these messages. A further summary needs at least 100 tokens to summarise.
     let asked = numbers("notes", &|_| 900);
     assert_eq!(asked[19], 1, "{asked:?}");
-    // What is too small to be summarised is no question at all.
+    // If the messages are too few to be summarised, no query is sent.
     let (mut driver, asked) = driver(config(), "notes");
     driver.apply(Change::all(run(&[
         (100, 10),
@@ -426,7 +433,8 @@ fn without_progress_it_does_not_ask_again_and_again() {
 
 #[test]
 fn the_floor_falls_with_the_context() {
-    // No progress at 800; the context falls, and rises again: asked at once.
+    // The summary at 800 saves nothing; the context becomes smaller, and then larger again: the
+    // plugin asks at once.
     let answers = Rc::new(Cell::new(0));
     let count = Rc::clone(&answers);
     let mut driver = Driver::<Small>::new(config()).answering(move |_| {
@@ -441,83 +449,4 @@ fn the_floor_falls_with_the_context() {
         history.extend(new);
         assert_eq!(answers.get(), expected, "step {id}");
     }
-}
-
-#[test]
-fn a_history_that_loses_its_end_gets_its_view_back() {
-    let (mut driver, asked) = driver(config(), "notes");
-    let steps = [(100, 800), (300, 800), (500, 800), (700, 800)];
-    let long = run(&steps);
-    driver.apply(Change::all(long.clone()));
-    assert_eq!((asked.borrow().len(), driver.view().len()), (1, 7));
-    // Behind the place of the decision: it holds.
-    driver.apply(Change::tail(10, vec![Message::new("user", "go on")]));
-    assert_eq!((driver.last_start(), driver.last_len()), (7, 1));
-    driver.apply(Change::tail(10, vec![call(4, 300), output(4, 4)]));
-    assert_eq!((driver.last_start(), driver.last_len()), (7, 2));
-    // Before it: it does not, and the history is whole again.
-    let view = driver.apply(Change::tail(8, vec![])).to_vec();
-    assert_eq!(view, long[..8]);
-    assert_eq!(driver.last_start(), 2);
-    // The same again: the same question.
-    driver.apply(Change::tail(8, long[8..].to_vec()));
-    let asked = asked.borrow();
-    assert_eq!(asked.len(), 2);
-    assert_eq!(asked[0], asked[1]);
-}
-
-#[test]
-fn a_broken_off_question_is_asked_again() {
-    let history = run(&[(100, 800), (300, 800), (500, 800), (700, 800)]);
-    let mut processor = configure::<Small>(config()).expect("it is good");
-    let ask = |next: Result<Next, PluginError>| match next {
-        Ok(Next::Ask(query)) => query.messages,
-        other => panic!("no question but {:?}", other.is_ok()),
-    };
-    let first = ask(processor.apply(Change::all(history.clone())));
-    let again = ask(processor.apply(Change::all(history.clone())));
-    assert_eq!(first, again);
-    let later = ask(processor.apply(Change::tail(history.len(), vec![])));
-    assert_eq!(first, later);
-    match processor.resume(reply_text("notes")) {
-        Ok(Next::Done(change)) => assert_eq!((change.start, change.messages.len()), (0, 7)),
-        _ => panic!("it is not done"),
-    }
-    let refused = |processor: &mut Small| {
-        let error = processor.resume(reply_text("notes")).err();
-        assert_eq!(
-            error.map(|error| error.code).as_deref(),
-            Some("invalid-input")
-        );
-    };
-    refused(&mut processor);
-
-    // Broken off, and then the history is too short for a question: all that differs is sent.
-    let mut processor = configure::<Small>(config()).expect("it is good");
-    processor
-        .apply(Change::all(history[..6].to_vec()))
-        .expect("it applies");
-    let mut other = run(&[(100, 700), (300, 700), (500, 700), (700, 800)]);
-    ask(processor.apply(Change::tail(2, other.split_off(2))));
-    match processor.apply(Change::tail(4, vec![])) {
-        Ok(Next::Done(change)) => assert_eq!((change.start, change.messages.len()), (2, 2)),
-        _ => panic!("it is not done"),
-    }
-    refused(&mut processor);
-    let error = processor.apply(Change::tail(11, vec![])).err();
-    assert_eq!(
-        error.map(|error| error.code).as_deref(),
-        Some("invalid-input")
-    );
-}
-
-#[test]
-fn below_the_budget_it_never_asks() {
-    let changes = [
-        Change::all(run(&[(100, 400)])),
-        Change::tail(4, vec![call(1, 200), output(1, 400)]),
-        Change::tail(2, vec![]),
-    ];
-    let views = check_fresh_instances::<Small>(&config(), &changes);
-    assert_eq!(views.iter().map(Vec::len).collect::<Vec<_>>(), [4, 6, 2]);
 }

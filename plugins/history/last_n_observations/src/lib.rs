@@ -1,7 +1,7 @@
 //! The processor that shortens all but the last observations.
 //!
-//! It speaks the protocol of changes itself: a step costs what changed in the view, however
-//! long the history is.
+//! It implements the protocol of changes itself: the cost of a step depends on what changed in the
+//! view, not on the length of the history.
 
 mod observation;
 
@@ -36,18 +36,18 @@ fn keep_output() -> Vec<String> {
     vec!["keep_output".to_owned()]
 }
 
-/// An observation's place in the history. The first one is the task itself.
+/// The index of an observation in the history. The first entry is the task itself.
 struct Observation {
     index: usize,
     fate: Fate,
 }
 
-/// The plugin: its config, and the history as the host knows it.
+/// The plugin: its config, and the history as the host sent it.
 pub struct LastNObservations {
     n: usize,
     polling: usize,
     tags: Tags,
-    // The whole history: when its end is taken back, old observations come back, too.
+    // The whole history: when its end is removed, old observations are shown again.
     history: Vec<Message>,
     observations: Vec<Observation>,
     /// Index of the first message of role `user` that is no demonstration: the task.
@@ -83,8 +83,8 @@ impl Plugin for LastNObservations {
                     "type": "integer",
                     "minimum": 1,
                     "default": one(),
-                    "description": "Moves the limit only every so many observations, which \
-                                    keeps the provider's prompt cache warm in between.",
+                    "description": "The limit moves only when this many observations have been \
+                                    added. Until then the provider's prompt cache stays valid.",
                 },
                 "always_remove_output_for_tags": tags(
                     remove_output(),
@@ -128,7 +128,7 @@ impl Plugin for LastNObservations {
 }
 
 impl LastNObservations {
-    /// Takes a change over into the history and the list of observations.
+    /// Applies a change to the history and the list of observations.
     fn take(&mut self, change: Change) {
         let start = change.start as usize;
         self.history.truncate(start);
@@ -158,7 +158,7 @@ impl LastNObservations {
     }
 
     fn is_elided(&self, number: usize) -> bool {
-        // Number 0 is the task, or what stands in its place.
+        // Number 0 is the task, or the message in its place.
         number > 0
             && match self.observations[number].fate {
                 Fate::ByAge => number < self.last,
@@ -167,8 +167,7 @@ impl LastNObservations {
             }
     }
 
-    /// A message as the view has it; `number` is that of the first observation that is not
-    /// before it.
+    /// A message of the view; `number` is that of the first observation at or after it.
     fn seen(&self, index: usize, number: usize) -> Message {
         let message = &self.history[index];
         let observation = self.observations.get(number);
@@ -198,8 +197,8 @@ impl Processor for LastNObservations {
         self.take(change);
         let before = self.last;
         self.last = self.limit();
-        // What lies between the old limit and the new one looks different now, if age is what
-        // decides over it; the limit goes back when the history loses its end.
+        // If age decides, messages between the old limit and the new one look different now; the
+        // limit moves back when the history loses its end.
         let moved =
             before.min(self.last).max(1)..before.max(self.last).min(self.observations.len());
         let turned = moved.filter_map(|number| {

@@ -1,29 +1,29 @@
-//! What counts as an observation, what its tags say, and what is left of an old one.
+//! Which messages are observations, what their tags say, and how an old one is shortened.
 
 use mswea_sdk::types::{ContentPart, Message};
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 use serde_json::Value;
 
-/// What an observation's tags ask for.
+/// The effect of an observation's tags.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
-    /// Nothing: its age decides.
+    /// No effect: the age decides.
     ByAge,
-    /// To stay, however old.
+    /// The observation is kept at any age.
     Keep,
-    /// To go, however new.
+    /// The observation is removed at any age.
     Remove,
 }
 
-/// The tags that decide over a message's fate.
+/// The tags that decide about messages.
 pub struct Tags {
     /// Messages with one of these stay.
     pub keep: Vec<String>,
-    /// Messages with one of these go; this wins.
+    /// Messages with one of these are removed; this takes precedence.
     pub remove: Vec<String>,
 }
 
-/// The keys of a message's `extra` that matter here.
+/// The keys of a message's `extra` that are used here.
 #[derive(Default, serde::Deserialize)]
 struct Extra {
     #[serde(default, deserialize_with = "present")]
@@ -32,26 +32,26 @@ struct Extra {
     tags: Vec<String>,
 }
 
-/// True for a key that is there, whatever its value.
+/// True if the key is present, whatever its value.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(deserializer).map(|_| true)
 }
 
-/// Whether a message is part of a demonstration, which is neither the task nor an observation.
+/// Whether a message is part of a demonstration, which contains neither the task nor observations.
 pub fn is_demo(message: &Message) -> bool {
     let mentions = |extra: &str| extra.contains("is_demo");
     message.extra.as_deref().is_some_and(mentions)
         && message.extra_value().get("is_demo") == Some(&Value::Bool(true))
 }
 
-/// The fate of a message if it is an observation: of role `tool`, or of role `user` with a
-/// return code, as formatters for plain text make them, and of no demonstration.
+/// The decision about a message if it is an observation: of role `tool`, or of role `user` with a
+/// return code, as formatters for plain text make them, and not part of a demonstration.
 pub fn fate(message: &Message, tags: &Tags) -> Option<Fate> {
     let is_tool = message.role == "tool";
     if !is_tool && message.role != "user" {
         return None;
     }
-    // An `extra` of another shape than documented has no tags that could be meant for us.
+    // An `extra` of another form than documented has no usable tags.
     let extra: Extra = message
         .extra
         .as_deref()
@@ -70,8 +70,8 @@ pub fn fate(message: &Message, tags: &Tags) -> Option<Fate> {
     })
 }
 
-/// The message with its content replaced by a note. All else stays, the answered tool call
-/// above all.
+/// The message with its content replaced by a note. Everything else stays, above all the tool call
+/// that it answers.
 pub fn elided(message: &Message) -> Message {
     let mut lines = 0;
     let mut images = 0;
@@ -95,11 +95,11 @@ pub fn elided(message: &Message) -> Message {
     }
 }
 
-/// The number of lines as Python's `str.splitlines` counts them, for the same notes as
+/// The number of lines as Python's `str.splitlines` counts them, so that the notes are the same as
 /// SWE-agent's.
 fn count_lines(text: &str) -> usize {
-    // Most texts have no line end but the common one, and then bytes are as good as characters:
-    // 0xC2 and 0xE2 begin those of the line ends that are not ASCII.
+    // Most texts have no line end but ` `, and then bytes can be counted instead of characters:
+    // 0xC2 and 0xE2 begin the line ends that are not ASCII.
     let mut common = 0;
     let mut is_plain = true;
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! SWE-agent's vectors, and changes of every sort against a plain function of the history.
+//! SWE-agent's test vectors, and random changes compared with a plain function of the history.
 
 use super::*;
 use mswea_sdk::testing::{Driver, check_fresh_instances, configure};
@@ -53,7 +53,7 @@ fn kept_numbers() {
             expected,
             "n {n}, polling {polling}, {count} observations"
         );
-        // The same, grown step by step.
+        // The same history, extended step by step.
         let mut driver = Driver::<LastNObservations>::new(json!({ "n": n, "polling": polling }));
         driver.apply(Change::all(history(1)));
         for number in 1..count {
@@ -67,7 +67,7 @@ fn kept_numbers() {
     }
 }
 
-/// What SWE-agent's own test says: with 3 kept, all are elided but those and the first.
+/// SWE-agent's own test: with 3 kept, all but these and the first are elided.
 #[test]
 fn all_but_the_kept_and_the_first_are_elided() {
     for count in 1..12 {
@@ -97,7 +97,7 @@ fn demonstrations_are_untouched_and_not_counted() {
     assert_eq!(view[..demos], messages[..demos]);
     assert_eq!(kept(&view[demos..]), [0, 3]);
 
-    // Nor does one take the task's place as number 0, which is never elided.
+    // A demonstration does not count as the task (number 0), which is never elided.
     let mut messages = vec![demo(Message::new("user", "here is how"))];
     messages.extend((1..3).flat_map(observation));
     let mut driver = Driver::<LastNObservations>::new(json!({ "n": 1 }));
@@ -123,7 +123,7 @@ fn plain_text_observations_count() {
         message.extra = Some(r#"{"returncode":0}"#.to_owned());
         messages.extend([Message::new("assistant", "x"), message]);
     }
-    // What a person says is no observation.
+    // A message of a user is no observation.
     messages.push(Message::new("user", "please hurry"));
     let mut driver = Driver::<LastNObservations>::new(json!({ "n": 1 }));
     let view = driver.apply(Change::all(messages));

@@ -1,29 +1,29 @@
-//! The protocol of changes, for all types alike: a rule says which older messages look
-//! different now, and only these and the new ones go back.
+//! The protocol of changes, for all types: a rule determines which older messages look different
+//! now, and only these and the new ones are returned.
 
 use mswea_sdk::processor::check_start;
 use mswea_sdk::types::{Change, Message, PluginError};
 
-/// What one type of processor does to single messages.
+/// The rule of one type of processor.
 pub trait Rule {
-    /// Takes note of `history`, of which the part from `start` on is new. Answers the indexes
-    /// before `start` of which the view is another now, in any order.
+    /// Updates the rule for `history`, which is new from `start` on. Returns the indexes before
+    /// `start` at which the view has changed, in any order.
     fn update(&mut self, history: &[Message], start: usize) -> Vec<usize> {
         let _ = (history, start);
         Vec::new()
     }
 
-    /// Whether a message shows in the view at all. That depends on nothing but the message.
+    /// Whether a message is in the view at all. It depends on the message alone.
     fn is_shown(&self, message: &Message) -> bool {
         let _ = message;
         true
     }
 
-    /// A message as the view has it, after [`update`](Self::update).
+    /// A message of the view, after [`update`](Self::update).
     fn view(&self, history: &[Message], index: usize) -> Message;
 }
 
-/// SWE-agent's `default`: everything as it is.
+/// SWE-agent's `default`: no changes.
 pub struct Identity;
 
 impl Rule for Identity {
@@ -32,18 +32,19 @@ impl Rule for Identity {
     }
 }
 
-/// A rule, and the history as the host knows it.
+/// A rule, and the history as the host sent it.
 pub struct Engine {
     rule: Box<dyn Rule>,
     history: Vec<Message>,
-    /// The place of each message in the view; for one that is left out, that of the next.
+    /// The index of each message in the view; for a message that is left out, the index of the next
+    /// one.
     places: Vec<usize>,
     /// How long the view is.
     len: usize,
 }
 
 impl Engine {
-    /// An engine that knows no history yet.
+    /// An engine with an empty history.
     pub fn new(rule: Box<dyn Rule>) -> Self {
         Self {
             rule,
@@ -53,11 +54,11 @@ impl Engine {
         }
     }
 
-    /// The change of the view that a change of the history brings about.
+    /// The change of the view that follows from a change of the history.
     ///
     /// # Errors
     ///
-    /// When the change begins beyond the end.
+    /// `invalid-input` if the change begins beyond the end.
     pub fn apply(&mut self, change: Change) -> Result<Change, PluginError> {
         check_start(&change, self.history.len())?;
         let start = change.start as usize;
@@ -91,7 +92,7 @@ impl Engine {
         Ok(Change::spread(differing.into_iter().map(view).collect()))
     }
 
-    /// Whether the message of this index has a place of its own.
+    /// Whether the message of this index is in the view.
     fn is_shown(&self, index: usize) -> bool {
         self.places.get(index + 1).copied().unwrap_or(self.len) > self.places[index]
     }

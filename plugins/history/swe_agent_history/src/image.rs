@@ -1,10 +1,10 @@
-//! `image_parsing`: images that a text holds as Markdown with a data URL become images.
+//! `image_parsing`: images in a text, as Markdown with a data URL, become image parts.
 
 use mswea_sdk::types::{ContentPart, Image, Message};
 
 use crate::engine::Rule;
 
-/// Which images.
+/// The images to convert.
 pub struct ImageParser {
     /// Their media types.
     pub allowed: Vec<String>,
@@ -19,21 +19,21 @@ struct Found<'t> {
     data: &'t str,
 }
 
-/// Where a character comes next, looked for only once: texts with many beginnings and no end
-/// cost no more than others.
-struct Next<'t> {
+/// The next place of a character. It is searched only once, so that a text with many beginnings and
+/// no end does not take longer.
+struct NextPlace<'t> {
     text: &'t str,
     wanted: char,
     at: Option<usize>,
 }
 
-impl<'t> Next<'t> {
+impl<'t> NextPlace<'t> {
     fn new(text: &'t str, wanted: char) -> Self {
         let at = text.find(wanted);
         Self { text, wanted, at }
     }
 
-    /// The first one from `from` on, which never goes back.
+    /// The first place from `from` on; `from` never decreases.
     fn from(&mut self, from: usize) -> Option<usize> {
         if self.at.is_some_and(|at| at < from) {
             self.at = self.text[from..].find(self.wanted).map(|at| from + at);
@@ -42,16 +42,16 @@ impl<'t> Next<'t> {
     }
 }
 
-/// All images of a text, whatever their types.
+/// All images in a text, of any type.
 fn find(text: &str) -> Vec<Found<'_>> {
     let mut found = Vec::new();
-    // Nearly no text has one.
+    // Nearly no text has an image.
     if !text.contains("](data:") {
         return found;
     }
-    let mut brackets = Next::new(text, ']');
-    let mut semicolons = Next::new(text, ';');
-    let mut parentheses = Next::new(text, ')');
+    let mut brackets = NextPlace::new(text, ']');
+    let mut semicolons = NextPlace::new(text, ';');
+    let mut parentheses = NextPlace::new(text, ')');
     let mut from = 0;
     while let Some(start) = text[from..].find("![").map(|at| from + at) {
         from = start + 1;
@@ -91,7 +91,7 @@ impl ImageParser {
         let mut parts = Vec::new();
         let mut from = 0;
         for found in find(text) {
-            // The name that many use for it is no registered type.
+            // A common name that is not the registered type.
             let kind = match found.kind {
                 "image/jpg" => "image/jpeg",
                 kind => kind,

@@ -1,14 +1,14 @@
-//! The host's messages in SWE-agent's terms: what its history items say in `message_type`,
-//! `is_demo` and `tags`, a message says by its role and its `extra`.
+//! The host's messages in SWE-agent's terms: the fields `message_type`, `is_demo` and `tags` of its
+//! history items correspond to a message's role and `extra`.
 
 use mswea_sdk::types::Message;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A key of a message's `extra`, whose other keys don't matter.
+/// One key of a message's `extra`.
 fn extra_key(message: &Message, key: &str) -> Option<Value> {
     let extra = message.extra.as_deref()?;
-    // Most messages have most keys not, and their `extra` need not be read.
+    // Most messages lack most keys, so their `extra` need not be parsed.
     if !extra.contains(key) {
         return None;
     }
@@ -21,8 +21,8 @@ pub fn is_demo(message: &Message) -> bool {
     extra_key(message, "is_demo") == Some(Value::Bool(true))
 }
 
-/// Whether it is what came of an action in this run: of role `tool`, or of role `user` with a
-/// return code, as formatters for plain text make them.
+/// Whether it is an observation of this run: of role `tool`, or of role `user` with a return code,
+/// as formatters for plain text make them.
 pub fn is_observation(message: &Message) -> bool {
     let has_role = match message.role.as_str() {
         "tool" => true,
@@ -32,13 +32,13 @@ pub fn is_observation(message: &Message) -> bool {
     has_role && !is_demo(message)
 }
 
-/// An action of a message, as the host notes it in the message's `extra`.
+/// An action of a message, as the host records it in the message's `extra`.
 #[derive(Deserialize)]
 pub struct Action {
     /// Its command.
     #[serde(default)]
     pub command: String,
-    /// The tool call that asked for it.
+    /// The id of its tool call.
     #[serde(default)]
     pub tool_call_id: Option<String>,
 }
@@ -55,11 +55,11 @@ pub fn add_tags(message: &mut Message, tags: &[String]) {
     let extra = message.extra.as_deref().unwrap_or_default().trim();
     let present = match extra_key(message, "tags") {
         None => {
-            // The keys that are there are not read, so that they stay as they are to the letter.
+            // The existing keys are not parsed, so that they stay unchanged to the letter.
             let rest = match extra.strip_prefix('{') {
                 Some(rest) => rest.trim_start(),
                 None if extra.is_empty() || extra == "null" => "}",
-                // Not what the contract promises; it is not ours to mend.
+                // The message breaks the contract, and is left unchanged.
                 None => return,
             };
             let comma = if rest == "}" { "" } else { "," };
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_counts_as_what() {
-        // role, extra, is an observation, is a demonstration.
+        // role, extra, whether it is an observation, whether it is a demonstration
         for (role, extra, observation, demo) in [
             ("tool", "{}", true, false),
             ("tool", "no JSON", true, false),

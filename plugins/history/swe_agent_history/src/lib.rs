@@ -1,4 +1,4 @@
-//! SWE-agent's history processors in one component; its config's `type` says which one it is.
+//! SWE-agent's history processors in one component; its config's `type` selects one.
 //!
 //! `last_n_observations` and `cache_control` are plugins of their own.
 
@@ -39,7 +39,7 @@ struct Config {
     allowed_mime_types: Vec<String>,
 }
 
-/// Which of the processors.
+/// The processors.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Type {
@@ -94,12 +94,12 @@ impl Plugin for SweAgentHistory {
                         "remove_regex",
                         "image_parsing",
                     ],
-                    "description": "Which processor it is, in SWE-agent's words.",
+                    "description": "The processor, by SWE-agent's name.",
                 },
                 "compat": {
                     "type": "boolean",
                     "default": false,
-                    "description": "Does what SWE-agent does also where that looks like a bug; \
+                    "description": "Whether to copy behaviours of SWE-agent that look like bugs; \
                                     see the README.",
                 },
                 "tags": strings(
@@ -113,7 +113,7 @@ impl Plugin for SweAgentHistory {
                 ),
                 "remove": strings(
                     diff(),
-                    "With `remove_regex`: what matches one of these is removed. A dot matches \
+                    "With `remove_regex`: text that matches one of these is removed. A dot matches \
                      line breaks, too.",
                 ),
                 "keep_last": {

@@ -1,4 +1,4 @@
-//! `remove_regex`: what regular expressions match goes.
+//! `remove_regex`: removes the text that regular expressions match.
 
 use mswea_sdk::types::{ContentPart, Message, PluginError};
 use regex_lite::{NoExpand, Regex, RegexBuilder};
@@ -8,27 +8,27 @@ use crate::engine::Rule;
 /// An expression.
 struct Pattern {
     regex: Regex,
-    /// What every match begins with; looking for it is quick, and most texts don't have it.
+    /// The beginning of every match: searching for it is fast, and most texts lack it.
     prefix: String,
 }
 
-/// The text that every match of an expression begins with, as far as that is plain to see.
+/// The text that every match of an expression begins with, as far as a simple analysis shows.
 fn prefix(pattern: &str) -> String {
-    // An alternative begins with something else, flags and classes may make it anything.
+    // An alternative begins differently, and flags and classes can match other characters.
     if pattern.contains('|') || pattern.starts_with(['(', '\\']) {
         return String::new();
     }
     let is_plain = |c: char| !r"\.+*?()|[]{}^$".contains(c);
     let end = pattern.find(|c| !is_plain(c)).unwrap_or(pattern.len());
     let mut prefix = pattern[..end].to_owned();
-    // What can be repeated can be missing.
+    // A repeated character can be missing.
     if pattern[end..].starts_with(['*', '?', '{']) {
         prefix.pop();
     }
     prefix
 }
 
-/// The expressions, and how far they reach.
+/// The expressions, and the messages that they apply to.
 pub struct Remover {
     patterns: Vec<Pattern>,
     keep_last: usize,
@@ -37,11 +37,11 @@ pub struct Remover {
 }
 
 impl Remover {
-    /// A rule that knows no history yet.
+    /// A rule with an empty history.
     ///
     /// # Errors
     ///
-    /// When an expression is none.
+    /// A message if an expression does not compile.
     pub fn new(patterns: &[String], keep_last: usize) -> Result<Self, PluginError> {
         let compile = |(number, pattern): (usize, &String)| {
             let regex = RegexBuilder::new(pattern)

@@ -1,4 +1,4 @@
-//! `tag_tool_call_observations`: observations of some functions get tags.
+//! `tag_tool_call_observations`: adds tags to the observations of some functions.
 
 use std::collections::HashSet;
 
@@ -7,33 +7,33 @@ use mswea_sdk::types::Message;
 use crate::engine::Rule;
 use crate::item;
 
-/// Which functions, and which tags.
+/// The functions and the tags.
 pub struct Tagger {
-    /// What is added.
+    /// The tags to add.
     tags: Vec<String>,
     /// The functions.
     names: HashSet<String>,
-    /// Whether the action is tagged, and not what came of it.
+    /// Whether the message with the call is tagged, and not the observation.
     compat: bool,
-    /// What is tagged.
+    /// Whether each message is tagged.
     tagged: Vec<bool>,
     /// Indexes of the assistant's messages.
     replies: Vec<usize>,
 }
 
-/// What is to be tagged after one message of the assistant.
+/// The observations to tag after one message of the assistant.
 #[derive(Default)]
-struct Wanted {
-    /// Answers to these calls.
+struct TagTargets {
+    /// Those that answer these calls.
     ids: HashSet<String>,
-    /// Of the actions without a call, in order, these.
+    /// For each action without a call, in order, whether it is to be tagged.
     plain: Vec<bool>,
-    /// How many observations without a call came since.
+    /// How many observations without a call have come since.
     seen: usize,
 }
 
 impl Tagger {
-    /// A rule that knows no history yet.
+    /// A rule with an empty history.
     pub fn new(tags: Vec<String>, names: Vec<String>, compat: bool) -> Self {
         Self {
             tags,
@@ -44,14 +44,14 @@ impl Tagger {
         }
     }
 
-    /// Whether a call of one of the functions is in a message.
+    /// Whether a message calls one of the functions.
     fn calls(&self, message: &Message) -> bool {
         let mut calls = message.tool_calls.iter();
         calls.any(|call| self.names.contains(&call.name))
     }
 
-    fn wanted(&self, message: &Message) -> Wanted {
-        let mut wanted = Wanted::default();
+    fn wanted(&self, message: &Message) -> TagTargets {
+        let mut wanted = TagTargets::default();
         if self.names.is_empty() {
             return wanted;
         }
@@ -75,7 +75,7 @@ impl Tagger {
     }
 }
 
-impl Wanted {
+impl TagTargets {
     fn take(&mut self, message: &Message) -> bool {
         match &message.tool_call_id {
             Some(id) => self.ids.contains(id),
@@ -92,9 +92,9 @@ impl Rule for Tagger {
         self.tagged.truncate(start);
         let before = self.replies.partition_point(|index| *index < start);
         self.replies.truncate(before);
-        // What the new messages answer to may be in front of them.
+        // New messages may answer a message before them.
         let from = self.replies.last().copied().unwrap_or(start);
-        let mut wanted = Wanted::default();
+        let mut wanted = TagTargets::default();
         for (index, message) in history.iter().enumerate().skip(from) {
             let is_reply = message.role == "assistant";
             if is_reply {

@@ -1,4 +1,4 @@
-//! SWE-agent's vectors for every type, and what a step costs.
+//! SWE-agent's test vectors for every type, and the time of a step.
 
 mod random;
 
@@ -70,11 +70,11 @@ fn observations_of_functions_are_tagged() {
     let bash = |commands: &str| format!(r#"{{"actions":{commands}}}"#);
     let history = [
         Message::new("user", "the task"),
-        // 1: two calls, answered in the other order.
+        // 1: two calls, whose results are in the opposite order.
         called(&[("a", "edit"), ("b", "open")], None),
         Message::tool("b", "opened"),
         Message::tool("a", "edited"),
-        // 4: the host's own tool, by what its command begins with.
+        // 4: the host's own tool, selected by the first word of its command.
         called(
             &[("c", "bash"), ("d", "bash")],
             Some(&bash(
@@ -91,7 +91,7 @@ fn observations_of_functions_are_tagged() {
         observed("listed"),
         observed("opened"),
         observed("one too many"),
-        // 11: nothing that is wanted; what a person says is no observation.
+        // 11: nothing to elide; a message of a user is no observation.
         called(&[], Some(&bash(r#"[{"command":"open z"}]"#))),
         Message::new("user", "stop"),
         // 13: a demonstration.
@@ -157,8 +157,8 @@ fn only_the_last_window_of_a_file_stays() {
     assert_eq!(texts(&seen), expected);
     assert_eq!(seen[2].extra, history[2].extra);
 
-    // SWE-agent's own: users' messages only, the task among them; one file for each; and what has
-    // lines but no file goes.
+    // The rules of SWE-agent: only users' messages, including the task; one window per file; a
+    // message with line numbers and without a file is removed.
     let seen = view(json!({ "type": "closed_window", "compat": true }), &history);
     let mut expected = texts(&history);
     expected[0] = closed("a", 1);
@@ -204,7 +204,7 @@ fn matches_are_removed() {
             "z<a>1</a>m<a>2</a>e",
             "zme",
         ),
-        // One after the other.
+        // One processor after the other.
         (json!({ "remove": ["b", "ac"] }), "xabcx", "xx"),
         (json!({ "remove": [] }), "<diff></diff>", "<diff></diff>"),
         (json!({ "remove": ["x*"] }), "axbxx", "ab"),
@@ -281,7 +281,7 @@ fn images_are_cut_out_of_texts() {
                 text(")"),
             ],
         ),
-        // Not allowed, in front of one that is.
+        // A type that is not allowed, before one that is.
         (
             "![a](data:image/gif;base64,QQ==)\n![b](data:image/png;base64,QQ==)",
             vec![
@@ -290,7 +290,7 @@ fn images_are_cut_out_of_texts() {
                 text(")"),
             ],
         ),
-        // The text that an image is called may hold the beginning of one.
+        // The alternative text of an image may contain the beginning of another image.
         (
             "!![![x](data:image/png;base64,QQ==)",
             vec![
@@ -358,7 +358,8 @@ fn many_beginnings_without_an_end_cost_no_more() {
 
 #[test]
 fn a_step_costs_what_it_changes() {
-    // For each type: what a step of two messages brings back from a history of 2,000.
+    // For each type: the number of messages that a step of two messages returns for a history of
+    // 2,000.
     for (config, brought) in [
         (json!({ "type": "default" }), 2),
         (json!({ "type": "image_parsing" }), 2),
@@ -414,7 +415,8 @@ fn every_type_is_a_variant() {
     let names: Vec<&str> = variants.iter().filter_map(|v| v["name"].as_str()).collect();
     let schema: Value =
         serde_json::from_str(&SweAgentHistory::describe().config_schema).expect("it is JSON");
-    // But for `default`, which does nothing and would be a poor name for a plugin.
+    // All types but `default` are variants: `default` changes nothing, and its name would say
+    // nothing.
     let names: Vec<&str> = ["default"].into_iter().chain(names).collect();
     assert_eq!(json!(names), schema["properties"]["type"]["enum"]);
     for variant in &variants {

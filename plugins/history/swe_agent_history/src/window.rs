@@ -23,14 +23,14 @@ fn is_numbered(line: &str) -> bool {
     rest.len() < line.len() && rest.starts_with(':')
 }
 
-/// The file that a line's header names: `[File: FILE (12 lines total)]`. Where there are several
-/// beginnings and ends, the first and the last count.
+/// The file that a line's header names: `[File: FILE (12 lines total)]`. Of several beginnings and
+/// ends, the first and the last count.
 fn header(line: &str) -> Option<&str> {
     const BEGIN: &str = "[File:";
     const END: &str = "lines total)]";
     let mut begins = line.match_indices(BEGIN).map(|(at, _)| at + BEGIN.len());
     let blank = |at: &usize| line[*at..].starts_with(char::is_whitespace);
-    // Most lines have none, and are asked for no end.
+    // Most lines have no beginning, so the end is not searched.
     let from = begins.find(blank)?;
     let mut ends = line[from..].rmatch_indices(END);
     ends.find_map(|(at, _)| {
@@ -58,11 +58,11 @@ impl Finder {
         }
     }
 
-    /// The windows of a text. A header's window ends where the next header begins; by
-    /// SWE-agent's rule only the first header counts, for all numbered lines of the text.
+    /// The windows of a text. A header's window ends where the next header begins; by SWE-agent's
+    /// rule only the first header counts, for all numbered lines of the text.
     fn find(&self, text: &str) -> Vec<Window> {
         let mut windows: Vec<Window> = Vec::new();
-        // Nearly no text has one.
+        // Nearly no text has a window.
         if !text.contains("[File:") {
             return windows;
         }
@@ -76,7 +76,7 @@ impl Finder {
             let from = end;
             end += line.len();
             if !is_numbered(line) {
-                // A numbered line is a file's own, whatever it says.
+                // A numbered line belongs to a file, whatever it contains.
                 if let Some(other) = header(line).filter(|_| !self.compat) {
                     file = Some(other);
                     is_open = false;
@@ -103,7 +103,7 @@ impl Finder {
         windows
     }
 
-    /// Whether SWE-agent would leave a message out: for lines of no file.
+    /// Whether SWE-agent would leave a message out, because it has numbered lines without a file.
     fn drops(&self, message: &Message) -> bool {
         let has = |is_it: fn(&str) -> bool| {
             let mut texts = message.content.iter().filter_map(ContentPart::as_text);
@@ -116,7 +116,7 @@ impl Finder {
     }
 }
 
-/// All windows of a message, as its texts have them in order.
+/// All windows of a message, in order.
 fn windows(finder: &Finder, message: &Message) -> impl Iterator<Item = (usize, Window)> {
     let is_looked_at = finder.looks_at(message);
     let parts = message.content.iter().enumerate();
@@ -131,20 +131,20 @@ fn windows(finder: &Finder, message: &Message) -> impl Iterator<Item = (usize, W
         })
 }
 
-/// A window of the history: which message, and which of the message's.
+/// A window of the history: the message's index, and the window's index in it.
 type Place = (usize, usize);
 
-/// The rule, and where windows are.
+/// The rule, and the known windows.
 pub struct ClosedWindow {
     finder: Finder,
-    /// The windows of each file, in order: the last one is open.
+    /// The windows of each file, in order; the last one is open.
     files: HashMap<String, Vec<Place>>,
-    /// Every window's message and file, in order.
+    /// The message and the file of every window, in order.
     known: Vec<(usize, String)>,
 }
 
 impl ClosedWindow {
-    /// A rule that knows no history yet.
+    /// A rule with an empty history.
     pub fn new(compat: bool) -> Self {
         Self {
             finder: Finder { compat },
@@ -160,7 +160,7 @@ impl Rule for ClosedWindow {
         while let Some((_, file)) = self.known.pop_if(|(index, _)| *index >= start) {
             let places = self.files.entry(file).or_default();
             places.pop();
-            // What it had closed is open again.
+            // The window that the removed one had closed is open again.
             turned.extend(places.last().map(|(index, _)| *index));
         }
         for (index, message) in history.iter().enumerate().skip(start) {
@@ -191,7 +191,7 @@ impl Rule for ClosedWindow {
             })
             .map(|(_, window)| window)
             .collect();
-        // From the end, so that the places in front stay what they are.
+        // From the end, so that earlier positions stay valid.
         for (part, window) in closed.into_iter().rev() {
             if let Some(ContentPart::Text(text)) = message.content.get_mut(part) {
                 let note = format!("Outdated window with {} lines omitted...\n", window.lines);
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn windows_are_found() {
         let a = "[File: /a.py (2 lines total)]\n1:x\n2:y\n(end)\n";
-        // text, with `compat`, otherwise; each window as file, text, lines.
+        // text, whether `compat` applies, expected windows as file, text, lines
         type Found = &'static [(&'static str, &'static str, usize)];
         let vectors: [(String, Found, Found); 10] = [
             (
@@ -220,13 +220,13 @@ mod tests {
             (String::new(), &[], &[]),
             ("1:x\n".to_owned(), &[], &[]),
             ("[File: /a (1 lines total)]\nx: 1\n".to_owned(), &[], &[]),
-            // Lines between numbered ones go with them; the last one may end the text.
+            // Lines between numbered ones are part of the window; the last one may end the text.
             (
                 "[File: a b (9 lines total)]\n1:x\n\nz\n22:".to_owned(),
                 &[("a b", "1:x\n\nz\n22:", 2)],
                 &[("a b", "1:x\n\nz\n22:", 2)],
             ),
-            // Of another tool, in front of the window.
+            // A header of another tool, before the window.
             (
                 "7:grep\n[File: a (1 lines total)]\n1:x\n".to_owned(),
                 &[("a", "7:grep\n[File: a (1 lines total)]\n1:x\n", 2)],
@@ -244,7 +244,7 @@ mod tests {
                 &[("b", "2:y\n", 1)],
             ),
             ("[File: a (1 lines)]\n1:x".to_owned(), &[], &[]),
-            // A numbered line is a file's own, whatever it says.
+            // A numbered line belongs to a file, whatever it contains.
             (
                 "[File: a (2 lines total)]\n1:[File: b (1 lines total)]\n2:x".to_owned(),
                 &[("a", "1:[File: b (1 lines total)]\n2:x", 2)],

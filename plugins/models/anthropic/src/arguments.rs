@@ -1,4 +1,4 @@
-//! The input of a call as the text that other APIs have in its place.
+//! A call's input as the text that other APIs have for arguments.
 
 use std::io;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
-/// The text that mini-swe-agent has for it: Python's, with blanks behind commas and colons, and
-/// ASCII only. Records of runs are compared by it.
+/// The text as mini-swe-agent writes it: Python's form, with blanks after commas and colons, and
+/// ASCII only. So recorded runs can be compared.
 pub fn text(input: &Value) -> String {
     let mut out = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut out, Python);
-    input
-        .serialize(&mut serializer)
-        .expect("invariant: values with string keys can be written, and memory takes every byte");
+    input.serialize(&mut serializer).expect(
+        "invariant: values with string keys can be written, and writing to memory does not fail",
+    );
     String::from_utf8(out).expect("invariant: ASCII only")
 }
 
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// What `json.dumps` of Python 3.11 gives.
+    /// The results of `json.dumps` of Python 3.11.
     #[test]
     fn is_pythons() {
         for (input, expected) in [

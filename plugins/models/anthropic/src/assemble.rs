@@ -1,14 +1,14 @@
-//! Streams: events put together to the message that the server would have sent at once.
+//! Streams: assembles events to the message that the server would have sent at once.
 
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
 use mswea_wire::json::show;
 use serde_json::{Map, Value, json};
 
-/// What has arrived so far.
+/// The parts that have arrived so far.
 #[derive(Default)]
 pub struct Assembly {
-    /// Keys of the message beside its content and usage.
+    /// The message's keys other than content and usage.
     message: Map<String, Value>,
     has_begun: bool,
     blocks: Vec<Block>,
@@ -30,8 +30,8 @@ impl mswea_wire::Assembly for Assembly {
             return;
         }
         let data = event.data.trim();
-        // Whatever is no object is a server's way to say that it is alive, or the torn end of
-        // a broken stream, which shows in what is missing then.
+        // Data that is not an object is a server's keep-alive, or the end of a stream that was cut
+        // off. The second case is found later, because parts of the message are missing.
         let Ok(Value::Object(mut data)) = serde_json::from_str(data) else {
             if event.name == "error" && !data.is_empty() {
                 self.error = Some(Value::String(data.to_owned()));
@@ -74,7 +74,7 @@ impl mswea_wire::Assembly for Assembly {
                 self.take_usage(&mut data);
                 self.done = true;
             }
-            // `ping`, the end of a block, and what later versions of the API may send.
+            // `ping`, the end of a block, and events of later versions of the API.
             _ => {}
         }
     }
@@ -128,7 +128,7 @@ impl Assembly {
         merge(&mut self.message, message);
     }
 
-    /// Later counts are those of the whole answer, and replace the earlier ones.
+    /// Later counts are those of the whole answer, and replace earlier ones.
     fn take_usage(&mut self, holder: &mut Map<String, Value>) {
         if let Some(Value::Object(usage)) = holder.shift_remove("usage") {
             match &mut self.usage {
@@ -138,8 +138,8 @@ impl Assembly {
         }
     }
 
-    /// The index of a block's event; without one, a start is a new block, and a piece belongs
-    /// to the last.
+    /// The block's index in an event. Without one, a start is a new block, and a piece belongs to
+    /// the last block.
     fn index(&self, data: &Map<String, Value>, is_start: bool) -> u64 {
         let last = self.blocks.iter().map(|block| block.index).max();
         let given = data.get("index").and_then(Value::as_u64);
@@ -208,7 +208,7 @@ impl Assembly {
         }
     }
 
-    /// The block of an index; a new one where its start was left out.
+    /// The block of an index; a new one if its start is missing.
     fn block(&mut self, index: u64, kind: &str) -> &mut Block {
         self.has_begun = true;
         let found = self.blocks.iter().position(|block| block.index == index);
@@ -236,7 +236,7 @@ impl Block {
 
     fn into_value(mut self) -> Value {
         if !self.input.is_empty() {
-            // What broke off is kept as the text that it is.
+            // An incomplete input is kept as text.
             let input = serde_json::from_str(&self.input)
                 .ok()
                 .filter(Value::is_object)
@@ -247,7 +247,7 @@ impl Block {
     }
 }
 
-/// Lays keys over others; null says nothing where something was said.
+/// Adds keys to others; null does not replace a value.
 fn merge(known: &mut Map<String, Value>, keys: Map<String, Value>) {
     for (key, value) in keys {
         if !value.is_null() || !known.contains_key(&key) {

@@ -1,4 +1,4 @@
-//! Vectors for streams that are not by the book, beside those of the exchanges.
+//! Test vectors of streams that deviate from the API's reference, besides those of the exchanges.
 
 use super::*;
 use mswea_wire::Assembly as _;
@@ -43,7 +43,7 @@ fn loose_streams_make_messages() {
             ]),
             json!([{"type": "tool_use", "id": "x", "input": "{\"a"}]),
         ),
-        // A start that brings the whole block, and one that brings it with the message.
+        // An event that contains the whole block, and one that contains it with the message.
         (
             json!([
                 {"type": "message_start", "message": {"content": [{"type": "text", "text": "a"}]}},

@@ -1,4 +1,4 @@
-//! One message as content blocks of the Messages API.
+//! Encodes one message as content blocks of the Messages API.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,30 +11,31 @@ use serde_json::{Map, Value, json};
 
 use crate::FORMAT;
 
-/// A call, as the wire names it.
+/// A call as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The id, in the letters that the API takes.
+    /// The id, in characters that the API accepts.
     pub id: String,
     /// The tool's name.
     pub name: String,
 }
 
-/// What follows on thinking that led to nothing: the API takes no message that ends in it.
+/// Sent after reasoning without an answer: the API does not accept a message that ends with
+/// reasoning.
 const NO_ANSWER: &str = "(no answer)";
 
-/// What a message is on the wire.
+/// The encoded blocks of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing: it is never sent, or it is empty, and the API takes no empty text.
+    /// Not sent: it is never for the model, or it is empty, and the API does not accept empty text.
     Nothing,
     /// Instructions.
     System,
-    /// What the user says.
+    /// A message of the user.
     User,
-    /// What the model said, with these calls.
+    /// A message of the model, with these calls.
     Assistant(Vec<Call>),
-    /// The answer to a call; in the block's bytes, where its content stands.
+    /// The result of a call, and where its content is in the block's bytes.
     Result(String, Range<usize>),
 }
 
@@ -43,7 +44,7 @@ pub fn write(out: &mut Vec<u8>, message: &Message) -> Kind {
     let start = out.len();
     let mark = marks::cache_control(message);
     match message.role.as_str() {
-        // The last message of an ended run is for people, never for a model.
+        // The last message of an ended run is for people and not for a model.
         "exit" => Kind::Nothing,
         "tool" => {
             let id = word(message.tool_call_id.as_deref().unwrap_or_default());
@@ -81,7 +82,7 @@ pub fn write(out: &mut Vec<u8>, message: &Message) -> Kind {
     }
 }
 
-/// An id or a name in the letters that the API takes: other providers' have more.
+/// An id or a name in characters that the API accepts; those of other providers may have others.
 fn word(text: &str) -> String {
     if text.is_empty() {
         return "_".to_owned();
@@ -94,9 +95,10 @@ fn word(text: &str) -> String {
     text.chars().map(letter).collect()
 }
 
-/// The parts of an assistant's message in the order of the wire. Thinking comes first in a turn.
-/// A reply has it so, and what stands between its blocks stays there, since they are signed as a
-/// sequence; but a message that was stored in another form may have lost its order.
+/// The parts of an assistant's message in the order that the API requires: a turn begins with
+/// reasoning. If the message begins with reasoning, the order stays unchanged, also that of parts
+/// between blocks of reasoning, because the blocks are signed as a sequence. Otherwise the message
+/// was stored in another form and has lost its order; all reasoning is moved to the front.
 fn in_order(parts: &[ContentPart]) -> Vec<&ContentPart> {
     let first = parts.iter().find(|part| is_sent(part));
     if first.is_none_or(is_thinking) || !parts.iter().any(is_thinking) {
@@ -135,16 +137,16 @@ fn kind_of(data: &str) -> Option<Cow<'_, str>> {
     Some(block.kind)
 }
 
-/// The API takes no text without a letter in it.
+/// Whether a text has no visible character, which the API does not accept.
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Blocks in the making.
+/// Blocks that are being written.
 struct Blocks<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
-    /// Where the mark would go: before the last brace of the last block that takes one.
+    /// Where the mark would be: before the last brace of the last block that may have one.
     markable: Option<usize>,
     ends_in_thinking: bool,
 }
@@ -186,7 +188,7 @@ impl<'a> Blocks<'a> {
                 write_source(self.out, image);
                 self.end();
             }
-            // As it came, to the letter: it is signed. Marks are not for these.
+            // Unchanged to the letter, because it is signed. Such blocks are not marked.
             ContentPart::Opaque(opaque)
                 if opaque.format == FORMAT && kind_of(&opaque.data).is_some() =>
             {
@@ -194,7 +196,7 @@ impl<'a> Blocks<'a> {
                 self.out.extend_from_slice(opaque.data.trim().as_bytes());
                 self.ends_in_thinking = is_thinking(part);
             }
-            // Readable reasoning goes back in the blocks that it was read from.
+            // Readable reasoning is sent in the blocks from which it was read.
             ContentPart::Text(_) | ContentPart::Reasoning(_) | ContentPart::Opaque(_) => {}
         }
     }
@@ -221,7 +223,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// The input of a call: an object, whatever the model wrote.
+/// The input of a call: always an object, whatever the model wrote.
 fn write_input(out: &mut Vec<u8>, arguments: &str) {
     let arguments = arguments.trim();
     if arguments.is_empty() {
@@ -233,7 +235,7 @@ fn write_input(out: &mut Vec<u8>, arguments: &str) {
     }
 }
 
-/// Writes a result; gives where its content is.
+/// Writes a result; returns where its content is.
 fn write_result(
     out: &mut Vec<u8>,
     id: &str,
@@ -250,7 +252,7 @@ fn write_result(
         .any(|part| matches!(part, ContentPart::Image(_)));
     let text: String = parts.iter().filter_map(ContentPart::as_text).collect();
     let is_list = has_image || marks::is_list(message);
-    // With a mark the content is a list, as mini-swe-agent makes it.
+    // With a mark the content is a list, as in mini-swe-agent's requests.
     if has_image || ((is_list || mark.is_some()) && !is_blank(&text)) {
         out.push(b'[');
         let mut blocks = Blocks::new(out);
@@ -275,7 +277,7 @@ fn write_result(
     start..end
 }
 
-/// The source of an image: bytes from a `data:` URL, else the URL itself.
+/// The source of an image: bytes from a `data:` URL, or else the URL itself.
 fn write_source(out: &mut Vec<u8>, image: &Image) {
     let source = match data_url(&image.url) {
         Some((media_type, data)) => {

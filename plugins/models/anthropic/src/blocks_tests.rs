@@ -86,7 +86,7 @@ fn messages_become_blocks() {
                 {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "ls"}},
                 {"type": "tool_use", "id": "a_b_1", "name": "_", "input": {}}]),
         ),
-        // What a server makes between its thoughts stays there.
+        // Blocks of a server tool between thoughts stay there.
         (
             assistant(
                 vec![
@@ -99,7 +99,7 @@ fn messages_become_blocks() {
             ),
             json!([thought, {"type": "text", "text": "a"}, hidden, {"type": "text", "text": "b"}]),
         ),
-        // Thinking comes first in a turn.
+        // Thinking is first in a turn.
         (
             assistant(
                 vec![
@@ -112,7 +112,7 @@ fn messages_become_blocks() {
             ),
             json!([thought, hidden, {"type": "text", "text": "a"}]),
         ),
-        // And never last.
+        // Thinking is never last in a turn.
         (
             assistant(vec![opaque(FORMAT, thinking)], vec![]),
             json!([thought, {"type": "text", "text": NO_ANSWER}]),

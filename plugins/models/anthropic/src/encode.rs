@@ -1,23 +1,29 @@
-//! Requests: the body around the encoded history.
+//! Requests: the parameters around the encoded history.
 
 use mswea_sdk::types::Tool;
 use mswea_wire::json::{Body, parse_or_string};
+use mswea_wire::pieces::{Unchanged, Written};
 use serde_json::{Map, Value, json};
 
 use crate::Messages;
 use crate::history::History;
 
 /// The body of a request.
-pub fn body(messages: &Messages, history: &History, tools: &[Tool]) -> Vec<u8> {
+pub fn body(
+    messages: &Messages,
+    history: &History,
+    tools: &[Tool],
+    unchanged: Option<Unchanged>,
+) -> Written {
     let server = &messages.server;
     let system = history.system();
-    let mut body = Body::new(server, history.turns().len() + system.len());
+    let mut body = Body::new(server, history.turns().len() + system.len(), unchanged);
     body.put("model", &server.model);
     body.put("max_tokens", &messages.max_tokens);
     if !system.is_empty() {
-        body.put_list("system", &system, &[]);
+        body.put_list("system", &system);
     }
-    body.put_list("messages", history.turns(), &[]);
+    body.put_messages("messages", history.turns(), &[]);
     let (tools, choice) = if tools.is_empty() {
         placeholders(history)
     } else {
@@ -36,8 +42,8 @@ pub fn body(messages: &Messages, history: &History, tools: &[Tool]) -> Vec<u8> {
     body.finish()
 }
 
-/// A question without tools in a conversation that had some: the API takes calls only together
-/// with their tools, so they are named, and may not be called.
+/// A question without tools in a conversation that had some: the API accepts calls only together
+/// with their tools, so the tools are named, and may not be called.
 fn placeholders(history: &History) -> (Vec<Value>, Option<Value>) {
     let names = history.called().into_iter();
     let tools = names.map(

@@ -10,7 +10,7 @@ fn text_of(config: &Value, messages: Vec<Message>, tools: &[Tool]) -> String {
     let format = configured(config);
     let mut history = History::default();
     history.apply(&format, &Change::all(messages)).unwrap();
-    String::from_utf8(body(&format, &history, tools)).unwrap()
+    String::from_utf8(mswea_wire::Format::body(&format, &history, tools)).unwrap()
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
             false,
             format!(r#"{{"model":"m","max_tokens":7,"system":{system},"messages":{hi}}}"#),
         ),
-        // A choice of tools is nothing without tools.
+        // `tool_choice` is left out if there are no tools.
         (
             json!({"stream": false, "model_kwargs": {"parallel_tool_calls": true}}),
             false,

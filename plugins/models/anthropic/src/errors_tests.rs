@@ -1,4 +1,4 @@
-//! The table of errors: status and body, and what becomes of them.
+//! Tests the class and the message of an error, by status and body.
 
 use mswea_sdk::Adapter as _;
 use mswea_sdk::adapter::ModelError;
@@ -112,7 +112,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             "request_too_large",
             "Request exceeds the maximum size",
             "context-window-exceeded",
-            &["larger than `h:1` takes", "images"],
+            &["larger than `h:1` accepts", "images"],
         ),
         (
             429,
@@ -144,7 +144,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
             "overloaded",
             &["(529)", "Overloaded"],
         ),
-        // The same in the middle of an answer.
+        // The same error in the middle of a stream.
         (
             200,
             "overloaded_error",
@@ -183,7 +183,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
 #[test]
 fn bodies_of_every_sort_are_understood() {
     let vectors: &[(u16, &str, &str, &[&str])] = &[
-        (401, "", "authentication", &["no further words"]),
+        (401, "", "authentication", &["no further details"]),
         (
             404,
             "404 page not found",
@@ -241,7 +241,7 @@ fn bodies_of_every_sort_are_understood() {
             200,
             "data: {}\n\n",
             "malformed-response",
-            &["before anything was said"],
+            &["before any text or call"],
         ),
         (
             200,

@@ -1,9 +1,9 @@
 //! The encoded history: messages as turns of user and model.
 //!
-//! It is kept between queries, so that a step costs the encoding of its new messages and one
-//! copy of the bytes that the wire needs anyway. Each message's blocks are kept too: what comes
-//! to stand in a turn depends on its neighbours, and a turn is put together anew from them when
-//! one of them changes.
+//! It is kept between queries, so that a step encodes only its new messages; if the host does not
+//! have the last body, all bytes are copied once as well. The blocks of each message are kept too:
+//! a turn depends on several messages, and is composed of their blocks again when one of them
+//! changes.
 
 use mswea_sdk::types::Change;
 use mswea_wire::Encoded;
@@ -12,10 +12,10 @@ use mswea_wire::json::append;
 use crate::Messages;
 use crate::blocks::{self, Call, Kind};
 
-/// What stands for a result that there is none of: the API takes no call without one.
+/// Sent in place of a missing result: the API does not accept a call without one.
 const NO_RESULT: &str = "no result: the call was not executed";
 
-/// What stands for an empty result whose call is not there.
+/// Sent in place of an empty result without a call.
 const NO_OUTPUT: &str = "no output";
 
 /// The encoded history.
@@ -24,23 +24,26 @@ pub struct History {
     /// The blocks of all messages, one after the other.
     blocks: Vec<u8>,
     messages: Vec<Piece>,
-    /// How many messages at the beginning are instructions (or nothing); no turn has them.
+    /// How many messages at the beginning are instructions (or not sent); they are in no turn.
     lead: usize,
     /// The turns, separated by commas.
     wire: Vec<u8>,
     turns: Vec<Turn>,
+    /// How many bytes at the beginning of `wire` have not changed since the last call of
+    /// `take_unchanged`.
+    unchanged: usize,
 }
 
 struct Piece {
-    /// Where its blocks end.
+    /// The end of a message's blocks.
     end: usize,
     kind: Kind,
 }
 
 struct Turn {
-    /// Its first message that has blocks.
+    /// The first message of the turn that has blocks.
     first: usize,
-    /// Where it begins on the wire.
+    /// Where it begins in `wire`.
     at: usize,
     is_user: bool,
 }
@@ -65,6 +68,10 @@ impl Encoded<Messages> for History {
 
     fn count(&self) -> usize {
         self.messages.len()
+    }
+
+    fn take_unchanged(&mut self) -> usize {
+        std::mem::replace(&mut self.unchanged, self.wire.len())
     }
 }
 
@@ -109,7 +116,7 @@ impl History {
         &self.blocks[self.begin_of(index)..self.messages[index].end]
     }
 
-    /// Puts the turns together again, from the first that a change at `start` can touch.
+    /// Composes the turns again, from the first one that a change at `start` can affect.
     fn compose(&mut self, start: usize) {
         let is_lead = |message: &&Piece| matches!(message.kind, Kind::System | Kind::Nothing);
         let lead = self.messages.iter().take_while(is_lead).count();
@@ -117,8 +124,8 @@ impl History {
             self.turns.clear();
         }
         self.lead = lead;
-        // A turn that begins before the change may go on into it, and the results in a user's
-        // turn depend on the calls of the turn before.
+        // A turn that begins before the change may continue in it, and the results in a user's turn
+        // depend on the calls of the turn before.
         self.turns
             .truncate(self.turns.partition_point(|turn| turn.first < start));
         let mut from = lead;
@@ -130,6 +137,7 @@ impl History {
             }
         }
         self.wire.truncate(at);
+        self.unchanged = self.unchanged.min(at);
         let mut pending: Vec<Call> = Vec::new();
         while let Some((is_user, members)) = self.next_turn(from) {
             let first = members.first().copied().unwrap_or(from);
@@ -153,7 +161,7 @@ impl History {
         }
     }
 
-    /// Whose turn is next, and its messages: all up to the other side's first.
+    /// The role of the next turn, and its messages: all up to the first message of the other role.
     fn next_turn(&self, from: usize) -> Option<(bool, Vec<usize>)> {
         let mut members = Vec::new();
         let mut side = None;
@@ -183,7 +191,7 @@ impl History {
         self.wire.extend_from_slice(br#"","content":["#);
     }
 
-    /// Writes a user's turn: the results first, one for each call, then all else.
+    /// Writes a user's turn: first the results, one for each call, then everything else.
     fn write_user(&mut self, first: usize, members: &[usize], mut pending: Vec<Call>) {
         self.begin_turn(first, true);
         let mut others: Vec<u8> = Vec::new();
@@ -217,8 +225,8 @@ impl History {
     }
 }
 
-/// The content of a result whose call is not there, as blocks of its own: the API takes no
-/// result without its call, and what it says is not to be lost.
+/// The content of a result without a call, as blocks of their own: the API does not accept a result
+/// without a call, and the content must not be lost.
 fn without_call(content: &[u8]) -> Vec<u8> {
     let list = content
         .strip_prefix(b"[")
@@ -246,7 +254,7 @@ fn add(out: &mut Vec<u8>, blocks: &[u8]) {
     out.extend_from_slice(blocks);
 }
 
-/// As [`add`], behind the opening bracket of a turn.
+/// As [`add`], after the opening bracket of a turn.
 fn add_in_turn(wire: &mut Vec<u8>, blocks: &[u8]) {
     if wire.last() != Some(&b'[') {
         wire.push(b',');

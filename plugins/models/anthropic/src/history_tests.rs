@@ -1,4 +1,4 @@
-//! Vectors for turns, and changes of every sort against encoding from scratch.
+//! Test vectors of turns, and random changes compared with encoding from scratch.
 
 use super::*;
 use crate::FORMAT;
@@ -59,7 +59,7 @@ fn messages_become_turns() {
             vec![said("s")],
             vec![(u, vec![said("hi")])],
         ),
-        // Several instructions; one that comes late is the user's.
+        // Several instructions; a late one becomes a user's message.
         (
             vec![
                 message("system", vec![text("s"), text("t")]),
@@ -71,7 +71,7 @@ fn messages_become_turns() {
             vec![said("s"), said("t"), said("d")],
             vec![(u, vec![said("hi"), said("late")])],
         ),
-        // Several results in one turn, with what the user adds.
+        // Several results in one turn, with a user's text.
         (
             vec![
                 user("hi"),
@@ -100,7 +100,7 @@ fn messages_become_turns() {
                 (u, vec![result("c3", "")]),
             ],
         ),
-        // The results come first, whatever stands between them.
+        // The results are first, whatever messages are between them.
         (
             vec![
                 calls(&["c1", "c2"]),
@@ -133,7 +133,7 @@ fn messages_become_turns() {
                 (u, vec![missing("c3")]),
             ],
         ),
-        // A result without its call, and a second one for the same call, are words.
+        // A result without its call, and a second result for the same call, become text.
         (
             vec![
                 user("u"),
@@ -150,7 +150,7 @@ fn messages_become_turns() {
                 (u, vec![result("c1", "one"), said("twice")]),
             ],
         ),
-        // Turns of one side are one turn; what is empty is none.
+        // Consecutive messages of one role are one turn; empty messages are left out.
         (
             vec![
                 user("a"),
@@ -274,7 +274,7 @@ fn speed() {
     let count = 98;
     let (mut laid, mut own, mut copy) = (Vec::new(), Vec::new(), Vec::new());
     for number in 101..101 + count {
-        // The old mark goes, the new one comes.
+        // The old mark is removed, the new one is set.
         let [_, old] = step(number - 1, false);
         let [action, output] = step(number, true);
         let change = Change::tail(history.count() - 1, vec![old, action, output]);

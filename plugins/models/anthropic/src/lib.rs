@@ -1,7 +1,7 @@
 //! Messages: the wire format of Anthropic and of the servers compatible with it.
 //!
-//! The adapter builds requests and reads responses; the host sends them. See `README.md` for
-//! the config.
+//! The adapter builds requests and parses responses; the host sends them. `README.md` documents the
+//! config.
 
 mod arguments;
 mod assemble;
@@ -18,6 +18,7 @@ mod response;
 
 use mswea_sdk::types::{PluginError, Reply, Tool, Usage};
 use mswea_sdk::{Descriptor, Plugin};
+use mswea_wire::pieces::{Unchanged, Written};
 use mswea_wire::{Client, Defaults, Format, Server, Table};
 use serde_json::Value;
 
@@ -27,7 +28,7 @@ use history::History;
 /// The format of this adapter's opaque parts.
 const FORMAT: &str = "anthropic-messages";
 
-/// The version of the API that this adapter speaks, and its header.
+/// The header with the version of the API.
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 const DEFAULTS: Defaults = Defaults {
@@ -44,12 +45,12 @@ const PROPERTIES: &str = r#"
       "type": ["integer", "null"],
       "minimum": 1,
       "default": null,
-      "description": "The most that the model writes in one answer, if that is known; else a table of Claude models says it. `model_kwargs.max_tokens` goes before."
+      "description": "The most tokens of one answer. By default it follows from a table of Claude models. `model_kwargs.max_tokens` takes precedence."
     },"#;
 
-/// Speaks the Messages API.
+/// The Messages API.
 struct Messages {
-    /// Where to; its parameters are in the words of the wire.
+    /// The server, with parameters in the API's own names.
     server: Server,
     /// The limit of the answer.
     max_tokens: Value,
@@ -84,7 +85,7 @@ impl Plugin for Anthropic {
         DEFAULTS.describe(
             "anthropic",
             env!("CARGO_PKG_VERSION"),
-            "Speaks the Messages API, to Anthropic and to compatible servers",
+            "The Messages API of Anthropic and of compatible servers",
             PROPERTIES,
         )
     }
@@ -107,8 +108,8 @@ impl Format for Messages {
         &self.server
     }
 
-    fn body(&self, history: &History, tools: &[Tool]) -> Vec<u8> {
-        encode::body(self, history, tools)
+    fn write(&self, history: &History, tools: &[Tool], unchanged: Option<Unchanged>) -> Written {
+        encode::body(self, history, tools, unchanged)
     }
 
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
@@ -126,13 +127,12 @@ impl Format for Messages {
     }
 
     fn lack(_: &Value) -> String {
-        "sent a message whose `content` is no list; see whether the server's log says why"
-            .to_owned()
+        "sent a message whose `content` is no list; see the server's log for the reason".to_owned()
     }
 }
 
 mswea_wire::adapter!(Anthropic);
-mswea_sdk::export!(adapter: Anthropic);
+mswea_sdk::export!(adapter: Anthropic, body_pieces: Anthropic);
 
 /// A format for tests, with further keys of the config.
 #[cfg(test)]

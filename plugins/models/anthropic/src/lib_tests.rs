@@ -1,5 +1,5 @@
 //! The adapter as the host drives it: the exchanges in `vectors/`, written after the public API
-//! reference, and what must hold between calls.
+//! reference, and rules that concern several calls.
 
 use super::*;
 use mswea_sdk::adapter::{Header, HttpRequest, Next, Request};
@@ -151,7 +151,7 @@ fn exchanges_are_as_the_reference_has_them() {
             "{name}"
         );
 
-        // What came goes back unchanged, from this instance and from a fresh one.
+        // The response's blocks are sent back unchanged, by this instance and by a fresh one.
         let answered = whole.message.clone();
         let warm = ask(
             &mut adapter,
@@ -307,4 +307,10 @@ fn the_descriptor_asks_for_what_the_defaults_need() {
     assert_eq!(descriptor.name, "anthropic");
     assert_eq!(descriptor.secrets, ["ANTHROPIC_API_KEY"]);
     assert_eq!(descriptor.hosts, ["api.anthropic.com"]);
+}
+
+#[test]
+fn bodies_in_pieces_equal_whole_ones() {
+    let make = || adapter(&json!({"model": "m"}));
+    mswea_wire::testing::check_pieces(make, FORMAT, r#"{"type":"thinking","thinking":"t"}"#);
 }

@@ -1,5 +1,5 @@
-//! The same calls, put into Anthropic's words by litellm and by us: `vectors/litellm.json` is
-//! recorded by `vectors/record_litellm.py` from litellm 1.106.
+//! Compares this adapter's requests with those that litellm 1.106 sends for the same calls.
+//! `vectors/record_litellm.py` has recorded these in `vectors/litellm.json`.
 
 use mswea_sdk::types::{Change, Message, Tool};
 use mswea_wire::testing::{call, image, opaque, text};
@@ -13,7 +13,7 @@ fn string(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A chat message as mini-swe-agent sends it; the mark may stand in two places.
+/// A chat message as mini-swe-agent sends it; the mark is on the message or on a part.
 fn message(chat: &Value) -> Message {
     let mut mark = chat.get("cache_control");
     let mut content = Vec::new();

@@ -1,38 +1,38 @@
-//! What is known of Claude models where a request needs it: how much they may write, how they
-//! are told to think, and whether they take sampling parameters.
+//! Properties of Claude models that requests depend on: the longest answer, how reasoning is
+//! requested, and whether sampling parameters are accepted.
 
-/// How a model is told to think.
+/// How a model's reasoning is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
-    /// Not known to think; an effort can't be put into words for it.
+    /// The model is not known to reason, so an effort can't be expressed.
     Unknown,
     /// With a budget of tokens.
     Budget,
-    /// As it sees fit, with an effort; it still understands a budget.
+    /// Adaptive, with an effort; a budget is accepted too.
     Either,
-    /// As it sees fit, with an effort.
+    /// Adaptive, with an effort.
     Adaptive,
 }
 
-/// What a request depends on.
+/// The properties that a request depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
-    /// The most that it writes in one answer.
+    /// The most tokens of one answer.
     pub max_tokens: u64,
-    /// How it is told to think.
+    /// How its reasoning is requested.
     pub thinking: Thinking,
-    /// Whether it is known to take the effort `xhigh`.
+    /// Whether it is known to accept the effort `xhigh`.
     pub has_xhigh: bool,
-    /// Whether it can be told not to think.
+    /// Whether reasoning can be switched off.
     pub may_rest: bool,
-    /// Whether it takes `temperature`, `top_p` and `top_k`.
+    /// Whether it accepts `temperature`, `top_p` and `top_k`.
     pub samples: bool,
-    /// Whether it can be made to call a tool.
+    /// Whether a tool call can be forced.
     pub may_be_forced: bool,
 }
 
 const UNKNOWN: Traits = Traits {
-    // Every model writes that much.
+    // Every model accepts this limit.
     max_tokens: 4096,
     thinking: Thinking::Unknown,
     has_xhigh: false,
@@ -41,7 +41,7 @@ const UNKNOWN: Traits = Traits {
     may_be_forced: true,
 };
 
-/// Models that are no longer sold by that name, but may live on elsewhere.
+/// Models that Anthropic no longer offers by that name, but others may.
 const OLD: Traits = Traits {
     thinking: Thinking::Budget,
     ..UNKNOWN
@@ -81,8 +81,8 @@ const LATER: Traits = Traits {
     ..UNKNOWN
 };
 
-/// Names without their dates. What they stand for is what requests of mini-swe-agent show, which
-/// litellm 1.106 makes (`vectors/litellm.json`).
+/// Names without dates. The properties are those that mini-swe-agent's requests show, made by
+/// litellm 1.106 (`vectors/litellm.json`).
 const KNOWN: [(&str, Traits); 21] = [
     ("claude-3-7-sonnet", OLD),
     ("claude-sonnet-4", OLD),
@@ -107,7 +107,7 @@ const KNOWN: [(&str, Traits); 21] = [
     ("claude-mythos-5-1", FREE),
 ];
 
-/// What is known of a model, by its name in whatever spelling a server has for it.
+/// The properties of a model, by its name in any server's spelling.
 pub fn traits(model: &str) -> Traits {
     let name = family(model);
     let known = KNOWN.iter().find(|(known, _)| *known == name);
@@ -126,7 +126,7 @@ fn version(family: &str) -> Option<(u32, u32)> {
     Some((major, minor))
 }
 
-/// The name without what servers put before it (`us.anthropic.`) and after it (a date, a
+/// The name without the parts that servers put before it (`us.anthropic.`) and after it (a date, a
 /// version of the deployment).
 fn family(model: &str) -> String {
     let lower = model.to_ascii_lowercase();

@@ -1,15 +1,15 @@
-//! Parameters: from the words of chat completions, in which configs are written, to those of
-//! the Messages API; what it has no word for is left out and told.
+//! Parameters: from the names of chat completions, which configs use, to those of the Messages API.
+//! Parameters without a counterpart are left out and reported.
 
 use mswea_wire::{Report, Server};
 use serde_json::{Map, Value, json};
 
 use crate::models::{Thinking, Traits};
 
-/// A switch of litellm itself, which it never sends either; not worth a word.
+/// An option of litellm itself, which litellm does not send either; it is not reported.
 const SWITCH: &str = "modify_params";
 
-/// Parameters of chat completions that the Messages API has no word for.
+/// Parameters of chat completions without a counterpart in the Messages API.
 const UNKNOWN: [&str; 23] = [
     "audio",
     "base_model",
@@ -36,17 +36,16 @@ const UNKNOWN: [&str; 23] = [
     "web_search_options",
 ];
 
-/// What is left for the answer when thinking has a budget and no limit was set.
+/// The tokens for the answer if reasoning has a budget and no limit is set.
 const BESIDE_THINKING: u64 = 4096;
 
 /// Why a parameter is not sent.
-const NO_WORD: &str = "the Messages API has no word for it; remove it";
+const NO_WORD: &str = "the Messages API has no such parameter; remove it";
 
-/// As [`NO_WORD`], where it depends on the model or the value.
-const NOT_TAKEN: &str = "the API or the model does not take it as it is written; remove it";
+/// As [`NO_WORD`], for parameters that depend on the model or the value.
+const NOT_TAKEN: &str = "the API or the model does not accept this value; remove it";
 
-/// Puts a server's parameters into the words of the wire; gives the limit of the answer, and how
-/// tools are chosen.
+/// Translates a server's parameters; returns the limit of the answer, and how tools are chosen.
 pub fn fit(server: &mut Server, traits: Traits, max_output: Option<u64>) -> (Value, Option<Value>) {
     let kwargs = std::mem::take(&mut server.model_kwargs);
     let mut params = Params {
@@ -54,7 +53,7 @@ pub fn fit(server: &mut Server, traits: Traits, max_output: Option<u64>) -> (Val
         ..Params::default()
     };
     params.take(kwargs, traits);
-    // Known to nobody, and sent as they are.
+    // Unknown parameters are sent unchanged.
     params.body.extend(std::mem::take(&mut server.extra_body));
     params.settle(traits, max_output);
     server.model_kwargs = params.body;
@@ -65,7 +64,7 @@ pub fn fit(server: &mut Server, traits: Traits, max_output: Option<u64>) -> (Val
     (params.max_tokens, params.tool_choice)
 }
 
-/// `model_kwargs` in the words of the wire.
+/// `model_kwargs`, translated.
 #[derive(Default)]
 struct Params {
     /// Keys of the body.
@@ -74,13 +73,13 @@ struct Params {
     max_tokens: Value,
     /// How tools are chosen.
     tool_choice: Option<Value>,
-    /// Whether tools may be called at once.
+    /// Whether several tools may be called at once.
     parallel: Option<bool>,
-    /// How hard the model is to think.
+    /// The effort of reasoning.
     effort: Option<Value>,
-    /// What was left out.
+    /// The parameters that were left out.
     report: Report,
-    /// What has another name on the wire.
+    /// The parameters with another name in the API.
     renamed: Vec<(String, &'static str)>,
 }
 
@@ -89,7 +88,7 @@ impl Params {
         let mut completion_limit = Value::Null;
         for (key, value) in kwargs {
             match (key.as_str(), value) {
-                // The format writes `stream` itself.
+                // The adapter sets `stream` itself.
                 ("stream" | SWITCH, _) | (_, Value::Null) => {}
                 ("max_tokens", value) => self.max_tokens = value,
                 ("max_completion_tokens", value) => {
@@ -124,7 +123,7 @@ impl Params {
                     self.drop(&key);
                 }
                 (name, _) if UNKNOWN.contains(&name) => self.report.dropped(name, NO_WORD),
-                // What is not known here may be new on the wire.
+                // An unknown parameter may be a new one of the API.
                 (_, value) => {
                     self.body.insert(key, value);
                 }
@@ -135,7 +134,7 @@ impl Params {
         }
     }
 
-    /// What depends on several parameters.
+    /// Translates what depends on several parameters.
     fn settle(&mut self, traits: Traits, max_output: Option<u64>) {
         if let Some(effort) = self.effort.take() {
             self.take_effort(&effort, traits.thinking);
@@ -147,7 +146,7 @@ impl Params {
         if self.max_tokens.is_null() {
             let limit = max_output.unwrap_or(traits.max_tokens);
             self.max_tokens = json!(self.budget().map_or(limit, |budget| {
-                // A budget alone says how much is wanted, as litellm reads it.
+                // A budget alone implies the limit, as in litellm.
                 budget.saturating_add(BESIDE_THINKING)
             }));
         }
@@ -161,7 +160,7 @@ impl Params {
         self.renamed.push((from.to_owned(), to));
     }
 
-    /// The wire has one key of metadata; what else is in it is for litellm's log.
+    /// The API has one key of metadata; the other keys are for litellm's log.
     fn take_metadata(&mut self, metadata: Map<String, Value>) {
         for (key, value) in metadata {
             if key == "user_id" {
@@ -205,7 +204,7 @@ impl Params {
         }
     }
 
-    /// Puts `thinking` into the words of a model that does not take it as it was written.
+    /// Translates `thinking` for a model that does not accept it as it was written.
     fn fit_thinking(&mut self, traits: Traits) {
         let Some(Value::Object(thinking)) = self.body.get_mut("thinking") else {
             return;
@@ -266,7 +265,7 @@ impl Params {
     }
 }
 
-/// An effort as a budget of tokens; litellm's numbers.
+/// An effort as a budget of tokens; the numbers are litellm's.
 fn budget_of(effort: &str) -> Value {
     let tokens = match effort {
         "low" => 1024,
@@ -278,7 +277,7 @@ fn budget_of(effort: &str) -> Value {
     json!({ "type": "enabled", "budget_tokens": tokens })
 }
 
-/// A choice of tools in the wire's words; none for what can't be said in them.
+/// A choice of tools in the API's form; none if it has no counterpart.
 fn tool_choice(choice: &Value) -> Option<Value> {
     let kind = choice
         .as_str()

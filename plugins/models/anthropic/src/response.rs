@@ -1,14 +1,14 @@
-//! Replies: what a complete response says.
+//! Replies: parses a complete response.
 
 use mswea_sdk::types::{ContentPart, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
 use serde_json::{Value, json};
 
 use crate::{FORMAT, arguments};
 
-/// Reads the reply out of a message object; none if it is none.
+/// The reply in a message object; none if the object is none.
 ///
-/// `history_len` makes ids for calls that the server gave none: the same on every instance,
-/// and never twice in a conversation.
+/// `history_len` is used for the ids of calls without one: they are the same on every instance, and
+/// unique in a conversation.
 pub fn reply(body: &Value, response: String, history_len: usize) -> Option<Reply> {
     let blocks = body.get("content")?.as_array()?;
     let word = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -53,7 +53,7 @@ fn take_block(message: &mut Message, block: &Value, history_len: usize) {
         }
         _ => {}
     }
-    // What only the provider understands goes back as it came.
+    // Blocks that only the provider understands are sent back unchanged.
     if block.is_object() {
         message.content.push(ContentPart::Opaque(Opaque {
             format: FORMAT.to_owned(),
@@ -74,7 +74,7 @@ fn tool_call(block: &Value, history_len: usize, index: usize) -> ToolCall {
         name: name.unwrap_or_default().to_owned(),
         arguments: match block.get("input") {
             None | Some(Value::Null) => String::new(),
-            // An input that broke off in a stream: the parser shall see what there is of it.
+            // An input that is incomplete in a stream: the parser gets the part that has arrived.
             Some(Value::String(text)) => text.clone(),
             Some(input) => arguments::text(input),
         },
@@ -82,7 +82,7 @@ fn tool_call(block: &Value, history_len: usize, index: usize) -> ToolCall {
     }
 }
 
-/// The reason in the contract's words; the provider's own where there is none.
+/// The contract's name of the reason; the provider's own if the contract has none.
 fn finish_reason(reason: &str) -> &str {
     match reason {
         "end_turn" | "stop_sequence" => "stop",
@@ -93,8 +93,8 @@ fn finish_reason(reason: &str) -> &str {
     }
 }
 
-/// Reads a `usage` object; none if it is none. Anthropic counts cached tokens beside the input,
-/// the contract counts them in.
+/// Parses a `usage` object; none if it is none. Anthropic counts cached tokens separately from the
+/// input, the contract as part of it.
 pub fn usage(usage: &Value) -> Option<Usage> {
     if !usage.is_object() {
         return None;
@@ -116,7 +116,7 @@ pub fn usage(usage: &Value) -> Option<Usage> {
         output_tokens: count("/output_tokens").unwrap_or(0),
         reasoning_tokens: reasoning.unwrap_or(0),
         cost: None,
-        // They have a price of their own.
+        // These tokens have a price of their own.
         extra: (hour > 0).then(|| json!({ "cache_write_1h_tokens": hour }).to_string()),
     })
 }

@@ -118,7 +118,7 @@ KWARGS = [
 ]
 MODELS = [SONNET, "claude-haiku-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-5-5", "claude-fable-5",
           "claude-opus-4-1", "claude-3-5-haiku-latest", "claude-opus-6"]
-# Where litellm does not know the model, it leaves out `thinking`; what was asked for by that name is sent.
+# If litellm does not know the model, it leaves out `thinking`; this adapter sends it.
 CALLS += [(f"{model} {json.dumps(kwargs)}", model, {"drop_params": True, **kwargs}, [TASK], BASH)
           for model in MODELS for kwargs in KWARGS if not ("3-5" in model and "thinking" in kwargs)]
 
@@ -137,7 +137,8 @@ def main():
             print(f"left out: {name}: {type(error).__name__}: {str(error)[:150]}", file=sys.stderr)
             continue
         body = arrived[0]
-        # The tools are the same everywhere, and where parameters are the matter, so are the messages.
+        # The tools are the same in all cases, and the messages are the same in all cases about
+        # parameters.
         body["tools"] = bool(body.pop("tools", None))
         case = {"model": model, "kwargs": kwargs, "tools": bool(tools)}
         if messages == [TASK]:

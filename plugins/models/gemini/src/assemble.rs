@@ -1,4 +1,4 @@
-//! Streams: chunks put together to the response that the server would have sent at once.
+//! Streams: assembles chunks to the response that the server would have sent at once.
 
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use crate::response;
 
-/// What has arrived so far.
+/// The parts that have arrived so far.
 #[derive(Default)]
 pub struct Assembly {
     /// Keys of the chunks; the last value of each counts.
     top: Map<String, Value>,
-    /// Keys of the first candidate beside its content.
+    /// The first candidate's keys other than its content.
     candidate: Map<String, Value>,
     parts: Vec<Value>,
     has_candidate: bool,
@@ -118,8 +118,8 @@ impl Assembly {
         }
     }
 
-    /// Adds a part; pieces of one text are joined, unless one is signed: a signature belongs to
-    /// the very part that it came with.
+    /// Adds a part. Pieces of one text are joined, unless one is signed: a signature belongs to
+    /// exactly the part with which it came.
     fn add(&mut self, part: Value) {
         let is_text = |part: &Value| {
             let part = part.as_object();

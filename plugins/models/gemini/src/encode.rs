@@ -1,45 +1,51 @@
 //! Requests: messages as contents, whose turns alternate.
 //!
-//! Neighbours of one role share a content, and the outputs of calls have to, so the last content
-//! is never closed in what is kept: the next message goes on with it, or closes it.
+//! Consecutive messages of one role share a content, and the outputs of calls have to, so the last
+//! content is kept open: the next message continues it or closes it.
 //!
-//! A reply's parts go back as they came, each with the signature that it came with. As in
-//! Responses, what of them is text or a call is in the message itself, and opaque parts hold the
-//! rest, with `null` in its place (see `response.rs`).
+//! A reply's parts are sent back unchanged, each with its own signature. As with Responses, their
+//! texts and calls are in the message itself, and opaque parts hold the rest, with `null` in their
+//! place (see `response.rs`).
 
 use std::collections::BTreeSet;
 
 use mswea_sdk::host::{self, Level};
 use mswea_sdk::types::{ContentPart, Image, Message, Tool};
 use mswea_wire::json::{Body, append, object, parse_or_string};
+use mswea_wire::pieces::{Unchanged, Written};
 use mswea_wire::{Calls, History};
 use serde_json::{Map, Value, json};
 
 use crate::known::Known;
 use crate::{FORMAT, GenerateContent, schema};
 
-/// A signature that Gemini takes for calls which it has not made.
+/// A signature that Gemini accepts for calls that it has not made.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// What is known after a message.
+/// The state after a message.
 #[derive(Clone, Default)]
 pub struct State {
     /// The role of the content that is open.
     open: Option<&'static str>,
-    /// What was said before it.
+    /// Earlier messages, as far as they are needed.
     known: Known,
 }
 
 /// The body of a request.
-pub fn body(format: &GenerateContent, history: &History<State>, tools: &[Tool]) -> Vec<u8> {
+pub fn body(
+    format: &GenerateContent,
+    history: &History<State>,
+    tools: &[Tool],
+    unchanged: Option<Unchanged>,
+) -> Written {
     let state = history.state();
-    let mut body = Body::new(&format.server, history.bytes().len());
+    let mut body = Body::new(&format.server, history.bytes().len(), unchanged);
     let system = state.known.system();
     if !system.is_empty() {
         body.put("systemInstruction", &json!({ "parts": system }));
     }
     let close = state.open.map_or("", |_| "]}");
-    body.put_list("contents", history.bytes(), &[close.as_bytes()]);
+    body.put_messages("contents", history.bytes(), &[close.as_bytes()]);
     if !tools.is_empty() {
         let declarations = declarations(format, tools);
         body.put("tools", &json!([{ "functionDeclarations": declarations }]));
@@ -69,7 +75,7 @@ fn declarations(format: &GenerateContent, tools: &[Tool]) -> Vec<Value> {
     declarations
 }
 
-/// Writes a message's parts, into the content that is open or one of their own.
+/// Writes a message's parts, into the open content or a new one.
 pub fn append_message(
     format: &GenerateContent,
     out: &mut Vec<u8>,
@@ -149,7 +155,7 @@ fn plain_parts(content: &[ContentPart]) -> Vec<Value> {
     parts
 }
 
-/// The bytes of an image, or where they are.
+/// The bytes of an image, or its URL.
 fn encode_image(image: &Image) -> Value {
     if let Some(rest) = image.url.strip_prefix("data:")
         && let Some((kind, data)) = rest.split_once(',')
@@ -170,7 +176,7 @@ fn encode_image(image: &Image) -> Value {
     json!({ "fileData": { "mimeType": kind, "fileUri": image.url } })
 }
 
-/// The output of a call; its images stand beside it.
+/// The output of a call, with its images beside it.
 fn output_parts(known: &Known, id: &str, content: &[ContentPart]) -> Vec<Value> {
     let (name, is_given) = known.with_call(id, |call| {
         call.map_or_else(Default::default, |call| (call.name.clone(), call.is_given))
@@ -179,7 +185,7 @@ fn output_parts(known: &Known, id: &str, content: &[ContentPart]) -> Vec<Value> 
     if is_given {
         response.insert("id".to_owned(), json!(id));
     }
-    // An empty name is refused, whatever it was that the model called.
+    // An empty name is not accepted, whatever the model called.
     let name = if name.is_empty() { "unknown" } else { &name };
     let text: String = content.iter().filter_map(ContentPart::as_text).collect();
     response.insert("name".to_owned(), json!(name));
@@ -242,12 +248,12 @@ fn reply_parts(format: &GenerateContent, message: &Message) -> Vec<Value> {
     parts
 }
 
-/// Puts a call's name and arguments back; false if the message has the call no more.
+/// Puts a call's name and arguments back into a part; false if the message has no such call left.
 fn fill_call(slot: &mut Value, calls: &mut Calls<'_>) -> bool {
     let Some(slot) = slot.as_object_mut() else {
         return true;
     };
-    // Where Gemini gave no id, ours stands beside it.
+    // If Gemini gave no id, the host's own is beside it.
     let own = slot.shift_remove("callId");
     let id = own.as_ref().or_else(|| slot.get("id"));
     let Some(call) = id.and_then(Value::as_str).and_then(|id| calls.take(id)) else {
@@ -258,7 +264,7 @@ fn fill_call(slot: &mut Value, calls: &mut Calls<'_>) -> bool {
     true
 }
 
-/// Arguments are an object, even where the model wrote something else.
+/// Arguments as an object, even if the model wrote something else.
 fn arguments(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value @ Value::Object(_)) => value,

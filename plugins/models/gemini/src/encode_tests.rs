@@ -84,7 +84,7 @@ fn messages_become_contents_of_alternating_roles() {
                 {"text": "see"}, {"inlineData": {"mimeType": "image/jpeg", "data": "AA"}},
                 {"fileData": {"mimeType": "image/webp", "fileUri": "https://x/y.WEBP?z"}}, {"text": "!"}]}]),
         ),
-        // Both outputs stand in one turn, and a person's words may follow there.
+        // Both outputs are in one turn, and a user's text may follow there.
         (
             vec![
                 two_calls(),
@@ -116,7 +116,7 @@ fn messages_become_contents_of_alternating_roles() {
             ],
             json!([called, {"role": "user", "parts": [output("bash", "t"), {"inlineData": {"mimeType": "image/png", "data": "AA"}}]}]),
         ),
-        // A reply of another wire.
+        // A reply that an adapter of another wire format has decoded.
         (
             vec![assistant(
                 vec![
@@ -191,7 +191,7 @@ fn reply_message(parts: &Value) -> Message {
         .message
 }
 
-/// Parts as they come, with what has to come back.
+/// The parts of responses, and the parts that the next request must contain.
 #[test]
 fn parts_go_back_as_they_came_each_with_its_signature() {
     let format = format(&json!({}));
@@ -294,7 +294,7 @@ fn the_kept_prefix_equals_encoding_from_scratch() {
     );
 }
 
-/// What is quadratic takes minutes here.
+/// Quadratic time would be minutes here.
 #[test]
 fn thousands_of_calls_are_answered_at_once() {
     const MANY: usize = 10_000;
@@ -303,13 +303,13 @@ fn thousands_of_calls_are_answered_at_once() {
         vec![],
         ids.iter().map(|id| call(id, "bash", "{}")).collect(),
     );
-    // As Gemini gave them, with ids of its own.
+    // The calls as Gemini returns them, with ids.
     let part = |id: &String| {
         json!({"functionCall": {"id": id, "name": "bash", "args": {}},
         "thoughtSignature": "s"})
     };
     let own = reply_message(&ids.iter().map(part).collect());
-    // One message for each, and instructions in between.
+    // One message for each call, with instructions in between.
     let mut apart: Vec<Message> = Vec::new();
     for id in &ids {
         apart.push(assistant(vec![], vec![call(id, "bash", "{}")]));
@@ -338,7 +338,7 @@ fn thousands_of_calls_are_answered_at_once() {
                 assert_eq!(output.get("id").is_some(), is_given);
                 assert!(!is_given || output["id"] == *id);
             }
-            // Half a second on a machine that has nothing else to do.
+            // Half a second on an idle machine.
             assert!(took.as_secs() < 5, "{took:?} for {MANY} calls");
         }
     }

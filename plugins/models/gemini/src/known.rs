@@ -1,7 +1,7 @@
-//! What requests need of earlier messages: the system instruction and the calls that wait.
+//! The parts of earlier messages that requests need: the system instruction and the open calls.
 //!
-//! One record serves the states after all messages: each state says how much of it was there,
-//! and a history that loses its end goes on behind that. So a state is cloned in no time.
+//! One record serves the states after all messages: each state contains how much of the record
+//! existed, and a history that loses its end continues from there. So cloning a state is cheap.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Call {
     id: String,
     /// The call before it with the same id.
     previous: Option<usize>,
-    /// The first call with the same id that waits with it.
+    /// The first open call with the same id.
     first: usize,
 }
 
@@ -26,18 +26,18 @@ pub struct Call {
 struct Record {
     system: Vec<Value>,
     calls: Vec<Call>,
-    /// Where the last call of each id is.
+    /// The last call of each id.
     places: BTreeMap<String, usize>,
 }
 
-/// What is known after a message.
+/// The state after a message.
 #[derive(Clone, Default)]
 pub struct Known {
     record: Rc<RefCell<Record>>,
     system: usize,
-    /// The calls that wait are those from here...
+    /// The index of the first open call.
     from: usize,
-    /// ... to here.
+    /// The index after the last open call.
     calls: usize,
 }
 
@@ -55,7 +55,7 @@ impl Known {
         self.record.borrow().system[..self.system].to_vec()
     }
 
-    /// From now on, the calls so far wait no more.
+    /// Closes all open calls.
     pub fn settle(&mut self) {
         self.from = self.calls;
     }
@@ -81,11 +81,11 @@ impl Known {
         self.calls += 1;
     }
 
-    /// Looks at the call that waits for this output, of several the first.
+    /// Passes the call that this output answers to `look`: the first of several.
     pub fn with_call<T>(&self, id: &str, look: impl FnOnce(Option<&Call>) -> T) -> T {
         let record = self.record.borrow();
         let mut place = record.places.get(id).copied();
-        // What came after this state is not there for it.
+        // Calls after this state are not known to it.
         while let Some(later) = place.filter(|place| *place >= self.calls) {
             place = record.calls[later].previous;
         }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(name(&known, "1").as_deref(), Some("other"));
         assert_eq!(known.system(), [json!("a"), json!("b")]);
 
-        // The history loses its end, which is then another.
+        // The history loses its end, and continues differently.
         let mut known = early;
         assert_eq!(name(&known, "1").as_deref(), Some("one"));
         assert_eq!(name(&known, "2"), None);

@@ -1,7 +1,7 @@
 //! Gemini's own API: `generateContent`, whole or as a stream.
 //!
-//! The adapter builds requests and reads responses; the host sends them. See `README.md` for
-//! the config.
+//! The adapter builds requests and parses responses; the host sends them. `README.md` documents the
+//! config.
 
 mod assemble;
 mod encode;
@@ -14,6 +14,7 @@ use std::cell::Cell;
 
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use mswea_sdk::{Descriptor, Plugin};
+use mswea_wire::pieces::{Unchanged, Written};
 use mswea_wire::{Client, Defaults, Format, History, Sequential, Server};
 use serde_json::Value;
 
@@ -30,12 +31,12 @@ const DEFAULTS: Defaults = Defaults {
     auth_header: "x-goog-api-key",
 };
 
-/// Speaks `generateContent`.
+/// Gemini's `generateContent`.
 struct GenerateContent {
     server: Server,
-    /// Whether the model wants a signature on each call (Gemini 3 and later).
+    /// Whether the model requires a signature on each call (Gemini 3 and later).
     wants_signatures: bool,
-    /// Whether it was said what a tool's schema has lost.
+    /// Whether the dropped parts of tools' schemas have been reported.
     has_told: Cell<bool>,
 }
 
@@ -49,13 +50,13 @@ impl Plugin for Gemini {
         DEFAULTS.describe(
             "gemini",
             env!("CARGO_PKG_VERSION"),
-            "Speaks Gemini's own API, with thoughts that survive between steps",
+            "Gemini's own API; keeps thoughts from step to step",
             "",
         )
     }
 
     fn configure(mut config: Value) -> Result<Self, PluginError> {
-        // Google's lists of models write it so, and the path has it already.
+        // As in Google's lists of models; the URL's path contains it already.
         if let Some(model) = config.get_mut("model")
             && let Some(name) = model.as_str().and_then(|name| name.strip_prefix("models/"))
         {
@@ -85,8 +86,13 @@ impl Format for GenerateContent {
         &self.server
     }
 
-    fn body(&self, history: &Self::History, tools: &[Tool]) -> Vec<u8> {
-        encode::body(self, history, tools)
+    fn write(
+        &self,
+        history: &Self::History,
+        tools: &[Tool],
+        unchanged: Option<Unchanged>,
+    ) -> Written {
+        encode::body(self, history, tools, unchanged)
     }
 
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
@@ -102,7 +108,7 @@ impl Format for GenerateContent {
     }
 
     fn lack(_: &Value) -> String {
-        "sent a response without a candidate; see whether the server's log says why".to_owned()
+        "sent a response without a candidate; see the server's log for the reason".to_owned()
     }
 }
 
@@ -115,7 +121,7 @@ impl Sequential for GenerateContent {
 }
 
 mswea_wire::adapter!(Gemini);
-mswea_sdk::export!(adapter: Gemini);
+mswea_sdk::export!(adapter: Gemini, body_pieces: Gemini);
 
 #[cfg(test)]
 #[path = "lib_tests.rs"]

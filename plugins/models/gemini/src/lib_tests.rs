@@ -13,7 +13,7 @@ fn adapter(config: Value) -> Gemini {
     testing::configure(config).unwrap()
 }
 
-/// A stream: thoughts and text in pieces, a signed call, a call with an id of its own, counts.
+/// A stream: thoughts and text in pieces, a signed call, a call with an id, token counts.
 const STREAM: &str = concat!(
     "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"I \",\"thought\":true}],\"role\":\"model\"},\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":10},\"modelVersion\":\"gemini-2.5-pro\",\"responseId\":\"r\"}\r\n\r\n",
     "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"sée\",\"thought\":true}],\"role\":\"model\"},\"index\":0}]}\r\n\r\n",
@@ -82,7 +82,7 @@ fn a_stream_gives_the_reply_of_the_whole_response_wherever_it_is_cut() {
         joined(&deltas, "tool-call"),
         r#"{"command":"ls é"}{"command":"pwd"}"#
     );
-    // The response that was put together is one that the server could have sent at once.
+    // The assembled response is one that the server could have sent without streaming.
     let verbatim = reply.response.clone().unwrap();
     let whole = answer(
         &mut adapter,
@@ -93,7 +93,7 @@ fn a_stream_gives_the_reply_of_the_whole_response_wherever_it_is_cut() {
     .0
     .unwrap();
     assert_eq!(whole, reply);
-    // And the next request takes it up.
+    // The next request contains it.
     let outputs = [tool_message("call_1_0", "1"), tool_message("own", "2")];
     let history: Vec<_> = [user, reply.message].into_iter().chain(outputs).collect();
     let body = ask_body(&mut adapter, &history);
@@ -152,7 +152,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
         (503, failed(503, "UNAVAILABLE", "The model is overloaded.", json!([])), "overloaded", "overloaded", None),
         (504, failed(504, "DEADLINE_EXCEEDED", "late", json!([])), "timeout", "late", None),
         (429, format!("[{}]", failed(429, "RESOURCE_EXHAUSTED", "quota", json!([]))), "rate-limited", "quota", None),
-        // Failures that call themselves a success.
+        // Failures with a status of success.
         (200, json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 3}}).to_string(),
             "content-filtered", "PROHIBITED_CONTENT", None),
         (200, format!("data: {}\n\n", json!({"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "unsafe"}})),
@@ -184,4 +184,10 @@ fn the_descriptor_asks_for_what_the_defaults_need() {
     assert_eq!(descriptor.name, "gemini");
     assert_eq!(descriptor.secrets, ["GEMINI_API_KEY"]);
     assert_eq!(descriptor.hosts, ["generativelanguage.googleapis.com"]);
+}
+
+#[test]
+fn bodies_in_pieces_equal_whole_ones() {
+    let make = || adapter(json!({"model": "m"}));
+    mswea_wire::testing::check_pieces(make, FORMAT, r#"{"text":null,"thoughtSignature":"s"}"#);
 }

@@ -1,10 +1,10 @@
-//! Parameters: chat completions' words and Gemini's own, in the places where Gemini wants them.
-//! The figures for reasoning are those that litellm sends for mini-swe-agent.
+//! Parameters: those of chat completions and Gemini's own, placed where Gemini expects them. The
+//! figures for reasoning are those that litellm sends for mini-swe-agent.
 
 use mswea_wire::{Report, Server};
 use serde_json::{Map, Value, json};
 
-/// Words of chat completions whose value is taken as it is.
+/// Parameters of chat completions whose value is sent unchanged.
 const RENAMED: [(&str, &str); 8] = [
     ("top_p", "topP"),
     ("top_k", "topK"),
@@ -16,7 +16,7 @@ const RENAMED: [(&str, &str); 8] = [
     ("top_logprobs", "logprobs"),
 ];
 
-/// Gemini's own words within `generationConfig`, whichever way they are spelt.
+/// Gemini's own parameters in `generationConfig`, in either spelling.
 const GENERATION: [&str; 18] = [
     "temperature",
     "topP",
@@ -38,7 +38,7 @@ const GENERATION: [&str; 18] = [
     "mediaResolution",
 ];
 
-/// Gemini's own words beside it.
+/// Gemini's own parameters outside of it.
 const TOP: [&str; 8] = [
     "contents",
     "systemInstruction",
@@ -52,7 +52,7 @@ const TOP: [&str; 8] = [
 
 const UNKNOWN: &str = "Gemini does not know it; write it into `extra_body` if this server does";
 
-/// Turns the parameters into keys of the body.
+/// Translates the parameters to keys of the body.
 pub fn fit(server: &mut Server) {
     let kwargs = std::mem::take(&mut server.model_kwargs);
     let model = &server.model;
@@ -81,7 +81,7 @@ pub fn fit(server: &mut Server) {
             }
             ("n" | "candidateCount" | "candidate_count", value) => {
                 if value != 1 {
-                    report.dropped(&key, "one answer is read");
+                    report.dropped(&key, "the adapter reads one answer");
                 }
             }
             ("reasoning_effort", value) => {
@@ -138,7 +138,7 @@ pub fn fit(server: &mut Server) {
     server.model_kwargs = top;
 }
 
-/// Google's APIs take both spellings; the body has one, so that no key is there twice.
+/// Google's APIs accept both spellings; the body has one, so that no key is there twice.
 fn camel(key: &str) -> String {
     let mut words = key.split('_');
     let mut out = words.next().unwrap_or_default().to_owned();
@@ -198,7 +198,7 @@ fn of_thinking(model: &str, thinking: &Value) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("includeThoughts".to_owned(), json!(is_on));
     let budget = thinking.get("budget_tokens").filter(|_| is_on);
-    // The third generation has levels.
+    // The third generation has levels instead of budgets.
     match budget {
         Some(budget) if !is_third(model) => {
             out.insert("thinkingBudget".to_owned(), budget.clone());
@@ -259,7 +259,7 @@ mod tests {
     fn parameters_get_geminis_names_and_places() {
         let two = "gemini-2.5-pro";
         let three = "gemini-3-pro-preview";
-        // Model, parameters, body, words of the report.
+        // model, parameters, expected body, expected words of the report
         let vectors = [
             (
                 two,

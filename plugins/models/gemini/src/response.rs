@@ -1,8 +1,8 @@
-//! Replies: what a complete response says.
+//! Replies: parses a complete response.
 //!
-//! Each part that is more than text becomes an opaque part, so that it can go back as it came.
-//! What the host and its plugins work with, texts and calls, is taken out of it (`null` stays in
-//! its place), so that it is there once only.
+//! Each part that is more than text becomes an opaque part, so that it can be sent back unchanged.
+//! Texts and calls, which the host and its plugins use, are taken out of it and replaced by `null`,
+//! so that they are stored once.
 
 use mswea_sdk::types::{ContentPart, Image, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
 use mswea_wire::json::{count, text};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::FORMAT;
 
-/// Finish reasons that are a filter's.
+/// Finish reasons of content filters.
 const FILTERS: [&str; 9] = [
     "SAFETY",
     "RECITATION",
@@ -23,7 +23,7 @@ const FILTERS: [&str; 9] = [
     "MODEL_ARMOR",
 ];
 
-/// Reads the reply out of a `GenerateContentResponse`; none if it has no candidate.
+/// The reply in a `GenerateContentResponse`; none if it has no candidate.
 pub fn reply(response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
     let candidate = response.get("candidates")?.get(0)?;
     let parts = candidate.pointer("/content/parts");
@@ -34,8 +34,8 @@ pub fn reply(response: &Value, verbatim: String, history_len: usize) -> Option<R
         role: "assistant".to_owned(),
         ..Message::default()
     };
-    // Calls stand behind the content: where one carries more than name and arguments, or
-    // something follows, all of them have to say where they stood.
+    // Calls are stored after the content. If one has more than name and arguments, or is followed
+    // by something, all of them have to record their position.
     let first = parts
         .iter()
         .position(|part| part.get("functionCall").is_some());
@@ -128,7 +128,7 @@ fn add_part(message: &mut Message, mut part: Map<String, Value>, marks_calls: bo
     {
         let (kind, bytes) = (text(data.get("mimeType")), text(data.get("data")));
         if kind.starts_with("image/") {
-            // Shown, and sent back as the part that it is.
+            // Shown as an image, and sent back as its part.
             message.content.push(ContentPart::Image(Image {
                 url: format!("data:{kind};base64,{bytes}"),
                 extra: None,
@@ -146,14 +146,14 @@ fn add_opaque(message: &mut Message, part: &Value) {
     }));
 }
 
-/// Reads `usageMetadata`; none if it is none.
+/// Parses `usageMetadata`; none if the value is not an object.
 pub fn usage(usage: &Value) -> Option<Usage> {
     let usage = usage.as_object()?;
     let of = |key: &str| count(usage.get(key)).unwrap_or(0);
     let (prompt, answer) = (of("promptTokenCount"), of("candidatesTokenCount"));
     let thoughts = of("thoughtsTokenCount");
     let input = prompt.saturating_add(of("toolUsePromptTokenCount"));
-    // Some servers count thoughts as part of the answer already.
+    // Some servers count reasoning as part of the answer already.
     let has_them = of("totalTokenCount") == input.saturating_add(answer);
     let output = if has_them {
         answer

@@ -1,4 +1,4 @@
-//! Schemas of tools: the part of JSON Schema that Gemini takes.
+//! Schemas of tools: the part of JSON Schema that Gemini accepts.
 
 use serde_json::{Map, Value, json};
 
@@ -28,10 +28,10 @@ const KNOWN: [&str; 22] = [
     "example",
 ];
 
-/// The formats that a string may have; numbers have others, which all are taken.
+/// The formats that a string may have; all formats of numbers are accepted.
 const STRING_FORMATS: [&str; 2] = ["enum", "date-time"];
 
-/// Fits a schema; the names of the keys that are left out go to `dropped`.
+/// Reduces a schema; the names of dropped keys are added to `dropped`.
 pub fn fit(schema: &Value, dropped: &mut Vec<String>) -> Value {
     let Value::Object(keys) = schema else {
         return schema.clone();
@@ -70,7 +70,7 @@ pub fn fit(schema: &Value, dropped: &mut Vec<String>) -> Value {
     Value::Object(out)
 }
 
-/// Several types are one that may be null, or a choice.
+/// Several types become one that may be null, or a choice.
 fn fit_types(types: &[Value], out: &mut Map<String, Value>) {
     let (null, others): (Vec<&Value>, Vec<&Value>) = types.iter().partition(|kind| *kind == "null");
     if !null.is_empty() {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn schemas_keep_what_gemini_takes_and_say_what_they_lose() {
-        // Schema, what is left, what was dropped.
+        // schema, expected result, expected dropped keys
         let vectors = [
             (
                 json!({"type": "object", "properties": {"command": {"type": "string", "description": "d"}}, "required": ["command"]}),

@@ -1,7 +1,7 @@
 //! Chat completions: the wire format of OpenAI and of every server compatible with it.
 //!
-//! The adapter builds requests and reads responses; the host sends them. See `README.md` for
-//! the config, and `mswea_wire::chat` for the format.
+//! The adapter builds requests and parses responses; the host sends them. `README.md` documents the
+//! config, and `mswea_wire::chat` the format.
 
 use mswea_sdk::types::PluginError;
 use mswea_sdk::{Descriptor, Plugin};
@@ -19,7 +19,7 @@ impl Plugin for OpenAi {
         OPENAI.describe(
             "openai",
             env!("CARGO_PKG_VERSION"),
-            "Speaks chat completions, to OpenAI and to every compatible server",
+            "Chat completions, of OpenAI and of every compatible server",
             PROPERTIES,
         )
     }
@@ -31,7 +31,7 @@ impl Plugin for OpenAi {
 }
 
 mswea_wire::adapter!(OpenAi);
-mswea_sdk::export!(adapter: OpenAi);
+mswea_sdk::export!(adapter: OpenAi, body_pieces: OpenAi);
 
 #[cfg(test)]
 #[path = "lib_tests.rs"]

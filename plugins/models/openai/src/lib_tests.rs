@@ -205,3 +205,9 @@ fn the_descriptor_asks_for_what_the_defaults_need() {
     assert_eq!(descriptor.secrets, ["OPENAI_API_KEY"]);
     assert_eq!(descriptor.hosts, ["api.openai.com"]);
 }
+
+#[test]
+fn bodies_in_pieces_equal_whole_ones() {
+    let make = || adapter(json!({"model": "m"}));
+    mswea_wire::testing::check_pieces(make, mswea_wire::chat::FORMAT, r#"{"k":[1,2]}"#);
+}

@@ -1,7 +1,7 @@
 //! OpenAI's Responses API.
 //!
-//! The adapter builds requests and reads responses; the host sends them. See `README.md` for
-//! the config, and `mswea_wire::responses` for the format.
+//! The adapter builds requests and parses responses; the host sends them. `README.md` documents the
+//! config, and `mswea_wire::responses` the format.
 
 use mswea_sdk::types::PluginError;
 use mswea_sdk::{Descriptor, Plugin};
@@ -25,7 +25,7 @@ impl Plugin for OpenAiResponses {
         DEFAULTS.describe(
             "openai_responses",
             env!("CARGO_PKG_VERSION"),
-            "Speaks OpenAI's Responses API, with reasoning that survives between steps",
+            "OpenAI's Responses API; keeps reasoning from step to step",
             PROPERTIES,
         )
     }
@@ -39,7 +39,7 @@ impl Plugin for OpenAiResponses {
 }
 
 mswea_wire::adapter!(OpenAiResponses);
-mswea_sdk::export!(adapter: OpenAiResponses);
+mswea_sdk::export!(adapter: OpenAiResponses, body_pieces: OpenAiResponses);
 
 #[cfg(test)]
 #[path = "lib_tests.rs"]

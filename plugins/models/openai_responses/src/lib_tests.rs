@@ -36,7 +36,7 @@ fn response() -> Value {
     })
 }
 
-/// The same as a stream.
+/// The same response as a stream.
 fn stream() -> String {
     let whole = response();
     let begun =
@@ -173,7 +173,7 @@ fn requests_are_those_of_the_recording() {
                     "description": "The bash command to execute"}}, "required": ["command"]}}],
         })
     );
-    // What was left out is said.
+    // The log names the parameters that were left out.
     let said = testing::take_log();
     let said: Vec<&str> = said.iter().map(|(_, text)| &**text).collect();
     for key in ["seed", "max_output_tokens", "temperature"] {
@@ -233,7 +233,7 @@ fn every_failure_has_a_class_and_says_what_to_do() {
         (429, json!({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}).to_string(), "rate-limited", "slow"),
         (429, json!({"error": {"message": "quota", "code": "insufficient_quota"}}).to_string(), "permission", "credit"),
         (500, json!({"error": {"message": "oops", "type": "server_error"}}).to_string(), "overloaded", "oops"),
-        // Failures that call themselves a success.
+        // Failures with a status of success.
         (200, failed("server_error", "oops"), "overloaded", "oops"),
         (200, failed("rate_limit_exceeded", "Please try again in 2s."), "rate-limited", "2s"),
         (200, failed("invalid_prompt", "no"), "bad-request", "no"),
@@ -283,4 +283,11 @@ fn the_descriptor_asks_for_what_the_defaults_need() {
     assert_eq!(descriptor.name, "openai_responses");
     assert_eq!(descriptor.secrets, ["OPENAI_API_KEY"]);
     assert_eq!(descriptor.hosts, ["api.openai.com"]);
+}
+
+#[test]
+fn bodies_in_pieces_equal_whole_ones() {
+    let make = || adapter(json!({"model": "m"}));
+    let data = r#"{"type":"reasoning","id":"r"}"#;
+    mswea_wire::testing::check_pieces(make, mswea_wire::responses::FORMAT, data);
 }

@@ -1,11 +1,12 @@
-//! OpenRouter: chat completions and Responses of many providers' models, with what they cost.
+//! OpenRouter: chat completions and Responses of many providers' models, with their cost.
 //!
-//! The formats are `mswea_wire::chat` and `mswea_wire::responses`; this crate says where
-//! OpenRouter differs: it is asked for its price, and its own parameters go through as they are.
+//! The formats are `mswea_wire::chat` and `mswea_wire::responses`; this crate has OpenRouter's
+//! differences: requests ask for the cost, and OpenRouter's own parameters are sent unchanged.
 
 use mswea_sdk::adapter::{Delta, ModelError, Next, Request};
+use mswea_sdk::body_pieces::Piece;
 use mswea_sdk::types::{Change, PluginError};
-use mswea_sdk::{Adapter, Descriptor, Plugin};
+use mswea_sdk::{Adapter, BodyPieces, Descriptor, Plugin};
 use mswea_wire::chat::Chat;
 use mswea_wire::responses::{PROPERTIES, Responses};
 use mswea_wire::{Client, Defaults, Server, Table, invalid};
@@ -24,19 +25,19 @@ const RESPONSES: Defaults = Defaults {
     ..CHAT
 };
 
-/// The key of the config that says which API.
+/// The key of the config that selects the API.
 const API: &str = r#"
     "api": {
       "enum": ["chat", "responses"],
       "default": "chat",
-      "description": "Which of its APIs: chat completions, or Responses (stateless: all items are sent)."
+      "description": "The API to use: chat completions, or Responses (stateless: all items are sent)."
     },"#;
 
 /// The adapter.
 pub enum OpenRouter {
-    /// With chat completions.
+    /// The format of chat completions.
     Chat(Client<Chat>),
-    /// With Responses.
+    /// The format of the Responses API.
     Responses(Client<Responses>),
 }
 
@@ -45,7 +46,7 @@ impl Plugin for OpenRouter {
         CHAT.describe(
             "openrouter",
             env!("CARGO_PKG_VERSION"),
-            "Speaks to OpenRouter, by chat completions or Responses, and asks what it costs",
+            "Sends requests to OpenRouter, and asks for the cost of each answer",
             &format!("{PROPERTIES}{API}"),
         )
     }
@@ -56,7 +57,7 @@ impl Plugin for OpenRouter {
         match api.as_deref().unwrap_or("chat") {
             "chat" => {
                 let server = Server::take(&mut table, &CHAT)?;
-                // Those of the other API.
+                // Parameters of the other API.
                 let _ = (
                     table.take::<bool>("stateless")?,
                     table.take::<bool>("typed_messages")?,
@@ -112,7 +113,23 @@ impl Adapter for OpenRouter {
     }
 }
 
-mswea_sdk::export!(adapter: OpenRouter);
+impl BodyPieces for OpenRouter {
+    fn offer(&mut self, held: u64) {
+        match self {
+            Self::Chat(client) => client.offer(held),
+            Self::Responses(client) => client.offer(held),
+        }
+    }
+
+    fn pieces(&mut self) -> Vec<Piece> {
+        match self {
+            Self::Chat(client) => client.pieces(),
+            Self::Responses(client) => client.pieces(),
+        }
+    }
+}
+
+mswea_sdk::export!(adapter: OpenRouter, body_pieces: OpenRouter);
 
 #[cfg(test)]
 #[path = "lib_tests.rs"]

@@ -29,7 +29,7 @@ const STREAM: &str = concat!(
     "data: [DONE]\n\n",
 );
 
-/// What the stream's message goes back as.
+/// The form in which the stream's message is sent back.
 fn sent_back() -> Value {
     json!({
         "role": "assistant", "content": "Look 😀",
@@ -134,7 +134,7 @@ fn reasoning_blocks_come_through_a_stream_and_go_back_unchanged() {
     let history = [user, reply.message, tool_message("toolu_1", "o")];
     assert_eq!(ask_body(&mut adapter, &history)["messages"][1], sent_back());
 
-    // The same at once.
+    // The same response without a stream.
     let whole = json!({"id": "gen-1", "choices": [{"message": sent_back(), "finish_reason": "tool_calls"}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.5}});
     let reply = answer(
@@ -278,7 +278,7 @@ fn errors_come_with_any_status_and_in_streams() {
             "rate-limited",
             "slow",
         ),
-        // In the middle of a stream.
+        // The error comes in the middle of a stream.
         (
             200,
             chunk(
@@ -331,4 +331,15 @@ fn the_descriptor_asks_for_what_the_defaults_need() {
     assert_eq!(descriptor.name, "openrouter");
     assert_eq!(descriptor.secrets, ["OPENROUTER_API_KEY"]);
     assert_eq!(descriptor.hosts, ["openrouter.ai"]);
+}
+
+#[test]
+fn bodies_in_pieces_equal_whole_ones() {
+    for (api, format) in [
+        ("chat", mswea_wire::chat::FORMAT),
+        ("responses", mswea_wire::responses::FORMAT),
+    ] {
+        let make = || adapter(json!({"model": "m", "api": api}));
+        mswea_wire::testing::check_pieces(make, format, r#"{"type":"reasoning","id":"r"}"#);
+    }
 }

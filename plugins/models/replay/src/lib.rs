@@ -1,7 +1,7 @@
 //! Replies without a model: from a script, or from a recorded trajectory.
 //!
-//! Which reply comes next follows from the history alone, never from a counter: an instance
-//! that was thrown away and made anew goes on where the run is.
+//! The number of the next reply is computed from the history and not kept in a counter, so that a
+//! new instance returns the same reply.
 
 mod script;
 mod trajectory;
@@ -30,9 +30,9 @@ struct Config {
 /// The adapter.
 pub struct Replay {
     replies: Vec<Reply>,
-    /// What to do about a run that wants more replies than there are.
+    /// The remedy in the message that there are no more replies.
     remedy: &'static str,
-    /// For each message of the history, how many replies had been used up with it.
+    /// For each message of the history, how many replies had been used up to it.
     used: Vec<usize>,
 }
 
@@ -57,8 +57,8 @@ impl Plugin for Replay {
             ),
             (None, Some(trajectory)) => (
                 trajectory::replies(&trajectory, model)?,
-                "the run went another way than the recorded one, or the recorded one never \
-                 submitted: use the same task, config and environment, or go on with a real model",
+                "the run differs from the recorded one, or the recorded one ended without a \
+                 submission: use the same task, config and environment, or go on with a real model",
             ),
             (None, None) => {
                 return Err(PluginError::invalid_config(
@@ -114,7 +114,7 @@ impl Adapter for Replay {
         }
     }
 
-    // Nothing is ever sent, so nothing comes back.
+    // The adapter sends no request, so this is never called.
     fn head(&mut self, _status: u16, _headers: Vec<(String, String)>) {}
 
     fn feed(&mut self, _bytes: Vec<u8>) -> Vec<Delta> {
@@ -130,14 +130,14 @@ impl Adapter for Replay {
     }
 }
 
-/// An assistant message is a reply that was accepted; of one that was rejected, only the
-/// feedback is in the history.
+/// An assistant message is an accepted reply; of a rejected one, only the feedback is in the
+/// history.
 fn uses_up_a_reply(message: &Message) -> bool {
     message.role == "assistant"
         || (message.role == "user" && message.extra_value()["interrupt_type"] == "FormatError")
 }
 
-/// Gives the calls without an id one that is the same in every run.
+/// Gives calls without an id one that is the same in every run.
 fn fill_ids(replies: &mut [Reply]) {
     let calls = replies
         .iter_mut()
@@ -149,8 +149,8 @@ fn fill_ids(replies: &mut [Reply]) {
     }
 }
 
-/// Reads token counts in the contract's words, in chat's, in those of Responses or of
-/// Anthropic; none if there is neither a count nor a cost.
+/// Token counts by the names of the contract, of chat completions, of Responses or of Anthropic;
+/// none if there is neither a count nor a cost.
 fn usage(value: Option<&Value>, cost: Option<f64>) -> Option<Usage> {
     let object = value.and_then(Value::as_object);
     if object.is_none() && cost.is_none() {
@@ -163,8 +163,8 @@ fn usage(value: Option<&Value>, cost: Option<f64>) -> Option<Usage> {
             .find_map(|path| value.pointer(path).and_then(Value::as_u64))
     };
     let count = |paths: &[&str]| read(paths).unwrap_or(0);
-    // Anthropic counts cached tokens beside the input, under these keys; litellm's record of
-    // chat has the keys, too, and counts them in.
+    // Anthropic counts cached tokens separately from the input, under these keys. litellm's records
+    // of chat completions have the keys too, and count them as part of it.
     let cached = match read(&["/prompt_tokens"]) {
         None => count(&["/cache_read_input_tokens"])
             .saturating_add(count(&["/cache_creation_input_tokens"])),

@@ -25,8 +25,8 @@ fn format_error() -> Message {
     }
 }
 
-/// A run to its end: `is_rejected` says which replies the parser does not take. Every reply
-/// is also asked of a fresh instance.
+/// Plays a run to its end; `is_rejected` says which replies the parser rejects. Each reply is also
+/// requested from a fresh instance.
 fn run(config: &Value, is_rejected: impl Fn(&Reply) -> bool) -> Vec<Reply> {
     let mut warm = adapter(config.clone());
     let mut history = vec![Message::new("system", "s"), Message::new("user", "u")];
@@ -301,7 +301,7 @@ fn the_descriptor_asks_for_nothing() {
     assert!(descriptor.hosts.is_empty() && descriptor.secrets.is_empty());
     let schema: Value = serde_json::from_str(&descriptor.config_schema).unwrap();
     assert_eq!(schema["additionalProperties"], false);
-    // It takes one of the two, and so does `configure`.
+    // The schema allows one of the two, and so does `configure`.
     assert_eq!(schema["if"]["required"], json!(["trajectory"]));
     assert_eq!(schema["else"]["required"], json!(["replies"]));
     let examples = schema["examples"].as_array().unwrap();

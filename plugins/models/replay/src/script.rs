@@ -1,10 +1,10 @@
-//! Replies that somebody wrote.
+//! Replies from a script.
 
 use mswea_sdk::types::{ContentPart, Message, PluginError, Reasoning, Reply, ToolCall};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A reply as it is written.
+/// A reply in a script.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -39,7 +39,7 @@ fn bash() -> String {
     "bash".to_owned()
 }
 
-/// Reads the script.
+/// Parses the script.
 ///
 /// # Errors
 /// `invalid-config` with the pointer of the reply that does not fit.

@@ -1,13 +1,13 @@
-//! Replies out of a recorded run: those that were accepted, and those that were rejected,
-//! which the record keeps beside the feedback that they got.
+//! Replies from a recorded run: the accepted ones, and the rejected ones, which the record keeps
+//! with their feedback.
 
 use mswea_sdk::types::{ContentPart, Message, Opaque, PluginError, Reasoning, Reply, ToolCall};
 use serde_json::{Map, Value};
 
-/// The format that vendor keys of chat messages travel in; what `openai` sends back.
+/// The format of opaque parts with vendor keys of chat messages, which `openai` sends back.
 const CHAT: &str = "openai-chat";
 
-/// Reads the replies.
+/// Reads the replies of a trajectory.
 ///
 /// # Errors
 /// `invalid-config` if this is no trajectory, or one without replies.
@@ -34,7 +34,7 @@ pub fn replies(trajectory: &Map<String, Value>, model: &str) -> Result<Vec<Reply
     Ok(replies)
 }
 
-/// The reply that a message is, or that was rejected with it.
+/// The reply that a message stores: an accepted one, or a rejected one that the message answers.
 fn reply(message: &Value, model: &str) -> Option<Reply> {
     let extra = message.get("extra").unwrap_or(&Value::Null);
     let is_response = is_responses_object(message);
@@ -74,7 +74,7 @@ fn reply(message: &Value, model: &str) -> Option<Reply> {
         usage: crate::usage(body.get("usage"), extra.get("cost").and_then(Value::as_f64)),
         model: word("/model").unwrap_or(model).to_owned(),
         response: body.is_object().then(|| match message.get("extra") {
-            // The record adds `extra` to a response that stands as the message itself.
+            // The record adds `extra` to a response that is stored as the message itself.
             Some(_) if is_response => {
                 let mut body = body.as_object().cloned().unwrap_or_default();
                 body.shift_remove("extra");
@@ -87,7 +87,7 @@ fn reply(message: &Value, model: &str) -> Option<Reply> {
     })
 }
 
-/// Anthropic's reason in the contract's words.
+/// The contract's name of Anthropic's finish reason.
 fn in_our_words(reason: &str) -> &str {
     match reason {
         "end_turn" | "stop_sequence" => "stop",
@@ -105,8 +105,8 @@ fn is_responses_object(value: &Value) -> bool {
         && value.get("output").is_some_and(Value::is_array)
 }
 
-/// A rejected reply, out of the provider's response. Where the record has lost it, an empty
-/// one takes its place: it is rejected as well, so that the run keeps its course.
+/// A rejected reply, from the provider's response. If the response is missing, the message is
+/// empty. The parser rejects an empty message as well, so the run continues in the same way.
 fn rejected_message(extra: &Value, body: &Value) -> Message {
     if is_responses_object(body) {
         return responses_message(body);
@@ -143,7 +143,7 @@ fn text(text: String) -> Option<ContentPart> {
     (!text.is_empty()).then_some(ContentPart::Text(text))
 }
 
-/// A message of chat completions, with the provider's own keys kept for sending it back.
+/// A message of chat completions, with the provider's own keys, which are sent back.
 fn chat_message(message: &Value) -> Message {
     let thought = ["reasoning_content", "reasoning"]
         .into_iter()
@@ -177,7 +177,7 @@ fn chat_message(message: &Value) -> Message {
         })
     });
     let said = match message.get("content") {
-        // An empty text is not none.
+        // An empty text differs from a missing one.
         Some(Value::String(said)) => Some(ContentPart::Text(said.clone())),
         said => text(said.map(texts).unwrap_or_default()),
     };

@@ -4,17 +4,18 @@ use mswea_sdk::types::Reply;
 use serde_json::{Map, Value};
 
 use crate::arguments::{nothing, plain, words};
-use crate::commands::{BASH, Known, Table};
+use crate::commands::{Known, Table};
+use crate::manifest::BASH;
 use crate::parsed::Parsed;
 use crate::problem::{Code, Fault};
 use crate::python::strip;
 use crate::tags::{Call, find_call};
 use crate::text::unknown_command;
 
-/// Which rules a call is held against.
+/// The rules by which a call is checked.
 #[derive(Clone, Copy)]
 pub struct Rules {
-    /// SWE-agent's own, where ours differ.
+    /// Whether SWE-agent's own rules apply where they differ.
     pub compat: bool,
     /// Whether arguments that the command does not have are refused.
     pub refuse_unexpected: bool,
@@ -40,7 +41,7 @@ pub fn function(reply: &Reply, table: &Table, compat: bool) -> Result<Parsed, Fa
     let known = table.get(&call.name);
     let known = known.ok_or_else(|| unknown_command(&call.name, table))?;
     let arguments = match strip(&call.arguments) {
-        // What some providers make of a call without arguments.
+        // Some providers send an empty text for a call without arguments.
         "" if !compat => Map::new(),
         text => object(text)?,
     };
@@ -118,7 +119,7 @@ fn known_or_alias<'t>(name: &str, table: &'t Table) -> Option<&'t Known> {
     table.get(name).or_else(|| table.get(alias))
 }
 
-/// Two whole numbers in brackets, as SWE-agent wants them.
+/// Two whole numbers in brackets, as SWE-agent expects them.
 fn view_range(text: &str) -> Option<Value> {
     let (first, last) = text.strip_prefix('[')?.strip_suffix(']')?.split_once(',')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -175,7 +176,7 @@ pub fn json(text: &str, table: &Table, compat: bool) -> Result<Parsed, Fault> {
     };
     let command = match table.get(name) {
         Some(known) => line(known, arguments, rules)?,
-        // Without a shell only the table is there to be called.
+        // Without a shell only the commands of the table can be called.
         None if !compat && table.get(BASH).is_none() => return Err(unknown_command(name, table)),
         None => unknown_line(name, arguments)?,
     };
@@ -191,7 +192,7 @@ fn key<'m>(map: &'m Map<String, Value>, name: &str, of: &str) -> Result<&'m Valu
     })
 }
 
-/// A command that the table does not know: its name and the values, as they are.
+/// A command that the table does not have: its name and the values, unchanged.
 fn unknown_line(name: &str, arguments: &Map<String, Value>) -> Result<String, Fault> {
     let mut line = name.to_owned();
     for (argument, value) in arguments {
@@ -215,7 +216,7 @@ fn unknown_line(name: &str, arguments: &Map<String, Value>) -> Result<String, Fa
 /// The command line of a call.
 fn line(known: &Known, arguments: &Map<String, Value>, rules: Rules) -> Result<String, Fault> {
     let command = &known.command;
-    // `null` is how models leave something out; SWE-agent takes it for an empty value.
+    // Models write `null` to leave something out; SWE-agent takes it for an empty value.
     let given = |name: &str| match arguments.get(name) {
         Some(Value::Null) if !rules.compat => None,
         value => value,
@@ -238,7 +239,7 @@ fn line(known: &Known, arguments: &Map<String, Value>, rules: Rules) -> Result<S
     }
     let is_expected = |name: &str| {
         command.arguments.iter().any(|argument| argument.name == name)
-            // Models take the line that ends a text for an argument.
+            // Some models pass the line that ends a text as an argument.
             || command.end_name.as_deref() == Some(name)
     };
     let unexpected: Vec<_> = arguments
@@ -259,7 +260,8 @@ fn line(known: &Known, arguments: &Map<String, Value>, rules: Rules) -> Result<S
     let mut all = Vec::with_capacity(command.arguments.len());
     for (number, argument) in command.arguments.iter().enumerate() {
         all.push(match given(&argument.name) {
-            // There it is an empty value for a tool call, and `None` in a JSON object.
+            // In SWE-agent, `null` is an empty value in a tool call, and the text `None` in a JSON
+            // object.
             Some(Value::Null) if rules.refuse_unexpected => Some(nothing(known, number)?),
             Some(value) => Some(words(known, number, value, rules.compat)?),
             None => None,

@@ -1,4 +1,4 @@
-//! Finds fenced blocks: the last one of any language that stands in no other, and those of
+//! Finds fenced blocks: the last one of any language that is not inside another, and those of
 //! `bash`.
 
 use std::ops::Range;
@@ -9,10 +9,10 @@ use crate::python::is_space;
 const FENCE: &str = "```";
 const BASH: &str = "```bash\n";
 
-/// A block in a text: all of it, and what is in it.
+/// A block in a text: its range, and the range of its content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// From the first backtick up to the end of the closing fence.
+    /// From the first backtick to the end of the closing fence.
     pub whole: Range<usize>,
     /// Between the fences.
     pub body: Range<usize>,
@@ -21,8 +21,8 @@ pub struct Block {
 /// A line that begins with a fence.
 struct Fence<'t> {
     info: &'t str,
-    /// Behind the line break, and behind the blank lines that follow; none if the text ends
-    /// on the line.
+    /// The position after the line break and the blank lines that follow; none if the text ends on
+    /// the line.
     next: Option<usize>,
     end: usize,
 }
@@ -42,12 +42,12 @@ impl<'t> Fence<'t> {
     }
 }
 
-/// The last block that stands in no other one.
+/// The last block that is not inside another one.
 ///
-/// As in SWE-agent a bare fence closes what is open and else opens, and one with a word
-/// always opens. Unless `compat` is set, three things are looked at that it does not see:
-/// fences in here-documents are text, so are lines like ```` ```ls``` ````, and between
-/// fences of four backticks and more nothing is meant to run.
+/// As in SWE-agent, a fence without a word closes an open block or else opens one, and one with a
+/// word always opens. Unless `compat` is set, three cases are handled that SWE-agent ignores:
+/// fences in here-documents are text, so are lines like ```` ```ls``` ````, and blocks between
+/// fences of four or more backticks are not run.
 pub fn last_block(text: &str, compat: bool) -> Option<Block> {
     let mut heredocs = (!compat).then(|| Heredocs::new(text));
     let mut last = None;
@@ -86,7 +86,7 @@ pub fn last_block(text: &str, compat: bool) -> Option<Block> {
         }
         let fence = Fence::at(text, at);
         match fence.next {
-            // On its last line a text can only close something, and nothing follows.
+            // On its last line a text can only close a block.
             None if depth > 0 && fence.info.is_empty() && fence.end == text.len() => {
                 if depth == 1 {
                     last = Some(Block {
@@ -119,11 +119,11 @@ pub fn last_block(text: &str, compat: bool) -> Option<Block> {
     last
 }
 
-/// The blocks that are fenced as `bash`: the opening fence ends its line, the closing one
-/// begins one. Unless `compat` is set, a fence in a here-document closes nothing.
+/// The blocks that are fenced as `bash`: the opening fence ends its line, the closing one begins a
+/// line. Unless `compat` is set, a fence in a here-document closes nothing.
 pub fn bash_blocks(text: &str, compat: bool) -> Vec<Block> {
     let mut blocks = Vec::new();
-    // The shortest way for nearly all texts: nothing to look into.
+    // Nearly all texts need no index of here-documents.
     let index = (!compat && text.contains(BASH)).then(|| Heredocs::new(text));
     let mut heredocs = index;
     let mut from = 0;

@@ -1,5 +1,5 @@
-//! Commands that read a text up to a certain line get it as a here-document: a shell has no
-//! other way to hand it over.
+//! Writes commands that read a text up to a certain line as here-documents: a shell has no other
+//! way to pass such a text.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::commands::Table;
 use crate::heredoc::{Heredocs, lines};
 use crate::python::is_space;
 
-/// Makes here-documents of all such commands in a script. Those that are one already, those
-/// that never end and those in another here-document stay as they are.
+/// Makes here-documents of all such commands in a script. Commands that are one already, those
+/// without an end and those inside another here-document stay unchanged.
 pub fn guard(script: &str, table: &Table) -> String {
     let ends: Vec<_> = table
         .commands()
@@ -32,7 +32,7 @@ pub fn guard(script: &str, table: &Table) -> String {
             false => "",
         };
         if let Some(end) = waiting {
-            // Blanks behind it would keep the shell from seeing it.
+            // The shell would not recognise the end with blanks after it.
             match line.trim_end_matches(is_space) == end {
                 true => {
                     guarded.push_str(end);
@@ -57,12 +57,12 @@ pub fn guard(script: &str, table: &Table) -> String {
     guarded
 }
 
-/// What SWE-agent makes of a script: pieces joined by line breaks, and a script that does not
-/// begin with the command loses as many characters as stand before it.
+/// SWE-agent's result for a script: pieces joined by line breaks, and a script that does not begin
+/// with the command loses as many characters as are before the command.
 pub fn guard_as_they_do(script: &str, table: &Table) -> String {
     let mut patterns: Vec<Pattern> = Vec::new();
     for command in table.commands() {
-        // One that is to be submitted by has an end by this name, if it has none of its own.
+        // The command for submitting has an end of this name, unless it has one of its own.
         let end = match (command.end_name.as_deref(), command.name.as_str()) {
             (Some(end), _) => end,
             (None, "submit") => "None",
@@ -118,27 +118,27 @@ pub fn guard_as_they_do(script: &str, table: &Table) -> String {
 struct Pattern<'c> {
     name: &'c str,
     end: &'c str,
-    /// What was found last, so that it need not be found again: none for not looked yet, and
-    /// then none for nothing.
+    /// The last result, so that the search need not be repeated: the outer none means not searched
+    /// yet, the inner one nothing found.
     next: Option<Option<Match>>,
-    /// The end that was found last: where its line begins, and where the match ends.
+    /// The last end that was found: where its line begins, and where the match ends.
     stop: Option<(usize, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Match {
     start: usize,
-    /// Where the name stands.
+    /// Where the name begins.
     name: usize,
     end: usize,
 }
 
 impl Pattern<'_> {
-    /// The first match at or behind `from`, which counts as the beginning of a line.
+    /// The first match at or after `from`, which counts as the beginning of a line.
     fn search(&mut self, script: &str, from: usize) -> Option<Match> {
         match self.next {
             Some(None) => return None,
-            // What was found stands, unless it begins where the blanks before it were cut.
+            // The known match is still valid, unless it begins in the blanks that were cut off.
             Some(Some(found)) if found.start >= from => {
                 let name = from + blanks(&script[from..]);
                 return Some(match name == found.name {
@@ -161,7 +161,7 @@ impl Pattern<'_> {
         loop {
             let name = start + blanks(&script[start..]);
             if script[name..].starts_with(self.name) {
-                // An end that does not come for this one comes for none behind it.
+                // If this start has no end after it, no later start has one either.
                 let end = self.find_end(script, name + self.name.len())?;
                 return Some(Match { start, name, end });
             }

@@ -1,23 +1,24 @@
-//! Knows which lines of a shell script are the text of a here-document.
+//! Finds the lines of a shell script that are the text of a here-document.
 //!
-//! A fence or an `edit` in such a text is not meant for the parser: the model writes a file.
-//! Only here-documents that end count, so that a stray `<<` does not swallow the reply.
+//! A fence or an `edit` in such a text is part of a file that the model writes, so the parser must
+//! not use it. Only here-documents with an end count, so that a stray `<<` does not hide the rest
+//! of the reply.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// Follows a script line by line.
 pub struct Heredocs<'t> {
     ends: BTreeMap<&'t str, Last>,
-    /// What is open, each with the last place where it can end.
+    /// The open here-documents, each with the last place where it can end.
     pending: VecDeque<(Delimiter<'t>, usize)>,
 }
 
 /// Where a line occurs for the last time.
 #[derive(Default)]
 struct Last {
-    /// Just so.
+    /// Exactly.
     exact: Option<usize>,
-    /// With or without tabs before it, as `<<-` allows it.
+    /// With or without tabs before it, as `<<-` allows.
     indented: usize,
 }
 
@@ -28,7 +29,7 @@ struct Delimiter<'t> {
 }
 
 impl<'t> Heredocs<'t> {
-    /// For the lines of this text, or of a part of it.
+    /// A reader of the lines of this text, or of a part of it.
     pub fn new(text: &'t str) -> Self {
         let mut ends: BTreeMap<&str, Last> = BTreeMap::new();
         if text.contains("<<") {
@@ -48,7 +49,7 @@ impl<'t> Heredocs<'t> {
         }
     }
 
-    /// Takes the next line, which begins at `at` in the text, without its line break. Says
+    /// Takes the next line, without its line break, which begins at `at` in the text. Returns
     /// whether it belongs to a here-document, its last line included.
     pub fn feed(&mut self, at: usize, line: &'t str) -> bool {
         let line = line.trim_end_matches('\r');
@@ -59,14 +60,14 @@ impl<'t> Heredocs<'t> {
             };
             if bare == open.word {
                 self.pending.pop_front();
-                // Its end stands before its beginning.
+                // The only end is before the beginning.
                 while self.pending.front().is_some_and(|(_, end)| *end <= at) {
                     self.pending.pop_front();
                 }
             }
             return true;
         }
-        // Without an end anywhere there is nothing to find; most texts are of this kind.
+        // Without a possible end nothing has to be searched; most texts are of this kind.
         if !self.ends.is_empty() {
             for open in delimiters(line) {
                 let last = self.ends.get(open.word);
@@ -83,7 +84,7 @@ impl<'t> Heredocs<'t> {
     }
 }
 
-/// The lines of a text, without their line breaks, and where they begin.
+/// The lines of a text, without their line breaks, each with its position.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split_inclusive('\n').map(move |line| {
@@ -118,8 +119,8 @@ fn delimiters(line: &str) -> Vec<Delimiter<'_>> {
             _ => {}
         }
         at += 1;
-        // A backslash may stand before a character of several bytes; they are skipped one by
-        // one, and none of them looks like any of the above.
+        // A backslash may precede a character of several bytes, which are skipped one by one; none
+        // of them equals one of the bytes above.
         while !line.is_char_boundary(at) && at < bytes.len() {
             at += 1;
         }
@@ -127,7 +128,7 @@ fn delimiters(line: &str) -> Vec<Delimiter<'_>> {
     found
 }
 
-/// The delimiter that stands at `at`, behind `<<`, and where it ends.
+/// The delimiter at `at`, after `<<`, and where it ends.
 fn delimiter(line: &str, at: usize) -> Option<(Delimiter<'_>, usize)> {
     let rest = &line[at..];
     let (rest, tabs) = match rest.strip_prefix('-') {

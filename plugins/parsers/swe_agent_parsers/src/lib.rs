@@ -1,14 +1,16 @@
-//! SWE-agent's eleven action parsers in one component: the config's `type` says which.
+//! SWE-agent's eleven action parsers in one component: the config's `type` selects one.
 //!
-//! They were written anew from what theirs do, vector by vector. Where theirs surprise, these
-//! do what is meant, and `compat` brings the surprise back.
+//! They were written from test vectors of SWE-agent's parsers. Where those behave unexpectedly,
+//! these do what is obviously intended, and `compat` restores SWE-agent's behaviour.
 
 mod arguments;
 mod calls;
 mod commands;
 mod fences;
+mod format;
 mod guard;
 mod heredoc;
+mod manifest;
 mod parsed;
 mod problem;
 mod python;
@@ -16,7 +18,8 @@ mod signature;
 mod tags;
 mod text;
 
-use commands::{Command, Table};
+use commands::Table;
+use manifest::Command;
 use mswea_sdk::parser::Outcome;
 use mswea_sdk::types::{Action, PluginError, Reply, Tool};
 use mswea_sdk::{Descriptor, Parser, Plugin, from_config};
@@ -25,7 +28,7 @@ use problem::Fault;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the host checks a config against.
+/// The JSON Schema of the config.
 const SCHEMA: &str = include_str!("../schema.json");
 
 /// The parsers, by SWE-agent's names.
@@ -81,7 +84,7 @@ impl Plugin for SweAgentParser {
             env!("CARGO_PKG_VERSION"),
             "Finds the command of a reply as one of SWE-agent's eleven parsers does",
         );
-        // As a text it is a tenth of the code that would put it together.
+        // As a text it is a tenth of the size of code that builds it.
         descriptor.config_schema = SCHEMA.to_owned();
         descriptor
     }
@@ -94,7 +97,7 @@ impl Plugin for SweAgentParser {
             bash_tool,
             compat,
         } = config;
-        // The others run whatever text they find, and that is the shell.
+        // The other parsers run any text that they find, which needs the shell.
         let may_lack_bash = match kind {
             Kind::FunctionCalling | Kind::Json => true,
             Kind::XmlFunctionCalling | Kind::Action => !compat,

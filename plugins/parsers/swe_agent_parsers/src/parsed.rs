@@ -1,18 +1,18 @@
-//! What every parser finds.
+//! The result of every parser.
 
-/// A thought and the command that came of it.
+/// A thought and the command of an action.
 #[derive(Debug, PartialEq)]
 pub struct Parsed {
-    /// What the model said besides.
+    /// The model's text around the command.
     pub thought: String,
-    /// For the shell.
+    /// The command line for the shell.
     pub command: String,
-    /// The tool call that asked for it.
+    /// The id of the tool call.
     pub call: Option<String>,
 }
 
 impl Parsed {
-    /// Found in a text.
+    /// A command from plain text.
     pub fn new(thought: impl Into<String>, command: impl Into<String>) -> Self {
         Self {
             thought: thought.into(),

@@ -1,22 +1,22 @@
-//! What is wrong with a reply: a stable word, a sentence for the model, and the variables that
-//! SWE-agent's error templates ask for.
+//! Errors in a reply: a code, a sentence for the model, and the variables that SWE-agent's error
+//! templates use.
 
 use mswea_sdk::parser::{Outcome, Problem};
 use mswea_sdk::types::{PluginError, Reply};
 use serde_json::{Map, Value, json};
 
-/// The stable words.
+/// The codes. They are the same in every version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Code {
     /// No action in the reply.
     Missing,
-    /// More than one.
+    /// More than one action.
     Multiple,
     /// A command that is not in the table.
     InvalidCommand,
-    /// No JSON where JSON was agreed.
+    /// Text that should be JSON and is not.
     InvalidJson,
-    /// JSON without a key that was agreed.
+    /// JSON without a required key.
     MissingKey,
     /// A call without a required argument.
     MissingArg,
@@ -44,21 +44,21 @@ impl Code {
 /// Why there is no action.
 #[derive(Debug)]
 pub enum Fault {
-    /// The model's fault.
+    /// An error in the reply.
     Reply {
-        /// The word.
+        /// The code.
         code: Code,
-        /// For the model.
+        /// The sentence for the model.
         message: String,
         /// More variables.
         details: Map<String, Value>,
     },
-    /// The config's: a template does not render.
+    /// An error in the config: a template does not render.
     Plugin(PluginError),
 }
 
 impl Fault {
-    /// The model's fault.
+    /// An error in the reply.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self::Reply {
             code,
@@ -76,12 +76,12 @@ impl Fault {
         self
     }
 
-    /// As the host wants it. SWE-agent's templates know codes of tool calls only, so that
-    /// with `hide_code` theirs take the branch that they take there.
+    /// The error as the contract's outcome. SWE-agent's templates know only the codes of tool
+    /// calls; with `hide_code` they take the same branch as in SWE-agent.
     ///
     /// # Errors
     ///
-    /// The plugin's own.
+    /// The error of a template that can't be rendered.
     pub fn outcome(self, reply: &Reply, hide_code: bool) -> Result<Outcome, PluginError> {
         let (code, message, details) = match self {
             Self::Reply {
@@ -94,7 +94,7 @@ impl Fault {
         let word = code.word();
         let mut all = json!({
             "error_code": if hide_code { "" } else { word },
-            // Their templates put a period behind it.
+            // SWE-agent's templates put a period after it.
             "exception_message": message.trim_end_matches('.'),
             "actions": [],
             "has_tool_calls": !reply.message.tool_calls.is_empty(),

@@ -1,6 +1,7 @@
-//! What Python means by a blank and by a safe word of a shell, on which SWE-agent's rules rest.
+//! Python's definitions of blanks and of words that a shell need not quote, on which SWE-agent's
+//! rules depend.
 
-/// Whether Python's `str.isspace`, `str.strip` and `\s` count a character as blank.
+/// Whether Python's `str.isspace`, `str.strip` and `\s` treat a character as blank.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -10,7 +11,7 @@ pub fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// A text as one word of a shell: as it is if nothing in it is special, else in single quotes.
+/// A text as one word of a shell: unchanged if it has no special character, else in single quotes.
 pub fn quote(text: &str) -> String {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
     match text.bytes().all(is_safe) && !text.is_empty() {
@@ -19,8 +20,8 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// Whether a text is a name that SWE-agent lets arguments have. `whole` is what it means;
-/// what it checks is only how the text begins.
+/// Whether SWE-agent accepts a text as an argument's name. With `whole` the whole text is checked,
+/// which is what SWE-agent intends; it checks only the beginning.
 pub fn is_name(text: &str, whole: bool) -> bool {
     let mut bytes = text.bytes();
     let starts = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
@@ -28,8 +29,8 @@ pub fn is_name(text: &str, whole: bool) -> bool {
     bytes.next().is_some_and(starts) && (!whole || bytes.all(goes_on))
 }
 
-/// Looks for one text again and again, from places that only grow: a place that was found is
-/// not looked for twice, so that all searches together read the text once.
+/// Searches for one text repeatedly, from positions that only grow: the last result is kept, so
+/// that all searches together read the text once.
 pub struct Finder<'t> {
     text: &'t str,
     needle: &'static str,
@@ -37,7 +38,7 @@ pub struct Finder<'t> {
 }
 
 impl<'t> Finder<'t> {
-    /// Has found nothing yet.
+    /// A finder that has not searched yet.
     pub fn new(text: &'t str, needle: &'static str) -> Self {
         Self {
             text,

@@ -1,30 +1,29 @@
-//! How a command is written: its signature, taken apart once, and put together with the words
-//! of a call.
+//! The signature of a command, parsed once, and filled in with the words of a call.
 
-use crate::commands::Command;
+use crate::manifest::Command;
 use crate::python::is_name;
 
 /// A piece of a signature.
 #[derive(Debug, PartialEq)]
 enum Piece {
-    /// Stands as it is.
+    /// Literal text.
     Text(String),
-    /// An argument, by its number.
+    /// An argument, by its index.
     Argument(usize),
-    /// In brackets: left out if none of its arguments is there.
+    /// In brackets: left out if none of its arguments is given.
     Optional(Vec<Piece>),
 }
 
-/// A signature, taken apart.
+/// A parsed signature.
 #[derive(Debug)]
 pub struct Signature(Vec<Piece>);
 
 impl Signature {
-    /// Takes a command's signature apart, or makes one.
+    /// Parses a command's signature, or makes one.
     ///
     /// # Errors
     ///
-    /// With what does not fit.
+    /// A message if it is malformed, or names an argument that the command does not have.
     pub fn new(command: &Command, compat: bool) -> Result<Self, String> {
         let Some(signature) = &command.signature else {
             let mut pieces = vec![Piece::Text(format!("{} ", command.name))];
@@ -65,7 +64,7 @@ impl Signature {
         Ok(Self(pieces))
     }
 
-    /// The command line: a word for each argument that is there.
+    /// The command line, with a word for each argument that is given.
     pub fn invoke(&self, words: &[Option<String>]) -> String {
         let mut line = String::new();
         put(&self.0, words, &mut line);
@@ -92,13 +91,13 @@ fn put(pieces: &[Piece], words: &[Option<String>], line: &mut String) {
     }
 }
 
-/// The name at the beginning of a text, with the mark that closes it behind.
+/// The name at the beginning of a text, and the text after the mark that closes it.
 fn name_until(text: &str, close: char) -> Option<&str> {
     let name = &text[..text.find(close)?];
     is_name(name, true).then_some(name)
 }
 
-/// What SWE-agent's replacement makes of a signature: `[<x>]`, `[<x>` and `<x>` are `{x}`.
+/// SWE-agent's replacement in a signature: `[<x>]`, `[<x>` and `<x>` become `{x}`.
 fn as_format(signature: &str) -> String {
     let mut format = String::new();
     let mut rest = signature;
@@ -169,7 +168,7 @@ impl Reader<'_> {
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let (piece, length) = match first {
-                // The value is quoted itself; quotes around quotes would undo that.
+                // The value itself is quoted; quotes around it would undo that.
                 '"' | '\'' if self.command.quotes() => match self.placeholder(&rest[1..])? {
                     Some((piece, length)) if rest[1 + length..].starts_with(first) => {
                         (Some(piece), length + 2)
@@ -208,7 +207,7 @@ impl Reader<'_> {
         Ok(pieces)
     }
 
-    /// An argument's place at the beginning of a text, and how long it is.
+    /// The argument at the beginning of a text, and the length of its placeholder.
     fn placeholder(&mut self, text: &str) -> Result<Option<(Piece, usize)>, String> {
         debug_assert!(!self.compat, "that way has rules of its own");
         let close = match text.chars().next() {
@@ -239,7 +238,7 @@ mod tests {
         .expect("the command is good")
     }
 
-    /// The line with each argument in braces, and the one without any; or what is wrong.
+    /// The line with each argument in braces, and the one without arguments; or the error.
     fn lines(signature: Option<&str>, names: &[&str], compat: bool) -> Result<[String; 2], String> {
         let signature = Signature::new(&command(signature, names), compat)?;
         let words: Vec<_> = names
@@ -252,7 +251,7 @@ mod tests {
         ])
     }
 
-    /// In both ways: signature, arguments, the line with all, the line with none.
+    /// In both modes: signature, arguments, the line with all, the line with none.
     #[test]
     fn lines_of_commands() {
         for (signature, names, all, none) in [
@@ -310,7 +309,7 @@ mod tests {
     #[test]
     fn where_the_two_ways_differ() {
         for (signature, sane, compat) in [
-            // The value brings its own quotes.
+            // The value has its own quotes.
             (
                 "open \"<x>\"",
                 ["open {x}", "open "],

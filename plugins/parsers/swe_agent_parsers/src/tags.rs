@@ -12,9 +12,9 @@ const PARAMETER_END: &str = "</parameter>";
 /// A call in a text.
 #[derive(Debug, PartialEq)]
 pub struct Call<'t> {
-    /// Where it stands.
+    /// Its range.
     pub whole: Range<usize>,
-    /// What is called.
+    /// The function's name.
     pub name: &'t str,
     /// Names and values, trimmed, in order.
     pub parameters: Vec<(&'t str, &'t str)>,
@@ -22,9 +22,9 @@ pub struct Call<'t> {
 
 /// The first complete call in a text.
 ///
-/// With `compat` a line break has to follow the opening tag, the call ends at the first
-/// closing tag, and up to two line breaks are trimmed behind a value. Else none has to, a
-/// closing tag in a parameter is text, and one line break is trimmed.
+/// With `compat` a line break has to follow the opening tag, the call ends at the first closing
+/// tag, and up to two line breaks are trimmed behind a value. Otherwise the line break is optional,
+/// a closing tag in a parameter is text, and one line break is trimmed.
 pub fn find_call(text: &str, compat: bool) -> Option<Call<'_>> {
     let mut opens = Finder::new(text, FUNCTION);
     let mut angles = Finder::new(text, ">");
@@ -94,7 +94,7 @@ fn parameters(text: &str, from: usize, until: usize, compat: bool) -> (Vec<(&str
     (found, behind)
 }
 
-/// Without the line break behind the opening tag and the one before the closing tag.
+/// Removes the line break after the opening tag and the one before the closing tag.
 fn trim(value: &str) -> &str {
     let value = value
         .strip_prefix("\r\n")
@@ -106,7 +106,7 @@ fn trim(value: &str) -> &str {
         .unwrap_or(value)
 }
 
-/// Python's `$` also matches before the last line break, so that two of them go.
+/// Python's `$` also matches before the last line break, so two of them are removed.
 fn trim_as_they_do(value: &str) -> &str {
     let value = value.strip_prefix('\n').unwrap_or(value);
     let value = value.strip_suffix('\n').unwrap_or(value);

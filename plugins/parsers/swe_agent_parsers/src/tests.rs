@@ -1,4 +1,4 @@
-//! SWE-agent's vectors, one table for each parser, with what differs where `compat` is set.
+//! SWE-agent's test vectors, one table for each parser, with the differences if `compat` is set.
 
 mod calls;
 mod config;
@@ -11,12 +11,12 @@ use super::*;
 use mswea_sdk::testing::{configure, parse, reply_text, set_render};
 use problem::Code;
 
-/// What a parser makes of a reply.
+/// The result of parsing a reply.
 #[derive(Clone, Debug, PartialEq)]
 enum Found {
     /// Thought and command.
     Both(String, String),
-    /// The word for what is wrong.
+    /// The code of the error.
     Wrong(String),
 }
 
@@ -76,13 +76,13 @@ fn found(parser: &mut SweAgentParser, reply: Reply) -> Found {
     }
 }
 
-/// A text in one of the two ways.
+/// Parses a text with or without `compat`.
 fn text_in(kind: &str, compat: bool, text: &str) -> Found {
     let mut parser = parser(&json!({ "type": kind, "compat": compat }));
     found(&mut parser, reply_text(text))
 }
 
-/// A table: text, what we find, what is found with `compat` if that differs.
+/// Checks a table: text, expected result, expected result with `compat` if that differs.
 fn check(kind: &str, rows: Vec<(&str, Found, Option<Found>)>) {
     for (text, ours, theirs) in rows {
         let text = text.replace('F', "```");

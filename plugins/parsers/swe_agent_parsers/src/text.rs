@@ -1,7 +1,8 @@
-//! The parsers of plain text: fences, tags, and those that take the reply as it is.
+//! The parsers of plain text: fences, tags, and those that use the whole reply.
 
-use crate::commands::{BASH, Table};
+use crate::commands::Table;
 use crate::fences::{Block, bash_blocks, last_block};
+use crate::manifest::BASH;
 use crate::parsed::Parsed;
 use crate::problem::{Code, Fault};
 use crate::python::{is_space, strip};
@@ -9,10 +10,11 @@ use crate::python::{is_space, strip};
 const OPEN: &str = "<command>";
 const CLOSE: &str = "</command>";
 
-/// What stands in the thought for a block that was taken out of it.
+/// The text that replaces a block in the thought.
 const TAKEN: &str = "<extracted_code_block>";
 
-/// `thought_action` and `edit_format`: the last fenced block; `wanted` is what belongs in it.
+/// `thought_action` and `edit_format`: the last fenced block; `wanted` describes its content for
+/// messages.
 pub fn fenced(text: &str, wanted: &str, compat: bool) -> Result<Parsed, Fault> {
     let Some(block) = last_block(text, compat) else {
         return Err(Fault::new(
@@ -25,7 +27,7 @@ pub fn fenced(text: &str, wanted: &str, compat: bool) -> Result<Parsed, Fault> {
     };
     let Block { whole, body } = block;
     let mut command = text[body.clone()].to_owned();
-    // A shell would take the carriage returns for a part of the words before them.
+    // A shell would treat a carriage return as part of the word before it.
     if !compat && text[..body.start].ends_with("\r\n") {
         command = command.replace("\r\n", "\n");
     }
@@ -55,8 +57,8 @@ pub fn tagged(text: &str, compat: bool) -> Result<Parsed, Fault> {
     }
 }
 
-/// `action`: the whole reply, if its first word is a command. Where there is only the shell,
-/// every word is one.
+/// `action`: the whole reply, if its first word is a command. If the shell is the only command,
+/// every word counts as a command.
 pub fn known_action(text: &str, table: &Table, compat: bool) -> Result<Parsed, Fault> {
     let first = text.split(is_space).find(|word| !word.is_empty());
     let any = !compat && !table.has_own && table.get(BASH).is_some();

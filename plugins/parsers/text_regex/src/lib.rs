@@ -73,7 +73,7 @@ impl Plugin for TextRegex {
     }
 }
 
-/// Says where the expression goes wrong and what Python users have to write instead.
+/// The message with the position of the error and the Rust form of Python's syntax.
 fn bad_regex(error: &regex::Error) -> PluginError {
     let hint = match error {
         regex::Error::CompiledTooBig(_) => "make its repetitions smaller",
@@ -82,7 +82,7 @@ fn bad_regex(error: &regex::Error) -> PluginError {
              back-references, and a literal `{` is written `\\{`"
         }
     };
-    // The library's message has a line `error: ...`, which looks like another error.
+    // The library's message has a line `error: ...`, which would look like another error.
     let error = error.to_string().replace("\nerror: ", "\n    ");
     PluginError::invalid_config(format!("`action_regex` is not usable: {error}\n{hint}"))
 }
@@ -95,7 +95,8 @@ impl TextRegex {
             Finder::Regex(regex) => regex
                 .captures_iter(text)
                 .map(|captures| {
-                    // The whole match if there is no group; nothing if it took no part.
+                    // The whole match if there is no group; empty if the group took no part in the
+                    // match.
                     let group = usize::from(captures.len() > 1);
                     captures.get(group).map_or("", |found| found.as_str())
                 })

@@ -1,4 +1,4 @@
-//! The reference's vectors for text parsers, and how bad configs are refused.
+//! The reference's test vectors for text parsers, and invalid configs.
 
 use super::*;
 use mswea_sdk::testing::{configure, parse, parse_commands, reply_text};

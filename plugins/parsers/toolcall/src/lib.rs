@@ -14,7 +14,7 @@ const NO_CALLS: &str = "No tool calls found in the response. Every response MUST
 const NO_COMMAND: &str = "Missing 'command' argument in bash tool call.";
 const NO_STRING: &str = "'command' must be a string.";
 
-/// The plugin; it has nothing to remember.
+/// The plugin; it has no state.
 pub struct Toolcall;
 
 impl Plugin for Toolcall {
@@ -61,8 +61,8 @@ impl Parser for Toolcall {
         }
         let mut actions = Vec::with_capacity(calls.len());
         for call in calls {
-            // The first bad call ends it, and the good ones before it don't run: half of what
-            // the model planned is worse than nothing of it.
+            // At the first invalid call the parser stops, and the valid calls before it do not run:
+            // running a part of the model's plan is worse than running nothing.
             match command(&call) {
                 Ok(command) => actions.push(Action::for_call(call.id, command)),
                 Err(message) => {
@@ -89,8 +89,8 @@ fn malformed(code: &str, message: &str, has_tool_calls: bool, finish_reason: &st
         .into()
 }
 
-/// The command of one call, or all that is wrong with the call. The complaints follow each
-/// other without a blank, as mini-swe-agent's users know them.
+/// The command of one call, or all errors of the call. The errors follow each other without a
+/// blank, as in mini-swe-agent.
 fn command(call: &ToolCall) -> Result<String, String> {
     let mut complaints = String::new();
     let arguments = match python_json::parse(&call.arguments) {
@@ -127,7 +127,7 @@ fn command(call: &ToolCall) -> Result<String, String> {
         None => complaints.push_str(NO_COMMAND),
         Some((_, Value::String(command))) if complaints.is_empty() => return Ok(command),
         Some((_, Value::String(_))) => {}
-        // mini-swe-agent lets these through and fails later, when it runs them.
+        // mini-swe-agent accepts these and fails when it runs them.
         Some(_) => complaints.push_str(NO_STRING),
     }
     Err(complaints)
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use mswea_sdk::testing::{parse, parse_commands, reply_calls, reply_text, take_log};
 
-    /// A bad JSON text in a call of `bash`.
+    /// Tests malformed JSON in a call of `bash`.
     fn bad(reason: &str) -> Result<Vec<String>, String> {
         Err(format!(
             "Error parsing tool call arguments: {reason}.{NO_COMMAND}"

@@ -1,17 +1,16 @@
-//! JSON as Python's `json.loads` reads it: the same inputs are accepted, and the errors read
-//! the same.
+//! JSON as Python's `json.loads` reads it: the same inputs are accepted, and the errors have the
+//! same text.
 //!
-//! Models were trained and prompts were tuned on these very error texts, and users compare
-//! runs, so a near miss is not good enough. Differences from serde_json: `NaN`, `Infinity`
-//! and `-Infinity` are values, lone surrogates pass, the last of duplicate keys wins, and
-//! positions count code points.
+//! The texts have to be equal because models were trained and prompts were tuned on them, and
+//! because users compare runs. Differences from serde_json: `NaN`, `Infinity` and `-Infinity` are
+//! values, lone surrogates pass, the last of duplicate keys wins, and positions count code points.
 
 use std::fmt;
 
-/// How deep a value may nest; Python gives up at its recursion limit, too.
+/// How deeply a value may be nested; Python fails at its recursion limit, too.
 const MAX_DEPTH: usize = 900;
 
-/// A JSON value, with the numbers and literals left out: nobody asks for them.
+/// A JSON value. Numbers and literals are left out, because they are not used.
 #[derive(Debug, PartialEq)]
 pub enum Value {
     /// A string.
@@ -22,7 +21,7 @@ pub enum Value {
     Other,
 }
 
-/// What `json.loads` would have complained about.
+/// The error that `json.loads` would raise.
 #[derive(Debug, PartialEq)]
 pub struct Error {
     message: &'static str,
@@ -42,20 +41,20 @@ impl fmt::Display for Error {
     }
 }
 
-/// A value, and how many lone surrogates became U+FFFD in it.
+/// A value, and how many lone surrogates in it became U+FFFD.
 #[derive(Debug, PartialEq)]
 pub struct Document {
     /// The value.
     pub value: Value,
-    /// Rust's strings can't hold what `"\ud800"` stands for.
+    /// Rust's strings can't hold lone surrogates such as `"\ud800"`.
     pub lone_surrogates: usize,
 }
 
-/// Reads one JSON text.
+/// Parses one JSON text.
 ///
 /// # Errors
 ///
-/// With Python's text for it.
+/// [`Error`] with Python's text.
 pub fn parse(text: &str) -> Result<Document, Error> {
     let mut parser = Parser {
         bytes: text.as_bytes(),
@@ -265,8 +264,8 @@ impl Parser<'_> {
                 None => return fault(UNTERMINATED, begin),
             }
         }
-        // Whole runs of a valid text, and encoded characters, between ASCII bytes: always
-        // valid, and the lossy conversion proves it without a panic.
+        // Runs of a valid text, and encoded characters, between ASCII bytes: always valid UTF-8,
+        // and the lossy conversion avoids a panic.
         Ok(String::from_utf8(out)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
@@ -294,7 +293,7 @@ impl Parser<'_> {
 
     fn unicode_escape(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         let first = self.hex()?;
-        // Python looks for the second half of a pair only if one more character follows it.
+        // Python looks for the second half of a pair only if at least one more character follows.
         let pair = (0xd800..0xdc00).contains(&first)
             && self.bytes[self.at..].starts_with(br"\u")
             && self.at + 6 < self.bytes.len();
@@ -349,7 +348,7 @@ fn number(text: &[u8]) -> usize {
         Some(b'1'..=b'9') => digits(at),
         _ => return 0,
     };
-    // A dot or an `e` without digits is not part of the number, but what follows it.
+    // A dot or an `e` without digits is not part of the number.
     if text.get(at) == Some(&b'.') && digits(at + 1) > 0 {
         at += 1 + digits(at + 1);
     }

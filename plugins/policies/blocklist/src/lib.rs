@@ -1,7 +1,7 @@
-//! The policy that denies commands by list: programs that wait for a person, shells that
-//! never end, and whatever the user adds.
+//! The policy that denies commands by list: programs that wait for a person, shells that never end,
+//! and the user's additions.
 //!
-//! It saves the model from wasted steps. It is no wall: who wants to get around it, can.
+//! It saves steps. It is no protection: it is easy to get around.
 
 use mswea_sdk::policy::Verdict;
 use mswea_sdk::types::{Action, PluginError};
@@ -10,7 +10,7 @@ use regex_lite::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Programs that take over the terminal, or go on for ever.
+/// Programs that take over the terminal, or never end.
 const BLOCKLIST: &[&str] = &[
     "vim",
     "vi",
@@ -23,7 +23,7 @@ const BLOCKLIST: &[&str] = &[
     "python -m venv",
 ];
 
-/// Programs that wait for input unless they are told what to run.
+/// Programs that wait for input unless they get something to run.
 const STANDALONE: &[&str] = &[
     "python",
     "python3",
@@ -99,7 +99,7 @@ impl Plugin for Blocklist {
                 "error_message": {
                     "type": "string",
                     "default": ERROR_MESSAGE,
-                    "description": "What the model is told: a Jinja template with `action` and \
+                    "description": "Jinja template of the message to the model, with `action` and \
                                     `entry`.",
                 },
             },
@@ -124,7 +124,7 @@ impl Plugin for Blocklist {
 }
 
 impl Blocklist {
-    /// The first entry that speaks against a command.
+    /// The first entry that forbids a command.
     fn entry(&self, command: &str) -> Option<&str> {
         let words: Vec<_> = command.split_whitespace().collect();
         let alone = |entry: &&String| entry.split_whitespace().eq(words.iter().copied());
@@ -141,8 +141,8 @@ impl Blocklist {
     }
 }
 
-/// Whether a command begins with the words of an entry: `vim x` and `vim;ls` begin with
-/// `vim`, `vimdiff` does not.
+/// Whether a command begins with the words of an entry: `vim x` and `vim;ls` begin with `vim`,
+/// `vimdiff` does not.
 fn begins_with(words: &[&str], entry: &str) -> bool {
     let entry: Vec<_> = entry.split_whitespace().collect();
     let Some((last, first)) = entry.split_last() else {

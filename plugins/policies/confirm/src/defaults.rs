@@ -1,7 +1,7 @@
-//! What is asked about unless the config says otherwise: what can't be undone, what reaches
-//! beyond the working directory, and what others get to see.
+//! The default expressions: commands that can't be undone, that reach beyond the working directory,
+//! or whose effects others see.
 //!
-//! Each expression has a word of its own that it can't match without: see `literal`.
+//! Each expression contains a word without which it can't match: see `literal`.
 
 /// Expressions with their reasons.
 pub const ASK: &[(&str, &str)] = &[
@@ -25,11 +25,11 @@ pub const ASK: &[(&str, &str)] = &[
     ),
     (
         r"\bgit\s+(?:-\S+\s+(?:[^\s-]\S*\s+)?)*reset\s+[^\n;|&]*--hard\b",
-        "it throws changes away that are not committed",
+        "it discards changes that are not committed",
     ),
     (
         r"\bgit\s+(?:-\S+\s+(?:[^\s-]\S*\s+)?)*clean\s+[^\n;|&]*-[a-zA-Z]*f",
-        "it deletes files that git does not know",
+        "it deletes files that git does not track",
     ),
     (
         r"\bcurl\b[^\n;]*\|\s*(?:sudo\s+)?(?:[\w/.-]*/)?(?:ba|z|da|k|fi)?sh\b",
@@ -85,7 +85,7 @@ pub const ASK: &[(&str, &str)] = &[
     (r"\bpkill\b", PROCESSES),
     (
         r"\bcrontab\s+(?:-[er]\b|[^-\s])",
-        "it changes what runs by the clock",
+        "it changes scheduled commands",
     ),
     (r"\b(?:npm|yarn|pnpm|cargo)\s+publish\b", PACKAGE),
     (r"\btwine\s+upload\b", PACKAGE),
@@ -113,7 +113,7 @@ pub const ASK: &[(&str, &str)] = &[
 
 const DIRECTORIES: &str = "it deletes whole directories";
 const SCRIPT: &str = "it runs a script from the network";
-const RIGHTS: &str = "it runs with the rights of somebody else";
+const RIGHTS: &str = "it runs with the rights of another user";
 const ALL_RIGHTS: &str = "it changes the rights of whole directories";
 const PARTITIONS: &str = "it changes the partitions of a disk";
 const MACHINE: &str = "it stops the machine";

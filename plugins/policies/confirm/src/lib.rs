@@ -1,8 +1,7 @@
-//! The policy that has a person asked before some commands run: which ones, regular expressions
-//! say.
+//! The policy that asks a person before some commands run, selected by regular expressions.
 //!
-//! It looks at the text of a command and not at what a shell makes of it. It is there for
-//! mistakes, not for somebody who wants to get by.
+//! It matches the text of a command, not its meaning to a shell. It is meant for mistakes; a
+//! command can be written so that no expression matches.
 
 mod defaults;
 mod literal;
@@ -69,12 +68,12 @@ impl Default for Config {
     }
 }
 
-/// An expression and why it is there.
+/// An expression and its reason.
 struct Rule {
     pattern: String,
-    /// Compiled when it is first needed, or at once to see whether it is good.
+    /// Compiled when it is first needed, or at once to check it.
     regex: OnceCell<Regex>,
-    /// What has to be in a command for it to match.
+    /// A text that a command must contain for the expression to match.
     literal: Option<String>,
     reason: String,
 }
@@ -110,7 +109,7 @@ impl Plugin for Confirm {
 
 fn schema() -> Value {
     let mut schema: Value = serde_json::from_str(include_str!("../schema.json"))
-        .expect("invariant: the file is JSON, as the tests know");
+        .expect("invariant: the file is JSON, which a test checks");
     let ask = defaults::ASK
         .iter()
         .map(|(pattern, reason)| json!({ "pattern": pattern, "reason": reason }));
@@ -126,7 +125,7 @@ fn rules(list: &str, entries: Vec<Entry>) -> Result<Vec<Rule>, PluginError> {
             Entry::Full(Full { pattern, reason }) => (pattern, reason, "/pattern"),
         };
         let regex = OnceCell::new();
-        // Those of our own are good: the tests have compiled them. Most are never needed.
+        // The built-in expressions are correct, as tests compile them; most are never needed.
         if !defaults::ASK.iter().any(|(own, _)| *own == pattern) {
             let compiled = compile(&pattern).map_err(|error| {
                 PluginError::invalid_config(format!(
@@ -165,7 +164,7 @@ impl Rule {
         may && self.regex().is_match(command)
     }
 
-    /// The reason of the config, or the expression itself.
+    /// The reason in the config, or the expression itself.
     fn objection(&self, code: &str, list: &str) -> Objection {
         let pattern = &self.pattern;
         let reason = match self.reason.as_str() {
@@ -194,8 +193,8 @@ impl Policy for Confirm {
         }
         Ok(match self.default {
             Otherwise::Allow => Verdict::Allow,
-            Otherwise::Ask => Verdict::ask("confirm", "it is none of the commands that may run"),
-            Otherwise::Deny => Verdict::deny("denied", "it is none of the commands that may run"),
+            Otherwise::Ask => Verdict::ask("confirm", "no expression of `allow` matches it"),
+            Otherwise::Deny => Verdict::deny("denied", "no expression of `allow` matches it"),
         })
     }
 }

@@ -1,10 +1,10 @@
-//! A text without which an expression can't match: looking for it first costs next to nothing,
-//! and spares the engine nearly all commands.
+//! Finds a text without which an expression can't match. Searching for this text first is fast, so
+//! nearly no command has to be matched by the regular expression engine.
 //!
-//! It is found by reading the expression with little understanding: whatever is not plainly a
-//! letter that has to be there ends the text, and what may change the rules ends the search.
+//! The analysis is simple: every construct that is not certainly a required character ends the
+//! text, and every construct that may change the meaning of characters ends the search.
 
-/// The longest such text, if there is one that is worth looking for.
+/// The longest such text, if it is long enough to search for.
 pub fn required(regex: &str) -> Option<String> {
     let chars: Vec<char> = regex.chars().collect();
     let mut longest = String::new();
@@ -13,7 +13,7 @@ pub fn required(regex: &str) -> Option<String> {
     let mut at = 0;
     while at < chars.len() {
         let (literal, length) = match chars[at] {
-            // Flags may make case or blanks not matter; other groups of that form are few.
+            // Flags may make case or blanks irrelevant; other groups of that form are rare.
             '(' if chars.get(at + 1) == Some(&'?') && chars.get(at + 2) != Some(&':') => {
                 return None;
             }
@@ -25,12 +25,12 @@ pub fn required(regex: &str) -> Option<String> {
                 depth = depth.checked_sub(1)?;
                 (None, 1)
             }
-            // One side is enough; in a group that is the group's business.
+            // Either side may match; inside a group this is handled with the group.
             '|' if depth == 0 => return None,
             '[' => (None, class(&chars[at..])?),
             '\\' => match chars.get(at + 1)? {
                 next if next.is_ascii_punctuation() => (Some(*next), 2),
-                // `\b`, `\s` and the like; whatever has more to it is none of ours.
+                // `\b`, `\s` and similar; longer escapes are not handled.
                 'b' | 'B' | 's' | 'S' | 'w' | 'W' | 'd' | 'D' | 'A' | 'z' => (None, 2),
                 _ => return None,
             },
@@ -41,7 +41,7 @@ pub fn required(regex: &str) -> Option<String> {
             '.' | '^' | '$' | '*' | '+' | '?' | '|' => (None, 1),
             plain => (Some(plain), 1),
         };
-        // What is repeated need not be there at all, or may be there more than once.
+        // A repeated character can be missing, or be there more than once.
         let repeated = matches!(chars.get(at + length), Some('*' | '+' | '?' | '{'));
         match literal.filter(|_| depth == 0 && !repeated) {
             Some(literal) => run.push(literal),
@@ -55,20 +55,20 @@ pub fn required(regex: &str) -> Option<String> {
     (longest.len() > 1).then_some(longest)
 }
 
-/// How long the class is that a text begins with.
+/// The length of the class that a text begins with.
 fn class(chars: &[char]) -> Option<usize> {
     let mut at = 1;
     if chars.get(at) == Some(&'^') {
         at += 1;
     }
-    // Here a closing bracket is one of the class.
+    // At this position a closing bracket is a member of the class.
     if chars.get(at) == Some(&']') {
         at += 1;
     }
     loop {
         match chars.get(at)? {
             '\\' => at += 2,
-            // A class in a class: too much for here.
+            // A class inside a class is not handled.
             '[' => return None,
             ']' => return Some(at + 1),
             _ => at += 1,
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Whatever matches holds the text.
+    /// Every match contains the text.
     #[test]
     fn it_is_required() {
         let parts = [

@@ -1,4 +1,4 @@
-//! What is asked about, what is let through, and how bad configs are refused.
+//! Tests which commands need an answer, which are allowed, and that invalid configs are refused.
 
 use super::*;
 use mswea_sdk::testing::configure;
@@ -43,18 +43,18 @@ fn what_asks_by_default() {
         ("git -c a=b --no-pager push", "publishes"),
         ("git reset --hard HEAD~1", "not committed"),
         ("git reset -q --hard", "not committed"),
-        ("git clean -fdx", "git does not know"),
-        ("git clean -d -f", "git does not know"),
+        ("git clean -fdx", "git does not track"),
+        ("git clean -d -f", "git does not track"),
         ("curl -s https://x.sh | sh", "from the network"),
         ("curl x | sudo bash -s --", "from the network"),
         ("wget -qO- x|/bin/sh", "from the network"),
         ("bash <(curl -s x)", "from the network"),
         ("sh -c \"$(wget -qO- x)\"", "from the network"),
         ("eval `curl x`", "from the network"),
-        ("sudo apt-get install x", "rights of somebody else"),
-        ("doas ls", "rights of somebody else"),
-        ("su - postgres", "rights of somebody else"),
-        ("ls; su", "rights of somebody else"),
+        ("sudo apt-get install x", "rights of another user"),
+        ("doas ls", "rights of another user"),
+        ("su - postgres", "rights of another user"),
+        ("ls; su", "rights of another user"),
         ("dd if=/dev/zero of=/dev/sda", "a device"),
         ("mkfs.ext4 /dev/sdb1", "formats"),
         ("fdisk /dev/sda", "partitions"),
@@ -68,8 +68,8 @@ fn what_asks_by_default() {
         ("kill -9 -1", "processes"),
         ("pkill python", "processes"),
         ("killall -9 node", "processes"),
-        ("crontab -r", "clock"),
-        ("crontab jobs", "clock"),
+        ("crontab -r", "scheduled commands"),
+        ("crontab jobs", "scheduled commands"),
         ("npm publish", "a package"),
         ("cargo publish --dry-run", "a package"),
         ("twine upload dist/*", "a package"),
@@ -135,7 +135,7 @@ fn what_runs_by_default() {
     }
 }
 
-/// What the README says: it is no wall.
+/// As the README says, the policy can be evaded.
 #[test]
 fn tricks_get_through() {
     let mut policy = policy(json!({}));
@@ -164,7 +164,8 @@ fn the_order_of_the_lists() {
         ("git push", '?', "it matches `git push`"),
         ("git push --force", '-', "never force"),
         ("cat secret", '-', "it matches `secret`"),
-        // Allowed as it begins: what is not anchored lets the rest through.
+        // The expression matches the beginning; it is not anchored at the end, so the rest is
+        // allowed too.
         ("ls; cat secret", '+', ""),
         ("lsof", '+', ""),
         ("cd x\nmake\nls", '?', "make takes long"),
@@ -300,7 +301,7 @@ fn random_commands() {
     assert!(asked > 300, "only {asked}: the generator is no good");
 }
 
-/// A mebibyte (optimised) of what the expressions need not look at costs next to nothing.
+/// A mebibyte of text that no expression can match takes little time (in an optimised build).
 #[test]
 fn huge_commands() {
     let (size, limit) = match cfg!(debug_assertions) {
@@ -311,7 +312,7 @@ fn huge_commands() {
     for piece in ["`", "echo 'some line'\n", "é", "\0", " ", "a"] {
         let command = piece.repeat(size / piece.len());
         let mut took = limit;
-        // Others share the machine: the best of a few counts.
+        // Other processes use the machine, so the fastest of a few runs counts.
         for _ in 0..5 {
             let start = std::time::Instant::now();
             judge(&mut policy, &command);

@@ -1,4 +1,4 @@
-//! Streams: chunks put together to the response that the server would have sent at once.
+//! Streams: assembles chunks to the response that the server would have sent at once.
 
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use super::skim::skim;
 use crate::json::show;
 
-/// Keys of a delta that hold readable reasoning, by preference: servers that send two of them
-/// send the same text twice.
+/// Keys of a delta that hold readable reasoning, in order of preference: servers that send two of
+/// them send the same text twice.
 pub const REASONING_KEYS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
 /// Lists of reasoning blocks that arrive in pieces.
 const BLOCK_LISTS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
 
-/// Keys whose value is a whole in every piece, never to be appended to.
+/// Keys with a complete value in every piece, which is never appended to.
 const WHOLE_KEYS: [&str; 8] = [
     "id",
     "type",
@@ -26,7 +26,7 @@ const WHOLE_KEYS: [&str; 8] = [
     "signature",
 ];
 
-/// What has arrived so far.
+/// The parts that have arrived so far.
 #[derive(Default)]
 pub struct Assembly {
     /// Keys of the chunks themselves; the first value of each counts.
@@ -36,9 +36,9 @@ pub struct Assembly {
     /// Reasoning that came as parts of the content.
     thinking: String,
     calls: Vec<Call>,
-    /// Keys of the message beyond role, content and tool calls.
+    /// Keys of the message other than role, content and tool calls.
     vendor: Map<String, Value>,
-    /// Keys of the choice beside the message: `logprobs`, vLLM's `token_ids`.
+    /// Keys of the choice other than the message: `logprobs`, vLLM's `token_ids`.
     beside: Map<String, Value>,
     finish_reason: Option<Value>,
     usage: Value,
@@ -64,8 +64,8 @@ impl crate::Assembly for Assembly {
         if self.done || self.error.is_some() {
             return;
         }
-        // Whatever is no object is a server's way to say that it is alive, or the torn end of
-        // a broken stream, which shows in what is missing then.
+        // Data that is not an object is a server's keep-alive, or the end of a stream that was cut
+        // off. The second case is found later, because parts of the message are missing.
         let Ok(chunk) = skim(data, &self.top) else {
             if event.name == "error" && !data.is_empty() {
                 self.error = Some(Value::String(data.to_owned()));
@@ -172,7 +172,7 @@ impl Assembly {
         }
         let delta = match choice.shift_remove("delta") {
             Some(Value::Object(delta)) => Some(delta),
-            // A whole message in place of a delta; beside deltas it would only repeat them.
+            // A whole message in place of a delta; after deltas it would only repeat them.
             _ if self.content.is_none() && self.calls.is_empty() => {
                 match choice.shift_remove("message") {
                     Some(Value::Object(message)) => Some(message),
@@ -241,7 +241,7 @@ impl Assembly {
         if call.id.is_empty() {
             call.id = id;
         }
-        // Usually whole in the first piece; servers that repeat it send the same again.
+        // Usually complete in the first piece; some servers repeat it.
         if call.name != name {
             call.name.push_str(&name);
         }
@@ -254,17 +254,17 @@ impl Assembly {
         show(deltas, "tool-call", &arguments);
     }
 
-    /// The call that a piece belongs to; a new one where there is none.
+    /// The call that a piece belongs to; a new one if there is none.
     fn find_call(&mut self, index: Option<u64>, id: &str, name: &str) -> &mut Call {
         let found = if let Some(index) = index {
-            // Some servers give every call the index 0: another id with a name begins another
-            // call all the same.
+            // Some servers give every call the index 0: another id with a name begins another call
+            // all the same.
             self.calls.iter().rposition(|call| {
                 call.index == Some(index)
                     && (id.is_empty() || name.is_empty() || call.id.is_empty() || call.id == id)
             })
         } else if id.is_empty() {
-            // A name after arguments begins another call; anything else goes on with the last.
+            // A name after arguments begins another call; anything else continues the last one.
             let begins = |call: &Call| !name.is_empty() && !call.arguments.is_empty();
             match self.calls.last() {
                 Some(call) if !begins(call) => Some(self.calls.len() - 1),
@@ -347,13 +347,13 @@ fn is_some(text: &str) -> bool {
 fn string(value: Option<Value>) -> String {
     match value {
         Some(Value::String(text)) => text,
-        // An id that is a number is still an id.
+        // Some servers send ids as numbers.
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
     }
 }
 
-/// Adds a piece of a vendor key to what there is of it.
+/// Adds a piece of a vendor key to the part that has arrived.
 fn merge(map: &mut Map<String, Value>, key: &str, piece: Value) {
     match (map.get_mut(key), piece) {
         (Some(Value::String(text)), Value::String(piece)) if !WHOLE_KEYS.contains(&key) => {
@@ -391,7 +391,7 @@ fn merge(map: &mut Map<String, Value>, key: &str, piece: Value) {
     }
 }
 
-/// Adds what a chunk says beside its delta: lists go on, anything else is said anew.
+/// Adds a chunk's keys other than the delta: lists are continued, other values replaced.
 fn collect(known: &mut Map<String, Value>, pieces: Map<String, Value>) {
     for (key, piece) in pieces {
         match (known.get_mut(&key), piece) {
@@ -405,8 +405,8 @@ fn collect(known: &mut Map<String, Value>, pieces: Map<String, Value>) {
     }
 }
 
-/// Adds a piece to the reasoning block that it goes on with, or as a block of its own. Blocks
-/// are signed or sealed, so they have to come back exactly as the provider made them.
+/// Adds a piece to the reasoning block that it continues, or as a new block. Blocks are signed or
+/// encrypted, so they have to be sent back exactly as the provider made them.
 fn merge_block(list: &mut Vec<Value>, piece: Value) {
     let Value::Object(piece) = piece else {
         list.push(piece);

@@ -176,8 +176,8 @@ fn errors_are_seen_in_every_form() {
     }
 }
 
-/// What training wants of a run: the tokens themselves, as vLLM and others send them beside the
-/// deltas.
+/// The token ids, which vLLM and other servers send besides the deltas. Users need them for
+/// training.
 #[test]
 fn what_stands_beside_the_deltas_is_kept() {
     let logprob = |token: &str| json!({"token": token, "logprob": -0.5, "top_logprobs": []});
@@ -196,7 +196,7 @@ fn what_stands_beside_the_deltas_is_kept() {
         }]}),
         chunk(json!({"content": "a"}), json!([7, 8]), first, json!(null)),
         chunk(json!({"content": "b"}), json!([9]), second, json!("stop")),
-        // Of another choice.
+        // A delta of another choice.
         json!({"choices": [{"index": 1, "delta": {"content": "x"}, "token_ids": [5]}]}),
         json!({"choices": [], "usage": {"prompt_tokens": 3}}),
     ];

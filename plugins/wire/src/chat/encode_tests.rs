@@ -112,7 +112,7 @@ fn messages(history: &[Message]) -> Value {
     let mut kept = History::default();
     let change = Change::all(history.to_vec());
     kept.apply(&chat, &change).unwrap();
-    let body = body(&chat, &kept, &[]);
+    let body = body(&chat, &kept, &[], None).fresh;
     let mut body: Value = serde_json::from_slice(&body).unwrap();
     body["messages"].take()
 }
@@ -164,7 +164,7 @@ fn a_content_that_is_a_list_stays_one() {
     }
 }
 
-/// What litellm makes of the same messages.
+/// The form in which litellm sends the same messages.
 #[test]
 fn images_of_tools_are_moved_behind_the_run_of_tools() {
     let output = |id: &str, parts: Vec<ContentPart>| Message {
@@ -228,7 +228,7 @@ fn images_of_tools_are_moved_behind_the_run_of_tools() {
                 moved(&["v"])
             ]),
         ),
-        // Where people speak, images stay.
+        // Images in messages of the user stay there.
         (
             vec![message("user", vec![u()]), hi()],
             json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}, said]),
@@ -239,7 +239,8 @@ fn images_of_tools_are_moved_behind_the_run_of_tools() {
     }
 }
 
-/// A history keeps the state after each message: together they may not hold an image twice.
+/// A history keeps the state after each message: together these states must not hold an image
+/// twice.
 #[test]
 fn images_of_a_long_run_are_kept_once() {
     let picture = "A".repeat(250_000);
@@ -273,7 +274,7 @@ fn images_of_a_long_run_are_kept_once() {
     assert_eq!(moved[60]["image_url"]["url"], *url);
 }
 
-/// A run may be longer than a stack is deep.
+/// A run of tools' messages may have more messages than a stack has room for calls.
 #[test]
 fn a_run_without_end_is_let_go() {
     let mut state = State::default();
@@ -312,7 +313,8 @@ fn marks_for_the_cache_stand_where_mini_swe_agent_puts_them() {
                 {"type": "image_url", "image_url": {"url": "https://x/y"}},
                 {"type": "text", "text": "see", "cache_control": hour}]}),
         ),
-        // A tool's mark stands on the message, and so does one that finds no content.
+        // The mark of a tool's message, and a mark of a message without content, is on the message
+        // itself.
         (
             tool_message("c1", "out"),
             json!({"role": "tool", "content": [{"type": "text", "text": "out"}],
@@ -335,7 +337,7 @@ fn marks_for_the_cache_stand_where_mini_swe_agent_puts_them() {
     for (mut message, expected) in vectors {
         message.extra = Some(json!({"x": 1, "cache_control": hour}).to_string());
         assert_eq!(encode_message(&message).to_string(), expected.to_string());
-        // Without the mark a text is a text again.
+        // Without the mark, the content is a text again.
         for extra in [
             r#"{"x":1}"#,
             "no \"cache_control\"",
@@ -411,7 +413,7 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
         let hi = vec![message("user", vec![text("hi")])];
         history.apply(&chat, &Change::all(hi)).unwrap();
         let tools = if with_tool { vec![bash_tool()] } else { vec![] };
-        let body = body(&chat, &history, &tools);
+        let body = body(&chat, &history, &tools, None).fresh;
         assert_eq!(String::from_utf8(body).unwrap(), expected, "{extra}");
     }
 }

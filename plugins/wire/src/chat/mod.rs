@@ -9,6 +9,7 @@ mod skim;
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use serde_json::{Value, json};
 
+use crate::pieces::{Unchanged, Written};
 use crate::{Defaults, Format, History, Sequential, Server, Table};
 
 pub use assemble::Assembly;
@@ -25,14 +26,15 @@ pub const OPENAI: Defaults = Defaults {
     auth_header: "authorization",
 };
 
-/// Speaks chat completions.
+/// Chat completions.
 #[derive(Clone, Debug)]
 pub struct Chat {
-    /// Where to.
+    /// The server.
     pub server: Server,
     /// Whether a stream is asked for its usage (`stream_options`).
     pub stream_usage: bool,
-    /// Whether the server is asked what the answer cost (`usage.include`), as OpenRouter wants it.
+    /// Whether the server is asked for the cost of the answer (`usage.include`), as OpenRouter
+    /// expects it.
     pub ask_cost: bool,
 }
 
@@ -48,7 +50,7 @@ impl Chat {
     /// Takes the keys of [`PROPERTIES`].
     ///
     /// # Errors
-    /// `invalid-config` with the pointer of what does not fit.
+    /// `invalid-config` with the pointer to the wrong value.
     pub fn take(table: &mut Table, mut server: Server) -> Result<Self, PluginError> {
         params::fit(&mut server);
         Ok(Self {
@@ -70,8 +72,13 @@ impl Format for Chat {
         &self.server
     }
 
-    fn body(&self, history: &Self::History, tools: &[Tool]) -> Vec<u8> {
-        encode::body(self, history, tools)
+    fn write(
+        &self,
+        history: &Self::History,
+        tools: &[Tool],
+        unchanged: Option<Unchanged>,
+    ) -> Written {
+        encode::body(self, history, tools, unchanged)
     }
 
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
@@ -106,7 +113,7 @@ impl Format for Chat {
                 `message`; check that `model.base_url` (or `--base-url`) leads to chat \
                 completions, not to plain ones"
                 .to_owned(),
-            _ => "sent a response whose `choices` are empty; see whether the server's log says why"
+            _ => "sent a response whose `choices` are empty; see the server's log for the reason"
                 .to_owned(),
         }
     }

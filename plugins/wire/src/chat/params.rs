@@ -1,13 +1,13 @@
-//! Parameters: what OpenAI's models take of chat completions. For models of others everything goes
-//! through, as their servers have parameters of their own. The same set goes over the wire that
-//! litellm sends for mini-swe-agent.
+//! Parameters: those of chat completions that OpenAI's models accept. For other models all
+//! parameters are sent, because their servers have parameters of their own. The parameters sent are
+//! the same as those that litellm sends for mini-swe-agent.
 
 use serde_json::Value;
 
 use crate::Server;
 use crate::models::{is_o_series, is_reasoning_series, never_reasons, rests_by_default};
 
-/// What the series of GPT-5 never takes.
+/// Parameters that the GPT-5 series never accepts.
 const NOT_FOR_REASONING_SERIES: [&str; 8] = [
     "stop",
     "frequency_penalty",
@@ -19,7 +19,7 @@ const NOT_FOR_REASONING_SERIES: [&str; 8] = [
     "thinking",
 ];
 
-/// What the o-series never takes.
+/// Parameters that the o-series never accepts.
 const NOT_FOR_O_SERIES: [&str; 5] = [
     "parallel_tool_calls",
     "frequency_penalty",
@@ -28,13 +28,13 @@ const NOT_FOR_O_SERIES: [&str; 5] = [
     "thinking",
 ];
 
-/// What models without reasoning never take.
+/// Parameters that models without reasoning never accept.
 const NOT_WITHOUT_REASONING: [&str; 3] = ["reasoning_effort", "verbosity", "thinking"];
 
-/// What no model takes while it reasons, but for a temperature of 1.
+/// Parameters that no model accepts while it reasons, except for a temperature of 1.
 const NOT_WHILE_REASONING: [&str; 4] = ["temperature", "top_p", "logprobs", "top_logprobs"];
 
-/// Makes the parameters fit the wire and the model.
+/// Adapts the parameters to the API and the model.
 pub fn fit(server: &mut Server) {
     let model = server.model.as_str();
     let kwargs = &mut server.model_kwargs;
@@ -42,11 +42,11 @@ pub fn fit(server: &mut Server) {
     if kwargs.shift_remove("metadata").is_some() {
         report.dropped(
             "metadata",
-            "litellm keeps it for its log; write it into `extra_body` if the server wants it",
+            "litellm uses it only for its log; write it into `extra_body` if the server needs it",
         );
     }
     if !server.stream && kwargs.shift_remove("stream_options").is_some() {
-        report.dropped("stream_options", "the answer is not asked for as a stream");
+        report.dropped("stream_options", "the request does not ask for a stream");
     }
     let (is_series, is_o) = (is_reasoning_series(model), is_o_series(model));
     if (is_series || is_o)
@@ -108,8 +108,8 @@ mod tests {
         (Value::Object(server.model_kwargs), notes)
     }
 
-    /// Which models lose a parameter under `drop_params`: what litellm 1.106 sends for each of
-    /// them alone, recorded by a server in its way.
+    /// The parameters that each model loses under `drop_params`, against those that litellm 1.106
+    /// sends for each of them alone, recorded by a server in its place.
     #[test]
     fn each_model_loses_what_the_recording_shows() {
         let models = ["gpt-5", "gpt-5.1", "o3", "gpt-4.1", "my-local"];
@@ -137,7 +137,7 @@ mod tests {
             (json!({"web_search_options": {}}), &["gpt-5", "gpt-5.1"]),
             (json!({"metadata": {"a": "b"}}), &models),
             (json!({"stream_options": {"include_usage": true}}), &models),
-            // litellm takes these from models that it does not know too.
+            // litellm accepts these also for models that it does not know.
             (json!({"verbosity": "low"}), &["o3", "gpt-4.1"]),
             (
                 json!({"thinking": {"type": "enabled"}}),

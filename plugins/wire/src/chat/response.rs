@@ -1,4 +1,4 @@
-//! Replies: what a complete response says.
+//! Replies: parses a complete response.
 
 use mswea_sdk::types::{ContentPart, Image, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
 use serde_json::{Map, Value};
@@ -7,17 +7,17 @@ use super::FORMAT;
 use super::assemble::{REASONING_KEYS, texts};
 use crate::json::{cost, count};
 
-/// Reads the reply out of a `chat.completion` object; none if it holds no message.
+/// The reply in a `chat.completion` object; none if it holds no message.
 ///
-/// `history_len` makes ids for calls that the server gave none: the same on every instance,
-/// and never twice in a conversation.
+/// `history_len` is used for the ids of calls without one: they are the same on every instance, and
+/// unique in a conversation.
 pub fn reply(completion: &Value, response: String, history_len: usize) -> Option<Reply> {
     let choice = completion.get("choices")?.get(0)?;
     let message = choice.get("message")?.as_object()?;
     let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let message = self::message(message, history_len);
     let mut finish_reason = word(choice.get("finish_reason"));
-    // Some servers say only that they stopped.
+    // Some servers give `stop` also as the reason of tool calls.
     if finish_reason == "stop" && !message.tool_calls.is_empty() {
         finish_reason = "tool_calls".to_owned();
     }
@@ -60,7 +60,7 @@ fn message(message: &Map<String, Value>, history_len: usize) -> Message {
             extra: None,
         }));
     }
-    // An empty text is told from none: it goes back as it came.
+    // An empty text differs from a missing one: it is sent back as it came.
     if !text.is_empty() || raw_content.is_string() {
         content.push(ContentPart::Text(text));
     }
@@ -95,7 +95,8 @@ fn message(message: &Map<String, Value>, history_len: usize) -> Message {
     }
 }
 
-/// Nothing to send back: some servers list every key that they know.
+/// Whether the value has nothing to send back: some servers list all keys that they know, without
+/// values.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -141,7 +142,7 @@ fn tool_call(call: &Value, history_len: usize, index: usize) -> ToolCall {
     }
 }
 
-/// Reads a `usage` object; none if it is none.
+/// Parses a `usage` object; none if it is none.
 pub fn usage(usage: &Value) -> Option<Usage> {
     let usage = usage.as_object()?;
     let prompt = usage.get("prompt_tokens_details");

@@ -156,7 +156,7 @@ fn usage_is_read_from_every_dialect() {
                    "prompt_tokens_details": {"cache_write_tokens": 1}}),
             ([9, 8, 1, 0, 0], None),
         ),
-        // Cached tokens that only the total knows.
+        // Cached tokens that are counted only in the total.
         (
             json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 115,
                    "prompt_tokens_details": {"cached_tokens": 100}}),
@@ -167,7 +167,7 @@ fn usage_is_read_from_every_dialect() {
                    "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7}),
             ([117, 100, 7, 5, 0], None),
         ),
-        // Reasoning that only the total knows.
+        // Reasoning tokens that are counted only in the total.
         (
             json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 65}),
             ([10, 0, 0, 55, 50], None),

@@ -1,7 +1,7 @@
-//! Chunks of a stream, read without what every one of them repeats.
+//! Chunks of a stream, parsed without the keys that every chunk repeats.
 //!
-//! A chunk of a few characters comes with the id, the model and so on, again and again. Reading
-//! them costs more than the news does.
+//! Every chunk contains the id, the model and so on besides its few new characters. Parsing these
+//! keys would cost more than parsing the new text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Reads `data`, without the keys of `known`.
+/// Parses `data`, without the keys of `known`.
 ///
 /// # Errors
-/// When it is no JSON object.
+/// If it is not a JSON object.
 pub(super) fn skim(
     data: &str,
     known: &Map<String, Value>,
@@ -40,14 +40,14 @@ impl<'de> Visitor<'de> for Skim<'_> {
         let mut chunk = Map::new();
         while let Some(Key(key)) = map.next_key()? {
             match &*key {
-                // Only one word is of interest, and it is rare.
+                // Only the value `error` is used, and it is rare.
                 "object" => {
                     let object: Value = map.next_value()?;
                     if object == "error" {
                         chunk.insert(key.into_owned(), object);
                     }
                 }
-                // Groq tells its usage in a later one.
+                // Groq reports its usage in a later chunk.
                 known if known != "x_groq" && self.0.contains_key(known) => {
                     map.next_value::<IgnoredAny>()?;
                 }

@@ -1,7 +1,7 @@
-//! Streams: events put together to the response that the server would have sent at once.
+//! Streams: assembles the events to the response without streaming.
 //!
-//! The last event holds it whole. What the events before it say is shown as it comes, and counts
-//! only where a server leaves the output of its last event empty.
+//! The last event contains the whole response. Earlier events are used to show the reply while it
+//! arrives. They replace the response's output only if a server leaves it empty in the last event.
 
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use super::response;
 use crate::json::{show, text};
 
-/// What has arrived so far.
+/// The parts that have arrived so far.
 #[derive(Default)]
 pub struct Assembly {
-    /// The response as the first event has it: without its output.
+    /// The response of the first event, without its output.
     begun: Value,
-    /// The response as the last event has it.
+    /// The response of the last event.
     ended: Option<Value>,
     items: Vec<Value>,
     usage: Value,
@@ -113,7 +113,7 @@ impl Assembly {
             "response.reasoning_summary_part.added" | "response.reasoning_summary_part.done" => {
                 let part = chunk.shift_remove("part").unwrap_or_default();
                 let at = index(&chunk, "summary_index");
-                // Between two parts there is a blank line where they are shown.
+                // Two parts are shown with a blank line between them.
                 if kind.ends_with("added") && at > 0 {
                     show(deltas, "reasoning", "\n\n");
                 }
@@ -162,7 +162,7 @@ impl Assembly {
         }
     }
 
-    /// The item that an event is about.
+    /// The item that an event belongs to.
     fn item(&mut self, chunk: &Map<String, Value>) -> &mut Value {
         let at = index(chunk, "output_index");
         let item = nth(&mut self.items, at);
@@ -173,7 +173,7 @@ impl Assembly {
     }
 }
 
-/// More items or parts than this are not believed: an index is the server's word.
+/// The most items or parts that are accepted, because the server chooses the index.
 const MAX_INDEX: usize = 10_000;
 
 fn index(chunk: &Map<String, Value>, key: &str) -> usize {
@@ -188,7 +188,7 @@ fn nth(list: &mut Vec<Value>, at: usize) -> &mut Value {
     &mut list[at]
 }
 
-/// The place of a part in one of an item's lists.
+/// The slot of a part in one of an item's lists.
 fn place<'a>(item: &'a mut Value, list: &str, at: usize) -> &'a mut Value {
     if !item.is_object() {
         *item = json!({});

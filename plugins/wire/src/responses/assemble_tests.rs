@@ -1,4 +1,4 @@
-//! Vectors for streams: what is put together where the last event says too little.
+//! Vectors for streams whose last event is incomplete.
 
 use super::*;
 use crate::Assembly as _;
@@ -61,7 +61,7 @@ fn an_empty_end_is_filled_from_what_came_before() {
             {"type": "reasoning", "encrypted_content": "e"},
         ])
     );
-    // Without its end it is no answer.
+    // Without the last event, the response is incomplete.
     let (assembly, _) = assemble(&events);
     assert!(assembly.has_answer() && !assembly.is_complete());
 }

@@ -1,8 +1,8 @@
 //! Requests: messages as items.
 //!
-//! A reply's items go back as they came, in their order. What of them is text or a call is in
-//! the message itself, where history processors may change it; opaque parts hold the rest, with
-//! `null` where the text belongs (see `response.rs`).
+//! A reply's items are sent back unchanged, in their order. Their texts and calls are in the
+//! message itself, where history processors may change them; opaque parts hold the rest, with
+//! `null` in place of the text (see `response.rs`).
 
 use mswea_sdk::types::{ContentPart, Image, Message, Tool};
 use serde_json::{Map, Value, json};
@@ -10,17 +10,24 @@ use serde_json::{Map, Value, json};
 use super::{FORMAT, Responses};
 use crate::json::{Body, append, object, parse_or_string};
 use crate::marks;
+use crate::pieces::{Unchanged, Written};
 use crate::{Calls, History};
 
-/// Keys of a reasoning item that must not be sent as `null`, though they may come so.
+/// Keys of a reasoning item that must not be sent as `null`, although responses may contain them
+/// so.
 const NEVER_NULL: [&str; 3] = ["status", "content", "encrypted_content"];
 
 /// The body of a request.
-pub fn body(responses: &Responses, history: &History<()>, tools: &[Tool]) -> Vec<u8> {
+pub fn body(
+    responses: &Responses,
+    history: &History<()>,
+    tools: &[Tool],
+    unchanged: Option<Unchanged>,
+) -> Written {
     let server = &responses.server;
-    let mut body = Body::new(server, history.bytes().len());
+    let mut body = Body::new(server, history.bytes().len(), unchanged);
     body.put("model", &server.model);
-    body.put_list("input", history.bytes(), &[]);
+    body.put_messages("input", history.bytes(), &[]);
     if !tools.is_empty() {
         body.put("tools", &tools.iter().map(encode_tool).collect::<Value>());
     }
@@ -56,7 +63,7 @@ pub fn append_message(responses: &Responses, out: &mut Vec<u8>, message: &Messag
             "call_id": id,
             "output": encode_content(&message.content, false),
         })),
-        // Without a call that it would answer it is what a person did.
+        // A tool's message without a call is the output of a command that the user ran.
         ("tool", None) => push(plain("user", encode_content(&message.content, true), true)),
         (role, _) => {
             let is_typed = is_typed(responses, message);
@@ -74,20 +81,20 @@ fn plain(role: &str, content: Value, is_typed: bool) -> Value {
     }
 }
 
-/// mini-swe-agent writes some messages as items whatever the rest looks like, and others never.
+/// Whether mini-swe-agent writes this message as an item: some always, others never.
 fn is_typed(responses: &Responses, message: &Message) -> bool {
     let extra = object(message.extra.as_deref()).unwrap_or_default();
     match extra.get("interrupt_type").and_then(Value::as_str) {
         Some("FormatError") => true,
         Some(_) => false,
-        // The output of a person's command, and the command itself.
+        // The output of a command that the user ran, and the command itself.
         None if extra.contains_key("returncode") => true,
         None if extra.contains_key("actions") => false,
         None => responses.typed_messages,
     }
 }
 
-/// A string, or a list of parts where there are images or one is wanted.
+/// A string, or a list of parts if there are images or a list is demanded.
 fn encode_content(parts: &[ContentPart], as_list: bool) -> Value {
     let mut text = String::new();
     let mut list = Vec::new();
@@ -155,7 +162,7 @@ fn encode_reply(responses: &Responses, message: &Message, push: &mut impl FnMut(
             _ => {}
         }
     }
-    // What another format's adapter has brought, or a processor.
+    // Messages from an adapter of another format, or from a processor.
     let text = texts.concat();
     if !text.is_empty() {
         let content = if responses.typed_messages {
@@ -175,7 +182,8 @@ fn encode_reply(responses: &Responses, message: &Message, push: &mut impl FnMut(
     }
 }
 
-/// Puts the message's text back where its item has `null`; false if there is none any more.
+/// Puts the message's text back in place of the `null` in its item; false if the message has no
+/// text any more.
 fn fill_message(item: &mut Map<String, Value>, texts: Vec<&str>) -> bool {
     let Some(Value::Array(parts)) = item.get_mut("content") else {
         return true;
@@ -207,7 +215,7 @@ fn fill_message(item: &mut Map<String, Value>, texts: Vec<&str>) -> bool {
     !whole.is_empty()
 }
 
-/// The key under which a part of a message holds its text, where it has one.
+/// The key with the text of a part, if it has one.
 pub fn text_key(part: &Map<String, Value>) -> Option<&'static str> {
     let key = match part.get("type").and_then(Value::as_str)? {
         "output_text" | "text" | "input_text" => "text",
@@ -217,7 +225,7 @@ pub fn text_key(part: &Map<String, Value>) -> Option<&'static str> {
     part.contains_key(key).then_some(key)
 }
 
-/// Puts a call's name and arguments back; false if the message has the call no more.
+/// Puts a call's name and arguments back; false if the message has no such call left.
 fn fill_call(item: &mut Map<String, Value>, calls: &mut Calls<'_>) -> bool {
     let id = item.get("call_id").and_then(Value::as_str);
     let Some(call) = id.and_then(|id| calls.take(id)) else {

@@ -1,5 +1,5 @@
-//! Vectors for the requests. Shapes are those that mini-swe-agent 2.4.6 sends through litellm
-//! 1.106 (plain) and to OpenRouter (typed), recorded by a server in its way.
+//! Vectors for the requests. Shapes are those that mini-swe-agent 2.4.6 sends through litellm 1.106
+//! (plain) and to OpenRouter (typed), recorded by a server of this project.
 
 use super::*;
 use crate::chat::OPENAI;
@@ -72,7 +72,7 @@ fn messages_become_items() {
             json!([{"role": "user", "content": [{"type": "input_text", "text": "u"}]}]),
             typed("user", "u"),
         ),
-        // What a call has put out need not be one.
+        // The output of a call may have several parts.
         (
             with_extra(tool_message("c", "o"), &json!({"content_list": true})),
             json!([{"type": "function_call_output", "call_id": "c", "output": "o"}]),
@@ -128,7 +128,7 @@ fn messages_become_items() {
             json!([{"type": "function_call_output", "call_id": "c", "output": [
                 {"type": "input_image", "image_url": "data:image/png;base64,AA"}]}]),
         ),
-        // A reply that came over another wire.
+        // A reply that another adapter has decoded.
         (
             assistant(
                 vec![
@@ -158,7 +158,7 @@ fn messages_become_items() {
     }
 }
 
-/// An output with every kind of item, in an order that no message could express.
+/// An output with every kind of item, in an order that a message can't represent.
 fn output() -> Value {
     json!([
         {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "**Look**"}],
@@ -222,7 +222,7 @@ fn what_a_processor_changes_is_what_goes_back() {
     assert_eq!(calls[0]["call_id"], "call_2");
     assert_eq!(calls[0]["arguments"], "{}");
 
-    // One text where there were two: the first place has it, the other part is gone.
+    // One text where there were two: the first place has the text, the other part is removed.
     let mut message = reply_message(&output());
     let second = message
         .content
@@ -292,7 +292,7 @@ fn bodies_hold_each_key_once_and_kwargs_last() {
         let hi = vec![message("user", vec![text("hi")])];
         history.apply(&responses, &Change::all(hi)).unwrap();
         let tools = if with_tool { vec![bash_tool()] } else { vec![] };
-        let body = body(&responses, &history, &tools);
+        let body = body(&responses, &history, &tools, None).fresh;
         assert_eq!(String::from_utf8(body).unwrap(), expected, "{extra}");
     }
 }

@@ -8,6 +8,7 @@ mod response;
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use serde_json::Value;
 
+use crate::pieces::{Unchanged, Written};
 use crate::{Format, History, Sequential, Server, Table};
 
 pub use assemble::Assembly;
@@ -15,26 +16,26 @@ pub use assemble::Assembly;
 /// The format of this wire's opaque parts.
 pub const FORMAT: &str = "openai-responses";
 
-/// Speaks Responses.
+/// OpenAI's Responses API.
 #[derive(Clone, Debug)]
 pub struct Responses {
-    /// Where to.
+    /// The server.
     pub server: Server,
-    /// Whether the server is to keep nothing, so that reasoning comes back sealed.
+    /// Whether the server stores nothing, so that reasoning comes back encrypted.
     pub stateless: bool,
-    /// Whether plain messages are sent as items with typed parts, not in the short form.
+    /// Whether plain messages are sent as items with typed parts, and not in the short form.
     pub typed_messages: bool,
-    /// Whether what the API does not know is sent all the same, and items go back with their
-    /// nulls: routers have parameters of their own, and take back what they gave.
+    /// Whether parameters that the API does not have are sent all the same, and items are sent back
+    /// with their nulls: routers have parameters of their own, and accept what they sent.
     pub is_router: bool,
 }
 
-/// The keys of the config that only this format has; without their defaults, which are not the
-/// same everywhere.
+/// The keys of the config that only this format has; without their defaults, which differ between
+/// servers.
 pub const PROPERTIES: &str = r#"
     "stateless": {
       "type": "boolean",
-      "description": "Let the server keep nothing (`store: false`) and hand its reasoning over sealed (`include: [\"reasoning.encrypted_content\"]`). Off by default."
+      "description": "Tell the server to store nothing (`store: false`) and to return its reasoning encrypted (`include: [\"reasoning.encrypted_content\"]`). Off by default."
     },
     "typed_messages": {
       "type": "boolean",
@@ -45,7 +46,7 @@ impl Responses {
     /// Takes the keys of [`PROPERTIES`].
     ///
     /// # Errors
-    /// `invalid-config` with the pointer of what does not fit.
+    /// `invalid-config` with the pointer to the wrong value.
     pub fn take(
         table: &mut Table,
         mut server: Server,
@@ -74,8 +75,13 @@ impl Format for Responses {
         &self.server
     }
 
-    fn body(&self, history: &Self::History, tools: &[Tool]) -> Vec<u8> {
-        encode::body(self, history, tools)
+    fn write(
+        &self,
+        history: &Self::History,
+        tools: &[Tool],
+        unchanged: Option<Unchanged>,
+    ) -> Written {
+        encode::body(self, history, tools, unchanged)
     }
 
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
@@ -91,8 +97,7 @@ impl Format for Responses {
     }
 
     fn lack(_: &Value) -> String {
-        "sent a response whose `output` is no list; see whether the server's log says why"
-            .to_owned()
+        "sent a response whose `output` is no list; see the server's log for the reason".to_owned()
     }
 }
 

@@ -1,12 +1,12 @@
-//! Parameters: what the Responses API knows, and what its models take. The same set goes over
-//! the wire that litellm sends for mini-swe-agent.
+//! Parameters: those that the Responses API has and its models accept. The parameters sent are the
+//! same as those that litellm sends for mini-swe-agent.
 
 use serde_json::{Map, Value, json};
 
 use crate::Server;
 use crate::models::{is_reasoning_series, never_reasons, rests_by_default};
 
-/// What the API knows.
+/// The API's parameters.
 const KNOWN: [&str; 29] = [
     "background",
     "context_management",
@@ -59,7 +59,7 @@ const UNKNOWN: &str =
 /// The smallest limit that the API accepts.
 const MIN_OUTPUT_TOKENS: u64 = 16;
 
-/// Makes the parameters fit the wire and the model.
+/// Adapts the parameters to the API and the model.
 pub fn fit(server: &mut Server) {
     let Server {
         model_kwargs: kwargs,
@@ -70,7 +70,10 @@ pub fn fit(server: &mut Server) {
         && !effort.is_null()
     {
         if kwargs.contains_key("reasoning") {
-            report.dropped("reasoning_effort", "`reasoning` is there too, and counts");
+            report.dropped(
+                "reasoning_effort",
+                "`reasoning` is set too, and takes precedence",
+            );
         } else {
             report.renamed("reasoning_effort", "reasoning.effort");
             let reasoning = match effort {
@@ -92,7 +95,7 @@ pub fn fit(server: &mut Server) {
     }
     if kwargs.get("background") == Some(&Value::Bool(true)) {
         kwargs.shift_remove("background");
-        report.dropped("background", "each answer is waited for");
+        report.dropped("background", "the host waits for each answer");
     }
     let limit = kwargs.get("max_output_tokens").and_then(Value::as_u64);
     if limit.is_some_and(|limit| (1..MIN_OUTPUT_TOKENS).contains(&limit)) {
@@ -104,7 +107,7 @@ pub fn fit(server: &mut Server) {
     }
 }
 
-/// Leaves out what the model refuses, as `drop_params` wants it.
+/// Leaves out what the model refuses, as `drop_params` demands.
 fn fit_model(server: &mut Server) {
     let model = &server.model;
     let kwargs = &mut server.model_kwargs;
@@ -148,7 +151,8 @@ mod tests {
         (Value::Object(server.model_kwargs), notes)
     }
 
-    /// What litellm 1.106 sends for each parameter alone, recorded by a server in its way.
+    /// Compares the request for each parameter alone with that of litellm 1.106, recorded by a
+    /// server of this project.
     #[test]
     fn each_parameter_becomes_what_the_recording_shows() {
         let kept = json!({
@@ -181,7 +185,7 @@ mod tests {
     fn parameters_are_fitted_to_the_model_only_when_asked() {
         let low = json!({"effort": "low"});
         let none = json!({"effort": "none"});
-        // Model, parameters beside `drop_params`, what is left with it.
+        // model, parameters beside `drop_params`, expected rest
         let vectors = [
             (
                 "gpt-5",

@@ -1,8 +1,8 @@
-//! Replies: what a complete response says.
+//! Replies: parses a complete response.
 //!
-//! Each item of the output becomes an opaque part, so that it can go back as it came. What the
-//! host and its plugins work with, texts and calls, is taken out of it (`null` stays in its
-//! place), so that it is there once only.
+//! Each item of the output becomes an opaque part, so that it can be sent back unchanged. Texts and
+//! calls, which the host and its plugins use, are taken out of it and replaced by `null`, so that
+//! they are stored once.
 
 use mswea_sdk::types::{ContentPart, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use super::FORMAT;
 use super::encode::text_key;
 use crate::json::{cost, count, text};
 
-/// Reads the reply out of a `response` object; none if it has no output.
+/// The reply in a `response` object; none if it has no output.
 pub fn reply(response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
     let items = response.get("output")?.as_array()?;
     let mut message = Message {
@@ -50,7 +50,7 @@ fn add_item(message: &mut Message, mut item: Map<String, Value>, history_len: us
         "message" => {
             let parts = item.get_mut("content").and_then(Value::as_array_mut);
             for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
-                // A text that is empty stays where it is.
+                // An empty text stays in the item.
                 if let Some(slot) = text_key(part).and_then(|key| part.get_mut(key))
                     && slot.as_str().is_some_and(|text| !text.is_empty())
                     && let Value::String(text) = slot.take()
@@ -103,7 +103,7 @@ fn add_opaque(message: &mut Message, item: &Value) {
     }));
 }
 
-/// What a reasoning item shows: its summary, or else the reasoning itself.
+/// The readable text of a reasoning item: its summary, or else the reasoning itself.
 fn readable(item: &Map<String, Value>) -> String {
     let of = |key: &str| {
         let parts = item.get(key).and_then(Value::as_array);
@@ -122,7 +122,7 @@ fn readable(item: &Map<String, Value>) -> String {
     }
 }
 
-/// Reads a `usage` object; none if it is none.
+/// Parses a `usage` object; none if it is none.
 pub fn usage(usage: &Value) -> Option<Usage> {
     let usage = usage.as_object()?;
     let top = |key: &str| count(usage.get(key)).unwrap_or(0);

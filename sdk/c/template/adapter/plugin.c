@@ -1,5 +1,5 @@
-// Speaks to servers of chat completions, in the plainest way: whole answers, text and tool calls.
-// Put your server's format in the place of `body` and `read_reply`.
+// A simple adapter for servers of chat completions: complete answers, text and tool calls. Replace
+// `body` and `read_reply` by your server's format.
 #include "mswea.h"
 
 static mswea_string_t model, base_url;
@@ -12,14 +12,14 @@ static mswea_buffer_t answer;
 void plugin_describe(mswea_descriptor_t *it) {
     it->name = mswea_str("{{snake_name}}");
     it->version = mswea_str("0.1.0");
-    it->summary = mswea_str("Speaks chat completions, without streams");
+    it->summary = mswea_str("Chat completions, without streams");
     it->config_schema = mswea_str(
         "{\"type\": \"object\", \"required\": [\"model\"], \"properties\": {"
         "  \"model\": {\"type\": \"string\", \"description\": \"The model's name.\"},"
         "  \"base_url\": {\"type\": \"string\", \"default\": \"https://api.openai.com/v1\","
-        "    \"description\": \"Where the server's API begins.\"},"
+        "    \"description\": \"The base URL of the server's API.\"},"
         "  \"api_key\": {\"type\": [\"string\", \"null\"], \"default\": \"OPENAI_API_KEY\","
-        "    \"description\": \"The NAME of the secret; empty for servers that want none.\"},"
+        "    \"description\": \"The NAME of the secret; empty for servers that need none.\"},"
         "  \"model_kwargs\": {\"type\": \"object\", \"default\": {},"
         "    \"description\": \"Further parameters of the model.\"}}}");
     mswea_push(&it->secrets, mswea_str("OPENAI_API_KEY"));
@@ -35,7 +35,7 @@ mswea_plugin_error_t *plugin_configure(const mswea_value_t *config) {
     return NULL;
 }
 
-// ---- What the server is sent -----------------------------------------------------------------
+// ---- Requests ------------------------------------------------------------------
 
 static mswea_value_t *function(const char *id, mswea_value_t *it) {
     mswea_value_t *outer = mswea_object();
@@ -86,13 +86,13 @@ mswea_model_error_t *plugin_query(const mswea_change_t *change, const mswea_requ
                                   mswea_adapter_next_t *next) {
     if (!mswea_history_apply(&history, change))
         return mswea_model_error("bad-request",
-                                 "the host's change begins behind the known history");
+                                 "the host's change begins after the end of the known history");
     next->tag = EXPORTS_MSWEA_ADAPTER_NEXT_SEND;
     mswea_http_request_t *http = &next->val.send;
     http->method = mswea_str("POST");
     http->url = mswea_format("%.*s/chat/completions", MSWEA_ARG(base_url));
     mswea_header(http, "content-type", mswea_str("application/json"));
-    // The plugin never sees a key: the host fills it in, for hosts that it is granted to.
+    // The plugin never gets a key: the host fills it in, for granted hosts.
     if (mswea_text_or(api_key, "").len > 0)
         mswea_secret_header(http, "authorization", "Bearer ", mswea_text_or(api_key, ""));
     mswea_string_t text = body(request);
@@ -101,7 +101,7 @@ mswea_model_error_t *plugin_query(const mswea_change_t *change, const mswea_requ
     return NULL;
 }
 
-// ---- What the server answers -----------------------------------------------------------------
+// ---- Responses ------------------------------------------------------------------
 
 void plugin_head(uint16_t status_, mswea_headers_t headers) {
     status = status_;
@@ -112,7 +112,7 @@ void plugin_head(uint16_t status_, mswea_headers_t headers) {
         int64_t count = mswea_int_or(seconds, 0);
         if (count > 0 && count < 1000000) retry_after_ms = (uint64_t)count * 1000;
     }
-    // A request may be sent again: what an earlier answer left is forgotten.
+    // A request may be sent again: the bytes of the earlier response are discarded.
     mswea_buffer_clear(&answer);
 }
 
@@ -149,7 +149,7 @@ static void read_reply(const mswea_value_t *it, const mswea_value_t *choice, msw
     reply->response = (mswea_option_json_t){true, mswea_json_write(it)};
 }
 
-// The class decides whether the host tries again.
+// The class tells the host whether to retry.
 static const char *class_of(uint16_t code) {
     switch (code) {
     case 401: return "authentication";

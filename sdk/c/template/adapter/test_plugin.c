@@ -12,7 +12,7 @@ static mswea_model_error_t *answer(uint16_t status, const char *body, mswea_adap
     for (size_t i = 0; i < strlen(body); i++) {
         mswea_deltas_t deltas = {0};
         plugin_feed((mswea_bytes_t){(uint8_t *)body + i, 1}, &deltas);
-        // With the host, each piece is a call.
+        // The host passes each piece in a call of its own.
         mswea_test_end_call();
     }
     memset(next, 0, sizeof *next);
@@ -31,7 +31,7 @@ static void the_request_has_the_history_and_the_tools(void) {
     MSWEA_CHECK_TEXT(body, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
                            "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"bash\","
                            "\"description\":\"runs\",\"parameters\":{\"type\":\"object\"}}}]}");
-    // The key's name, never the key.
+    // The header has the key's name, not the key.
     MSWEA_CHECK(next.val.send.headers.len == 2);
     MSWEA_CHECK_TEXT(next.val.send.headers.ptr[1].value.val.secret.name, "OPENAI_API_KEY");
 }

@@ -1,4 +1,4 @@
-// Puts outputs into words: the exit code, then the output, without its middle if it is long.
+// Makes messages from outputs: the exit code, then the output, without its middle if it is long.
 #include "mswea.h"
 
 static size_t max_chars;
@@ -10,7 +10,8 @@ void plugin_describe(mswea_descriptor_t *it) {
     it->config_schema = mswea_str(
         "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {"
         "  \"max_chars\": {\"type\": \"integer\", \"minimum\": 2, \"maximum\": 1000000000,"
-        "    \"default\": 10000, \"description\": \"How much of an output the model sees.\"}}}");
+        "    \"default\": 10000,"
+        "    \"description\": \"The most characters of an output that the model gets.\"}}}");
 }
 
 mswea_plugin_error_t *plugin_configure(const mswea_value_t *config) {

@@ -10,7 +10,7 @@ void plugin_describe(mswea_descriptor_t *it) {
     it->config_schema = mswea_str(
         "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {"
         "  \"prompt\": {\"type\": \"string\", \"minLength\": 1, \"default\": \"$ \","
-        "    \"description\": \"What a line with a command begins with.\"}}}");
+        "    \"description\": \"The beginning of a line with a command.\"}}}");
 }
 
 mswea_plugin_error_t *plugin_configure(const mswea_value_t *config) {
@@ -28,7 +28,7 @@ mswea_plugin_error_t *plugin_parse(const mswea_reply_t *reply, mswea_outcome_t *
         mswea_add_action(outcome, command);
         found = true;
     }
-    // Not an error: the model reads this and tries again.
+    // Not an error of the plugin: the model gets this message and is queried again.
     if (!found)
         mswea_malformed(outcome, "no-command", "Begin a line with `%.*s` to run it.",
                         MSWEA_ARG(prompt));

@@ -12,7 +12,7 @@ static void commands_are_judged_by_their_words(void) {
     MSWEA_CHECK_OK(mswea_test_configure("{}"));
     check("ls", EXPORTS_MSWEA_POLICY_VERDICT_ALLOW);
     check("", EXPORTS_MSWEA_POLICY_VERDICT_ALLOW);
-    // What the config was read into outlives the call.
+    // The config's values stay valid after the call.
     mswea_test_end_call();
     check("git push origin main", EXPORTS_MSWEA_POLICY_VERDICT_ASK);
     check("cd a && git push --force", EXPORTS_MSWEA_POLICY_VERDICT_DENY);

@@ -12,7 +12,7 @@ void plugin_describe(mswea_descriptor_t *it) {
         "  \"keep\": {\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1000000000,"
         "    \"default\": 10, \"description\": \"How many of the latest messages stay whole.\"},"
         "  \"max_chars\": {\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1000000000,"
-        "    \"default\": 2000, \"description\": \"How much an older one may show.\"}}}");
+        "    \"default\": 2000, \"description\": \"The most characters of an older message.\"}}}");
 }
 
 mswea_plugin_error_t *plugin_configure(const mswea_value_t *config) {
@@ -24,7 +24,7 @@ mswea_plugin_error_t *plugin_configure(const mswea_value_t *config) {
 static mswea_message_t shortened(mswea_message_t message) {
     mswea_string_t text = mswea_message_text(&message);
     size_t end = mswea_char_at(text, max_chars);
-    // What the model answered stays whole.
+    // The model's replies stay whole.
     bool is_output = mswea_is(message.role, "user") || mswea_is(message.role, "tool");
     if (!is_output || end == text.len) return message;
     mswea_text_t shorter = {0};

@@ -13,14 +13,14 @@ static void only_the_latest_stay_whole(void) {
     check(mswea_test_change(0, "system", "system", "user", "the task", "user", "first output",
                             NULL),
           "[system][the task][first output]");
-    // With the host, each call ends before the next.
+    // With the host, each call ends before the next one begins.
     mswea_test_end_call();
     check(mswea_test_change(3, "assistant", "an answer", "user", "second output", NULL),
           "[system][the task][first [shortened]][an answer][second output]");
-    // What did not change is not sent again.
+    // Unchanged messages are not returned again.
     MSWEA_CHECK(mswea_test_last_change().start == 2);
     mswea_test_end_call();
-    // A fresh start sees the same.
+    // With the whole history, the view is the same.
     check(mswea_test_change(0, "system", "system", "user", "the task", "user", "first output",
                             "assistant", "an answer", "user", "second output", NULL),
           "[system][the task][first [shortened]][an answer][second output]");

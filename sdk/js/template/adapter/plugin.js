@@ -1,10 +1,10 @@
-// {{name}}: a small adapter for servers that speak chat completions, without streaming.
+// {{name}}: a simple adapter for servers of chat completions, without streaming.
 //
-// It sends nothing itself: it says what to send, and reads what came back.
+// It sends nothing itself: it returns requests, and decodes responses.
 
 import { ModelError, SimpleAdapter, parseJson, secret, textOf } from "./mswea-sdk/index.js";
 
-// What to do about a status; the host tries `rate-limited` and `overloaded` again.
+// The error class for a status; the host retries `rate-limited` and `overloaded`.
 const CLASSES = {
   400: "bad-request",
   401: "authentication",
@@ -17,7 +17,7 @@ export default class {{pascal_name}} extends SimpleAdapter {
   static descriptor = {
     name: "{{name}}",
     version: "0.1.0",
-    summary: "Speaks chat completions, without streaming",
+    summary: "Chat completions, without streaming",
     configSchema: {
       type: "object",
       properties: {
@@ -25,12 +25,12 @@ export default class {{pascal_name}} extends SimpleAdapter {
         base_url: {
           type: "string",
           default: "http://127.0.0.1:8000/v1",
-          description: "Where the API begins",
+          description: "The API's base URL",
         },
         api_key: {
           type: ["string", "null"],
           default: "OPENAI_API_KEY",
-          description: "NAME of the secret; empty for servers that want none",
+          description: "NAME of the secret; empty for servers that need none",
         },
       },
       required: ["model"],
@@ -48,7 +48,7 @@ export default class {{pascal_name}} extends SimpleAdapter {
 
   send(history, tools) {
     const headers = { "content-type": "application/json" };
-    // The host fills it in; no plugin ever holds a key.
+    // The host fills in the key; a plugin never gets one.
     if (this.apiKey) headers.authorization = secret(this.apiKey, "Bearer ");
     const body = { model: this.model, messages: history.map(toWire) };
     if (tools.length > 0) {

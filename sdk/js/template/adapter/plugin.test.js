@@ -8,7 +8,7 @@ import {{pascal_name}} from "./plugin.js";
 const adapter = () => configure({{pascal_name}}, { model: "m", api_key: "SOME_KEY" });
 const message = (role, content) => ({ role, content, toolCalls: [], extra: {} });
 
-/** Hands over a response as the host does: the body cut anywhere. */
+/** Passes a response as the host does: with the body in pieces. */
 function answer(to, status, body) {
   const bytes = typeof body === "string" ? encodeUtf8(body) : body;
   to.head(status, [["content-type", "application/json"]]);
@@ -27,7 +27,7 @@ test("the history is sent", () => {
   assert.deepEqual(body.messages.map(({ content }) => content), ["s", "t"]);
   assert.equal(body.tools[0].function.name, "bash");
 
-  // A later query brings only what changed.
+  // A later query has only the changed messages.
   const call = { id: "1", name: "bash", arguments: "{}" };
   const later = [
     { ...message("assistant", ""), toolCalls: [call] },
@@ -48,7 +48,7 @@ test("a reply is read", () => {
   assert.equal(reply.usage.inputTokens, 3);
 });
 
-test("what is no reply has a class", () => {
+test("an error has a class", () => {
   for (const [status, body, expected] of [
     [401, "no key", "authentication"],
     [429, "", "rate-limited"],

@@ -1,4 +1,4 @@
-// {{name}}: shows the last lines of an output, and how the command ended.
+// {{name}}: shows the last lines of an output, and the exit code.
 
 import { Formatter } from "./mswea-sdk/index.js";
 
@@ -20,7 +20,7 @@ export default class {{pascal_name}} extends Formatter {
     this.lines = config.lines;
   }
 
-  // `format` makes the messages of this, one for each output and each tool call.
+  // `format` makes messages of this text, one for each output and each tool call.
   observe(_action, output) {
     const lines = output.output.replace(/\n$/, "").split("\n");
     const leftOut = Math.max(0, lines.length - this.lines);

@@ -14,7 +14,7 @@ export default class {{pascal_name}} extends Parser {
           type: "string",
           minLength: 1,
           default: "$ ",
-          description: "What a line begins with that is a command",
+          description: "The beginning of a line with a command",
         },
       },
       additionalProperties: false,
@@ -26,12 +26,12 @@ export default class {{pascal_name}} extends Parser {
   }
 
   parse(reply) {
-    // A regular expression would do it in one go, and take ten times as long in QuickJS.
+    // One regular expression would be enough, but would take ten times as long in QuickJS.
     const lines = textOf(reply.message)
       .split("\n")
       .filter((line) => line.startsWith(this.prompt));
     if (lines.length === 0) {
-      // For the model to read: it is asked again. An error would be for the user.
+      // The model gets this message and is queried again. An exception would be shown to the user.
       return problem("no-command", `Begin a line with \`${this.prompt}\` to run it.`);
     }
     return lines.map((line) => ({ command: line.slice(this.prompt.length).trimEnd() }));

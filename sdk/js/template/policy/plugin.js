@@ -1,4 +1,4 @@
-// {{name}}: refuses what would publish work, and asks about what deletes it.
+// {{name}}: denies commands that publish work, and asks about commands that delete it.
 
 import { PluginError, Policy, allow, ask, deny } from "./mswea-sdk/index.js";
 
@@ -13,18 +13,18 @@ export default class {{pascal_name}} extends Policy {
   static descriptor = {
     name: "{{name}}",
     version: "0.1.0",
-    summary: "Refuses what would publish work, and asks about what deletes it",
+    summary: "Denies commands that publish work, and asks about commands that delete it",
     configSchema: {
       type: "object",
       properties: {
-        deny: patterns(["\\bgit\\s+push\\b"], "Commands with such a part are refused"),
-        ask: patterns(["\\brm\\s+-\\w*r"], "Commands with such a part are asked about"),
+        deny: patterns(["\\bgit\\s+push\\b"], "Commands that match one of these are denied"),
+        ask: patterns(["\\brm\\s+-\\w*r"], "Before commands that match one of these the user is asked"),
       },
       additionalProperties: false,
     },
   };
 
-  // Compiled here, once, so that a bad pattern is known at the start.
+  // The patterns are compiled here, once, so that an invalid pattern is an error at the start.
   configure(config) {
     this.deny = compiled(config, "deny");
     this.ask = compiled(config, "ask");
@@ -47,7 +47,7 @@ const compiled = (config, key) =>
       return new RegExp(text);
     } catch (error) {
       throw PluginError.invalidConfig(
-        `\`${text}\` is no regular expression: ${error.message}; mend it or leave it out`,
+        `\`${text}\` is not a regular expression: ${error.message}; correct it or leave it out`,
         `/${key}/${place}`,
       );
     }

@@ -17,7 +17,7 @@ test("commands are judged", () => {
   }
 });
 
-test("a bad pattern is named", () => {
+test("the message names an invalid pattern", () => {
   assert.throws(
     () => configure({{pascal_name}}, { deny: ["ok", "("] }),
     (error) => error.code === "invalid-config" && error.extra.pointer === "/deny/1",

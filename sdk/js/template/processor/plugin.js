@@ -1,4 +1,4 @@
-// {{name}}: cuts long observations, but for the latest.
+// {{name}}: cuts long observations, except the latest.
 
 import { SimpleProcessor, isObservation, textOf, withText } from "./mswea-sdk/index.js";
 
@@ -6,7 +6,7 @@ export default class {{pascal_name}} extends SimpleProcessor {
   static descriptor = {
     name: "{{name}}",
     version: "0.1.0",
-    summary: "Cuts long observations, but for the latest",
+    summary: "Cuts long observations, except the latest",
     configSchema: {
       type: "object",
       properties: {
@@ -14,13 +14,13 @@ export default class {{pascal_name}} extends SimpleProcessor {
           type: "integer",
           minimum: 0,
           default: 1000,
-          description: "How much of an old observation is left",
+          description: "How many characters of an old observation stay",
         },
         whole: {
           type: "integer",
           minimum: 0,
           default: 2,
-          description: "How many of the latest stay whole",
+          description: "How many of the latest observations stay whole",
         },
       },
       additionalProperties: false,
@@ -32,7 +32,8 @@ export default class {{pascal_name}} extends SimpleProcessor {
     this.whole = whole;
   }
 
-  // The whole history in, what the model shall see of it out. What changed is found out for you.
+  // Gets the whole history, and returns the messages for the model. The SDK finds the differences
+  // to the last view.
   process(history) {
     let old = history.filter(isObservation).length - this.whole;
     return history.map((message) => {

@@ -14,7 +14,7 @@ test("old observations are cut", () => {
   assert.equal(view[1].extra.returncode, 0);
 });
 
-test("a fresh instance sees the same", () => {
+test("a fresh instance returns the same view", () => {
   const changes = [
     { start: 0, messages: [{ role: "system", content: "s" }, observation("a".repeat(50))] },
     { start: 2, messages: [observation("b".repeat(50))] },

@@ -1,6 +1,6 @@
-"""{{name}}: a small adapter for servers that speak chat completions, without streaming.
+"""{{name}}: a simple adapter for servers of chat completions, without streaming.
 
-It sends nothing itself: it says what to send, and reads what came back.
+It sends nothing itself: it returns requests, and decodes responses.
 """
 
 from mswea_sdk import (
@@ -18,7 +18,7 @@ from mswea_sdk import (
     parse_json,
 )
 
-# What to do about a status; the host tries `rate-limited` and `overloaded` again.
+# The error class for a status; the host retries `rate-limited` and `overloaded`.
 CLASSES = {
     400: "bad-request",
     401: "authentication",
@@ -32,7 +32,7 @@ class {{pascal_name}}(SimpleAdapter):
     descriptor = Descriptor(
         name="{{name}}",
         version="0.1.0",
-        summary="Speaks chat completions, without streaming",
+        summary="Chat completions, without streaming",
         config_schema={
             "type": "object",
             "properties": {
@@ -40,12 +40,12 @@ class {{pascal_name}}(SimpleAdapter):
                 "base_url": {
                     "type": "string",
                     "default": "http://127.0.0.1:8000/v1",
-                    "description": "Where the API begins",
+                    "description": "The API's base URL",
                 },
                 "api_key": {
                     "type": ["string", "null"],
                     "default": "OPENAI_API_KEY",
-                    "description": "NAME of the secret; empty for servers that want none",
+                    "description": "NAME of the secret; empty for servers that need none",
                 },
             },
             "required": ["model"],
@@ -63,7 +63,7 @@ class {{pascal_name}}(SimpleAdapter):
     def send(self, history, tools):
         headers = [("content-type", "application/json")]
         if self.api_key:
-            # The host fills it in; no plugin ever holds a key.
+            # The host fills in the key; a plugin never gets one.
             headers.append(("authorization", Secret(self.api_key, "Bearer ")))
         body = {"model": self.model, "messages": [to_wire(message) for message in history]}
         if tools:

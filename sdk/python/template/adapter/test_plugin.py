@@ -7,7 +7,7 @@ from plugin import {{pascal_name}}
 
 
 def answer(adapter, status, body):
-    """Hands over a response as the host does: the body cut anywhere."""
+    """Passes a response as the host does: with the body in pieces."""
     adapter.head(status, [("content-type", "application/json")])
     for place in range(0, len(body), 7):
         adapter.feed(body[place : place + 7])
@@ -28,7 +28,7 @@ class Query(unittest.TestCase):
         self.assertEqual([message["content"] for message in body["messages"]], ["s", "t"])
         self.assertEqual(body["tools"][0]["function"]["name"], "bash")
 
-        # A later query brings only what changed.
+        # A later query has only the changed messages.
         call = ToolCall("1", "bash", "{}")
         later = [Message("assistant", "", [call]), Message.tool("1", "out")]
         body = json.loads(self.adapter.query(Change(2, later), Request()).body)

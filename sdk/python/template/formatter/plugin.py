@@ -1,4 +1,4 @@
-"""{{name}}: shows the last lines of an output, and how the command ended."""
+"""{{name}}: shows the last lines of an output, and the exit code."""
 
 from mswea_sdk import Descriptor, Formatter, export
 
@@ -25,7 +25,7 @@ class {{pascal_name}}(Formatter):
     def configure(self, config):
         self.lines = config["lines"]
 
-    # `format` makes the messages of this, one for each output and each tool call.
+    # `format` makes messages of this text, one for each output and each tool call.
     def observe(self, action, output):
         lines = output.output.splitlines()
         left_out = max(0, len(lines) - self.lines)

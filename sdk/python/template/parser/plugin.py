@@ -15,7 +15,7 @@ class {{pascal_name}}(Parser):
                     "type": "string",
                     "minLength": 1,
                     "default": "$ ",
-                    "description": "What a line begins with that is a command",
+                    "description": "The beginning of a line with a command",
                 }
             },
             "additionalProperties": False,
@@ -28,7 +28,8 @@ class {{pascal_name}}(Parser):
     def parse(self, reply):
         lines = [line for line in reply.message.text.splitlines() if line.startswith(self.prompt)]
         if not lines:
-            # For the model to read: it is asked again. An error would be for the user.
+            # The model gets this message and is queried again. An exception would be shown to the
+            # user.
             return Problem("no-command", f"Begin a line with `{self.prompt}` to run it.")
         return [Action(line.removeprefix(self.prompt)) for line in lines]
 

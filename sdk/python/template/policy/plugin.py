@@ -1,4 +1,4 @@
-"""{{name}}: refuses what would publish work, and asks about what deletes it."""
+"""{{name}}: denies commands that publish work, and asks about commands that delete it."""
 
 import re
 
@@ -18,18 +18,20 @@ class {{pascal_name}}(Policy):
     descriptor = Descriptor(
         name="{{name}}",
         version="0.1.0",
-        summary="Refuses what would publish work, and asks about what deletes it",
+        summary="Denies commands that publish work, and asks about commands that delete it",
         config_schema={
             "type": "object",
             "properties": {
-                "deny": patterns([r"\bgit\s+push\b"], "Commands with such a part are refused"),
-                "ask": patterns([r"\brm\s+-\w*r"], "Commands with such a part are asked about"),
+                "deny": patterns([r"\bgit\s+push\b"], "Commands that match one of these are denied"),
+                "ask": patterns(
+                    [r"\brm\s+-\w*r"], "Before commands that match one of these the user is asked"
+                ),
             },
             "additionalProperties": False,
         },
     )
 
-    # Compiled here, once, so that a bad pattern is known at the start.
+    # The patterns are compiled here, once, so that an invalid pattern is an error at the start.
     def configure(self, config):
         self.deny = compiled(config, "deny")
         self.ask = compiled(config, "ask")
@@ -51,7 +53,7 @@ def compiled(config, key):
             result.append(re.compile(text))
         except re.error as error:
             raise PluginError.invalid_config(
-                f"`{text}` is no regular expression: {error}; mend it or leave it out",
+                f"`{text}` is not a regular expression: {error}; correct it or leave it out",
                 pointer=f"/{key}/{place}",
             ) from None
     return result

@@ -1,4 +1,4 @@
-"""{{name}}: cuts long observations, but for the latest."""
+"""{{name}}: cuts long observations, except the latest."""
 
 from mswea_sdk import Descriptor, SimpleProcessor, export
 
@@ -7,7 +7,7 @@ class {{pascal_name}}(SimpleProcessor):
     descriptor = Descriptor(
         name="{{name}}",
         version="0.1.0",
-        summary="Cuts long observations, but for the latest",
+        summary="Cuts long observations, except the latest",
         config_schema={
             "type": "object",
             "properties": {
@@ -15,13 +15,13 @@ class {{pascal_name}}(SimpleProcessor):
                     "type": "integer",
                     "minimum": 0,
                     "default": 1000,
-                    "description": "How much of an old observation is left",
+                    "description": "How many characters of an old observation stay",
                 },
                 "whole": {
                     "type": "integer",
                     "minimum": 0,
                     "default": 2,
-                    "description": "How many of the latest stay whole",
+                    "description": "How many of the latest observations stay whole",
                 },
             },
             "additionalProperties": False,
@@ -32,7 +32,8 @@ class {{pascal_name}}(SimpleProcessor):
         self.characters = config["characters"]
         self.whole = config["whole"]
 
-    # The whole history in, what the model shall see of it out. What changed is found out for you.
+    # Gets the whole history, and returns the messages for the model. The SDK finds the differences
+    # to the last view.
     def process(self, history):
         observations = [message for message in history if is_observation(message)]
         for message in observations[: max(0, len(observations) - self.whole)]:

@@ -1,27 +1,27 @@
-//! A response's body: one text, or a stream of events, whatever the server says that it is.
+//! A response's body: one text, or a stream of events, whatever the server's headers say.
 
 use super::{Decoder, Event, Headers};
 
-/// How much of a stream is kept for the message in case it turns out to be none.
+/// How many bytes of a stream's beginning are kept for the error message.
 const KEPT_OF_STREAM: usize = 2048;
 
-/// The longest field name by which a stream is known, with its colon.
+/// The longest field name, with its colon, with which a stream can begin.
 const LONGEST_FIELD: usize = "retry:".len();
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Too little has arrived to tell.
+    /// Not enough bytes have arrived to decide.
     Undecided,
-    /// One text, to be read at its end.
+    /// One text, which is parsed at its end.
     Whole,
     /// Server-sent events.
     Stream,
 }
 
-/// What has arrived of a body.
+/// The part of a body that has arrived.
 ///
-/// Whether it is a stream shows in what arrives. What was asked for does not count, and the
-/// content type only if the first bytes leave it open: servers get both wrong.
+/// Whether it is a stream is decided by its content. The request does not matter, and the content
+/// type only if the first bytes leave it open, because some servers get both wrong.
 pub struct Body {
     is_success: bool,
     says_stream: bool,
@@ -32,7 +32,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// The body of a response with this status and these headers begins.
+    /// Begins the body of a response with this status and these headers.
     pub fn new(status: u16, headers: &Headers) -> Self {
         let is_success = (200..300).contains(&status);
         let content_type = headers.get("content-type").unwrap_or_default();
@@ -49,7 +49,7 @@ impl Body {
         }
     }
 
-    /// Takes the next piece and hands each complete event of a stream to `sink`.
+    /// Takes the next piece and passes each complete event of a stream to `sink`.
     pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event)) {
         if self.mode == Mode::Stream {
             let room = KEPT_OF_STREAM.saturating_sub(self.bytes.len());
@@ -67,7 +67,7 @@ impl Body {
         }
     }
 
-    /// The body has ended; what is left of a stream goes to `sink`.
+    /// Ends the body; passes the rest of a stream to `sink`.
     pub fn finish(&mut self, sink: &mut impl FnMut(Event)) {
         if self.mode == Mode::Undecided {
             self.mode = self.decide(true);
@@ -75,14 +75,14 @@ impl Body {
                 self.begin_stream(sink);
             }
         }
-        // An error may come as an event too.
+        // An error may be sent as an event, too.
         if !self.is_success && self.begins_as_stream() {
             self.begin_stream(sink);
         }
         self.decoder.finish(sink);
     }
 
-    /// Whether it is a stream.
+    /// Whether the body is a stream.
     pub fn is_stream(&self) -> bool {
         self.mode == Mode::Stream
     }
@@ -116,8 +116,8 @@ impl Body {
     }
 }
 
-/// A body without the blanks (and the byte-order mark) around it. Some servers send blanks
-/// while they work, to keep the connection alive.
+/// A body without the blanks (and the byte-order mark) around it. Some servers send blanks while
+/// they work, to keep the connection alive.
 fn trim(body: &[u8]) -> &[u8] {
     let body = body.trim_ascii();
     body.strip_prefix(b"\xef\xbb\xbf")
@@ -135,7 +135,7 @@ fn begins_stream(start: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Reads a body cut at `cut`: its events' data, whether it is a stream, and its text.
+    /// Parses a body cut at `cut`: its events' data, whether it is a stream, and its text.
     fn read(
         status: u16,
         content_type: &str,

@@ -1,5 +1,5 @@
-//! Response headers, and the waits that servers ask for in them, as far as one can tell without
-//! a clock of one's own.
+//! Response headers, and the waits that servers ask for in them, as far as they can be computed
+//! without a clock.
 
 /// Headers with names in lower case.
 #[derive(Debug, Default)]
@@ -14,8 +14,8 @@ impl Headers {
             .map(|(_, value)| value.trim())
     }
 
-    /// How long to wait, in milliseconds. The windows of a rate limit are looked at only when it
-    /// was the rate that failed: they stand in every response.
+    /// How long to wait, in milliseconds. The windows of a rate limit are used only after a rate
+    /// limit error, because every response contains them.
     pub fn retry_after_ms(&self, is_rate: bool) -> Option<u64> {
         let exact = self
             .get("retry-after-ms")
@@ -28,7 +28,8 @@ impl Headers {
             .or_else(|| if is_rate { self.window() } else { None })
     }
 
-    /// When the exhausted window opens again; all windows count if no header says which.
+    /// The wait until the exhausted window of a rate limit is reset. If no header names the
+    /// exhausted window, it is the longest wait of all windows.
     fn window(&self) -> Option<u64> {
         let mut all = None;
         let mut exhausted = None;
@@ -45,7 +46,7 @@ impl Headers {
         exhausted.or(all)
     }
 
-    /// A reset is a span (`6m0s`, `2`) or, for some servers, a moment: an RFC 3339 date, or Unix
+    /// A reset is a span (`6m0s`, `2`) or, for some servers, a time: an RFC 3339 date, or Unix
     /// seconds or milliseconds.
     fn reset(&self, text: &str) -> Option<u64> {
         match text.parse::<u64>() {
@@ -55,14 +56,14 @@ impl Headers {
         }
     }
 
-    /// The time to a moment by the server's own clock: there is no other in here.
+    /// The span until a time, by the server's own clock, since a plugin has none.
     fn until(&self, moment_ms: u64) -> Option<u64> {
         let now = http_date(self.get("date")?)?;
         Some(moment_ms.saturating_sub(now))
     }
 }
 
-/// The header that says what remains of a window, by the one that says when it opens again.
+/// The header with the remainder of a window, by the name of the one with its reset.
 fn remaining(reset: &str) -> Option<String> {
     if let Some(which) = reset.strip_prefix("x-ratelimit-reset") {
         return Some(format!("x-ratelimit-remaining{which}"));
@@ -72,7 +73,7 @@ fn remaining(reset: &str) -> Option<String> {
     Some(format!("anthropic-ratelimit-{which}-remaining"))
 }
 
-/// A wait in milliseconds that a message names in its words: `try again in 1.2s`.
+/// A wait in milliseconds in the text of a message: `try again in 1.2s`.
 pub fn wait_in_text(message: &str) -> Option<u64> {
     let lower = message.to_ascii_lowercase();
     let at = ["try again in ", "retry in "]
@@ -143,8 +144,8 @@ fn http_date(text: &str) -> Option<u64> {
     unix_millis([year, month, day], numbers(words.next()?, ':')?)
 }
 
-/// Unix milliseconds of an RFC 3339 date (`1994-11-06T08:49:37Z`); fractions of a second are
-/// left out, which makes no wait longer.
+/// Unix milliseconds of an RFC 3339 date (`1994-11-06T08:49:37Z`). Fractions of a second are
+/// ignored, so a wait can only become shorter.
 fn rfc3339(text: &str) -> Option<u64> {
     let (date, clock) = text.split_once(['T', 't', ' '])?;
     let local = unix_millis(numbers(date, '-')?, numbers(clock.get(..8)?, ':')?)?;
@@ -171,7 +172,7 @@ fn numbers(text: &str, by: char) -> Option<[u64; 3]> {
     Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
-/// Unix milliseconds of a moment; none if there is no such one.
+/// Unix milliseconds of a date and time; none if it does not exist.
 fn unix_millis([year, month, day]: [u64; 3], [hour, minute, second]: [u64; 3]) -> Option<u64> {
     let in_range = (1970..=9999).contains(&year)
         && (1..=12).contains(&month)
@@ -182,7 +183,7 @@ fn unix_millis([year, month, day]: [u64; 3], [hour, minute, second]: [u64; 3]) -
     if !in_range {
         return None;
     }
-    // Years begin in March, so that the leap day is a year's last.
+    // Years begin in March here, so that the leap day is a year's last day.
     let (year, month) = if month > 2 {
         (year, month - 3)
     } else {

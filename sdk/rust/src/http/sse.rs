@@ -9,19 +9,19 @@ pub struct Event {
     pub data: String,
 }
 
-/// Puts events together. Bytes are kept until their line is complete, so that a cut inside a
-/// character or a line ending does no harm.
+/// Assembles events. Bytes are kept until their line is complete, so that cuts inside a character
+/// or a line ending do no harm.
 #[derive(Default)]
 pub struct Decoder {
     line: Vec<u8>,
     event: Event,
     has_data: bool,
-    /// The last byte was a carriage return: a line feed right after it ends nothing.
+    /// Whether the last byte was a carriage return: a line feed right after it belongs to it.
     after_cr: bool,
 }
 
 impl Decoder {
-    /// Takes the next piece and hands each complete event to `sink`.
+    /// Takes the next piece and passes each complete event to `sink`.
     pub fn feed(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(Event)) {
         if self.after_cr {
             let Some(&first) = bytes.first() else { return };
@@ -46,8 +46,8 @@ impl Decoder {
         self.line.extend_from_slice(bytes);
     }
 
-    /// The stream has ended. An event whose closing blank line is missing counts all the same:
-    /// some servers leave it out, and a half event is no JSON, which the caller sees.
+    /// Ends the stream. An event without its closing blank line counts all the same: some servers
+    /// leave it out, and an incomplete event is no valid JSON, which the caller detects.
     pub fn finish(&mut self, sink: &mut impl FnMut(Event)) {
         if !self.line.is_empty() {
             self.end_line(sink);

@@ -1,11 +1,11 @@
-//! What a body says that is no answer: its words, on one line, for a message to a person.
+//! The text of a body that is no answer, on one line, for a message to the user.
 
 use serde_json::Value;
 
-/// How much of a body that nobody understands is repeated.
+/// How many bytes of a body of unknown form are quoted.
 const MAX_SNIPPET: usize = 200;
 
-/// The readable words of a value that should be a message.
+/// The readable text of a value that should be a message.
 pub fn words_of(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -42,12 +42,12 @@ pub fn is_html(body: &str) -> bool {
     body.trim_start().starts_with('<')
 }
 
-/// What a body that is no JSON seems to be: a page's title, or its first words.
+/// A description of a body that is no JSON: a page's title, or its first words.
 pub fn describe_text(body: &str) -> String {
     let title = is_html(body).then(|| title(body)).flatten();
     match title {
         Some(title) => format!("titled `{}`", shorten(title, MAX_SNIPPET)),
-        None if body.trim().is_empty() => "no further words".to_owned(),
+        None if body.trim().is_empty() => "no further details".to_owned(),
         None => format!("`{}`", shorten(body, MAX_SNIPPET)),
     }
 }
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(shorten(" a \n b\tc ", 9), "a b c");
         assert_eq!(shorten("abc", 2), "ab…");
         for (body, expected) in [
-            ("", "no further words"),
+            ("", "no further details"),
             ("a\nb", "`a b`"),
             ("<html><TITLE>Too Large</TITLE>", "titled `Too Large`"),
             ("<html>", "`<html>`"),

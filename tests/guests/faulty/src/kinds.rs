@@ -1,4 +1,4 @@
-//! All kinds but the adapter.
+//! All kinds of plugins except the adapter.
 
 use mswea_sdk::parser::{Outcome, Problem};
 use mswea_sdk::policy::Verdict;
@@ -11,10 +11,10 @@ use crate::{Fault, Faulty, OUTPUT};
 
 /// How many observations stay whole.
 const WHOLE: usize = 2;
-/// From how many messages on the model is asked what they say.
+/// With this many messages and more, the processor asks the model for a summary.
 const LONG: usize = 6;
 
-/// Runs what the calls of `bash` say.
+/// Reads commands from calls of `bash`.
 impl Parser for Faulty {
     fn tools(&self) -> Vec<Tool> {
         let parameters = json!({
@@ -69,7 +69,7 @@ impl Formatter for Faulty {
     }
 }
 
-/// Has an opinion of some programs.
+/// Denies or rewrites some programs.
 impl Policy for Faulty {
     fn judge(&mut self, action: Action) -> Result<Verdict, PluginError> {
         self.make_room(action.command.lines().count());
@@ -87,11 +87,11 @@ impl Policy for Faulty {
     }
 }
 
-/// Shortens old observations; with `asks`, what the model says of the beginning stands in front.
+/// Shortens old observations; with `asks`, a summary of the beginning by the model is put in front.
 impl Processor for Faulty {
     fn apply(&mut self, change: Change) -> Result<Next, PluginError> {
         processor::check_start(&change, self.history.len())?;
-        // The host knows nothing of an earlier view, then.
+        // The host has dropped the earlier view.
         if change.start == 0 {
             self.view.clear();
         }
@@ -145,7 +145,7 @@ impl Faulty {
         Next::Done(change)
     }
 
-    /// All observations but the last few, as their first line.
+    /// The history with only the first line of all observations but the last few.
     fn shortened(&self, mut history: Vec<Message>) -> Vec<Message> {
         let observed = |message: &&mut Message| message.role == "tool";
         for message in history.iter_mut().rev().filter(observed).skip(WHOLE) {

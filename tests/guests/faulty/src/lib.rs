@@ -1,6 +1,5 @@
-//! A small, honest plugin of every kind, and the faults that its config plants in it: the tests
-//! of the conformance kit load it. Each fault is one that authors make; without any, the plugin
-//! keeps every law.
+//! A small plugin of every kind for the tests of the conformance kit. Its config switches on faults that
+//! authors make; without them, the plugin keeps every law.
 
 mod kinds;
 mod model;
@@ -13,43 +12,45 @@ use mswea_sdk::{Descriptor, Plugin, from_config};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How many of anything a cramped plugin has room for.
+/// The largest number of anything that a cramped plugin accepts.
 const ROOM: usize = 150;
-/// What stands for the output in a template.
+/// The placeholder of the output in a template.
 const OUTPUT: &str = "{{output}}";
 
-/// Whether the instance was configured: what `describe` may not know.
+/// Whether the instance was configured. `describe` must not depend on it.
 static CONFIGURED: AtomicBool = AtomicBool::new(false);
 
-/// What is wrong with it.
+/// The faults.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]
 enum Fault {
-    /// Every answer says which call of the instance it is.
+    /// Every answer has the number of the instance's call.
     Counts,
-    /// Something of an instance's first call is in all of its answers.
+    /// Every answer depends on the instance's first call.
     Remembers,
-    /// It traps where there is more than [`ROOM`] of something.
+    /// A call with more than [`ROOM`] of something traps.
     Cramped,
-    /// Tool calls and what belongs to them are torn apart.
+    /// Tool calls are separated from their results.
     Unpairs,
-    /// Messages that were changed have lost their `extra`.
+    /// Changed messages lose their `extra`.
     ForgetsExtra,
     /// The processor's change starts behind the end of its view.
     Overreaches,
-    /// The processor asks until it likes the answer, and it never does.
+    /// The processor asks again after every answer.
     Nags,
     /// Each piece of a response is decoded on its own.
     DecodesPieces,
-    /// A response begins where the last one broke off.
+    /// Bytes of a response that broke off are left in front of the next one.
     Stale,
-    /// Requests go to a host that nobody named.
+    /// Requests go to a host that neither the descriptor nor the config names.
     Strays,
-    /// A config that the schema takes is refused.
+    /// A body in pieces keeps the last body also after the history has changed.
+    KeepsWrong,
+    /// A config that the schema accepts is refused.
     Refuses,
-    /// A template that is none is taken.
+    /// A template with errors is accepted.
     Lax,
-    /// `describe` says something else of a configured instance.
+    /// `describe` returns another summary after `configure`.
     TellsConfig,
 }
 
@@ -64,14 +65,19 @@ struct Config {
 /// The plugin.
 struct Faulty {
     config: Config,
-    /// For the faults alone: how many calls there were, and what was first.
+    /// For the faults alone: the number of calls, and the first message.
     calls: usize,
     first: Option<Message>,
-    /// What a processor and an adapter know of the history.
+    /// The history, as the host has passed it to a processor or an adapter.
     history: Vec<Message>,
     view: Vec<Message>,
     status: u16,
     body: Vec<u8>,
+    /// How many bytes of the last body the host holds, if it takes the next one in pieces.
+    held: Option<u64>,
+    /// The body of the last request, and that of the request before it.
+    sent: Vec<u8>,
+    sent_before: Vec<u8>,
 }
 
 impl Faulty {
@@ -79,7 +85,7 @@ impl Faulty {
         self.config.faults.contains(&fault)
     }
 
-    /// Traps if there is no room for so many.
+    /// Traps if a cramped plugin gets more than [`ROOM`].
     fn make_room(&self, count: usize) {
         assert!(
             !self.has(Fault::Cramped) || count <= ROOM,
@@ -87,8 +93,7 @@ impl Faulty {
         );
     }
 
-    /// What a faulty instance adds to its answer to a call with this text; nothing for an honest
-    /// one.
+    /// The text that a fault adds to the answer to a call with `text`; empty without such a fault.
     fn mark(&mut self, text: &str) -> String {
         if self.has(Fault::Counts) {
             self.calls += 1;
@@ -101,7 +106,7 @@ impl Faulty {
         String::new()
     }
 
-    /// A history whose first message may be the one that this instance saw first.
+    /// The history; with [`Fault::Remembers`], with the first message of the instance's first call.
     fn remembered(&mut self, mut history: Vec<Message>) -> Vec<Message> {
         if self.has(Fault::Remembers)
             && let Some(now) = history.first_mut()
@@ -122,7 +127,7 @@ impl Plugin for Faulty {
             .config_schema(&json!({
                 "type": "object",
                 "additionalProperties": false,
-                // Required, so that nothing is examined without the faults that are wanted.
+                // Required, so that the kit never examines the plugin without the planted faults.
                 "required": ["faults"],
                 "properties": {
                     "faults": {"type": "array", "items": {"type": "string"}},
@@ -144,6 +149,9 @@ impl Plugin for Faulty {
             view: Vec::new(),
             status: 0,
             body: Vec::new(),
+            held: None,
+            sent: Vec::new(),
+            sent_before: Vec::new(),
         };
         let rest = plugin.config.observation.replace(OUTPUT, "");
         plugin.make_room(rest.lines().count());
@@ -152,7 +160,7 @@ impl Plugin for Faulty {
             return Err(PluginError::invalid_config(message).at("/observation"));
         }
         if plugin.has(Fault::Refuses) && plugin.config.asks {
-            return Err(PluginError::invalid_config("`asks` is not liked").at("/asks"));
+            return Err(PluginError::invalid_config("`asks` is refused").at("/asks"));
         }
         CONFIGURED.store(plugin.has(Fault::TellsConfig), Ordering::Relaxed);
         Ok(plugin)
@@ -161,6 +169,7 @@ impl Plugin for Faulty {
 
 mswea_sdk::export!(
     adapter: Faulty,
+    body_pieces: Faulty,
     parser: Faulty,
     formatter: Faulty,
     processor: Faulty,

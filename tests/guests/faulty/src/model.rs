@@ -1,9 +1,10 @@
-//! The adapter: just enough of the chat protocol, without streams.
+//! The adapter: the part of the chat protocol that the tests need, without streams.
 
-use mswea_sdk::Adapter;
 use mswea_sdk::adapter::{Delta, Header, HttpRequest, ModelError, Next, Request};
+use mswea_sdk::body_pieces::{Piece, Span};
 use mswea_sdk::processor::check_start;
 use mswea_sdk::types::{Change, Message, Reply, ToolCall};
+use mswea_sdk::{Adapter, BodyPieces};
 use serde_json::{Value, json};
 
 use crate::{Fault, Faulty};
@@ -20,10 +21,14 @@ impl Adapter for Faulty {
             true => "https://elsewhere.example/v1/chat/completions",
             false => "https://api.faulty.example/v1/chat/completions",
         };
+        let body = json!({"model": "test", "messages": messages}).to_string();
+        self.sent_before = std::mem::replace(&mut self.sent, body.clone().into_bytes());
         let mut request = HttpRequest::new("POST", url)
             .header(Header::plain("content-type", "application/json"))
-            .header(Header::secret("authorization", "Bearer ", "FAULTY_API_KEY"))
-            .body(json!({"model": "test", "messages": messages}).to_string());
+            .header(Header::secret("authorization", "Bearer ", "FAULTY_API_KEY"));
+        if self.held.is_none() {
+            request = request.body(body);
+        }
         if self.has(Fault::Counts) {
             request = request.header(Header::plain("x-call", self.mark("")));
         }
@@ -70,6 +75,31 @@ impl Adapter for Faulty {
             });
         }
         Ok(Next::Reply(reply))
+    }
+}
+
+impl BodyPieces for Faulty {
+    fn offer(&mut self, held: u64) {
+        self.held = Some(held);
+    }
+
+    fn pieces(&mut self) -> Vec<Piece> {
+        let held = self.held.take().unwrap_or_default();
+        let same = if held != self.sent_before.len() as u64 {
+            0
+        } else if self.has(Fault::KeepsWrong) {
+            // All bytes but the two brackets at the end.
+            self.sent_before.len().saturating_sub(2)
+        } else {
+            let pairs = self.sent.iter().zip(&self.sent_before);
+            pairs.take_while(|(one, other)| one == other).count()
+        };
+        let fresh = self.sent.get(same..).unwrap_or_default().to_vec();
+        let span = Span {
+            start: 0,
+            length: same as u64,
+        };
+        vec![Piece::Kept(span), Piece::Fresh(fresh)]
     }
 }
 

@@ -1,14 +1,14 @@
-//! Deeds that need no answer of a certain type.
+//! Deeds that are the same in every function.
 
 use std::hint::black_box;
 use std::io::Write as _;
 
 use mswea_sdk::host::{Level, log};
 
-/// How much a flood is, in each of its three streams.
+/// The bytes that `flood` writes to each of three streams: the log, standard output, standard error.
 const FLOOD: usize = 4 << 20;
 
-/// Does it. Unknown words are for whoever called.
+/// Does the deed if it is one of these. The caller handles other deeds.
 pub fn act(deed: &str, at: &str) {
     match deed {
         "loop" => endless(),
@@ -30,7 +30,7 @@ pub fn act(deed: &str, at: &str) {
             panic!("last words after a flood");
         }
         "greedy" => {
-            // Asks for too much, is refused, and lives with it.
+            // Handles the refusal of a large allocation.
             let mut bytes: Vec<u8> = Vec::new();
             assert!(bytes.try_reserve_exact(3 << 30).is_err());
         }
@@ -55,7 +55,7 @@ fn bomb() -> ! {
     }
 }
 
-/// Fills the native stack: no frame of it needs linear memory.
+/// Fills the native stack: its frames need no linear memory.
 #[inline(never)]
 fn recurse(depth: u64, most: u64) -> u64 {
     if depth == most {
@@ -81,7 +81,7 @@ fn flood() {
     let mut output = std::io::stdout().lock();
     for _ in 0..FLOOD / line.len() {
         log(Level::Warn, line);
-        // Refused writes are no matter here.
+        // The host may refuse a write.
         let _ = error.write_all(line.as_bytes());
         let _ = output.write_all(line.as_bytes());
     }
@@ -93,11 +93,11 @@ pub fn big(bytes: usize) -> String {
     "x".repeat(bytes)
 }
 
-/// A text that claims to be 1 GiB long and is not there at all.
+/// A text whose length is given as 1 GiB, of which 64 bytes exist.
 pub fn claim() -> String {
     const GIB: usize = 1 << 30;
     let start = Box::leak(Box::new([b'x'; 64])).as_mut_ptr();
-    // SAFETY: there is none, and that is the point: the host has to refuse it. The text is
-    // handed over as it is, and nothing in here looks at it.
+    // SAFETY: this is unsound on purpose: the host has to refuse the text. The guest returns it and does
+    // not read it.
     unsafe { String::from_raw_parts(start, GIB, GIB) }
 }

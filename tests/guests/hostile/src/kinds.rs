@@ -1,11 +1,12 @@
-//! Every kind: a plain one of its kind, with the deeds that need its types.
+//! All kinds of plugins, and the deeds that differ from kind to kind.
 
 use mswea_sdk::adapter::{self, Delta, Header, HttpRequest, ModelError};
+use mswea_sdk::body_pieces::{Piece, Span};
 use mswea_sdk::parser::{Outcome, Problem};
 use mswea_sdk::policy::Verdict;
 use mswea_sdk::processor::{self, Query};
 use mswea_sdk::types::{Action, Change, Message, Output, PluginError, Reply, Tool, ToolCall};
-use mswea_sdk::{Adapter, Formatter, Parser, Policy, Processor};
+use mswea_sdk::{Adapter, BodyPieces, Formatter, Parser, Policy, Processor};
 use serde_json::{Value, json};
 
 use crate::{Hostile, deeds, world};
@@ -74,7 +75,7 @@ impl Formatter for Hostile {
             .collect();
         match deed.as_str() {
             "error" => return Err(PluginError::internal("the formatter gives up")),
-            // With and without the host having found a template that does not render.
+            // The error of a template with and without a failed rendering in the host.
             "bad-template" => {
                 let error = mswea_sdk::host::render("{{ nosuch }}", &json!({})).unwrap_err();
                 return Err(error);
@@ -86,7 +87,7 @@ impl Formatter for Hostile {
                 messages.pop();
             }
             "invent" => messages.push(Message::tool("nobody-called", "")),
-            // What no plugin may keep: something that its arguments do not bring.
+            // The answer depends on earlier calls, which the contract forbids.
             "state" => messages.push(Message::new("user", format!("call {}", self.calls))),
             _ => {}
         }
@@ -140,6 +141,11 @@ impl Processor for Hostile {
                 }
                 Change::all(all)
             }
+            // `resume` is only called after a question.
+            _ if self.config.at == "resume" => {
+                self.asked = 0;
+                return Ok(self.ask());
+            }
             _ => change,
         };
         Ok(processor::Next::Done(whole))
@@ -162,7 +168,7 @@ impl Processor for Hostile {
 
 impl Hostile {
     fn ask(&self) -> processor::Next {
-        // What is asked again word for word is not put again.
+        // The host does not send a question again that has the same words.
         let words = match self.config.deed.as_str() {
             "ask-again" => "what was that?".to_owned(),
             _ => format!("what was that? ({})", self.asked),
@@ -196,7 +202,7 @@ impl Policy for Hostile {
     }
 }
 
-/// Speaks just enough of the chat protocol, without streams.
+/// The part of the chat protocol that the tests need, without streams.
 impl Adapter for Hostile {
     fn query(
         &mut self,
@@ -205,7 +211,7 @@ impl Adapter for Hostile {
     ) -> Result<adapter::Next, ModelError> {
         match self.deed("query").as_str() {
             "error" => return Err(ModelError::new("bad-request", "the adapter gives up")),
-            // A word of the host's, for example.
+            // For example a class that only the host may report.
             "class" => {
                 let class = self.config.word.clone();
                 return Err(ModelError::new(&class, "the server is on fire"));
@@ -217,10 +223,13 @@ impl Adapter for Hostile {
         change.apply(&mut self.history);
         let messages: Vec<Value> = self.history.iter().map(wire).collect();
         let body = json!({"model": "test", "messages": messages}).to_string();
+        self.sent_before = std::mem::replace(&mut self.sent, body.clone().into_bytes());
         let mut request =
             HttpRequest::new("POST", format!("{}/chat/completions", self.config.base_url))
-                .header(Header::plain("content-type", "application/json"))
-                .body(body);
+                .header(Header::plain("content-type", "application/json"));
+        if self.held.is_none() {
+            request = request.body(body);
+        }
         if !self.config.secret.is_empty() {
             request = request.header(Header::secret(
                 "authorization",
@@ -278,6 +287,35 @@ impl Adapter for Hostile {
             _ => {}
         }
         Ok(adapter::Next::Reply(reply))
+    }
+}
+
+impl BodyPieces for Hostile {
+    fn offer(&mut self, held: u64) {
+        self.deed("offer");
+        self.held = Some(held);
+    }
+
+    fn pieces(&mut self) -> Vec<Piece> {
+        let held = self.held.take().unwrap_or_default();
+        let kept = |start, length| Piece::Kept(Span { start, length });
+        match self.deed("pieces").as_str() {
+            "beyond" => return vec![kept(1, held)],
+            "beyond-max" => return vec![kept(u64::MAX, u64::MAX)],
+            "many" => return vec![kept(0, 0); self.config.size],
+            "big" => return vec![Piece::Fresh(vec![b'x'; self.config.size])],
+            "big-kept" => return vec![kept(0, held); 1024],
+            _ => {}
+        }
+        let pairs = self.sent.iter().zip(&self.sent_before);
+        let mut same = pairs.take_while(|(one, other)| one == other).count();
+        if held != self.sent_before.len() as u64 {
+            same = 0;
+        }
+        vec![
+            kept(0, same as u64),
+            Piece::Fresh(self.sent[same..].to_vec()),
+        ]
     }
 }
 

@@ -1,8 +1,7 @@
-//! A plugin of every kind that does what no plugin should, where its config says so: the
-//! tests of the host's limits load it. Without such a config it behaves.
+//! A plugin of every kind for the tests of the host's limits. Its config names a misdeed and the call that
+//! does it; without a config, the plugin works correctly.
 //!
-//! What `describe` does can't come from a config: the tests write it over [`DESCRIBE`] in the
-//! built file.
+//! `describe` gets no config, so the tests write its deed over [`DESCRIBE`] in the built file.
 
 mod deeds;
 mod kinds;
@@ -15,11 +14,12 @@ use mswea_sdk::{Descriptor, Plugin, from_config};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What `describe` does; the tests put another word behind the `=`, of the same length with
-/// its spaces.
+/// The deed of `describe`, after the `=`. The tests replace it by another one, padded with spaces to the
+/// same length.
 static DESCRIBE: [u8; 32] = *b"hostile-describe=nothing        ";
 
-/// The config: do `deed` in the `from`-th call of `at` and after, counted in each instance.
+/// The config: do `deed` in the `from`-th call of the function `at` and in all later calls. Each instance
+/// counts its calls.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
@@ -27,15 +27,15 @@ struct Config {
     #[serde(rename = "do")]
     deed: String,
     from: u32,
-    /// In calls after that one: this instead.
+    /// Another deed for the calls after the `from`-th; empty for the same one.
     then: String,
-    /// How much of it, for deeds that can be done more or less.
+    /// The size of deeds that have one.
     size: usize,
-    /// A word for deeds that take one; of `render`, what the host is asked to render.
+    /// The argument of deeds that have one; of `render`, the template.
     word: String,
-    /// Where the adapter's requests go.
+    /// The address of the adapter's requests.
     base_url: String,
-    /// The secret that they carry, if any.
+    /// The name of the secret in the requests, if there is one.
     secret: String,
 }
 
@@ -46,11 +46,16 @@ struct Hostile {
     asked: usize,
     history: Vec<Message>,
     body: Vec<u8>,
+    /// How many bytes of the last body the host holds, if it takes the next one in pieces.
+    held: Option<u64>,
+    /// The body of the last request, and that of the request before it.
+    sent: Vec<u8>,
+    sent_before: Vec<u8>,
 }
 
 impl Hostile {
-    /// What to do in this call of `at`; empty for nothing. Deeds that need no answer of a
-    /// certain type are done here.
+    /// Does the deed of this call of `at` if it is the same in every function. Returns the deed; empty for
+    /// none.
     fn deed(&mut self, at: &str) -> String {
         if self.config.at != at {
             return String::new();
@@ -65,7 +70,7 @@ impl Hostile {
             &self.config.deed
         };
         if deed == "render" {
-            // What came of it stands in the host's record of the fault.
+            // The result is in the fault that the host records.
             match mswea_sdk::host::render(&self.config.word, &json!({})) {
                 Ok(text) => panic!("rendered: {text}"),
                 Err(error) => panic!("not rendered: {error}"),
@@ -78,7 +83,7 @@ impl Hostile {
 
 impl Plugin for Hostile {
     fn describe() -> Descriptor {
-        // Not known to the compiler: the bytes in the file count.
+        // The compiler must not know the value, because the tests change it in the built file.
         let text = black_box(&DESCRIBE);
         let text = String::from_utf8_lossy(text);
         let deed = text.split_once('=').map_or("", |(_, deed)| deed.trim());
@@ -117,9 +122,12 @@ impl Plugin for Hostile {
             asked: 0,
             history: Vec::new(),
             body: Vec::new(),
+            held: None,
+            sent: Vec::new(),
+            sent_before: Vec::new(),
         };
         match plugin.deed("configure").as_str() {
-            "refuse" => Err(PluginError::invalid_config("this word is not liked").at("/do")),
+            "refuse" => Err(PluginError::invalid_config("this deed is forbidden").at("/do")),
             "refuse-long" => Err(PluginError::internal(deeds::big(500 << 10))),
             _ => Ok(plugin),
         }
@@ -128,6 +136,7 @@ impl Plugin for Hostile {
 
 mswea_sdk::export!(
     adapter: Hostile,
+    body_pieces: Hostile,
     parser: Hostile,
     formatter: Hostile,
     processor: Hostile,

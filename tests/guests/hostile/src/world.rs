@@ -1,4 +1,4 @@
-//! What the plugin can see of the world: with a good host, nothing.
+//! A report of what the plugin can see of its surroundings. The host should deny everything.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// A report: for each thing that was tried, what came of it.
+/// The report: the result of each attempt.
 pub fn look() -> Value {
     let before = Instant::now();
     for _ in 0..100_000 {

@@ -1,4 +1,4 @@
-//! The checks against made-up machines, as far as they can be made up.
+//! Tests of the checks with simulated machines.
 
 use super::*;
 
@@ -8,8 +8,8 @@ fn folder(files: &[(&str, &str, u32)]) -> tempfile::TempDir {
     for (name, content, mode) in files {
         let path = folder.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // Written by another process: no descriptor of ours is open for writing when a
-        // test beside this one starts a program.
+        // The file is written by another process, so that this one has no open descriptor for
+        // writing when another test starts a program.
         let script = "printf %s \"$1\" >\"$2\"; chmod $3 \"$2\"";
         let written = Command::new("sh")
             .args(["-c", script, "sh", content])

@@ -1,4 +1,4 @@
-//! What is on the screen, and how each thing that happens is put there.
+//! The content of the screen, and the output for each event.
 
 mod answer;
 
@@ -13,17 +13,17 @@ use crate::cli::front::data_urls::{brief, with_images};
 use crate::cli::front::ending::{submission_text, verdict};
 use crate::cli::front::look::Colour;
 use crate::cli::front::outlet::Drain;
-use crate::cli::front::safe::{harmless, one_line};
 use crate::cli::front::shorten::{Size, shorten};
 use crate::cli::front::sink::Sink;
 use crate::cli::front::wrap::{cut, width, wrap};
 use crate::cli::front::{Header, Look, words};
-use crate::roles::{Action, Message, Output, Progress};
-use crate::run::submission;
+use mswea_core::{Action, Message, Output, Progress};
+use mswea_run::submission;
+use mswea_text::{harmless, one_line};
 
-/// Width of the line between steps, where there is room for it.
+/// The width of the line between steps, if the terminal is wide enough.
 const RULE: usize = 60;
-/// How many variables that commands do not see are named where nobody asked for more.
+/// How many names of withheld variables are shown without `-v`.
 const WITHHELD: usize = 12;
 /// Moves to the beginning of the line and clears it.
 const CLEAR_LINE: &str = "\r\x1b[2K";
@@ -33,21 +33,21 @@ pub(super) struct Screen {
     err: Sink,
     out: Sink,
     look: Look,
-    /// The cursor is not at the beginning of a line.
+    /// Whether the cursor is not at the beginning of a line.
     open: bool,
-    /// Anything was shown before: a blank line goes before a step.
+    /// Whether something was shown before: then a blank line precedes a step.
     begun: bool,
     /// The answer that is arriving.
     answer: Answer,
-    /// What is waited for.
+    /// What the run is waiting for.
     status: Option<Status>,
-    /// The line that says so stands on the screen.
+    /// Whether the line that counts seconds is on the screen.
     counting: bool,
-    /// Variables that commands do not see, until that was said.
+    /// Withheld variables, until they were shown.
     withheld: Vec<String>,
-    /// Tokens so far, in and out.
-    tokens: u64,
-    /// Nothing is shown any more.
+    /// The settings of the run, until they were shown.
+    header: Option<Header>,
+    /// Whether the output has ended.
     closed: bool,
 }
 
@@ -63,14 +63,17 @@ impl Screen {
             status: None,
             counting: false,
             withheld: Vec::new(),
-            tokens: 0,
+            header: None,
             closed: false,
         }
     }
 
-    /// Says what is about to begin.
-    pub fn head(&mut self, header: &Header) {
-        self.erase();
+    /// Shown when the run's files are known.
+    pub fn announce(&mut self, header: Header) {
+        self.header = Some(header);
+    }
+
+    fn head(&mut self, header: &Header) {
         for text in header.lines() {
             self.wrapped("", "  ", &one_line(&text), Some(Colour::Dim));
         }
@@ -95,12 +98,17 @@ impl Screen {
         }
         let now = Instant::now();
         match progress {
+            Progress::Recording { .. } => {
+                if let Some(header) = self.header.take() {
+                    self.head(&header);
+                }
+            }
             Progress::Preparing(text) => {
                 self.wrapped("", "  ", &one_line(text), Some(Colour::Dim));
                 self.status = Some(Status::Preparing(now));
             }
-            Progress::StepStarted { step, cost } => {
-                self.step(*step, *cost);
+            Progress::StepStarted { step, cost, tokens } => {
+                self.step(*step, *cost, *tokens);
                 self.status = Some(Status::asking(now));
             }
             Progress::Delta(delta) => self.delta(delta),
@@ -153,12 +161,9 @@ impl Screen {
                 self.status = Some(Status::asking(now));
             }
             Progress::Answered {
-                processor,
-                reply,
-                cost,
+                processor, cost, ..
             } => {
                 self.status = None;
-                self.count_tokens(reply);
                 if self.look.verbose > 0 {
                     let cost = cost.map_or_else(String::new, |cost| {
                         format!(" ({})", words::cost(Some(cost)))
@@ -199,7 +204,7 @@ impl Screen {
                 }
             }
             Progress::Ended {
-                exit_status,
+                end,
                 submission,
                 cost,
                 steps,
@@ -212,9 +217,13 @@ impl Screen {
                 if self.look.stdout_terminal && !text.is_empty() {
                     self.line("");
                 }
-                let status = verdict(exit_status, self.look);
+                let status = verdict(end, self.look);
                 let account = words::account(*steps, *cost, usage);
-                self.labelled_as(&format!("{status}:"), &format!("{exit_status}:"), &account);
+                self.labelled_as(
+                    &format!("{status}:"),
+                    &format!("{}:", end.exit_status()),
+                    &account,
+                );
             }
         }
         if !matches!(progress, Progress::Delta(_)) {
@@ -222,8 +231,8 @@ impl Screen {
         }
     }
 
-    /// Brings the line that counts up to date; answers how long it stays so. None: nothing is
-    /// waited for.
+    /// Updates the line that counts seconds. Returns how long it stays valid; none if the run waits
+    /// for nothing.
     pub fn tick(&mut self, now: Instant) -> Option<Duration> {
         if let Some(status) = &mut self.status {
             status.at(now);
@@ -236,7 +245,7 @@ impl Screen {
         self.closed
     }
 
-    /// Leaves nothing half-shown, and shows nothing more.
+    /// Ends an unfinished line, and shows nothing afterwards.
     pub fn close(&mut self) {
         self.erase();
         self.close_line();
@@ -248,7 +257,7 @@ impl Screen {
         self.out.take_error()
     }
 
-    /// Writes the line that counts over itself, unless an answer stands where it would.
+    /// Overwrites the line that counts seconds, unless a reply is being shown.
     fn draw(&mut self, now: Instant) {
         if self.open || !self.look.redraw {
             return;
@@ -256,28 +265,28 @@ impl Screen {
         let Some(line) = self.status.as_ref().and_then(|status| status.line(now)) else {
             return;
         };
-        // A line that wraps could not be written over.
+        // A line that wraps could not be overwritten.
         let columns = self.look.width.columns().unwrap_or(RULE);
         let line = self.look.paint(Colour::Dim, cut(&line, columns - 1));
         self.err.put_spare(&format!("{CLEAR_LINE}{line}"));
         self.counting = true;
     }
 
-    /// Wipes the line that counts.
+    /// Clears the line that counts seconds.
     fn erase(&mut self) {
         if std::mem::take(&mut self.counting) {
             self.err.put(CLEAR_LINE);
         }
     }
 
-    fn step(&mut self, step: u32, cost: Option<f64>) {
+    fn step(&mut self, step: u32, cost: Option<f64>, tokens: u64) {
         self.gap();
         self.answer = Answer::new(self.look);
         let title = format!("step {step}");
         let account = match cost {
             Some(_) => words::cost(cost),
-            // What can be known of a model without a price.
-            None if self.tokens > 0 => words::plural(self.tokens, "token"),
+            // The tokens, if the model has no price.
+            None if tokens > 0 => words::plural(tokens, "token"),
             None => String::new(),
         };
         let account = match &*account {
@@ -296,7 +305,7 @@ impl Screen {
         self.line(&line);
     }
 
-    /// Most of the history is shown in other ways, when it comes to be.
+    /// Most messages of the history are shown by other events.
     fn message(&mut self, message: &Message) {
         let interrupt = message.extra.get("interrupt_type").and_then(Value::as_str);
         let wanted = match message.role.as_str() {
@@ -337,8 +346,8 @@ impl Screen {
 
     fn output(&mut self, output: &Output) {
         if self.look.live && self.look.stdout_terminal && submission(output).is_some() {
-            // Stdout is the same terminal, and shows it once more and whole.
-            let note = "(the submission: it stands below)";
+            // Stdout is the same terminal, which gets the whole submission at the end.
+            let note = "(the submission: see below)";
             self.wrapped("  ", "  ", note, Some(Colour::Dim));
             return;
         }
@@ -373,13 +382,13 @@ impl Screen {
             return;
         };
         self.wrapped("  ", "  ", &trouble, Some(Colour::Red));
-        // A missing variable may be why.
+        // A missing variable may be the cause.
         if output.returncode > 0 {
             self.withheld();
         }
     }
 
-    /// Names the variables that commands do not see, once in a run.
+    /// Names the variables that commands do not get, once in a run.
     fn withheld(&mut self) {
         let names = std::mem::take(&mut self.withheld);
         if names.is_empty() {
@@ -410,7 +419,7 @@ impl Screen {
         self.labelled_as(&self.look.paint(colour, label), label, text);
     }
 
-    /// The same with a label that is painted already.
+    /// The same with a label that is coloured already.
     fn labelled_as(&mut self, painted: &str, label: &str, text: &str) {
         let columns = self.look.width.columns();
         let lead = width(label, 0) + 1;
@@ -425,8 +434,8 @@ impl Screen {
         }
     }
 
-    /// One line of text behind `lead`, in as many lines of the screen as it takes; those that go
-    /// on have this indent.
+    /// Prints one line of text after `lead`, wrapped to the width of the screen; the following
+    /// lines have this indent.
     fn wrapped(&mut self, lead: &str, indent: &str, text: &str, colour: Option<Colour>) {
         let columns = self.look.width.columns();
         let lines = wrap(text, width(lead, 0), width(indent, 0), columns);
@@ -450,7 +459,7 @@ impl Screen {
         self.err.put(&format!("{text}\n"));
     }
 
-    /// A blank line, unless nothing stands above it.
+    /// A blank line, unless nothing is above it.
     fn gap(&mut self) {
         self.close_line();
         if self.begun {

@@ -1,15 +1,15 @@
-//! What is going on while nothing else is printed: the line that counts the seconds.
+//! The line that counts the seconds while nothing else is printed.
 
 use std::time::{Duration, Instant};
 
 use crate::cli::front::words;
 
-/// What is waited for, and since when.
+/// What the run is waiting for, and since when.
 #[derive(Clone, Debug)]
 pub(super) enum Status {
     /// The environment is made ready.
     Preparing(Instant),
-    /// The model thinks or writes: what has come so far, in characters.
+    /// The model's answer is awaited or arrives; the number of characters so far.
     Answering { since: Instant, characters: usize },
     /// A command runs.
     Running(Instant),
@@ -26,7 +26,7 @@ impl Status {
         }
     }
 
-    /// What follows by itself as time goes on: the request is sent.
+    /// The next state, which follows after some time: the request is sent.
     pub fn at(&mut self, now: Instant) {
         if let Self::Retrying { end, .. } = self
             && now >= *end
@@ -35,7 +35,7 @@ impl Status {
         }
     }
 
-    /// The line; none in the first second of most, as it would only flicker.
+    /// The line; in most states none in the first second, because it would only flicker.
     pub fn line(&self, now: Instant) -> Option<String> {
         let since = match self {
             Self::Retrying { what, end } => {
@@ -56,7 +56,7 @@ impl Status {
         Some(match self {
             Self::Answering { characters: 0, .. } => format!("waiting for the model: {time}"),
             Self::Answering { characters, .. } => {
-                // Servers count at the end. About four characters are a token.
+                // Servers report the count only at the end. About four characters are a token.
                 let tokens = u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX);
                 let tokens = words::number(if tokens < 100 {
                     tokens
@@ -70,7 +70,7 @@ impl Status {
         })
     }
 
-    /// How long the line stays what it is.
+    /// The time until the line changes.
     pub fn pause(&self, now: Instant) -> Duration {
         let into = match self {
             Self::Retrying { end, .. } => {
@@ -86,7 +86,7 @@ impl Status {
     }
 }
 
-/// Rounded up: a person who reads `1 s` waits a second at the most.
+/// Rounded up, so that `1 s` means at most a second.
 pub(super) fn whole_seconds(left: Duration) -> u64 {
     left.as_secs() + u64::from(left.subsec_nanos() > 0)
 }

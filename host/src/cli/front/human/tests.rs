@@ -1,4 +1,4 @@
-//! What a person reads, as whole screens.
+//! Tests of whole screens.
 
 mod terminal;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::cli::front::Width;
 use crate::cli::front::testing::{Broken, Buffer};
-use crate::roles::{Delta, ErrorClass, Message, Output, Part, Reply, Usage};
+use mswea_core::{Action, Delta, End, ErrorClass, Message, Output, Part, Reply, Usage};
 
 struct Shown {
     front: HumanFront,
@@ -76,7 +76,11 @@ fn delta(kind: &str, text: &str) -> Delta {
 
 impl Shown {
     fn step(&self, step: u32, cost: Option<f64>) {
-        self.front.show(&Progress::StepStarted { step, cost });
+        self.front.show(&Progress::StepStarted {
+            step,
+            cost,
+            tokens: 0,
+        });
     }
 
     fn replied(&self, text: &str) {
@@ -101,7 +105,7 @@ impl Shown {
 
     fn retrying(&self, wait: Duration) {
         self.front.show(&Progress::Retrying {
-            class: &ErrorClass::RateLimited,
+            class: &ErrorClass::RateLimited.into(),
             message: "slow\ndown",
             attempt: 1,
             of: 10,
@@ -126,7 +130,7 @@ fn a_run_without_a_terminal() {
     shown.runs("true", &output("", 0));
     shown.front.show(&Progress::Warning("the price is unknown"));
     shown.front.show(&Progress::Ended {
-        exit_status: "Submitted",
+        end: &End::Submitted,
         submission: "patch",
         cost: Some(0.02),
         steps: 2,
@@ -204,7 +208,7 @@ fn an_answer_is_shown_while_it_arrives() {
     shown.replied("Hello\nend");
     shown.runs("ls", &output("x", 0));
     assert_eq!(shown.err.take(), "$ ls\n  x\n");
-    // The next answer comes without pieces.
+    // The next reply comes whole.
     shown.replied("whole");
     assert_eq!(shown.err.take(), "whole\n");
 }
@@ -218,7 +222,7 @@ fn a_broken_answer_is_marked_and_shown_again() {
     shown.replied("whole");
     assert_eq!(
         shown.err.text(),
-        "half\n(the answer broke off: it is asked for again)\nwhole\n"
+        "half\n(the reply was cut off: the query is sent again)\nwhole\n"
     );
 }
 
@@ -367,7 +371,7 @@ fn colours_only_where_they_are_wanted() {
 fn streams_that_fail() {
     let usage = Usage::default();
     let ended = Progress::Ended {
-        exit_status: "Submitted",
+        end: &End::Submitted,
         submission: "patch\n",
         cost: None,
         steps: 1,
@@ -377,7 +381,7 @@ fn streams_that_fail() {
         (io::ErrorKind::BrokenPipe, false),
         (io::ErrorKind::StorageFull, true),
     ] {
-        // Nobody reads stderr: the submission must come out all the same.
+        // stderr is not read: the submission must be printed nevertheless.
         let out = Buffer::default();
         let front = HumanFront::new(Broken(kind), out.clone(), PLAIN);
         front.show(&ended);
@@ -388,12 +392,6 @@ fn streams_that_fail() {
         front.show(&ended);
         assert_eq!(front.take_output_error().is_some(), told, "{kind}");
     }
-}
-
-#[tokio::test]
-async fn nobody_is_asked() {
-    let shown = with(LIVE);
-    assert_eq!(shown.front.confirm(&action("ls"), "why").await, None);
 }
 
 #[test]

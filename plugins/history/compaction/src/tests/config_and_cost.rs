@@ -1,4 +1,4 @@
-//! Configs that are refused, and what a step costs.
+//! Tests that wrong configs are refused, and the time of a step.
 
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ fn a_step_brings_back_what_is_new() {
     assert_eq!(asked.borrow().len(), 0);
 }
 
-/// Two hundred steps take less than one look at the whole history.
+/// Two hundred steps take less time than one pass over the whole history.
 #[test]
 fn a_step_looks_at_what_is_new() {
     const LEN: usize = 5_000;

@@ -1,10 +1,10 @@
-//! How many questions one step asks.
+//! Tests the number of questions in one step.
 
 use super::*;
 
 type Answer = fn(&Query) -> String;
 
-/// Goes through a step: how often it asked, and the change of its view.
+/// Runs one step. Returns the number of questions, and the change of the view.
 fn ask_all(
     processor: &mut Small,
     change: Change,
@@ -42,10 +42,10 @@ fn a_step_asks_few_new_questions() {
     for (name, answer) in answers {
         let fresh = || configure::<Small>(config()).expect("it is good");
         let whole = || Change::all(history.clone());
-        // All are known: it comes to the end.
+        // All queries are recorded, so the plugin reaches its view.
         let (all, ended) = ask_all(&mut fresh(), whole(), answer, |_| true);
         assert!(all > 20, "{name}: {all}");
-        // Of the first ones every other is known.
+        // Of the first queries, every second one is recorded.
         let mut processor = fresh();
         let (asked, change) = ask_all(&mut processor, whole(), answer, |n| n < 8 && n % 2 == 0);
         assert_eq!(asked, 4 + MOST_NEW, "{name}");

@@ -1,4 +1,4 @@
-//! Random and hostile histories: a fresh instance comes to the same view, and nothing panics.
+//! Random and hostile histories: a fresh instance has the same view, and nothing panics.
 
 use mswea_sdk::testing::check_fresh_instances_answering;
 
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// An answer that depends on the question, and on nothing else: of any length, or none.
+/// A reply that depends only on the query: of any length, or empty.
 fn some_answer(query: &Query) -> Reply {
     let text = query.messages[0].text();
     let hash = text.bytes().fold(7_u64, |hash, byte| {

@@ -1,9 +1,9 @@
-//! Calls of tools, and what the model is told of them.
+//! Tool calls, and the feedback for the model.
 
 use super::*;
 use mswea_sdk::testing::reply_calls;
 
-/// Commands in the form of SWE-agent's bundles; the words are ours.
+/// Commands in the form of SWE-agent's bundles, with descriptions of this project.
 pub fn commands() -> Value {
     let argument = |name: &str, kind: &str, required: bool| json!({ "name": name, "type": kind, "description": "x", "required": required });
     let option = |name: &str, kind: &str| {
@@ -85,7 +85,7 @@ pub fn with(kind: &str, compat: bool) -> SweAgentParser {
     parser(&json!({ "type": kind, "compat": compat, "commands": commands() }))
 }
 
-/// One call: tool, arguments, the command or what is wrong, and the same with `compat` where
+/// Each row is one call: tool, arguments, the command or the error, and the result with `compat` if
 /// it differs.
 #[test]
 fn tool_calls() {
@@ -186,7 +186,7 @@ fn tool_calls() {
             ran("find_file '*.py' ''"),
             None,
         ),
-        // Of our own.
+        // Tests of this project.
         ("bash", r#"{"command":""}"#, ran(""), None),
         ("bash", r#"{"command":"\ud800"}"#, no("invalid_json"), None),
         ("bash", r#"{"command":"ls"}x"#, no("invalid_json"), None),

@@ -1,4 +1,4 @@
-//! Configs, good and bad.
+//! Valid and invalid configs.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn bad_tables() {
         (
             json!([{ "name": "a", "arguments": [argument("", true)] }]),
             "/commands/0/arguments/0/name",
-            "no name",
+            "not a name",
         ),
         (
             json!([{ "name": "a", "signature": "a <y>", "arguments": [argument("x", true)] }]),
@@ -76,7 +76,7 @@ fn good_names_of_arguments() {
     }
 }
 
-/// Only the beginning of a name is looked at there.
+/// SWE-agent checks only the beginning of a name.
 #[test]
 fn a_name_that_only_begins_well() {
     let argument = json!({ "name": "a b", "type": "string", "required": true });
@@ -86,7 +86,7 @@ fn a_name_that_only_begins_well() {
     assert!(configure::<SweAgentParser>(config(true)).is_ok());
 }
 
-/// What the schema says: one of its alternatives has the type, and `compat` if it speaks of it.
+/// The schema's alternatives have the type, and `compat` if they have this key.
 fn may_lack_bash(kind: &str, compat: bool) -> bool {
     let schema: Value = serde_json::from_str(SCHEMA).expect("it is JSON");
     assert_eq!(schema["else"]["properties"]["bash_tool"]["const"], true);
@@ -137,7 +137,7 @@ fn a_name_of_ones_own_for_the_shell() {
     assert_eq!(parser.tools().len(), 1);
 }
 
-/// What the host checks configs against is what the plugin reads.
+/// The schema with which the host checks configs describes what the plugin reads.
 #[test]
 fn the_schema_is_honest() {
     let schema: Value = serde_json::from_str(SCHEMA).expect("it is JSON");
@@ -188,7 +188,7 @@ fn the_schema_is_honest() {
     }
 }
 
-/// The names that the host offers, each with a config that is good.
+/// The variants that the host offers, each with a valid config.
 #[test]
 fn variants() {
     let variants: Value =

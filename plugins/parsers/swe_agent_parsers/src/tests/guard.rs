@@ -50,7 +50,7 @@ fn here_documents() {
                  end_of_edit",
             ),
         ),
-        // Of our own.
+        // Tests of this project.
         ("ls\n", "ls\n", None),
         ("", "", None),
         (
@@ -88,7 +88,7 @@ fn here_documents() {
     }
 }
 
-/// With `compat` a command by this name ends at `None`, if it says no end.
+/// With `compat`, a command of this name ends at `None` if it has no end of its own.
 #[test]
 fn submit_ends_at_none() {
     let text = "submit\nx\nNone";

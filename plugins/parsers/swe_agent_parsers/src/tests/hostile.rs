@@ -1,4 +1,4 @@
-//! Replies that nobody meant: no panic, no long wait, the same twice.
+//! Hostile replies: the parsers do not panic, do not take long, and return the same result twice.
 
 use std::time::{Duration, Instant};
 
@@ -152,11 +152,12 @@ fn deep_json() {
     }
 }
 
-/// A mebibyte (optimised) of whatever makes a search begin anew takes no longer than one of anything.
+/// A mebibyte (in an optimised build) of text that makes a search begin again at each piece takes
+/// no longer than a mebibyte of other text.
 #[test]
 fn huge_texts() {
-    // Unoptimised code is slower, and other tests run beside it. What is not linear would take
-    // a hundred times as long.
+    // Unoptimised code is slower, and other tests run at the same time. A search that is not linear
+    // would take a hundred times as long.
     let (size, limit) = match cfg!(debug_assertions) {
         true => (1 << 16, Duration::from_secs(3)),
         false => (1 << 20, Duration::from_millis(300)),
@@ -209,7 +210,7 @@ fn huge_texts() {
                 let mut reply = reply_calls(&[("1", "bash", &text)]);
                 reply.message.content = reply_text(&text).message.content;
                 let mut took = limit;
-                // Others share the machine: the best of a few counts.
+                // Other processes use the machine, so the fastest of a few runs counts.
                 for _ in 0..5 {
                     let reply = reply.clone();
                     let start = Instant::now();

@@ -39,7 +39,7 @@ fn fenced_rows() -> Vec<(&'static str, Found, Option<Found>)> {
             Some(both("F\ncat > x <<'E'\nF\ncode\n", "E\n")),
         ),
         ("F\nF", both("", ""), None),
-        // Of the repository's tests.
+        // Tests of SWE-agent's repository.
         (
             "Let's look at the files in the current directory.\nF\nls -l\nF",
             both(
@@ -49,7 +49,7 @@ fn fenced_rows() -> Vec<(&'static str, Found, Option<Found>)> {
             None,
         ),
         ("No code block", missing(), None),
-        // Of our own.
+        // Tests of this project.
         ("", missing(), None),
         ("F", missing(), None),
         ("F\n", missing(), None),
@@ -59,20 +59,20 @@ fn fenced_rows() -> Vec<(&'static str, Found, Option<Found>)> {
         ("F\nls\nF x", missing(), None),
         ("Fbash\nls\nF   ", both("", "ls\n"), None),
         ("F\na\nF\nF", both("F", "a\n"), None),
-        // A line with both fences opens nothing.
+        // A line with both fences does not open a block.
         (
             "FlsF\nF\npwd\nF",
             both("FlsF\n", "pwd\n"),
             Some(both("pwd\nF", "")),
         ),
-        // What stands between longer fences is not meant to run.
+        // Text between longer fences is not a command.
         (
             "F`md\nFbash\nls\nF\nF`\nF\npwd\nF",
             both("F`md\nFbash\nls\nF\nF`\n", "pwd\n"),
             Some(both("", "Fbash\nls\nF\nF`\nF\npwd\n")),
         ),
         ("F`\nFbash\nls\nF\n", missing(), None),
-        // A here-document without an end is none.
+        // A here-document without an end is not treated as one.
         ("F\ncat <<E\nF\nb", both("b", "cat <<E\n"), None),
     ]
 }
@@ -144,7 +144,7 @@ fn first_words() {
         (&ls, "invalid command", wrong("invalid_command"), None),
         (&ls, " ls", both(" ls", " ls"), None),
         (&ls, "bash -c ls", both("bash -c ls", "bash -c ls"), None),
-        // Without a table there is nothing that a word could be missing in.
+        // Without a table of commands, no command can be missing in it.
         (
             &json!([]),
             "pwd",

@@ -60,7 +60,7 @@ fn calls_in_tags() {
             wrong("unexpected_arg"),
             None,
         ),
-        // Of our own.
+        // Tests of this project.
         ("", wrong("missing"), None),
         ("[bash]\n{command}a{/}", wrong("missing"), None),
         ("[bash]\n{command}a[/]", wrong("missing_arg"), None),
@@ -136,7 +136,7 @@ fn open_tags(text: &str) -> String {
     tags + rest
 }
 
-/// What stands in the XML table is what the model may see of tools: none.
+/// The parser has no tools for the model.
 #[test]
 fn only_one_parser_has_tools() {
     for kind in ["xml_function_calling", "json", "action"] {
@@ -191,7 +191,7 @@ fn json_objects() {
             both("t", "goto_file a"),
             None,
         ),
-        // Of the repository's tests.
+        // Tests of SWE-agent's repository.
         (
             r#"{"thought": "List files", "command": {"name": "ls", "arguments": {"path": "."}}}"#,
             both("List files", "ls ."),
@@ -203,7 +203,7 @@ fn json_objects() {
             wrong("missing_key"),
             None,
         ),
-        // Of our own.
+        // Tests of this project.
         ("", wrong("invalid_json"), None),
         (
             r#"{"thought":"t","command":{"name":"bash","arguments":{"command":"ls | wc"}}}"#,

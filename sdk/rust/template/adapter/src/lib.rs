@@ -1,5 +1,5 @@
-//! Speaks to servers of chat completions, in the plainest way: whole answers, text and tool calls.
-//! Put your server's format in the place of `body` and `reply`.
+//! A simple adapter for servers of chat completions: complete answers, text and tool calls. Replace
+//! `body` and `reply` by your server's format.
 
 use mswea_sdk::adapter::{Delta, Header, HttpRequest, ModelError, Next, Request};
 use mswea_sdk::http::{Headers, shorten};
@@ -29,7 +29,7 @@ impl Plugin for {{pascal_name}} {
         Descriptor::new(
             "{{snake_name}}",
             env!("CARGO_PKG_VERSION"),
-            "Speaks chat completions, without streams",
+            "Chat completions, without streams",
         )
         .config_schema(&json!({
             "type": "object",
@@ -39,12 +39,12 @@ impl Plugin for {{pascal_name}} {
                 "base_url": {
                     "type": "string",
                     "default": "https://api.openai.com/v1",
-                    "description": "Where the server's API begins."
+                    "description": "The base URL of the server's API."
                 },
                 "api_key": {
                     "type": ["string", "null"],
                     "default": "OPENAI_API_KEY",
-                    "description": "The NAME of the secret; empty for servers that want none."
+                    "description": "The NAME of the secret; empty for servers that need none."
                 },
                 "model_kwargs": {
                     "type": "object",
@@ -69,7 +69,7 @@ impl Plugin for {{pascal_name}} {
 }
 
 impl {{pascal_name}} {
-    /// What the server is sent.
+    /// The body of a request.
     fn body(&self, request: &Request) -> Value {
         let mut body = json!({
             "model": self.config.model,
@@ -95,7 +95,7 @@ impl {{pascal_name}} {
         body
     }
 
-    /// What the server answered.
+    /// The reply in a response.
     fn reply(&self, answer: &Value) -> Result<Reply, ModelError> {
         let choice = &answer["choices"][0];
         if !choice["message"].is_object() {
@@ -136,7 +136,7 @@ impl {{pascal_name}} {
         })
     }
 
-    /// Why there is no reply; the class decides whether the host tries again.
+    /// The error of a response without a reply; the class tells the host whether to retry.
     fn error(&self, text: &str) -> ModelError {
         let class = match self.status {
             401 => "authentication",
@@ -179,7 +179,7 @@ impl Adapter for {{pascal_name}} {
         if change.start as usize > self.history.len() {
             return Err(ModelError::new(
                 "bad-request",
-                "the host's change begins behind the known history",
+                "the host's change begins after the end of the known history",
             ));
         }
         change.apply(&mut self.history);
@@ -190,7 +190,7 @@ impl Adapter for {{pascal_name}} {
         let mut http = HttpRequest::new("POST", url)
             .header(Header::plain("content-type", "application/json"))
             .body(self.body(&request).to_string());
-        // The plugin never sees a key: the host fills it in, for hosts that it is granted to.
+        // The plugin never gets a key: the host fills it in, for granted hosts.
         let name = self.config.api_key.as_ref();
         if let Some(name) = name.filter(|name| !name.is_empty()) {
             http = http.header(Header::secret("authorization", "Bearer ", name));
@@ -201,7 +201,7 @@ impl Adapter for {{pascal_name}} {
     fn head(&mut self, status: u16, headers: Vec<(String, String)>) {
         self.status = status;
         self.headers = Headers(headers);
-        // A request may be sent again: what an earlier answer left is forgotten.
+        // A request may be repeated: the response to the earlier attempt is discarded.
         self.answer.clear();
     }
 

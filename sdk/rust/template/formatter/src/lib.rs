@@ -1,4 +1,4 @@
-//! Puts outputs into words: the exit code, then the output, without its middle if it is long.
+//! Formats outputs: the exit code, then the output, without its middle if it is long.
 
 use mswea_sdk::types::{Action, Message, Output, PluginError};
 use mswea_sdk::{Descriptor, Formatter, Plugin, from_config};
@@ -25,7 +25,7 @@ impl Plugin for {{pascal_name}} {
                     "type": "integer",
                     "minimum": 2,
                     "default": 10000,
-                    "description": "How much of an output the model sees."
+                    "description": "The most characters of an output that the model gets."
                 }
             }
         }))
@@ -68,7 +68,7 @@ impl Formatter for {{pascal_name}} {
         let pairs = actions.into_iter().zip(&outputs);
         Ok(pairs
             .map(|(action, output)| match action.tool_call_id {
-                // A tool call has to be answered by its id.
+                // A tool call has to be answered with its id.
                 Some(id) => Message::tool(id, self.text(output)),
                 None => Message::new("user", self.text(output)),
             })

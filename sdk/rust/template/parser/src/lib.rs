@@ -26,7 +26,7 @@ impl Plugin for {{pascal_name}} {
                     "type": "string",
                     "minLength": 1,
                     "default": "$ ",
-                    "description": "What a line with a command begins with."
+                    "description": "The beginning of a line with a command."
                 }
             }
         }))
@@ -46,7 +46,7 @@ impl Parser for {{pascal_name}} {
             .filter(|command| !command.trim().is_empty())
             .map(Action::new)
             .collect();
-        // Not an error: the model reads this and tries again.
+        // Not an error of the plugin: the model gets this message and is queried again.
         if actions.is_empty() {
             let message = format!("Begin a line with `{}` to run it.", self.prompt);
             return Ok(Problem::new("no-command", message).into());

@@ -1,4 +1,4 @@
-//! Judges commands by what stands in them: denies some, and asks a person about others.
+//! Judges commands by their text: denies some, and has the user asked about others.
 
 use mswea_sdk::policy::Verdict;
 use mswea_sdk::types::{Action, PluginError};
@@ -25,14 +25,14 @@ impl Plugin for {{pascal_name}} {
         Descriptor::new(
             "{{snake_name}}",
             env!("CARGO_PKG_VERSION"),
-            "Denies commands, or asks, by what stands in them",
+            "Denies commands, or asks, by their text",
         )
         .config_schema(&json!({
             "type": "object",
             "additionalProperties": false,
             "properties": {
                 "deny": list(&["git push --force"], "Commands with one of these are not run."),
-                "ask": list(&["git push"], "Before commands with one of these a person is asked.")
+                "ask": list(&["git push"], "The user is asked before commands with one of these run.")
             }
         }))
     }
@@ -58,7 +58,7 @@ impl Policy for {{pascal_name}} {
         if let Some(words) = found(&self.ask) {
             return Ok(Verdict::ask(
                 "ask",
-                format!("The command has `{words}` in it."),
+                format!("The command contains `{words}`."),
             ));
         }
         Ok(Verdict::Allow)

@@ -32,7 +32,7 @@ impl Plugin for {{pascal_name}} {
                     "type": "integer",
                     "minimum": 0,
                     "default": 2000,
-                    "description": "How much an older one may show."
+                    "description": "The most characters of an older message."
                 }
             }
         }))
@@ -46,7 +46,7 @@ impl Plugin for {{pascal_name}} {
 impl {{pascal_name}} {
     fn shorten(&self, message: &mut Message) {
         let text = message.text();
-        // What the model was asked to do stays whole, and so does what it answered.
+        // The task and the model's own messages stay whole.
         if !matches!(&*message.role, "tool" | "user") || text.chars().count() <= self.max_chars {
             return;
         }

@@ -1,4 +1,4 @@
-//! An answer of the model: shown as it arrives, or when it is there.
+//! An answer of the model: shown as it arrives, or when it is complete.
 
 use std::time::Instant;
 
@@ -6,17 +6,17 @@ use super::{Screen, Status};
 use crate::cli::front::Look;
 use crate::cli::front::data_urls::brief;
 use crate::cli::front::look::Colour;
-use crate::cli::front::safe::{Pieces, harmless};
 use crate::cli::front::wrap::Flow;
-use crate::roles::{Delta, Part, Reply};
+use mswea_core::{Delta, Part, Reply};
+use mswea_text::{SafePieces, harmless};
 
 /// An answer that arrives in pieces.
 pub(super) struct Answer {
     /// Kind of the last shown piece.
     stream: Option<Stream>,
-    /// Text has been shown piece by piece.
+    /// Whether text has been shown in pieces.
     has_text: bool,
-    pieces: Pieces,
+    pieces: SafePieces,
     flow: Flow,
 }
 
@@ -25,7 +25,7 @@ impl Answer {
         Self {
             stream: None,
             has_text: false,
-            pieces: Pieces::default(),
+            pieces: SafePieces::default(),
             flow: Flow::new(look.width.columns()),
         }
     }
@@ -46,8 +46,8 @@ impl Screen {
             "text" => Stream::Text,
             "reasoning" if self.look.verbose > 0 => Stream::Reasoning,
             kind => {
-                // A tool call is shown as the command that comes of it; until then the line that
-                // counts stands below what was said.
+                // A tool call is shown as the command that is made of it; until then the line that
+                // counts seconds is below the text.
                 if kind == "tool-call" && self.look.redraw {
                     self.close_line();
                 }
@@ -96,7 +96,7 @@ impl Screen {
     pub(super) fn delta_reset(&mut self) {
         self.close_line();
         if self.answer.stream.is_some() {
-            let note = "(the answer broke off: it is asked for again)";
+            let note = "(the reply was cut off: the query is sent again)";
             self.wrapped("", "", note, Some(Colour::Dim));
         }
         self.answer = Answer::new(self.look);
@@ -105,7 +105,6 @@ impl Screen {
 
     pub(super) fn replied(&mut self, reply: &Reply) {
         self.close_line();
-        self.count_tokens(reply);
         let answer = std::mem::replace(&mut self.answer, Answer::new(self.look));
         if answer.stream.is_none() && self.look.verbose > 0 {
             for part in &reply.message.content {
@@ -127,15 +126,7 @@ impl Screen {
         }
     }
 
-    /// Adds what the provider has counted.
-    pub(super) fn count_tokens(&mut self, reply: &Reply) {
-        if let Some(usage) = &reply.usage {
-            let counts = usage.input_tokens.saturating_add(usage.output_tokens);
-            self.tokens = self.tokens.saturating_add(counts);
-        }
-    }
-
-    /// Ends the line that an answer has begun, with what was held back of it.
+    /// Ends the line that an answer has begun, after the text that was held back.
     pub(super) fn close_line(&mut self) {
         let answer = &mut self.answer;
         let held = answer.pieces.finish();

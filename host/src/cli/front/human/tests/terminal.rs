@@ -1,4 +1,4 @@
-//! What is different on a terminal: a line that is written over, and lines that fit.
+//! Tests of the output on a terminal: a line that is overwritten, and wrapped lines.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_wait_counts_down_and_leaves_no_trace() {
     until(&shown, |text| {
         text.ends_with("\r\x1b[2Kretry 1 of 10 in 1 s")
     });
-    // Then the request is sent, and the model is waited for.
+    // Then the request is sent, and the line counts the wait for the model.
     until(&shown, |text| {
         text.ends_with("\r\x1b[2Kwaiting for the model: 1 s")
     });
@@ -48,7 +48,7 @@ fn signs_of_life() {
     shown.delta("tool-call", &"x".repeat(400));
     let text = shown.err.take();
     assert!(text.ends_with("\r\x1b[2KI look\n"), "{text:?}");
-    // As much of it as fits.
+    // The part of the line that fits.
     until(&shown, |text| {
         text.ends_with("\r\x1b[2Kthe model answers: 2 s,")
     });
@@ -76,7 +76,7 @@ fn signs_of_life() {
     });
     assert!(shown.err.text().ends_with("\r\x1b[2K  done\n"));
 
-    // Nothing of it where a line can't be written over.
+    // The line that counts seconds is not shown if it can't be overwritten.
     let plain = with(Look {
         live: true,
         ..PLAIN
@@ -109,10 +109,10 @@ fn everything_fits_the_terminal() {
         action: &action(long),
         reason: long,
     });
-    let mark = crate::run::MARK;
+    let mark = mswea_run::MARK;
     shown.runs("submit", &output(&format!("{mark}\npatch\n"), 0));
     shown.front.show(&Progress::Ended {
-        exit_status: "Submitted",
+        end: &End::Submitted,
         submission: "patch\n",
         cost: Some(0.02),
         steps: 2,
@@ -141,7 +141,7 @@ not run: $ one two three four five six
   denied by `p`: one two three four five
   six seven eight nine ten eleven twelve
 $ submit
-  (the submission: it stands below)
+  (the submission: see below)
 
 
 Submitted: 2 steps, $0.0200, 1,500
@@ -154,23 +154,17 @@ Submitted: 2 steps, $0.0200, 1,500
 #[test]
 fn tokens_stand_for_a_cost_that_nobody_knows() {
     let shown = with(PLAIN);
-    shown.step(1, None);
-    let reply = Reply {
-        usage: Some(Usage {
-            input_tokens: 1200,
-            output_tokens: 34,
-            ..Usage::default()
-        }),
-        ..reply("Hi")
-    };
-    shown.front.show(&Progress::Replied {
-        reply: &reply,
-        cost: None,
-    });
-    shown.step(2, None);
+    for (step, tokens) in [(1, 0), (2, 1234)] {
+        shown.front.show(&Progress::StepStarted {
+            step,
+            cost: None,
+            tokens,
+        });
+        shown.replied("Hi");
+    }
     assert_eq!(
         shown.err.text(),
         "── step 1  ─────────────────────────────────────────────────\nHi\n\n\
-         ── step 2  1,234 tokens ────────────────────────────────────\n"
+         ── step 2  1,234 tokens ────────────────────────────────────\nHi\n"
     );
 }

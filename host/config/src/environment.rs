@@ -1,0 +1,282 @@
+//! What the environment's class changes in a configuration: which class is chosen, its defaults for
+//! keys that are not set, and the settings that contradict it.
+
+use serde_json::{Map, Value};
+
+use super::environment_class::{self, Kind as EnvironmentKind};
+use super::error::{Kind, Problem};
+use super::host_env::Environment;
+use super::keys::KEYS;
+use super::layers::Layers;
+use super::node::Node;
+use super::origin::Origin;
+use super::recorded::Recorded;
+
+/// The class if the config names none.
+const LOCAL: &str = "local";
+
+impl Layers {
+    /// Every setting that contradicts the environment's class.
+    pub(super) fn environment_problems(&self) -> impl Iterator<Item = Problem> {
+        [
+            self.absent_environment(),
+            self.no_image(),
+            self.useless_image(),
+            self.open_network(),
+            self.no_session(),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// The class of environment.
+    pub(super) fn environment_class(&self) -> String {
+        let node = self.merged.get(&["environment", "environment_class"]);
+        let class = node.map(Node::to_value);
+        let class = class.as_ref().and_then(Value::as_str);
+        class.unwrap_or(LOCAL).to_owned()
+    }
+
+    /// Sets what the layers imply: an image without a class selects docker, and the environment
+    /// variable of a class (`MSWEA_DOCKER_EXECUTABLE`, ...) names its program.
+    pub(super) fn settle_environment(&mut self, env: &dyn Environment) {
+        if let Some(origin) = self.meant_by_image() {
+            let path = ["environment", "environment_class"];
+            let node = Node::nested(&path, "docker".into(), &origin);
+            self.merged.merge(node);
+        }
+        let class = environment_class::find(&self.environment_class());
+        let path = ["environment", "executable"];
+        let given = self.merged.get(&path);
+        if given.is_some_and(|node| !node.to_value().is_null()) {
+            return;
+        }
+        let Some(name) = class.and_then(|class| class.variable) else {
+            return;
+        };
+        if let Some(program) = env.var(name).filter(|program| !program.is_empty()) {
+            let name = name.to_owned();
+            let node = Node::nested(&path, program.into(), &Origin::Variable { name });
+            self.merged.merge(node);
+        }
+    }
+
+    /// In mini-swe-agent the class `local` has no interpreter: an interpreter in its files, which
+    /// are often written for containers, has no effect on local commands.
+    pub(super) fn drop_interpreter(&mut self) -> Option<String> {
+        let path = ["environment", "interpreter"];
+        let origin = self
+            .merged
+            .origin_of(&path)
+            .filter(|at| is_yaml(at))?
+            .clone();
+        self.merged.get(&path)?;
+        if self.environment_class() != LOCAL {
+            return None;
+        }
+        self.merged.remove(&path[..1], path[1]);
+        Some(format!(
+            "`environment.interpreter` is ignored in the class `local`, as mini-swe-agent does (set \
+             at {origin}): `-c 'environment.interpreter=[\"bash\", \"-c\"]'` sets one"
+        ))
+    }
+
+    /// The origin of the image if the image selects docker: no class is named, or `--image` ranks
+    /// above the layer that names one. In mini-swe-agent's files an image alone selects nothing.
+    fn meant_by_image(&self) -> Option<Origin> {
+        let class = self.merged.get(&["environment", "environment_class"]);
+        let image = self.merged.get(&["environment", "image"])?;
+        if image.to_value().is_null() {
+            return None;
+        }
+        let by_flag = |node: &Node| matches!(node.origin, Origin::Flag { .. });
+        let meant = match class {
+            None => !is_yaml(&image.origin),
+            Some(class) => {
+                let name = class.to_value();
+                let kind = name.as_str().and_then(environment_class::find);
+                let takes_none = kind.is_some_and(|class| {
+                    matches!(
+                        class.kind,
+                        EnvironmentKind::Local | EnvironmentKind::Bubblewrap
+                    )
+                });
+                takes_none && by_flag(image) && !by_flag(class)
+            }
+        };
+        meant.then(|| image.origin.clone())
+    }
+
+    /// A network setting that this class can't enforce is an error, so that no user relies on it.
+    fn open_network(&self) -> Option<Problem> {
+        let path = ["environment", "sandbox_network"];
+        let node = self.merged.get(&path)?;
+        let class = self.environment_class();
+        if node.to_value() != false || self.is_sandboxed() && class == LOCAL {
+            return None;
+        }
+        let message = format!(
+            "`environment.sandbox_network` = false does not switch off the network in the class `{class}` without Landlock"
+        );
+        let problem = Problem::new(Kind::WrongValue, message)
+            .key(path.join("."))
+            .at(&node.origin, "false".len(), &self.files);
+        Some(problem.hint(
+            "local commands: `environment.sandbox=landlock`; a container: `environment.network=none`; \
+             bubblewrap: `--unshare-net` in `environment.wrapper_args`",
+        ))
+    }
+
+    /// One shell for all commands where there is only one for each, so that no prompt relies on it.
+    fn no_session(&self) -> Option<Problem> {
+        let path = ["environment", "session"];
+        let node = self.merged.get(&path)?;
+        let class = self.environment_class();
+        if node.to_value() != true || class == LOCAL {
+            return None;
+        }
+        let message = format!(
+            "`environment.session` = true has no effect in the class `{class}`: each of its commands has a shell of its own"
+        );
+        let problem = Problem::new(Kind::WrongValue, message)
+            .key(path.join("."))
+            .at(&node.origin, "true".len(), &self.files);
+        Some(problem.hint(
+            "only the class `local`, with or without `environment.sandbox=landlock`, keeps a shell \
+             between commands in this version",
+        ))
+    }
+
+    /// The error for `--image` together with a class that takes no image.
+    fn useless_image(&self) -> Option<Problem> {
+        let class = self.environment_class();
+        let takes = environment_class::classes_of("image")?;
+        let image = self.merged.get(&["environment", "image"])?;
+        let flag = matches!(image.origin, Origin::Flag { .. });
+        if !flag || takes.contains(&class.as_str()) || image.to_value().is_null() {
+            return None;
+        }
+        let message = format!("`--image` has no effect in the class `{class}`");
+        Some(Problem::new(Kind::WrongValue, message).hint(format!(
+            "name a class that runs images: `{}`",
+            takes.join("`, `")
+        )))
+    }
+
+    fn absent_environment(&self) -> Option<Problem> {
+        let class = self.environment_class();
+        let path = ["environment", "environment_class"];
+        let node = self.merged.get(&path)?;
+        if environment_class::find(&class).is_some() {
+            return None;
+        }
+        let key = path.join(".");
+        let message = format!("`{key}` is `{class}`, which this version does not have");
+        let problem = Problem::new(Kind::WrongValue, message).key(&key).at(
+            &node.origin,
+            class.len(),
+            &self.files,
+        );
+        Some(problem.hint(environment_class::hint(&class)))
+    }
+
+    fn no_image(&self) -> Option<Problem> {
+        let class = environment_class::find(&self.environment_class())?;
+        let needs = environment_class::classes_of("image")?.contains(&class.name);
+        let image = self.merged.get(&["environment", "image"]);
+        let given = image.is_some_and(|node| {
+            node.to_value()
+                .as_str()
+                .is_some_and(|name| !name.trim().is_empty())
+        });
+        if !needs || given {
+            return None;
+        }
+        let message = format!("the environment class `{}` needs an image", class.name);
+        Some(
+            Problem::new(Kind::Missing, message)
+                .key("environment.image")
+                .hint("set `environment.image`, or pass `--image IMAGE`"),
+        )
+    }
+
+    /// Whether local commands run in a sandbox.
+    pub(super) fn is_sandboxed(&self) -> bool {
+        let node = self.merged.get(&["environment", "sandbox"]);
+        node.is_some_and(|node| node.to_value() == "landlock")
+    }
+
+    /// The warnings about keys that are set and have no effect in the environment's class.
+    ///
+    /// `recorded`: the config of an earlier run, whose keys were warned about when that run began, and
+    /// hold defaults of its class.
+    pub(super) fn idle_keys(&self, recorded: Option<&Recorded>) -> Vec<String> {
+        let class = self.environment_class();
+        let recorded = recorded.filter(|it| it.environment_class() == Some(&class));
+        if environment_class::find(&class).is_none() {
+            return Vec::new();
+        }
+        let keys = KEYS
+            .iter()
+            .filter_map(|key| key.path.strip_prefix("environment."));
+        let idle = keys.filter_map(|key| {
+            let classes = environment_class::classes_of(key)?;
+            let node = self.merged.get(&["environment", key])?;
+            let preset = matches!(node.origin, Origin::BuiltIn | Origin::Preset { .. });
+            let is_recorded = recorded.is_some_and(|it| it.origin() == node.origin);
+            if preset || is_recorded || node.to_value().is_null() {
+                return None;
+            }
+            if classes.contains(&class.as_str()) {
+                let idle = ["writable", "sandbox_sockets"].contains(&key) && !self.is_sandboxed();
+                return idle.then(|| {
+                    format!(
+                        "`environment.{key}` has no effect without \
+                         `environment.sandbox=landlock` (set at {})",
+                        node.origin
+                    )
+                });
+            }
+            Some(format!(
+                "`environment.{key}` has no effect in the class `{class}`: it is for `{}` (set at {})",
+                classes.join("`, `"),
+                node.origin
+            ))
+        });
+        idle.collect()
+    }
+
+    /// Fills in the class's defaults for keys that are not set.
+    pub(super) fn complete_environment(&self, root: &mut Map<String, Value>) {
+        let Some(class) = environment_class::find(&self.environment_class()) else {
+            return;
+        };
+        let Some(environment) = root.get_mut("environment").and_then(Value::as_object_mut) else {
+            return;
+        };
+        let unset = self.merged.get(&["environment", "interpreter"]).is_none();
+        // The presets set an empty interpreter. For local commands, the interpreter is then chosen
+        // when the run is set up.
+        let open = unset || environment.get("interpreter") == Some(&Value::Array(Vec::new()));
+        if class.kind != EnvironmentKind::Local && open {
+            let words: Vec<Value> = class
+                .kind
+                .interpreter()
+                .iter()
+                .map(|&word| word.into())
+                .collect();
+            environment.insert("interpreter".to_owned(), Value::Array(words));
+        }
+        if environment.get("cwd").and_then(Value::as_str) == Some("") {
+            environment.insert("cwd".to_owned(), class.kind.cwd().into());
+        }
+    }
+}
+
+/// Whether a YAML file (mini-swe-agent's format) set it.
+fn is_yaml(origin: &Origin) -> bool {
+    matches!(origin, Origin::File { path, .. } if path.ends_with(".yaml") || path.ends_with(".yml"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The classes of environments: their names, their defaults, and which keys apply to which.
+
+/// Where commands run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// On this machine, without isolation.
+    Local,
+    /// In a container of docker, podman or a compatible program.
+    Container,
+    /// In a sandbox folder that apptainer or singularity makes from an image.
+    Singularity,
+    /// In a bubblewrap sandbox on this machine.
+    Bubblewrap,
+}
+
+/// A class of the config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvironmentClass {
+    /// Its name.
+    pub name: &'static str,
+    /// Where its commands run.
+    pub kind: Kind,
+    /// The program that it needs.
+    pub executable: Option<&'static str>,
+    /// The environment variable that names another program, as in mini-swe-agent.
+    pub variable: Option<&'static str>,
+}
+
+const fn class(
+    name: &'static str,
+    kind: Kind,
+    executable: Option<&'static str>,
+    variable: Option<&'static str>,
+) -> EnvironmentClass {
+    EnvironmentClass {
+        name,
+        kind,
+        executable,
+        variable,
+    }
+}
+
+const CLASSES: &[EnvironmentClass] = &[
+    class(NAMES[0], Kind::Local, None, None),
+    class(
+        NAMES[1],
+        Kind::Container,
+        Some("docker"),
+        Some("MSWEA_DOCKER_EXECUTABLE"),
+    ),
+    class(NAMES[2], Kind::Container, Some("podman"), None),
+    class(
+        NAMES[3],
+        Kind::Singularity,
+        Some("singularity"),
+        Some("MSWEA_SINGULARITY_EXECUTABLE"),
+    ),
+    class(NAMES[4], Kind::Singularity, Some("apptainer"), None),
+    class(
+        NAMES[5],
+        Kind::Bubblewrap,
+        Some("bwrap"),
+        Some("MSWEA_BUBBLEWRAP_EXECUTABLE"),
+    ),
+];
+
+/// The names that a config may use. The last ones are mini-swe-agent's classes that this host does
+/// not have; they are refused after all layers are merged, because a later layer may replace them.
+pub const NAMES: &[&str] = &[
+    "local",
+    "docker",
+    "podman",
+    "singularity",
+    "apptainer",
+    "bubblewrap",
+    "swerex_docker",
+    "swerex_modal",
+    "contree",
+];
+
+/// The class of a name; none for the names that this host does not have.
+pub fn find(name: &str) -> Option<&'static EnvironmentClass> {
+    CLASSES.iter().find(|class| class.name == name)
+}
+
+/// The remedy for a class that this host does not have.
+pub fn hint(name: &str) -> String {
+    match name {
+        "swerex_docker" => "write `docker`: it needs no server in the image".to_owned(),
+        _ => "run mswea-host where the commands should run, for example in the container, with \
+              `-c environment.environment_class=local`"
+            .to_owned(),
+    }
+}
+
+/// Keys of `[environment]` that apply to some kinds only.
+const SPECIAL: &[(&str, &[Kind])] = &[
+    ("image", &[Kind::Container, Kind::Singularity]),
+    ("forward_env", &[Kind::Container, Kind::Singularity]),
+    (
+        "executable",
+        &[Kind::Container, Kind::Singularity, Kind::Bubblewrap],
+    ),
+    ("run_args", &[Kind::Container]),
+    ("container_timeout", &[Kind::Container]),
+    ("pull_timeout", &[Kind::Container]),
+    ("start_timeout", &[Kind::Container]),
+    ("transport", &[Kind::Container]),
+    ("fast_path", &[Kind::Container]),
+    ("keep_container", &[Kind::Container]),
+    ("user", &[Kind::Container]),
+    ("network", &[Kind::Container]),
+    ("mounts", &[Kind::Container]),
+    ("memory", &[Kind::Container]),
+    ("cpus", &[Kind::Container]),
+    ("platform", &[Kind::Container]),
+    ("sandbox_build_retries", &[Kind::Singularity]),
+    ("build_timeout", &[Kind::Singularity]),
+    ("global_args", &[Kind::Singularity]),
+    ("exec_args", &[Kind::Singularity]),
+    ("wrapper_args", &[Kind::Bubblewrap]),
+    ("session", &[Kind::Local]),
+    ("sandbox", &[Kind::Local]),
+    ("sandbox_network", &[Kind::Local]),
+    ("sandbox_sockets", &[Kind::Local]),
+    ("writable", &[Kind::Local]),
+    ("interpreter", &[Kind::Local, Kind::Container]),
+    (
+        "env_allow",
+        &[Kind::Local, Kind::Bubblewrap, Kind::Singularity],
+    ),
+];
+
+/// The classes to which a key of `[environment]` applies; none if it applies to all.
+pub fn classes_of(key: &str) -> Option<Vec<&'static str>> {
+    let (_, kinds) = SPECIAL.iter().find(|(name, _)| *name == key)?;
+    let names = CLASSES.iter().filter(|class| kinds.contains(&class.kind));
+    Some(names.map(|class| class.name).collect())
+}
+
+impl Kind {
+    /// The interpreter of commands if the config sets none.
+    pub fn interpreter(self) -> &'static [&'static str] {
+        match self {
+            Self::Container => &["bash", "-lc"],
+            Self::Singularity | Self::Bubblewrap => &["bash", "-c"],
+            Self::Local => &["/bin/sh", "-c"],
+        }
+    }
+
+    /// The working directory of commands if the config sets none.
+    pub fn cwd(self) -> &'static str {
+        match self {
+            Self::Container | Self::Singularity => "/",
+            Self::Local | Self::Bubblewrap => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::KEYS;
+    use super::*;
+
+    #[test]
+    fn every_special_key_is_a_key_and_every_class_is_named() {
+        for (name, kinds) in SPECIAL {
+            let path = format!("environment.{name}");
+            assert!(KEYS.iter().any(|key| key.path == path), "{name}");
+            assert!(!kinds.is_empty());
+        }
+        for class in CLASSES {
+            assert!(NAMES.contains(&class.name));
+        }
+        assert_eq!(classes_of("wrapper_args"), Some(vec!["bubblewrap"]));
+        assert_eq!(classes_of("cwd"), None);
+        assert!(find("contree").is_none());
+    }
+}

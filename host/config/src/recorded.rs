@@ -1,0 +1,301 @@
+//! The config of an earlier run as a layer: what its journal has recorded, without the secrets.
+//!
+//! A journal holds the resolved config, which does not tell set values from defaults. The
+//! difference matters: for example, a salvage command that the user set takes precedence over the
+//! executor's own, and that of a preset does not. So the layer holds only what differs from the
+//! presets below it.
+
+use serde_json::Value;
+
+use super::error::{Kind, Problem};
+use super::keys::{KEYS, Key, Type};
+use super::node::{Content, Node};
+use super::origin::Origin;
+use super::secret_name::MARK;
+
+/// Keys for which a set value has another effect than an equal default: these are always in the
+/// layer.
+const ALWAYS: [&str; 3] = [
+    "pipeline.parser",
+    "pipeline.formatter",
+    "model.set_cache_control",
+];
+
+/// The config of an earlier run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// As [`Config::redacted`](super::Config::redacted) gave it.
+    pub config: Value,
+    /// The journal's path, for messages.
+    pub journal: String,
+    /// Whether a file of mini-swe-agent was among its layers.
+    pub mini: bool,
+}
+
+impl Recorded {
+    /// The class of environment.
+    pub(super) fn environment_class(&self) -> Option<&str> {
+        at(&self.config, &["environment", "environment_class"])?.as_str()
+    }
+
+    /// The place of all its keys.
+    pub(super) fn origin(&self) -> Origin {
+        Origin::File {
+            path: self.journal.clone(),
+            line: 1,
+            column: 1,
+        }
+    }
+
+    /// The layer; `below` is the config that the presets alone result in.
+    pub(super) fn layer(&self, below: &Value) -> Node {
+        let origin = self.origin();
+        let mut layer = Node::empty(origin.clone());
+        for key in KEYS {
+            for path in self.paths(key) {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                let Some(value) = at(&self.config, &path) else {
+                    continue;
+                };
+                let below = at(below, &path);
+                let is_default =
+                    below.map_or_else(|| key.default_value() == *value, |it| it == value);
+                if is_default && !ALWAYS.contains(&key.path) {
+                    continue;
+                }
+                let value = match key.kind {
+                    Type::TextMap => without_missing(value, below),
+                    _ => value.clone(),
+                };
+                layer.merge(Node::nested(&path, value, &origin));
+            }
+        }
+        layer
+    }
+
+    /// The paths of a key: one for each name that the user chose in place of its `*`.
+    fn paths(&self, key: &Key) -> Vec<Vec<String>> {
+        let segments: Vec<String> = key.segments().map(str::to_owned).collect();
+        let Some(star) = segments.iter().position(|segment| segment == "*") else {
+            return vec![segments];
+        };
+        let above: Vec<&str> = segments[..star].iter().map(String::as_str).collect();
+        let names = at(&self.config, &above).and_then(Value::as_object);
+        let names = names.into_iter().flatten().map(|(name, _)| {
+            let mut path = segments.clone();
+            path[star].clone_from(name);
+            path
+        });
+        names.collect()
+    }
+
+    /// An error for each secret that the journal leaves out and no other layer sets.
+    pub(super) fn missing(&self, merged: &Node) -> Vec<Problem> {
+        let mut found = Vec::new();
+        marks(merged, &self.origin(), &mut Vec::new(), &mut found);
+        let problem = |key: String| {
+            Problem::new(
+                Kind::Missing,
+                format!(
+                    "`{key}` holds a secret, which the journal `{}` leaves out",
+                    self.journal
+                ),
+            )
+            .hint(format!(
+                "give it again: `-c {key}=...`, or in a file with `-c FILE`"
+            ))
+            .key(key)
+        };
+        found.into_iter().map(problem).collect()
+    }
+}
+
+fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, name| value.get(name))
+}
+
+/// `value` with null for each name that the presets have and the run did not: null removes it.
+fn without_missing(value: &Value, below: Option<&Value>) -> Value {
+    let mut value = value.clone();
+    if let (Some(map), Some(below)) = (value.as_object_mut(), below.and_then(Value::as_object)) {
+        for name in below.keys() {
+            map.entry(name).or_insert(Value::Null);
+        }
+    }
+    value
+}
+
+fn marks(node: &Node, origin: &Origin, path: &mut Vec<String>, found: &mut Vec<String>) {
+    match &node.content {
+        Content::Map(entries) => {
+            for entry in entries {
+                path.push(entry.key.clone());
+                marks(&entry.node, origin, path, found);
+                path.pop();
+            }
+        }
+        Content::List(items) => {
+            let is_marked = |item: &Node| item.to_value().to_string().contains(MARK);
+            if node.origin == *origin && items.iter().any(is_marked) {
+                found.push(path.join("."));
+            }
+        }
+        Content::Scalar(Value::String(text)) if node.origin == *origin && text.contains(MARK) => {
+            found.push(path.join("."));
+        }
+        Content::Scalar(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::layers::{Layers, Sources};
+    use super::super::testing::Memory;
+    use super::super::{Config, ConfigError};
+    use super::*;
+
+    fn again(config: &Config, configs: &[&str]) -> Result<(Layers, Config), ConfigError> {
+        let sources = Sources {
+            configs: configs.iter().map(|spec| (*spec).to_owned()).collect(),
+            recorded: Some(Recorded {
+                config: config.redacted(),
+                journal: "j.events.jsonl".into(),
+                mini: config.mini,
+            }),
+            ..Sources::default()
+        };
+        // A variable that was set after the recorded run, so it must not have an effect.
+        let env = Memory::new().var("MSWEA_MODEL_NAME", "another/model");
+        let layers = Layers::load(&sources, &env)?;
+        let config = layers.resolve()?;
+        Ok((layers, config))
+    }
+
+    #[test]
+    fn a_recorded_config_means_the_same_again() {
+        let mini = "agent:\n  system_template: s\n  instance_template: '{{task}}'\n  mode: yolo\n\
+                    model:\n  model_name: anthropic/claude-sonnet-4-5\n  model_kwargs:\n    temperature: 0.5\n    timeout: 7\n    drop_params: true\n\
+                    environment:\n  cwd: /x\n  env:\n    A: b\n";
+        let env = Memory::new().file("/work/mini.yaml", mini).file(
+            "/work/text.yaml",
+            &mini.replace(
+                "model_kwargs",
+                "model_class: litellm_textbased\n  model_kwargs",
+            ),
+        );
+        for configs in [
+            &[][..],
+            &["model.model_name=openai/gpt-5"],
+            &["text"],
+            &["mini.yaml"],
+            &["text.yaml"],
+            &["text.yaml", "pipeline.parser=toolcall"],
+            &[
+                "model.model_class=litellm_textbased",
+                "pipeline.parser=toolcall",
+            ],
+            &[
+                "model.model_name=anthropic/claude-x",
+                "model.set_cache_control=null",
+            ],
+            &["environment.env={\"PAGER\": null, \"X\": \"y\"}"],
+            &[
+                "environment.image=python:3.12",
+                "environment.cwd=/w",
+                "agent.salvage_command=null",
+            ],
+            &[
+                "agent.salvage_command=echo x",
+                "agent.step_limit=7",
+                "agent.cost_limit=0",
+            ],
+            &[
+                "plugins.p.path=./p.wasm",
+                "plugins.p.config.a.b=[1, 2]",
+                "pipeline.processors=[\"p\"]",
+            ],
+            &["providers.q.base_url=http://q", "model.model_name=q/m"],
+            &[
+                "model.price={\"input\": 1, \"output\": 2}",
+                "model.model_kwargs.top_p=0.1",
+            ],
+            &[
+                "workspace.repo=.",
+                "workspace.startup_commands=[\"a\", \"b\"]",
+            ],
+        ] {
+            let config = env.resolve(configs).unwrap();
+            let (layers, found) = again(&config, &[]).unwrap();
+            // The places where the address and the key were set are not recorded.
+            let found = Config {
+                set_by: config.set_by.clone(),
+                ..found
+            };
+            assert_eq!(found, config, "{configs:?}");
+            assert_eq!(layers.warnings(), Vec::<String>::new(), "{configs:?}");
+        }
+        // A key that was not set is still not set.
+        let config = env.resolve(&[]).unwrap();
+        let (layers, _) = again(&config, &[]).unwrap();
+        let origin = layers.origin_of("agent.salvage_command");
+        assert!(matches!(origin, Some(Origin::Preset { .. })), "{origin:?}");
+    }
+
+    #[test]
+    fn flags_win_over_what_is_recorded() {
+        let env = Memory::new();
+        let config = env.resolve(&["agent.step_limit=5", "text"]).unwrap();
+        let (layers, changed) = again(&config, &["agent.step_limit=9"]).unwrap();
+        assert_eq!(changed.agent.step_limit, 9);
+        assert_eq!(changed.agent.system_template, config.agent.system_template);
+        let origin = layers.origin_of("agent.system_template").unwrap();
+        assert_eq!(origin.to_string(), "j.events.jsonl:1");
+    }
+
+    #[test]
+    fn secrets_that_are_left_out_are_asked_for_by_their_keys() {
+        let secrets = [
+            "environment.env.MY_TOKEN=abc",
+            "environment.env.URL=https://a:b@host/",
+            "plugins.p.config={\"headers\": {\"x-key\": \"v\"}}",
+        ];
+        let config = Memory::new().resolve(&secrets).unwrap();
+        let text = again(&config, &[]).unwrap_err().to_string();
+        for part in [
+            "`environment.env.MY_TOKEN` holds a secret",
+            "`-c environment.env.MY_TOKEN=...`",
+            "`environment.env.URL`",
+            "`plugins.p.config.headers.x-key`",
+            "`j.events.jsonl`",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let (_, found) = again(&config, &secrets).unwrap();
+        assert_eq!(found.environment.env, config.environment.env);
+        assert_eq!(found.plugins, config.plugins);
+    }
+
+    #[test]
+    fn what_no_config_can_be_is_an_error_and_no_more() {
+        for config in [
+            json!(null),
+            json!([]),
+            json!({ "agent": 5 }),
+            json!({ "agent": { "step_limit": "many" } }),
+            json!({ "plugins": { "x": [] }, "nothing": { "of": "ours" } }),
+        ] {
+            let sources = Sources {
+                recorded: Some(Recorded {
+                    config,
+                    ..Recorded::default()
+                }),
+                ..Sources::default()
+            };
+            if let Ok(layers) = Layers::load(&sources, &Memory::new()) {
+                let _ = layers.resolve();
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! TOML text to a tree with the line and column of everything in it.
+
+use serde_json::{Number, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{Kind, Problem, Snippet};
+use super::node::{Content, Entry, Node};
+use super::origin::Origin;
+
+/// Reads a TOML document.
+pub(super) fn parse(path: &str, source: &str) -> Result<Node, Problem> {
+    // Windows editors put a byte-order mark in front; TOML itself forbids it.
+    let text = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let reader = Reader { path, text };
+    let document = DeTable::parse(text).map_err(|error| {
+        let span = error.span().unwrap_or(text.len()..text.len());
+        reader.problem(span, &format!("invalid TOML: {}", error.message()))
+    })?;
+    Ok(Node {
+        origin: reader.origin(0),
+        content: reader.table(document.get_ref())?,
+    })
+}
+
+struct Reader<'a> {
+    path: &'a str,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn table(&self, table: &DeTable<'_>) -> Result<Content, Problem> {
+        let entries = table
+            .iter()
+            .map(|(key, value)| {
+                Ok(Entry {
+                    key: key.get_ref().to_string(),
+                    at: self.origin(key.span().start),
+                    node: self.node(value)?,
+                })
+            })
+            .collect::<Result<_, Problem>>()?;
+        Ok(Content::Map(entries))
+    }
+
+    fn node(&self, value: &Spanned<DeValue<'_>>) -> Result<Node, Problem> {
+        let span = value.span();
+        let origin = self.origin(span.start);
+        let content = match value.get_ref() {
+            DeValue::String(text) => Content::Scalar(Value::String(text.to_string())),
+            DeValue::Boolean(flag) => Content::Scalar(Value::Bool(*flag)),
+            DeValue::Integer(digits) => {
+                let parsed = i64::from_str_radix(digits.as_str(), digits.radix());
+                let integer = parsed.map_err(|_| {
+                    self.problem(span, "integer is too large: at most 9223372036854775807")
+                })?;
+                Content::Scalar(integer.into())
+            }
+            DeValue::Float(digits) => {
+                let number = digits.as_str().parse().ok().and_then(Number::from_f64);
+                let number = number.ok_or_else(|| {
+                    self.problem(
+                        span,
+                        "`inf` and `nan` are not allowed; 0 switches a limit off",
+                    )
+                })?;
+                Content::Scalar(Value::Number(number))
+            }
+            DeValue::Datetime(_) => {
+                return Err(self.problem(span, "no key takes a date; for text, put it in quotes"));
+            }
+            DeValue::Array(items) => Content::List(
+                items
+                    .iter()
+                    .map(|item| self.node(item))
+                    .collect::<Result<_, Problem>>()?,
+            ),
+            DeValue::Table(table) => self.table(table)?,
+        };
+        Ok(Node { origin, content })
+    }
+
+    fn origin(&self, offset: usize) -> Origin {
+        let (line, column) = self.position(offset);
+        Origin::File {
+            path: self.path.to_owned(),
+            line,
+            column,
+        }
+    }
+
+    fn position(&self, offset: usize) -> (usize, usize) {
+        // An error at the end of the text points behind its last character, not at an empty line
+        // that is not visible.
+        let end = self.text.trim_end_matches(['\r', '\n']).len();
+        let offset = offset.min(self.text.len());
+        let offset = if offset == self.text.len() {
+            offset.min(end)
+        } else {
+            offset
+        };
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (
+            before.matches('\n').count() + 1,
+            before[start..].chars().count() + 1,
+        )
+    }
+
+    fn problem(&self, span: std::ops::Range<usize>, message: &str) -> Problem {
+        let (line, column) = self.position(span.start);
+        let width = self
+            .text
+            .get(span)
+            .map_or(1, |marked| marked.chars().count());
+        Problem::new(Kind::Syntax, message)
+            .snippet(Snippet::new(self.path, self.text, line, column, width))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_and_their_places() {
+        let source = "top = 1\n[a]\nx = \"t\"\ny.z = 2.0\nl = [\n  1,\n  {k = true},\n]\n\
+                      m = '''\nline\n'''\n[a.b]\nhex = 0xff\nbig = 1_000\n";
+        let node = parse("f.toml", source).unwrap();
+        assert_eq!(
+            node.to_value(),
+            json!({
+                "top": 1,
+                "a": {
+                    "x": "t", "y": {"z": 2.0}, "l": [1, {"k": true}], "m": "line\n",
+                    "b": {"hex": 255, "big": 1000},
+                },
+            })
+        );
+        for (path, line, column) in [
+            (&["top"][..], 1, 1),
+            (&["a"], 2, 2),
+            (&["a", "x"], 3, 1),
+            (&["a", "y", "z"], 4, 3),
+            (&["a", "l"], 5, 1),
+            (&["a", "l", "0"], 6, 3),
+            (&["a", "l", "1", "k"], 7, 4),
+            (&["a", "m"], 9, 1),
+            (&["a", "b", "hex"], 13, 1),
+        ] {
+            let expected = Origin::File {
+                path: "f.toml".into(),
+                line,
+                column,
+            };
+            assert_eq!(node.origin_of(path), Some(&expected), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn faults_are_shown_with_line_and_column() {
+        for (source, place, message) in [
+            ("a = 1\nb = [1, 2\n", "f:2:", "invalid TOML"),
+            ("a = \n", "f:1:", "invalid TOML"),
+            ("x = 1\nx = 2\n", "f:2:1", "duplicate key"),
+            ("[a]\nb = 1\n[a]\n", "f:3:", "duplicate key"),
+            ("a = \"x\n", "f:1:", "invalid TOML"),
+            ("agent:\n  x: 1\n", "f:1:", "invalid TOML"),
+            (
+                "a = 99999999999999999999\n",
+                "f:1:5",
+                "integer is too large",
+            ),
+            ("a = inf\n", "f:1:5", "`inf` and `nan`"),
+            ("a = 1\nd = 2020-01-01\n", "f:2:5", "no key takes a date"),
+        ] {
+            let text = parse("f", source).unwrap_err().to_string();
+            assert!(text.contains(place), "{source:?}: {text}");
+            assert!(text.contains(message), "{source:?}: {text}");
+            assert!(text.contains('^'), "{source:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_document_and_a_byte_order_mark_are_fine() {
+        for source in ["", "# nothing\n", "\u{feff}# x\n"] {
+            assert_eq!(parse("f", source).unwrap().to_value(), json!({}));
+        }
+        assert_eq!(
+            parse("f", "\u{feff}a = 1\r\n").unwrap().to_value(),
+            json!({"a": 1})
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! YAML 1.1 exactly as PyYAML's `safe_load` reads it, with the place of everything.
+//!
+//! Config files of mini-swe-agent were written against that reader: `off` is a boolean there, `010`
+//! is 8, `1e3` is a text and `<<` merges. No crate agrees with it on all of that, so this is a
+//! reader of our own: [`cursor`] counts lines, [`scan`] makes tokens (indentation and keys that are
+//! known only by the `:` after them) with [`names`], [`scalar`] reads texts, [`parse`] builds
+//! nodes, [`resolve`] gives plain texts their type, and [`construct`] merges keys and makes values.
+//! `tests/corpora/yaml.json` holds PyYAML's results for thousands of documents.
+//!
+//! Refused with a message: tags whose values a config can't hold (`!!binary`, `!!set`, `!!omap`,
+//! `!!pairs`), values that contain themselves, and halves of surrogate pairs.
+
+mod construct;
+mod cursor;
+mod names;
+mod parse;
+mod resolve;
+mod scalar;
+mod scan;
+
+/// A place in the text; all count from 0, in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark {
+    pub(super) index: usize,
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+/// Why a text is not accepted as a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The message.
+    pub(super) message: String,
+    /// Its position.
+    pub(super) mark: Mark,
+    /// The remedy.
+    pub(super) hint: Option<&'static str>,
+}
+
+impl Fault {
+    fn new(mark: Mark, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            mark,
+            hint: None,
+        }
+    }
+
+    fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+}
+
+/// A value and its position.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Located {
+    /// Where it is written; for a value from an alias, the alias's position.
+    pub(super) mark: Mark,
+    pub(super) value: Yaml,
+}
+
+/// What a document can hold.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Yaml {
+    Null,
+    Bool(bool),
+    /// In decimal, of any length.
+    Int(String),
+    Float(f64),
+    Text(String),
+    /// A date or a time, as `isoformat()` writes it.
+    Time(String),
+    List(Vec<Located>),
+    /// In Python's order: a repeated key keeps its place and takes the later value.
+    Map(Vec<Pair>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pair {
+    pub(super) key: Located,
+    pub(super) value: Located,
+    /// The position of the earlier key that this one replaces; none for keys that were merged in.
+    pub(super) hides: Option<Mark>,
+}
+
+/// Reads a document; `None` if there is none.
+///
+/// # Errors
+/// [`Fault`] where PyYAML fails, at the same position, and for the documents that this module
+/// refuses.
+pub(super) fn load(source: &str) -> Result<Option<Located>, Fault> {
+    let document = parse::document(source)?;
+    document.map(construct::construct).transpose()
+}
+
+#[cfg(test)]
+mod tests;

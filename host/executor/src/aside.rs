@@ -1,0 +1,38 @@
+//! Work that may block (a slow disk, a hung file system, a walk through `/proc`), off the thread that
+//! runs the loops.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+/// Does `work` on a new thread called `name`; on this thread if no other can be started. Dropping
+/// the future does not stop the work. `None` if the work panicked.
+pub async fn aside<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, waiting) = oneshot::channel();
+    // Shared, because `spawn` drops its closure if it can't start a thread.
+    let work = Arc::new(Mutex::new(Some(work)));
+    let take = {
+        let work = work.clone();
+        move || work.lock().unwrap_or_else(PoisonError::into_inner).take()
+    };
+    // Destructors of values in `work` may need the caller's runtime.
+    let runtime = tokio::runtime::Handle::try_current();
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
+        if let Some(work) = take() {
+            let _ = done.send(work());
+        }
+    });
+    match spawned {
+        Ok(_) => waiting.await.ok(),
+        Err(error) => {
+            tracing::debug!(%error, "no thread for `{name}`");
+            let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+            work.map(|work| work())
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! One action in a container: how it is run, and how it is killed.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use super::ContainerSettings;
+use super::attend::{Attended, End};
+use super::engine::{EngineError, EngineErrorKind, ExecSpec};
+use super::helper::{HelperAction, HelperEnd, HelperSession};
+use super::running::{Container, Way, joined};
+use super::{fast, start};
+use mswea_helper::long;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::capture::Capture;
+use crate::failure::ActionFailure;
+use mswea_core::Stop;
+
+/// How long killed processes may take to end.
+const DYING: Duration = Duration::from_secs(2);
+
+/// How an action ended.
+pub(super) enum Ended {
+    Exited(i32),
+    /// Killed by the kernel.
+    OutOfMemory,
+    Failed(ActionFailure),
+    /// The engine could not start the program: the reason.
+    NotStarted(String),
+    /// The working directory does not exist any more.
+    FolderGone,
+    /// The exec or the session in which it ran ended before it: the reason.
+    Broken(String),
+}
+
+/// An action before it runs.
+pub(super) struct Action<'a> {
+    pub(super) settings: &'a ContainerSettings,
+    pub(super) command: &'a str,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) mark: &'a str,
+    pub(super) timeout: Duration,
+    pub(super) stop: &'a Stop,
+}
+
+impl Action<'_> {
+    fn argv(&self) -> Vec<String> {
+        let mut argv = self.settings.interpreter.clone();
+        argv.push(self.command.to_owned());
+        argv
+    }
+
+    /// The request for a helper that runs only this action; none if it is too long.
+    fn frame(&self) -> Option<Vec<u8>> {
+        let action = HelperAction {
+            argv: &self.argv(),
+            env: &self.env,
+            cwd: None,
+            grace: self.settings.grace,
+        };
+        action.frame()
+    }
+
+    /// Runs the action through the helper that stays in the container.
+    pub(super) async fn in_session(
+        &self,
+        session: &mut HelperSession,
+        capture: &mut Capture,
+    ) -> Ended {
+        let argv = self.argv();
+        let action = HelperAction {
+            argv: &argv,
+            env: &self.env,
+            cwd: Some(&self.settings.cwd),
+            grace: self.settings.grace,
+        };
+        match session.run(&action, capture, self.timeout, self.stop).await {
+            Ok(HelperEnd::Exited(status)) => Ended::Exited(status),
+            Ok(HelperEnd::TimedOut) => Ended::Failed(self.timed_out()),
+            Ok(HelperEnd::Stopped) => Ended::Failed(ActionFailure::interrupted(self.command)),
+            Ok(HelperEnd::Failed { text, .. }) if start::is_no_folder(&text) => Ended::FolderGone,
+            Ok(HelperEnd::Failed { errno, text }) => Ended::Failed(self.not_started(errno, &text)),
+            Err(error) => Ended::Broken(error.to_string()),
+        }
+    }
+
+    /// Runs the action by an exec of its own. `note` gets a text for the end of the output.
+    pub(super) async fn in_exec(
+        &self,
+        container: &Container,
+        capture: &mut Capture,
+        note: &mut Option<String>,
+    ) -> Ended {
+        let grace = self.settings.grace;
+        let long = long::is_long(self.command.as_bytes());
+        let mut input = None;
+        let argv = match container.way {
+            Way::Helper if long => {
+                let Some(frame) = self.frame() else {
+                    return Ended::Failed(self.not_started(libc::E2BIG, ""));
+                };
+                input = Some(frame);
+                fast::single_from_stdin()
+            }
+            Way::Helper => fast::single(&self.settings.interpreter, self.command, grace),
+            Way::Plain { shell: false } => self.argv(),
+            Way::Plain { shell: true } => joined(self.argv()),
+        };
+        let spec = ExecSpec {
+            argv,
+            env: self.env.clone(),
+            cwd: Some(self.settings.cwd.clone()),
+            stdin: input.is_some(),
+            ..ExecSpec::default()
+        };
+        let until = tokio::time::Instant::now() + self.timeout;
+        let exec = tokio::select! {
+            biased;
+            exec = container.engine.exec(&container.id, &spec) => exec,
+            () = self.stop.stopped() => {
+                return self.killed(container, None, capture, note, ActionFailure::interrupted(self.command)).await;
+            }
+            () = tokio::time::sleep_until(until) => {
+                return self.killed(container, None, capture, note, self.timed_out()).await;
+            }
+        };
+        let mut attended = match exec {
+            Ok(mut exec) => {
+                if let (Some(frame), Some(mut to)) = (input, exec.input.take()) {
+                    // A program that ends before it has read everything reports its own error.
+                    tokio::spawn(async move {
+                        let _ = to.write_all(&frame).await;
+                        let _ = to.shutdown().await;
+                    });
+                }
+                Attended::new(exec)
+            }
+            Err(error) => return self.failed(error),
+        };
+        let end = attended.attend(capture, until, self.stop).await;
+        let failure = match end {
+            End::Exited(status) => {
+                attended.settle(capture, grace).await;
+                return Ended::Exited(status);
+            }
+            End::Failed(error) => return self.failed(error),
+            End::TimedOut => self.timed_out(),
+            End::Stopped => ActionFailure::interrupted(self.command),
+        };
+        self.killed(container, Some(attended), capture, note, failure)
+            .await
+    }
+
+    /// Kills the action, and reads the rest of its output.
+    async fn killed(
+        &self,
+        container: &Container,
+        attended: Option<Attended>,
+        capture: &mut Capture,
+        note: &mut Option<String>,
+        failure: ActionFailure,
+    ) -> Ended {
+        let mut killing = pin!(container.kill(self.mark));
+        let never = Stop::never();
+        let mut rest = attended;
+        // The action's output is read at the same time: an engine that can't deliver output does
+        // not notice the end of other processes in the container either.
+        let killed = loop {
+            let until = tokio::time::Instant::now() + DYING;
+            let Some(attended) = &mut rest else {
+                break killing.await;
+            };
+            tokio::select! {
+                killed = &mut killing => break killed,
+                end = attended.attend(capture, until, &never) => if !matches!(end, End::TimedOut) {
+                    attended.settle(capture, Duration::ZERO).await;
+                    rest = None;
+                }
+            }
+        };
+        if !killed {
+            *note = Some(
+                "[the command can't be killed in this container, and may go on until the end of the run]\n"
+                    .to_owned(),
+            );
+        } else if let Some(mut attended) = rest {
+            let until = tokio::time::Instant::now() + DYING;
+            attended.attend(capture, until, &never).await;
+            attended.settle(capture, Duration::ZERO).await;
+        }
+        Ended::Failed(failure)
+    }
+
+    fn failed(&self, error: EngineError) -> Ended {
+        match error.kind {
+            EngineErrorKind::NotStarted if start::is_no_folder(&error.message) => Ended::FolderGone,
+            EngineErrorKind::NotStarted => Ended::NotStarted(error.message),
+            _ => Ended::Broken(error.message),
+        }
+    }
+
+    fn timed_out(&self) -> ActionFailure {
+        ActionFailure::timed_out(self.command, self.timeout)
+    }
+
+    /// The failure of an action that the helper could not start.
+    fn not_started(&self, errno: i32, text: &str) -> ActionFailure {
+        let error = std::io::Error::from_raw_os_error(errno);
+        if errno == rustix::io::Errno::TOOBIG.raw_os_error() {
+            let program = self.settings.interpreter.first().map_or("", String::as_str);
+            return ActionFailure::start(&error, program.as_ref(), None, self.command.len());
+        }
+        ActionFailure::told(&error, text)
+    }
+}

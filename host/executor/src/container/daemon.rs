@@ -1,0 +1,355 @@
+//! Speaks HTTP with an engine's daemon, over a unix socket or plain TCP.
+//!
+//! It uses hyper, which the program contains anyway. The crate `bollard` does the same and would
+//! make the program 1.5 MB larger.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
+use hyper::upgrade::Upgraded;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+use super::body::Body;
+
+/// The time limit of an answer that needs no work.
+pub(super) const QUICK: Duration = Duration::from_secs(60);
+/// The newest version of the API that is supported.
+const NEWEST: (u32, u32) = (1, 47);
+/// The oldest version of the API that is supported.
+const OLDEST: (u32, u32) = (1, 35);
+/// How many bytes of a refusal are read.
+const REFUSAL: usize = 64 * 1024;
+
+/// Where a daemon listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    Unix(PathBuf),
+    /// Host and port.
+    Tcp(String),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+/// Why there is no usable answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The socket does not exist, or refuses this user.
+    Unreachable(io::Error),
+    /// The daemon refused the request.
+    Refused {
+        status: u16,
+        text: String,
+    },
+    /// The connection ended early, or the answer is not HTTP.
+    Broken(String),
+    TimedOut(Duration),
+}
+
+/// A header of a request, in addition to those that every request has.
+pub(super) type Header = (&'static str, String);
+
+/// The content of a request.
+#[derive(Debug)]
+pub(super) enum Payload {
+    None,
+    Json(Value),
+    Tar(Vec<u8>),
+    /// A tar archive in an open file, and its size: read piece by piece while it is sent.
+    TarFile(tokio::fs::File, u64),
+}
+
+/// A daemon that has answered.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    pub(super) address: Address,
+    /// Begins the path of every request: `/v1.41`; empty before the version is known.
+    prefix: String,
+    /// `docker` or `podman`.
+    pub(super) product: &'static str,
+    /// The engine's version.
+    pub(super) version: String,
+}
+
+impl Daemon {
+    /// Asks the daemon for its version, and chooses a version of the API.
+    ///
+    /// # Errors
+    /// [`Fault`] if no daemon answers, or its versions of the API are too old or too new.
+    pub(super) async fn open(address: Address, limit: Duration) -> Result<Self, Fault> {
+        let mut this = Self {
+            address,
+            prefix: String::new(),
+            product: "docker",
+            version: String::new(),
+        };
+        let call = this.call(Method::GET, "/version", Payload::None, limit);
+        let found = call.await?;
+        let version = |key: &str| parse_version(found[key].as_str().unwrap_or_default());
+        let theirs = version("ApiVersion")
+            .ok_or_else(|| Fault::Broken("it does not name its version of the API".to_owned()))?;
+        let agreed = theirs.min(NEWEST);
+        if agreed < OLDEST || version("MinAPIVersion").is_some_and(|least| least > agreed) {
+            return Err(Fault::Broken(format!(
+                "it speaks version {}.{} of the API, and this program {}.{} to {}.{}",
+                theirs.0, theirs.1, OLDEST.0, OLDEST.1, NEWEST.0, NEWEST.1
+            )));
+        }
+        this.prefix = format!("/v{}.{}", agreed.0, agreed.1);
+        this.version = found["Version"].as_str().unwrap_or("?").to_owned();
+        if found["Components"][0]["Name"].as_str() == Some("Podman Engine") {
+            this.product = "podman";
+        }
+        Ok(this)
+    }
+
+    /// The chosen version of the API, without its `v`.
+    pub(super) fn api_version(&self) -> &str {
+        self.prefix.trim_start_matches("/v")
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[Header],
+        payload: Payload,
+        upgrade: bool,
+    ) -> Result<Response<Incoming>, Fault> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.prefix))
+            .header(HOST, "engine");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        if upgrade {
+            request = request.header(CONNECTION, "Upgrade").header(UPGRADE, "tcp");
+        }
+        let (kind, body) = match payload {
+            Payload::None => (None, Body::from(Vec::new())),
+            Payload::Json(value) => {
+                let text = value.to_string().into_bytes();
+                (Some("application/json"), Body::from(text))
+            }
+            Payload::Tar(tar) => (Some("application/x-tar"), Body::from(tar)),
+            Payload::TarFile(file, size) => (Some("application/x-tar"), Body::file(file, size)),
+        };
+        if let Some(kind) = kind {
+            request = request.header(CONTENT_TYPE, kind);
+        }
+        let request = request
+            .body(body)
+            .map_err(|error| Fault::Broken(error.to_string()))?;
+        let stream: Box<dyn Stream> = match &self.address {
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await;
+                Box::new(stream.map_err(Fault::Unreachable)?)
+            }
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect(address).await;
+                Box::new(stream.map_err(Fault::Unreachable)?)
+            }
+        };
+        let mut sender = begin(stream).await?;
+        let response = sender.send_request(request).await;
+        let response = response.map_err(|error| Fault::Broken(chain(&error)))?;
+        let status = response.status();
+        if status.is_success() || status.as_u16() == 101 || status.as_u16() == 304 {
+            return Ok(response);
+        }
+        let mut body = response.into_body();
+        let mut text = Vec::new();
+        while text.len() < REFUSAL
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            text.extend_from_slice(frame.data_ref().map_or(&[][..], Bytes::as_ref));
+        }
+        Err(Fault::Refused {
+            status: status.as_u16(),
+            text: refusal(&text),
+        })
+    }
+
+    /// A response whose body is read piece by piece. Dropping it closes the connection.
+    pub(super) async fn stream(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[Header],
+        payload: Payload,
+    ) -> Result<Incoming, Fault> {
+        let response = self.request(method, path, headers, payload, false).await?;
+        Ok(response.into_body())
+    }
+
+    /// A response as JSON; null if it is empty.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        payload: Payload,
+        limit: Duration,
+    ) -> Result<Value, Fault> {
+        let answer = async {
+            let response = self.request(method, path, &[], payload, false).await?;
+            let body = response.into_body().collect().await;
+            let body = body.map_err(|error| Fault::Broken(chain(&error)))?;
+            let body = body.to_bytes();
+            if body.is_empty() {
+                return Ok(Value::Null);
+            }
+            // Some responses without content have a line end.
+            serde_json::from_slice(&body).or_else(|error| {
+                if body.iter().all(u8::is_ascii_whitespace) {
+                    Ok(Value::Null)
+                } else {
+                    Err(Fault::Broken(format!("its answer is no JSON: {error}")))
+                }
+            })
+        };
+        timeout(limit, answer)
+            .await
+            .unwrap_or(Err(Fault::TimedOut(limit)))
+    }
+
+    /// A connection that stops being HTTP: bytes in both directions.
+    pub(super) async fn hijack(
+        &self,
+        path: &str,
+        payload: Value,
+    ) -> Result<TokioIo<Upgraded>, Fault> {
+        let payload = Payload::Json(payload);
+        let answer = async {
+            let response = self.request(Method::POST, path, &[], payload, true).await?;
+            let upgraded = hyper::upgrade::on(response).await;
+            upgraded.map_err(|error| Fault::Broken(chain(&error)))
+        };
+        let upgraded = timeout(QUICK, answer)
+            .await
+            .unwrap_or(Err(Fault::TimedOut(QUICK)))?;
+        Ok(TokioIo::new(upgraded))
+    }
+}
+
+/// One type for both kinds of sockets, because a whole HTTP client would be compiled for each.
+trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
+impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for T {}
+
+async fn begin(stream: Box<dyn Stream>) -> Result<http1::SendRequest<Body>, Fault> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| Fault::Broken(chain(&error)))?;
+    // The task ends with the answer, or when the caller no longer waits for it.
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "connection to the container engine");
+        }
+    });
+    Ok(sender)
+}
+
+/// The daemon's message: usually in JSON, sometimes plain.
+fn refusal(body: &[u8]) -> String {
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    let message = json
+        .as_ref()
+        .and_then(|json| json["message"].as_str().or(json["cause"].as_str()));
+    match message {
+        Some(message) => message.trim().to_owned(),
+        None => String::from_utf8_lossy(body).trim().to_owned(),
+    }
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// An error with its causes: the first one alone is often not specific.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Characters that are escaped in a URL's path and query.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'/')
+    .remove(b':');
+
+/// A text as a part of a URL: a segment of its path, or a value of its query. Slashes stay, because
+/// both allow them.
+pub(super) fn encode(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_carry_any_text() {
+        for (text, wanted) in [
+            ("a/b:c-1_2.3~", "a/b:c-1_2.3~"),
+            ("x@sha256:1", "x%40sha256:1"),
+            ("a b?c#d%&=+", "a%20b%3Fc%23d%25%26%3D%2B"),
+            (
+                "{\"label\":[\"ü\"]}",
+                "%7B%22label%22:%5B%22%C3%BC%22%5D%7D",
+            ),
+        ] {
+            assert_eq!(encode(text), wanted);
+        }
+    }
+
+    #[test]
+    fn refusals_are_read_in_every_form() {
+        for (body, wanted) in [
+            (r#"{"message":"No such image: x\n"}"#, "No such image: x"),
+            (r#"{"cause":"gone","response":404}"#, "gone"),
+            ("page not found\n", "page not found"),
+            ("{}", "{}"),
+            ("", ""),
+        ] {
+            assert_eq!(refusal(body.as_bytes()), wanted, "{body}");
+        }
+    }
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        assert!(parse_version("1.9") < parse_version("1.41"));
+        for bad in ["", "1", "x.1", "1.x", "1.4.1"] {
+            assert_eq!(parse_version(bad), None, "{bad}");
+        }
+    }
+}

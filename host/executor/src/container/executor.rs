@@ -1,0 +1,438 @@
+//! The container executor: one container per run, each action a new process in it.
+
+mod removal;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mswea_helper::long;
+use serde_json::Value;
+
+use super::action::{Action, Ended};
+use super::leftovers::removal_of;
+use super::running::{Container, Way};
+use super::trouble::{self, Count, Trouble};
+use super::{ContainerSettings, fast, start, transfer};
+use crate::capture::Capture;
+use crate::failure::ActionFailure;
+use crate::guard::Lease;
+use crate::local::fresh_id;
+use crate::processes::ACTION_VARIABLE;
+use mswea_core::{
+    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Front, Object,
+    Output, Progress, Stop,
+};
+
+/// The exit code of a shell whose child was killed.
+const KILLED: i32 = 137;
+
+/// The container executor.
+pub struct ContainerExecutor {
+    settings: ContainerSettings,
+    /// The variables that all commands get; or why one of them can't be passed to a process.
+    env: Result<Vec<(String, String)>, String>,
+    container: Option<Container>,
+    /// The session with the helper that starts the actions, if there is one.
+    session: Option<fast::Session>,
+    /// How many actions there have been. The number of an action is part of its
+    /// [`ACTION_VARIABLE`].
+    actions: u64,
+    /// The mark of an action whose end was not seen.
+    unfinished: Option<String>,
+    /// Why the container is gone, if there was one.
+    gone: Option<String>,
+    /// How many processes were killed for lack of memory so far.
+    oom_kills: u64,
+    front: Option<Arc<dyn Front>>,
+    /// Held while there is, or may be, a container: removes it if this process is killed.
+    lease: Option<Lease>,
+    /// Whether the container is being removed. If the executor is dropped then, its guardian
+    /// removes the container, and the drop does not wait.
+    removing: bool,
+}
+
+impl ContainerExecutor {
+    /// An executor; nothing is started or checked yet.
+    pub fn new(mut settings: ContainerSettings) -> Self {
+        if settings.run_id.is_empty() {
+            settings.run_id = fresh_id();
+        }
+        let env = settings.environment();
+        Self {
+            settings,
+            env,
+            container: None,
+            session: None,
+            actions: 0,
+            unfinished: None,
+            gone: None,
+            oom_kills: 0,
+            front: None,
+            lease: None,
+            removing: false,
+        }
+    }
+
+    /// The name of the container, while there is one.
+    pub fn container_name(&self) -> Option<&str> {
+        self.container
+            .as_ref()
+            .map(|container| container.name.as_str())
+    }
+
+    /// The mark of this run's processes.
+    pub fn run_id(&self) -> &str {
+        &self.settings.run_id
+    }
+
+    fn check(&self, command: &str) -> Result<(), ActionFailure> {
+        if let Err(why) = &self.env {
+            return Err(ActionFailure::value(why));
+        }
+        if command.contains('\0') {
+            return Err(ActionFailure::null_byte());
+        }
+        let has_helper = self.session.is_some()
+            || self
+                .container
+                .as_ref()
+                .is_none_or(|it| it.way == Way::Helper);
+        let takes_file = has_helper && long::takes_file(&self.settings.interpreter);
+        if long::is_long(command.as_bytes()) && !takes_file {
+            let error = rustix::io::Errno::TOOBIG.into();
+            let program = self.settings.interpreter.first().map_or("", String::as_str);
+            return Err(ActionFailure::start(
+                &error,
+                program.as_ref(),
+                None,
+                command.len(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Kills the processes of an action whose future was dropped before its end, and starts a new
+    /// session if there was one.
+    async fn finish_unfinished(&mut self) {
+        let Some(mark) = self.unfinished.take() else {
+            return;
+        };
+        let Some(container) = &self.container else {
+            return;
+        };
+        container.kill(&mark).await;
+        if self.session.take().is_some() {
+            // The session may be in the middle of that action.
+            let session = fast::session(container.engine.as_ref(), &container.id).await;
+            self.session = session.ok();
+        }
+    }
+
+    async fn run(&mut self, command: &Command<'_>, timeout: Duration, stop: &Stop) -> Output {
+        self.actions += 1;
+        let mark = format!("{}.{}", self.settings.run_id, self.actions);
+        let mut env = self.env.clone().unwrap_or_default();
+        env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
+        let mut capture = Capture::new(self.settings.capture_bytes);
+        if command.whole {
+            capture = capture.whole();
+        } else if let Some(marker) = &self.settings.whole_after {
+            capture = capture.whole_after(marker);
+        }
+        self.unfinished = Some(mark.clone());
+        let mut note = None;
+        let ended = {
+            let Some(container) = &self.container else {
+                return not_started().output(String::new());
+            };
+            let action = Action {
+                settings: &self.settings,
+                command: command.text,
+                env,
+                mark: &mark,
+                timeout,
+                stop,
+            };
+            match &mut self.session {
+                Some(session) => action.in_session(&mut session.helper, &mut capture).await,
+                None => action.in_exec(container, &mut capture, &mut note).await,
+            }
+        };
+        self.unfinished = None;
+        let (ended, is_gone) = match ended {
+            Ended::Broken(why) => tokio::select! {
+                biased;
+                found = self.after_break(&mark, &why) => found,
+                // The run has been asked to stop, so the reason does not matter.
+                () = stop.stopped() => {
+                    (Ended::Failed(ActionFailure::interrupted(command.text)), false)
+                }
+            },
+            Ended::NotStarted(why) => (self.after_no_start(why).await, false),
+            Ended::FolderGone => self.is_gone(format!(
+                "the folder `{}`, in which every command starts, is gone from the container: a command has removed it",
+                self.settings.cwd
+            )),
+            Ended::Exited(KILLED) => self.after_kill().await,
+            other => (other, false),
+        };
+        let captured = capture.finish(matches!(ended, Ended::Exited(0)));
+        let mut text = captured.text;
+        if let Some(note) = note {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(&note);
+        }
+        let mut output = match ended {
+            Ended::OutOfMemory => Output {
+                returncode: KILLED,
+                ..out_of_memory().output(text)
+            },
+            Ended::Exited(returncode) => Output {
+                output: text,
+                returncode,
+                ..Output::default()
+            },
+            Ended::Failed(failure) => failure.output(text),
+            Ended::Broken(why) | Ended::NotStarted(why) => {
+                ActionFailure::environment("EnvironmentError", why).output(text)
+            }
+            Ended::FolderGone => not_started().output(text),
+        };
+        if captured.elided > 0 {
+            let elided = Value::from(captured.elided);
+            output.extra.insert("elided_bytes".to_owned(), elided);
+        }
+        if is_gone {
+            output
+                .extra
+                .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
+        }
+        output
+    }
+
+    /// The end of an action that was killed, and whether the container is gone.
+    async fn after_kill(&mut self) -> (Ended, bool) {
+        let Some(container) = &self.container else {
+            return (Ended::Failed(not_started()), false);
+        };
+        match trouble::oom_kills(container).await {
+            Count::Known(count) if is_more(&mut self.oom_kills, count) => {
+                (Ended::OutOfMemory, false)
+            }
+            Count::Known(_) | Count::Unknown => (Ended::Exited(KILLED), false),
+            Count::Failed => match trouble::wait_for_end(container, &self.settings).await {
+                Trouble::Gone(text) => self.is_gone(text),
+                _ => (Ended::Exited(KILLED), false),
+            },
+        }
+    }
+
+    /// The action was not started. A command may have removed the helper: it is put back, or the
+    /// next actions run without it.
+    async fn after_no_start(&mut self, why: String) -> Ended {
+        if let Some(container) = &mut self.container
+            && container.way == Way::Helper
+        {
+            let ours = mswea_helper_bundle::ARCHITECTURE;
+            if let Err(error) = fast::put(container.engine.as_ref(), &container.id, ours).await {
+                tracing::warn!(
+                    error,
+                    "the helper is no longer in the container: further actions are plain execs"
+                );
+                container.way = Way::Plain { shell: true };
+            }
+        }
+        Ended::Failed(ActionFailure::environment("FileNotFoundError", why))
+    }
+
+    fn is_gone(&mut self, text: String) -> (Ended, bool) {
+        self.gone = Some(text.clone());
+        (
+            Ended::Failed(ActionFailure::environment("EnvironmentGone", text)),
+            true,
+        )
+    }
+
+    /// The end of an action whose exec or session ended before it, and whether the container is
+    /// gone.
+    async fn after_break(&mut self, mark: &str, why: &str) -> (Ended, bool) {
+        let Some(container) = &self.container else {
+            return (Ended::Failed(not_started()), false);
+        };
+        self.session = None;
+        let mut trouble = trouble::find_out(container, &self.settings).await;
+        let mut killed = false;
+        if matches!(trouble, Trouble::Passing) {
+            killed = container.kill(mark).await;
+            trouble = match trouble::oom_kills(container).await {
+                Count::Known(count) if is_more(&mut self.oom_kills, count) => {
+                    return (Ended::Failed(out_of_memory()), false);
+                }
+                Count::Known(_) | Count::Unknown => Trouble::Passing,
+                Count::Failed => trouble::wait_for_end(container, &self.settings).await,
+            };
+        }
+        match trouble {
+            Trouble::Gone(text) => self.is_gone(text),
+            Trouble::Silent(text) => {
+                let failure = ActionFailure::environment("EnvironmentError", text);
+                (Ended::Failed(failure), false)
+            }
+            Trouble::Passing => {
+                tracing::warn!(
+                    why,
+                    "an action ended the helper that ran it: each further action is an exec of its own"
+                );
+                let ends = match killed {
+                    true => "it was ended",
+                    false => "some of its processes may still be running",
+                };
+                let text = format!("the command ended the helper that ran it ({why}); {ends}");
+                let failure = ActionFailure::environment("HelperKilled", text);
+                (Ended::Failed(failure), false)
+            }
+        }
+    }
+
+    /// Stores a container that is ready for actions.
+    fn ready(
+        &mut self,
+        (container, session): (Container, Option<fast::Session>),
+        replaced: Option<String>,
+    ) -> EnvironmentReady {
+        let handle = start::Handle::value(&container, &self.settings);
+        self.container = Some(container);
+        self.session = session;
+        self.gone = None;
+        self.oom_kills = 0;
+        EnvironmentReady {
+            handle,
+            replaced,
+            is_restored: false,
+        }
+    }
+}
+
+/// Whether more processes were killed for lack of memory than before.
+fn is_more(before: &mut u64, count: u64) -> bool {
+    std::mem::replace(before, count) < count
+}
+
+/// The message about a container that outlives its run.
+fn kept(program: &str, name: &str, run: &str) -> String {
+    let gc = removal_of(program, run);
+    format!(
+        "container `{name}` is kept: enter it with `{program} exec -it {name} sh`, remove it with `{program} rm -f {name}` or `{gc}`"
+    )
+}
+
+fn not_started() -> ActionFailure {
+    ActionFailure::environment("EnvironmentError", "the container has not been started")
+}
+
+fn out_of_memory() -> ActionFailure {
+    ActionFailure::environment(
+        "OutOfMemory",
+        "the memory of the container ran out, and the kernel killed the command or a part of it; use less memory (the limit is `environment.memory`)",
+    )
+}
+
+#[async_trait]
+impl Executor for ContainerExecutor {
+    async fn start(
+        &mut self,
+        context: &Context,
+        known: Option<&Value>,
+    ) -> Result<EnvironmentReady, ExecutorError> {
+        if let Err(why) = &self.env {
+            return Err(ExecutorError {
+                message: why.clone(),
+            });
+        }
+        self.remove().await;
+        self.front = Some(context.front.clone());
+        self.guard();
+        let mut replaced = None;
+        if let Some(known) = known {
+            match start::find(&self.settings, known, context).await {
+                Ok(Ok(found)) => return Ok(self.ready(found, None)),
+                Ok(Err(why)) => replaced = Some(why),
+                Err(error) => {
+                    self.unguard().await;
+                    return Err(error);
+                }
+            }
+        }
+        match start::start(&self.settings, context).await {
+            Ok(made) => Ok(self.ready(made, replaced)),
+            Err(error) => {
+                self.unguard().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
+        if stop.is_stopped() {
+            return ActionFailure::interrupted(command.text).output(String::new());
+        }
+        if let Some(why) = &self.gone {
+            let mut output =
+                ActionFailure::environment("EnvironmentGone", why.as_str()).output(String::new());
+            output
+                .extra
+                .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
+            return output;
+        }
+        if let Err(failure) = self.check(command.text) {
+            return failure.output(String::new());
+        }
+        let timeout = command
+            .timeout
+            .filter(|timeout| !timeout.is_zero())
+            .unwrap_or(self.settings.timeout);
+        self.finish_unfinished().await;
+        self.run(command, timeout, stop).await
+    }
+
+    async fn upload(&mut self, from: &std::path::Path, to: &str) -> Result<(), ExecutorError> {
+        let container = self.container.as_ref().ok_or_else(|| ExecutorError {
+            message: not_started().text(),
+        })?;
+        transfer::upload(container, from, &transfer::absolute(&self.settings.cwd, to)).await
+    }
+
+    async fn download(&mut self, from: &str, to: &std::path::Path) -> Result<(), ExecutorError> {
+        let container = self.container.as_ref().ok_or_else(|| ExecutorError {
+            message: not_started().text(),
+        })?;
+        transfer::download(container, &transfer::absolute(&self.settings.cwd, from), to).await
+    }
+
+    async fn cleanup(&mut self) {
+        self.unfinished = None;
+        if !self.settings.keep {
+            self.remove().await;
+            return self.unguard().await;
+        }
+        self.session = None;
+        if let Some(container) = self.container.take() {
+            let (program, name) = (&self.settings.executable, &container.name);
+            let text = kept(program, name, self.settings.label());
+            match &self.front {
+                Some(front) => front.show(&Progress::Warning(&text)),
+                None => tracing::warn!("{text}"),
+            }
+        }
+        self.unguard().await;
+    }
+
+    fn template_vars(&self) -> Object {
+        self.settings.template_vars()
+    }
+}

@@ -1,0 +1,126 @@
+//! Removes the container of a run, and has the guardian do it if this host is killed.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::ContainerExecutor;
+use crate::container::connect::connect;
+use crate::container::engine::{EngineError, EngineErrorKind};
+use crate::container::record::{self, Record};
+use crate::container::running::Container;
+use crate::guard::Lease;
+
+/// The time limit of one removal.
+const REMOVING: Duration = Duration::from_secs(60);
+/// How long dropping an executor whose container was not removed may take.
+const DROPPING: Duration = Duration::from_secs(15);
+
+impl ContainerExecutor {
+    /// Gets a lease of the guardian; called before there is a container.
+    pub(super) fn guard(&mut self) {
+        let Some(program) = &self.settings.guard_program else {
+            return;
+        };
+        match Lease::new(program, &self.settings.run_id) {
+            Ok(lease) => {
+                lease.tell_engine(&self.settings.executable);
+                self.lease = Some(lease);
+            }
+            Err(error) => tracing::warn!(
+                program = %program.display(), %error,
+                "no guardian: if this host is killed with -9, the next start removes its container"
+            ),
+        }
+    }
+
+    /// Releases the lease when there is no container any more; if one is left, the guardian becomes
+    /// responsible for it.
+    pub(super) async fn unguard(&mut self) {
+        let Some(lease) = self.lease.take() else {
+            return;
+        };
+        let run = BTreeSet::from([self.settings.run_id.clone()]);
+        if record::is_awaited(&run) {
+            return lease.hand_over();
+        }
+        lease.release().await;
+    }
+
+    /// Removes the container, even if the settings keep it. It stays in `self` until it is removed,
+    /// because the caller may stop waiting.
+    pub(super) async fn remove(&mut self) {
+        let Some(container) = &self.container else {
+            return;
+        };
+        self.session = None;
+        self.removing = true;
+        let Container { engine, id, .. } = container;
+        let mut result = engine.remove(id, REMOVING).await;
+        let again = |error: &EngineError| error.kind != EngineErrorKind::TimedOut;
+        if result.as_ref().err().is_some_and(again) {
+            result = engine.remove(id, REMOVING).await;
+        }
+        self.removing = false;
+        let Some(Container { name, record, .. }) = self.container.take() else {
+            return;
+        };
+        match result {
+            Ok(()) => record.iter().for_each(Record::forget),
+            Err(error) => {
+                let program = &self.settings.executable;
+                tracing::warn!(
+                    container = name, %error,
+                    "a container is left behind: it is removed in the background, by the next run, or by `mswea-host gc`; by hand, `{program} rm -f {name}` does it"
+                );
+            }
+        }
+    }
+}
+
+impl Drop for ContainerExecutor {
+    /// Removes the container after a panic, or if the cleanup was left out: blocks, and uses an
+    /// event loop of its own, because the current one may be ending.
+    fn drop(&mut self) {
+        if self.removing
+            && let Some(lease) = self.lease.take_if(|lease| lease.is_alive())
+        {
+            return lease.hand_over();
+        }
+        let Some(container) = self.container.take() else {
+            return;
+        };
+        if self.settings.keep {
+            return;
+        }
+        let settings = self.settings.clone();
+        let (sender, receiver) = mpsc::channel();
+        let (id, name) = (container.id.clone(), container.name.clone());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let removed = runtime.is_ok_and(|runtime| {
+                runtime
+                    .block_on(async {
+                        let engine = connect(&settings.executable, settings.transport).await?;
+                        engine.remove(&id, REMOVING).await
+                    })
+                    .is_ok()
+            });
+            let _ = sender.send(removed);
+        });
+        if matches!(receiver.recv_timeout(DROPPING), Ok(true)) {
+            container.record.iter().for_each(Record::forget);
+        } else {
+            if let Some(lease) = self.lease.take() {
+                lease.hand_over();
+            }
+            let program = &self.settings.executable;
+            tracing::warn!(
+                container = name,
+                "a container may be left behind: the next run removes it, or `{program} rm -f {name}`"
+            );
+        }
+    }
+}

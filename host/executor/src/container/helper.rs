@@ -1,0 +1,370 @@
+//! The fast path: a helper inside the container runs each action as a fresh process.
+//!
+//! [`mswea_helper`] is the other side, and defines the protocol. A session is one exec that stays
+//! open; an action costs a fork and an exec there and a few bytes in each direction. The caller
+//! must be able to continue without it: an action that kills all processes it can reach kills the
+//! helper too.
+
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use mswea_helper::protocol::{self, HELLO, LONGEST_REPLY, Reply, Request};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::capture::Capture;
+use mswea_core::Stop;
+
+/// How long the helper may take to report an action that it was told to kill. It tries for three
+/// seconds itself.
+const KILLING: Duration = Duration::from_secs(5);
+
+/// The most bytes of one read.
+const READ: usize = 64 * 1024;
+
+/// How much is shown of what came instead of a hello.
+const SHOWN: usize = 400;
+
+/// A session with the helper. When it is dropped, the helper ends, with all processes that it
+/// started.
+pub(super) struct HelperSession {
+    output: Box<dyn AsyncRead + Send + Unpin>,
+    input: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Bytes that have been read and are no complete frame yet.
+    inbox: Vec<u8>,
+    /// The number of the last action.
+    last: u32,
+    /// Whether an action was started and its end has not been seen.
+    busy: bool,
+    /// See [`KILLING`].
+    killing: Duration,
+}
+
+/// An action for the helper.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HelperAction<'a> {
+    /// The program, by path or by name, and its arguments.
+    pub(super) argv: &'a [String],
+    /// Variables laid over those of the helper.
+    pub(super) env: &'a [(String, String)],
+    /// Its working directory; none: the helper's.
+    pub(super) cwd: Option<&'a str>,
+    /// How long background processes may hold the output open before the action ends without them.
+    pub(super) grace: Duration,
+}
+
+/// How an action ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HelperEnd {
+    /// By itself. The exit code, or 128 plus the number of the signal, as container engines count.
+    Exited(i32),
+    /// Killed in the container, with all processes that it started, because its time limit expired.
+    TimedOut,
+    /// Killed likewise, because the run was asked to stop.
+    Stopped,
+    /// It was not started.
+    Failed {
+        /// The system's error number.
+        errno: i32,
+        /// The message: what failed, and why.
+        text: String,
+    },
+}
+
+/// Why there is no session, or no longer one.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HelperError {
+    /// Nothing has come: the container could not run the helper, or its output is blocked.
+    #[error("the helper in the container sent nothing within {} s", .0.as_secs_f64())]
+    Silent(Duration),
+    /// Another program has answered: the beginning of its output, such as the message of an engine
+    /// that could not start the helper.
+    #[error("the program that answered is not the helper: `{0}`")]
+    Foreign(String),
+    /// The helper is from another build of the host.
+    #[error(
+        "the helper in the container has version {found} of the protocol, and this host has version {wanted}: let the host copy its own helper"
+    )]
+    Version {
+        /// The helper's.
+        found: u32,
+        /// The host's.
+        wanted: u32,
+    },
+    /// The helper's stream has ended: an action killed it, or the container is gone.
+    #[error("the helper in the container has ended")]
+    Gone,
+    /// The helper was told to kill an action and has not reported its end.
+    #[error(
+        "the helper in the container did not answer within {} s after the request to kill the action",
+        .0.as_secs_f64()
+    )]
+    Stuck(Duration),
+    /// The helper sent an invalid frame.
+    #[error("the helper in the container sent an invalid message")]
+    Garbled,
+    /// An earlier action was abandoned, or ended with an error.
+    #[error("this session with the helper has ended with an earlier action: start another one")]
+    Unusable,
+}
+
+/// The helper's report of the end of an action.
+enum Ended {
+    Exited(i32),
+    Killed(i32),
+    Failed { errno: i32, text: String },
+}
+
+/// The events while waiting for an action.
+enum Event {
+    TimedOut,
+    Stopped,
+    Read(io::Result<usize>),
+    Wrote(io::Result<usize>),
+    Flushed,
+}
+
+impl HelperSession {
+    /// Waits, for `limit` at most, for the helper's hello.
+    ///
+    /// # Errors
+    /// [`HelperError`] if the helper does not answer, or has another version, or another program
+    /// answers.
+    pub(super) async fn start(
+        output: Box<dyn AsyncRead + Send + Unpin>,
+        input: Box<dyn AsyncWrite + Send + Unpin>,
+        limit: Duration,
+    ) -> Result<Self, HelperError> {
+        let mut session = Self {
+            output,
+            input,
+            inbox: Vec::new(),
+            last: 0,
+            busy: false,
+            killing: KILLING,
+        };
+        match timeout(limit, session.greet()).await {
+            Ok(result) => result.map(|()| session),
+            Err(_) if session.inbox.is_empty() => Err(HelperError::Silent(limit)),
+            Err(_) => Err(foreign(&session.inbox)),
+        }
+    }
+
+    async fn greet(&mut self) -> Result<(), HelperError> {
+        while self.inbox.len() < HELLO {
+            let ended = !matches!(self.read().await, Ok(1..));
+            if ended && self.inbox.is_empty() {
+                return Err(HelperError::Gone);
+            }
+            if ended {
+                return Err(foreign(&self.inbox));
+            }
+            if !protocol::may_be_hello(&self.inbox) {
+                // Reads the rest of what came, for the message.
+                let rest = async { while let Ok(1..) = self.read().await {} };
+                let _ = timeout(Duration::from_millis(100), rest).await;
+                return Err(foreign(&self.inbox));
+            }
+        }
+        let hello: Vec<u8> = self.inbox.drain(..HELLO).collect();
+        match protocol::version(&hello) {
+            Some(protocol::VERSION) => Ok(()),
+            Some(found) => Err(HelperError::Version {
+                found,
+                wanted: protocol::VERSION,
+            }),
+            None => Err(foreign(&hello)),
+        }
+    }
+
+    /// Runs an action; its output goes to `capture`, also if it fails.
+    ///
+    /// If this future is dropped before its end, the session can't be used any more. The action
+    /// continues until the session is dropped too.
+    ///
+    /// # Errors
+    /// [`HelperError`] if the session has ended. The action may still run, unless the container is
+    /// gone.
+    pub(super) async fn run(
+        &mut self,
+        action: &HelperAction<'_>,
+        capture: &mut Capture,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Result<HelperEnd, HelperError> {
+        if self.busy {
+            return Err(HelperError::Unusable);
+        }
+        if stop.is_stopped() {
+            return Ok(HelperEnd::Stopped);
+        }
+        let id = self.last.wrapping_add(1);
+        let Some(frame) = action.request(id).encode() else {
+            return Ok(HelperEnd::Failed {
+                errno: libc::E2BIG,
+                text: "the command is longer than 16 MiB".to_owned(),
+            });
+        };
+        self.last = id;
+        // Set back when the action's end has been seen; it stays true if this future is dropped or
+        // returns an error.
+        self.busy = true;
+        let end = self.attend(id, frame, capture, timeout, stop).await?;
+        self.busy = false;
+        Ok(end)
+    }
+
+    async fn attend(
+        &mut self,
+        id: u32,
+        mut to_send: Vec<u8>,
+        capture: &mut Capture,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Result<HelperEnd, HelperError> {
+        let mut sent = 0;
+        let mut flushed = false;
+        let mut expired = pin!(sleep(timeout));
+        let mut stopped = pin!(stop.stopped());
+        // Why the helper was told to kill the action; none if it was not.
+        let mut reason = None;
+        loop {
+            self.inbox.reserve(READ);
+            // In this order, so that much output does not delay the others. Each of these can be
+            // dropped and started again.
+            let event = tokio::select! {
+                biased;
+                () = &mut stopped, if reason.is_none() => Event::Stopped,
+                () = &mut expired => Event::TimedOut,
+                event = send(&mut self.input, &to_send[sent..]), if !flushed => event,
+                read = self.output.read_buf(&mut self.inbox) => Event::Read(read),
+            };
+            match event {
+                Event::Read(Ok(1..)) => match self.take(id, capture)? {
+                    None => {}
+                    Some(Ended::Failed { errno, text }) => {
+                        return Ok(HelperEnd::Failed { errno, text });
+                    }
+                    // An action that ended before it could be killed has its own exit code.
+                    Some(Ended::Exited(status)) => return Ok(HelperEnd::Exited(status)),
+                    Some(Ended::Killed(status)) => {
+                        return Ok(reason.unwrap_or(HelperEnd::Exited(status)));
+                    }
+                },
+                Event::Read(_) => {
+                    capture.push(protocol::cut_off(&self.inbox, id));
+                    return Err(HelperError::Gone);
+                }
+                Event::Wrote(Ok(count @ 1..)) => sent += count,
+                // The helper no longer reads; what it has sent is read first.
+                Event::Wrote(_) => (sent, flushed) = (to_send.len(), true),
+                Event::Flushed => flushed = true,
+                Event::TimedOut if reason.is_some() => {
+                    return Err(HelperError::Stuck(self.killing));
+                }
+                Event::TimedOut | Event::Stopped => {
+                    reason = Some(match event {
+                        Event::Stopped => HelperEnd::Stopped,
+                        _ => HelperEnd::TimedOut,
+                    });
+                    to_send.extend(Request::Kill { id }.encode().unwrap_or_default());
+                    flushed = false;
+                    expired.as_mut().reset(Instant::now() + self.killing);
+                }
+            }
+        }
+    }
+
+    /// Takes all complete frames out of the inbox.
+    fn take(&mut self, id: u32, capture: &mut Capture) -> Result<Option<Ended>, HelperError> {
+        let mut done = 0;
+        let mut ended = None;
+        while ended.is_none() {
+            let frame = protocol::frame(&self.inbox[done..], LONGEST_REPLY);
+            let Some((content, length)) = frame.map_err(|_| HelperError::Garbled)? else {
+                break;
+            };
+            let reply = Reply::decode(content).map_err(|_| HelperError::Garbled)?;
+            if reply.id() != id {
+                return Err(HelperError::Garbled);
+            }
+            done += length;
+            match reply {
+                Reply::Output { bytes, .. } => capture.push(bytes),
+                Reply::Exited {
+                    status,
+                    killed,
+                    left,
+                    ..
+                } => {
+                    if left > 0 {
+                        tracing::warn!(
+                            processes = left,
+                            "processes of an action can't be killed in the container (another user's, or busy in the kernel): they end with the container"
+                        );
+                    }
+                    ended = Some(match killed {
+                        true => Ended::Killed(status),
+                        false => Ended::Exited(status),
+                    });
+                }
+                Reply::Failed { errno, text, .. } => {
+                    let text = text.to_owned();
+                    ended = Some(Ended::Failed { errno, text });
+                }
+            }
+        }
+        self.inbox.drain(..done);
+        Ok(ended)
+    }
+
+    async fn read(&mut self) -> io::Result<usize> {
+        self.inbox.reserve(READ);
+        self.output.read_buf(&mut self.inbox).await
+    }
+}
+
+impl HelperAction<'_> {
+    /// The request for a helper that runs only this action; none if it is too long.
+    pub(super) fn frame(&self) -> Option<Vec<u8>> {
+        self.request(1).encode()
+    }
+
+    fn request(&self, id: u32) -> Request {
+        Request::Run {
+            id,
+            argv: self
+                .argv
+                .iter()
+                .map(|text| text.as_bytes().to_vec())
+                .collect(),
+            env: self
+                .env
+                .iter()
+                .map(|(name, value)| format!("{name}={value}").into_bytes())
+                .collect(),
+            cwd: self.cwd.unwrap_or_default().as_bytes().to_vec(),
+            grace_ms: u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Writes once; flushes when nothing is left to write.
+async fn send(input: &mut (dyn AsyncWrite + Send + Unpin), rest: &[u8]) -> Event {
+    if rest.is_empty() {
+        // If it fails, reading fails too.
+        let _ = input.flush().await;
+        return Event::Flushed;
+    }
+    Event::Wrote(input.write(rest).await)
+}
+
+/// The error for another program's answer, with its beginning.
+fn foreign(said: &[u8]) -> HelperError {
+    let text = String::from_utf8_lossy(said);
+    HelperError::Foreign(text.trim().chars().take(SHOWN).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,367 @@
+//! Runs the command line client of an engine: a process in a session of its own, which ends when
+//! the caller no longer waits for it.
+
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, Signal};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::time::{sleep, timeout};
+
+use crate::programs;
+use crate::spawn::{Child, Spec, spawn};
+use mswea_secrecy as secrecy;
+use mswea_secrecy::looks_secret;
+
+/// The pause between two checks of a process where the kernel can't signal its end.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long processes left behind by a client may hold its output open.
+const GRACE: Duration = Duration::from_millis(200);
+/// The time between a client's SIGTERM and its SIGKILL.
+const ENDING: Duration = Duration::from_secs(3);
+/// The most bytes of an output that are kept.
+const KEPT: usize = 64 * 1024 * 1024;
+
+/// The program of a client, and its environment.
+#[derive(Debug)]
+pub(super) struct Program {
+    path: CString,
+    env: Vec<CString>,
+}
+
+/// The result of a process.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) code: i32,
+    pub(super) output: Vec<u8>,
+    pub(super) errors: String,
+}
+
+/// A client's process. Dropped, it is killed.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    pidfd: Option<AsyncFd<OwnedFd>>,
+    /// Whether it gets a SIGTERM before it is killed: podman, killed while it makes or removes a
+    /// container, leaves a monitor behind that never ends, or records that later make it fail.
+    gently: bool,
+}
+
+/// Where a process's standard error goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errors {
+    Apart,
+    WithOutput,
+}
+
+/// The standard input of a program.
+pub(super) enum Input {
+    Empty,
+    /// Written by the caller.
+    Pipe,
+    /// Read by the program itself.
+    File(File),
+}
+
+/// The input of a program that is run to its end.
+pub(super) enum Feed {
+    Nothing,
+    Bytes(Vec<u8>),
+    File(File),
+}
+
+/// A started process and its pipes.
+pub(super) struct Started {
+    pub(super) process: Running,
+    pub(super) input: Option<Sender>,
+    pub(super) output: Receiver,
+    pub(super) errors: Option<Receiver>,
+}
+
+impl Program {
+    /// The program called `name`, a path or something in `PATH`; none if it does not exist.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        let path = programs::find(name)?;
+        Some(Self {
+            path: CString::new(path.as_os_str().as_bytes()).ok()?,
+            env: environment()
+                .filter_map(|(name, value)| variable(&name, &value))
+                .collect(),
+        })
+    }
+
+    /// Starts it. `env` is added to its environment.
+    pub(super) fn start(
+        &self,
+        args: &[String],
+        env: &[(String, String)],
+        input: Input,
+        errors: Errors,
+    ) -> io::Result<Started> {
+        let args = self.args(args)?;
+        let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
+        // Of variables with the same name, the first one counts.
+        let all: Vec<CString> = env
+            .iter()
+            .filter_map(|(name, value)| variable(&name.into(), &value.into()))
+            .chain(self.env.iter().cloned())
+            .collect();
+        let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
+        let (output, output_end) = pipe()?;
+        let apart = match errors {
+            Errors::Apart => Some(pipe()?),
+            Errors::WithOutput => None,
+        };
+        let (input, file) = match input {
+            Input::Empty => (None, None),
+            Input::Pipe => (Some(pipe()?), None),
+            Input::File(file) => (None, Some(file)),
+        };
+        for ours in [
+            Some(&output),
+            apart.as_ref().map(|(ours, _)| ours),
+            input.as_ref().map(|(_, ours)| ours),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            rustix::io::ioctl_fionbio(ours, true)?;
+        }
+        let child = spawn(&Spec {
+            program: &self.path,
+            args: &args,
+            env: &all,
+            cwd: None,
+            stdin: match &file {
+                Some(file) => Some(file.as_fd()),
+                None => input.as_ref().map(|(theirs, _)| theirs.as_fd()),
+            },
+            output: Some(output_end.as_fd()),
+            errors: apart.as_ref().map(|(_, theirs)| theirs.as_fd()),
+            third: None,
+            fourth: None,
+            further: &[],
+            interruptible: false,
+            deaf: false,
+        })?;
+        let mut process = Running {
+            child,
+            pidfd: None,
+            gently: false,
+        };
+        if let Some(fd) = process.child.pidfd() {
+            process.pidfd = Some(watch(fd)?);
+        }
+        Ok(Started {
+            process,
+            input: input
+                .map(|(_, ours)| Sender::from_owned_fd(ours))
+                .transpose()?,
+            output: Receiver::from_owned_fd(output)?,
+            errors: apart
+                .map(|(ours, _)| Receiver::from_owned_fd(ours))
+                .transpose()?,
+        })
+    }
+
+    /// Runs it to its end.
+    pub(super) async fn run(
+        &self,
+        args: &[String],
+        env: &[(String, String)],
+        feed: Feed,
+    ) -> io::Result<Finished> {
+        let (input, bytes) = match feed {
+            Feed::Nothing => (Input::Empty, None),
+            Feed::Bytes(bytes) => (Input::Pipe, Some(bytes)),
+            Feed::File(file) => (Input::File(file), None),
+        };
+        let mut started = self.start(args, env, input, Errors::Apart)?;
+        started.process.gently = true;
+        finish(started, bytes, std::future::pending()).await
+    }
+
+    /// The same, but when `stop` resolves, the program gets a SIGTERM and some time to end.
+    pub(super) async fn run_until(
+        &self,
+        args: &[String],
+        env: &[(String, String)],
+        stop: impl Future<Output = ()>,
+    ) -> io::Result<Finished> {
+        let mut started = self.start(args, env, Input::Empty, Errors::Apart)?;
+        started.process.gently = true;
+        finish(started, None, stop).await
+    }
+
+    fn args(&self, args: &[String]) -> io::Result<Vec<CString>> {
+        let mut all = vec![self.path.clone()];
+        for arg in args {
+            all.push(CString::new(arg.as_str()).map_err(|_| {
+                io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "there is a null byte in an argument",
+                )
+            })?);
+        }
+        Ok(all)
+    }
+}
+
+async fn finish(
+    started: Started,
+    input: Option<Vec<u8>>,
+    stop: impl Future<Output = ()>,
+) -> io::Result<Finished> {
+    let (mut process, mut to) = (started.process, started.input);
+    let (mut output, mut said) = (Vec::new(), Vec::new());
+    let code = {
+        let mut reading = std::pin::pin!(async {
+            let feed = async {
+                if let (Some(to), Some(input)) = (&mut to, input) {
+                    // A program that ends before it has read everything reports its own error.
+                    let _ = to.write_all(&input).await;
+                }
+                drop(to);
+            };
+            let output = keep(Some(started.output), &mut output);
+            tokio::join!(output, keep(started.errors, &mut said), feed);
+        });
+        let mut stop = std::pin::pin!(stop);
+        let (mut read, mut stopped) = (false, false);
+        let code = loop {
+            tokio::select! {
+                code = process.exited() => break code?,
+                () = &mut reading, if !read => read = true,
+                () = &mut stop, if !stopped => {
+                    stopped = true;
+                    process.ask_to_end();
+                }
+                () = sleep(ENDING), if stopped => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        };
+        if !read {
+            // Podman leaves a monitor behind that may have inherited the pipes.
+            let _ = timeout(GRACE, &mut reading).await;
+        }
+        code
+    };
+    Ok(Finished {
+        code,
+        output,
+        errors: String::from_utf8_lossy(&said).trim().to_owned(),
+    })
+}
+
+impl Running {
+    /// Waits for its end; can be dropped and called again.
+    pub(super) async fn exited(&mut self) -> io::Result<i32> {
+        loop {
+            let ready = match &self.pidfd {
+                Some(fd) => Some(fd.readable().await?),
+                None => None,
+            };
+            if let Some(code) = self.child.try_wait()? {
+                return Ok(code);
+            }
+            match ready {
+                Some(mut ready) => ready.clear_ready(),
+                None => sleep(LOOK).await,
+            }
+        }
+    }
+}
+
+impl Running {
+    fn ask_to_end(&self) {
+        if !self.child.is_reaped()
+            && let Some(pid) = Pid::from_raw(self.child.pid())
+        {
+            let _ = rustix::process::kill_process_group(pid, Signal::TERM);
+        }
+    }
+
+    /// Waits without a runtime; returns whether it has ended.
+    fn ends_within(&mut self, limit: Duration) -> bool {
+        let started = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if started.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.child.is_reaped() {
+            return;
+        }
+        if self.gently {
+            self.ask_to_end();
+            if self.ends_within(ENDING) {
+                return;
+            }
+        }
+        self.child.kill_group();
+        self.ends_within(GRACE);
+    }
+}
+
+fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` stays the same open descriptor while it exists, and the `AsyncFd` owns
+    // it.
+    let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+    registered.map_err(io::Error::from)
+}
+
+/// Reads to the end, and keeps a bounded part.
+async fn keep(from: Option<Receiver>, into: &mut Vec<u8>) {
+    let Some(mut from) = from else { return };
+    let mut piece = vec![0; 16 * 1024];
+    while let Ok(count) = from.read(&mut piece).await {
+        if count == 0 {
+            return;
+        }
+        let room = KEPT.saturating_sub(into.len()).min(count);
+        into.extend_from_slice(&piece[..room]);
+    }
+}
+
+/// The host's variables for a client: all but secrets. The model's key is left out; variables named
+/// after engines, such as `DOCKER_AUTH_CONFIG`, are passed.
+fn environment() -> impl Iterator<Item = (OsString, OsString)> {
+    secrecy::vars().into_iter().filter_map(|(name, value)| {
+        let text = name.to_str().unwrap_or_default();
+        let of_engines = [
+            "DOCKER_",
+            "CONTAINER_",
+            "CONTAINERS_",
+            "REGISTRY_AUTH",
+            "BUILDAH_",
+        ]
+        .iter()
+        .any(|beginning| text.starts_with(beginning));
+        if of_engines {
+            return Some((name, value));
+        }
+        if looks_secret(text) {
+            return None;
+        }
+        // Secrets named in the config have been replaced by blanks here.
+        let value = std::env::var_os(&name)?;
+        Some((name, value))
+    })
+}
+
+fn variable(name: &OsString, value: &OsString) -> Option<CString> {
+    CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+}

@@ -1,0 +1,489 @@
+//! The settings of a container environment, and values that follow from them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::connect::Transport;
+use crate::processes::{ACTION_VARIABLE, RUN_VARIABLE};
+use crate::{environment, machine};
+use mswea_core::Object;
+use mswea_secrecy as secrecy;
+
+/// The settings of a container environment.
+#[derive(Clone, Debug)]
+pub struct ContainerSettings {
+    /// The image that the container is made from.
+    pub image: String,
+    /// The working directory of commands, inside the container.
+    pub cwd: String,
+    /// Variables for every command; they take precedence over `forward_env`.
+    pub env: BTreeMap<String, String>,
+    /// Variables of the host that commands get, by their names; unset ones stay unset.
+    pub forward_env: Vec<String>,
+    /// The default time limit of a command.
+    pub timeout: Duration,
+    /// The program of the container engine: `docker`, `podman`, or a compatible one.
+    pub executable: String,
+    /// Further arguments of `docker run`.
+    pub run_args: Vec<String>,
+    /// The longest life of the container, as an argument of `sleep`.
+    pub container_timeout: String,
+    /// The time limit of pulling the image.
+    pub pull_timeout: Duration,
+    /// The time limit of starting the container.
+    pub start_timeout: Duration,
+    /// Program and arguments to which the command is appended.
+    pub interpreter: Vec<String>,
+    /// How the engine is reached.
+    pub transport: Transport,
+    /// Whether a helper that stays in the container starts the commands, if it can run there.
+    pub fast_path: bool,
+    /// Whether the container is kept after the run.
+    pub keep: bool,
+    /// The user of commands: `--user`.
+    pub user: Option<String>,
+    /// The network: `--network`.
+    pub network: Option<String>,
+    /// Mounts, each in the form of `-v`.
+    pub mounts: Vec<String>,
+    /// The limit of memory: `--memory`.
+    pub memory: Option<String>,
+    /// The limit of processors: `--cpus`.
+    pub cpus: Option<String>,
+    /// The platform of the image: `--platform`.
+    pub platform: Option<String>,
+    /// The most bytes of a command's output that are kept, half of them from each end.
+    pub capture_bytes: usize,
+    /// An output whose first line is this is kept whole, with its own line ends: the marker of a
+    /// submission.
+    pub whole_after: Option<String>,
+    /// Names the container and marks the processes of the run; unique among all runs. Empty: one is
+    /// generated.
+    pub run_id: String,
+    /// The id of the run, which is the same in every process that goes on with it: the label of its
+    /// containers. Empty: `run_id`.
+    pub journal_id: String,
+    /// How long a background process may hold the output open after its command has exited, before
+    /// the action ends without it.
+    pub grace: Duration,
+    /// Names of the model's keys: forwarding one leads to a warning.
+    pub secret_names: Vec<String>,
+    /// The program with the subcommand [`SUBCOMMAND`](crate::guard::SUBCOMMAND), usually the host
+    /// itself; none: the next start cleans up after a host that was killed.
+    pub guard_program: Option<PathBuf>,
+}
+
+impl Default for ContainerSettings {
+    fn default() -> Self {
+        Self {
+            image: String::new(),
+            cwd: "/".to_owned(),
+            env: BTreeMap::new(),
+            forward_env: Vec::new(),
+            timeout: Duration::from_secs(30),
+            executable: "docker".to_owned(),
+            run_args: vec!["--rm".to_owned()],
+            container_timeout: "2h".to_owned(),
+            pull_timeout: Duration::from_secs(120),
+            start_timeout: Duration::from_secs(60),
+            interpreter: vec!["bash".to_owned(), "-lc".to_owned()],
+            transport: Transport::Auto,
+            fast_path: true,
+            keep: false,
+            user: None,
+            network: None,
+            mounts: Vec::new(),
+            memory: None,
+            cpus: None,
+            platform: None,
+            capture_bytes: 256 * 1024,
+            whole_after: None,
+            run_id: String::new(),
+            journal_id: String::new(),
+            grace: Duration::from_millis(200),
+            secret_names: Vec::new(),
+            guard_program: None,
+        }
+    }
+}
+
+impl ContainerSettings {
+    /// The name of the container: the run's id in the characters that names allow.
+    pub(super) fn container_name(&self) -> String {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let id = self.run_id.chars();
+        let id: String = id.map(|c| if allowed(c) { c } else { '-' }).collect();
+        format!("mswea-{id}")
+    }
+
+    /// The id in the label of the container.
+    pub(super) fn label(&self) -> &str {
+        match self.journal_id.as_str() {
+            "" => &self.run_id,
+            id => id,
+        }
+    }
+
+    /// The arguments of `docker run` besides the name, the labels, the folder and the platform.
+    pub(super) fn all_run_args(&self) -> Vec<String> {
+        // With `--rm`, the engine would remove the container as soon as its time is over.
+        let stays = |arg: &&String| !(self.keep && matches!(arg.as_str(), "--rm" | "--rm=true"));
+        let mut args: Vec<String> = self.run_args.iter().filter(stays).cloned().collect();
+        args.extend(self.typed_args().into_iter().map(|(_, arg)| arg));
+        args
+    }
+
+    /// The arguments that come from keys of their own, with the keys.
+    pub(super) fn typed_args(&self) -> Vec<(&'static str, String)> {
+        let keys = [
+            ("environment.user", "user", &self.user),
+            ("environment.network", "network", &self.network),
+            ("environment.memory", "memory", &self.memory),
+            ("environment.cpus", "cpus", &self.cpus),
+        ];
+        let mut args = Vec::new();
+        for (key, name, value) in keys {
+            args.extend(value.iter().map(|value| (key, format!("--{name}={value}"))));
+        }
+        let mounts = self.mounts.iter();
+        args.extend(
+            mounts.map(|mount| ("environment.mounts", format!("--volume={}", at_home(mount)))),
+        );
+        args
+    }
+
+    /// Checks the values before an engine is asked. `local` tells whether the engine sees the
+    /// folders of this machine.
+    ///
+    /// # Errors
+    /// A message if `container_timeout` is not a time, or a mount has no valid form or no source.
+    pub(super) fn check(&self, local: bool) -> Result<(), String> {
+        if !is_lifetime(&self.container_timeout) {
+            return Err(format!(
+                "`environment.container_timeout` is `{}`, which is not a time: set it to a number above 0 with an optional `s`, `m`, `h` or `d` after it (`2h`), or to `infinity`",
+                self.container_timeout
+            ));
+        }
+        self.mounts
+            .iter()
+            .try_for_each(|mount| check_mount(mount, local))
+    }
+
+    /// The part of the environment that all commands share.
+    ///
+    /// # Errors
+    /// A message if a variable can't be passed to a process.
+    pub(super) fn environment(&self) -> Result<Vec<(String, String)>, String> {
+        let forwarded = self
+            .forward_env
+            .iter()
+            .filter_map(|name| Some((name.into(), secrecy::var(name)?.into())));
+        let rules = environment::Rules {
+            allow: &self.forward_env,
+            secrets: &[],
+            is_credential: |_| false,
+        };
+        let built = environment::build(forwarded, rules, &self.env);
+        let built = built.map_err(|error| error.to_string())?;
+        let mut variables: Vec<(String, String)> = built
+            .variables
+            .iter()
+            .filter_map(|entry| {
+                let entry = entry.to_string_lossy();
+                let (name, value) = entry.split_once('=')?;
+                Some((name.to_owned(), value.to_owned()))
+            })
+            // Set anew for the run and each action.
+            .filter(|(name, _)| name != ACTION_VARIABLE && name != RUN_VARIABLE)
+            .collect();
+        variables.push((RUN_VARIABLE.to_owned(), self.run_id.clone()));
+        Ok(variables)
+    }
+
+    /// The names of secrets that the config forwards.
+    pub(super) fn forwarded_secrets(&self) -> Vec<&str> {
+        let forwarded = self.forward_env.iter().map(String::as_str);
+        forwarded
+            .filter(|name| self.secret_names.iter().any(|secret| secret == name))
+            .filter(|name| secrecy::var(name).is_some())
+            .collect()
+    }
+
+    /// The variables of templates: mini-swe-agent's, and this machine's properties.
+    pub(super) fn template_vars(&self) -> Object {
+        let texts = |list: &[String]| list.iter().map(String::as_str).collect::<Value>();
+        let env: Object = self
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+            .collect();
+        [
+            ("image", Value::from(self.image.as_str())),
+            ("cwd", Value::from(self.cwd.as_str())),
+            ("env", Value::Object(env)),
+            ("forward_env", texts(&self.forward_env)),
+            ("timeout", machine::seconds(self.timeout)),
+            ("executable", Value::from(self.executable.as_str())),
+            ("run_args", texts(&self.run_args)),
+            (
+                "container_timeout",
+                Value::from(self.container_timeout.as_str()),
+            ),
+            ("pull_timeout", machine::seconds(self.pull_timeout)),
+            ("interpreter", texts(&self.interpreter)),
+        ]
+        .into_iter()
+        .chain(machine::variables())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    /// The container's longest life by `container_timeout`; none if that is not a number with a unit
+    /// of `sleep`'s.
+    pub(super) fn lifetime(&self) -> Option<Duration> {
+        let text = self.container_timeout.trim();
+        let (number, unit) = match text.char_indices().next_back()? {
+            (at, 's') => (&text[..at], 1.0),
+            (at, 'm') => (&text[..at], 60.0),
+            (at, 'h') => (&text[..at], 3600.0),
+            (at, 'd') => (&text[..at], 86400.0),
+            _ => (text, 1.0),
+        };
+        let number: f64 = number.parse().ok()?;
+        Duration::try_from_secs_f64(number * unit).ok()
+    }
+}
+
+/// Whether `sleep` accepts the text, as a time above zero.
+fn is_lifetime(text: &str) -> bool {
+    if matches!(text, "infinity" | "inf") {
+        return true;
+    }
+    let number = text.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(text);
+    let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    is_plain && number.parse::<f64>().is_ok_and(|number| number > 0.0)
+}
+
+/// A mount with the home folder written out, since engines do not know `~`.
+fn at_home(mount: &str) -> String {
+    let rest = mount.strip_prefix('~');
+    match (rest, std::env::var("HOME")) {
+        (Some(rest), Ok(home)) if rest.starts_with(['/', ':']) => format!("{home}{rest}"),
+        _ => mount.to_owned(),
+    }
+}
+
+fn check_mount(mount: &str, local: bool) -> Result<(), String> {
+    let fail = |why: String| {
+        Err(format!(
+            "`{mount}` in `environment.mounts` can't be mounted: {why}"
+        ))
+    };
+    let written = at_home(mount);
+    let mut parts = written.split(':');
+    let (Some(source), Some(target)) = (parts.next(), parts.next()) else {
+        return fail("it has no target; write `SOURCE:TARGET` or `SOURCE:TARGET:OPTIONS`".into());
+    };
+    if parts.nth(1).is_some() {
+        return fail(
+            "it has too many parts; write `SOURCE:TARGET` or `SOURCE:TARGET:OPTIONS`, neither path with a `:` in it".into(),
+        );
+    }
+    if source.is_empty() {
+        return fail("its source is empty; write `SOURCE:TARGET`, with a path of this machine or the name of a volume".into());
+    }
+    if !target.starts_with('/') {
+        return fail(format!(
+            "its target `{target}` is not an absolute path; begin it with `/`"
+        ));
+    }
+    if !source.starts_with(['/', '.', '~']) {
+        if source.contains('/') {
+            return fail(format!(
+                "its source `{source}` is neither a path nor the name of a volume; begin a path with `/`, `./` or `~/`"
+            ));
+        }
+        return Ok(());
+    }
+    if local && !std::path::Path::new(source).exists() {
+        // Docker would make an empty folder of it, which belongs to root.
+        return fail(format!(
+            "there is no `{source}` on this machine; make it, or name one that is there (if the engine sees other folders than this program does, mount it with `--volume` in `environment.run_args`)"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(list: &[&str]) -> Vec<String> {
+        list.iter().map(|&text| text.to_owned()).collect()
+    }
+
+    #[test]
+    fn keys_become_arguments() {
+        let settings = ContainerSettings {
+            run_args: strings(&["--rm", "--gpus", "all"]),
+            user: Some("1000:1000".into()),
+            network: Some("none".into()),
+            memory: Some("1g".into()),
+            cpus: Some("1.5".into()),
+            mounts: strings(&["/a:/b:ro", "vol:/c"]),
+            ..ContainerSettings::default()
+        };
+        let wanted = [
+            "--rm",
+            "--gpus",
+            "all",
+            "--user=1000:1000",
+            "--network=none",
+            "--memory=1g",
+            "--cpus=1.5",
+            "--volume=/a:/b:ro",
+            "--volume=vol:/c",
+        ];
+        assert_eq!(settings.all_run_args(), wanted);
+        let kept = ContainerSettings {
+            keep: true,
+            ..settings
+        };
+        assert_eq!(kept.all_run_args(), wanted[1..]);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused_before_an_engine_is_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display();
+        let checked = |text: &str, local: bool| {
+            ContainerSettings {
+                mounts: strings(&[text]),
+                ..ContainerSettings::default()
+            }
+            .check(local)
+        };
+        for (text, local, wrong) in [
+            (format!("{at}:/w"), true, None),
+            (format!("{at}:/w:ro"), true, None),
+            (format!("{at}/no:/w"), true, Some("there is no")),
+            (format!("{at}/no:/w"), false, None),
+            ("~:/w".into(), true, None),
+            (
+                "~/no/such:/w".into(),
+                true,
+                Some("/no/such` on this machine"),
+            ),
+            (".:/w".into(), true, None),
+            ("./no-such:/w".into(), true, Some("there is no")),
+            ("volume:/w".into(), true, None),
+            ("a/b:/w".into(), true, Some("neither a path")),
+            ("/etc".into(), true, Some("no target")),
+            (":/w".into(), true, Some("source is empty")),
+            ("/etc:w".into(), true, Some("`w` is not an absolute path")),
+            ("/etc:".into(), true, Some("not an absolute path")),
+            ("/etc:/w:ro:x".into(), true, Some("too many parts")),
+        ] {
+            match (checked(&text, local), wrong) {
+                (Ok(()), None) => {}
+                (Err(error), Some(wrong)) => {
+                    assert!(error.contains(wrong), "{text}: {error}");
+                    assert!(error.contains("`environment.mounts`"), "{error}");
+                }
+                (other, _) => panic!("{text}: {other:?}"),
+            }
+        }
+        for (text, works) in [
+            ("2h", true),
+            ("0.5s", true),
+            ("45", true),
+            ("infinity", true),
+            ("", false),
+            ("h", false),
+            ("0", false),
+            ("-1", false),
+            ("1e3", false),
+            ("2 hours", false),
+            ("2w", false),
+            ("nan", false),
+        ] {
+            let settings = ContainerSettings {
+                container_timeout: text.into(),
+                ..ContainerSettings::default()
+            };
+            assert_eq!(settings.check(true).is_ok(), works, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_hold_what_names_may_hold() {
+        for (id, name) in [
+            ("18c2-af-0", "mswea-18c2-af-0"),
+            ("a/b c:d.é_1", "mswea-a-b-c-d.-_1"),
+        ] {
+            let settings = ContainerSettings {
+                run_id: id.into(),
+                ..ContainerSettings::default()
+            };
+            assert_eq!(settings.container_name(), name);
+        }
+    }
+
+    #[test]
+    fn lifetimes_are_those_of_sleep() {
+        for (text, seconds) in [
+            ("2h", Some(7200.0)),
+            ("30m", Some(1800.0)),
+            ("45", Some(45.0)),
+            ("0.5s", Some(0.5)),
+            ("1d", Some(86400.0)),
+            ("infinity", None),
+            ("", None),
+            ("h", None),
+            ("-1", None),
+        ] {
+            let settings = ContainerSettings {
+                container_timeout: text.into(),
+                ..ContainerSettings::default()
+            };
+            let wanted = seconds.map(Duration::from_secs_f64);
+            assert_eq!(settings.lifetime(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn configured_variables_win_and_missing_ones_are_absent() {
+        secrecy::supply("MSWEA_TEST_FORWARDED", "host");
+        secrecy::supply("MSWEA_TEST_BOTH", "host");
+        let settings = ContainerSettings {
+            run_id: "r".into(),
+            env: BTreeMap::from([("MSWEA_TEST_BOTH".into(), "config".into())]),
+            forward_env: strings(&[
+                "PATH",
+                "MSWEA_TEST_FORWARDED",
+                "MSWEA_TEST_BOTH",
+                "MSWEA_TEST_NOT_SET",
+            ]),
+            ..ContainerSettings::default()
+        };
+        let mut variables = settings.environment().unwrap();
+        variables.retain(|(name, _)| name != "PATH");
+        let wanted = [
+            ("MSWEA_TEST_FORWARDED", "host"),
+            ("MSWEA_TEST_BOTH", "config"),
+            (RUN_VARIABLE, "r"),
+        ];
+        assert_eq!(
+            variables,
+            wanted.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+        let bad = ContainerSettings {
+            env: BTreeMap::from([("A=B".into(), "x".into())]),
+            ..settings
+        };
+        assert!(bad.environment().unwrap_err().contains("`A=B`"));
+    }
+}

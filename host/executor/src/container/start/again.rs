@@ -1,0 +1,213 @@
+//! Finds the container that an earlier process of the same run has made.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{error, make_ready, unless};
+use crate::container::connect::connect;
+use crate::container::engine::KEY;
+use crate::container::engine::{Engine, EngineError, EngineErrorKind, Image};
+use crate::container::leftovers::RUN;
+use crate::container::record::{self, Entry, Record};
+use crate::container::running::Container;
+use crate::container::{ContainerSettings, fast};
+use crate::owner::{Life, Owner};
+use mswea_core::{Context, ExecutorError, Progress};
+
+/// What is needed to find a container again.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::container) struct Handle {
+    /// The engine's id of it.
+    container: String,
+    name: String,
+    /// The value of its label [`KEY`], which no other container has.
+    key: String,
+    /// The engine's program.
+    engine: String,
+    image: String,
+}
+
+impl Handle {
+    /// The handle of a container; `Null` if it is not on record.
+    pub(in crate::container) fn value(
+        container: &Container,
+        settings: &ContainerSettings,
+    ) -> Value {
+        let Some(record) = &container.record else {
+            return Value::Null;
+        };
+        json!(Self {
+            container: container.id.clone(),
+            name: container.name.clone(),
+            key: record.entry.key.clone(),
+            engine: settings.executable.clone(),
+            image: settings.image.clone(),
+        })
+    }
+}
+
+/// A container with what its actions need, or why it can't be used again.
+type Found = Result<(Container, Option<fast::Session>), String>;
+
+/// Finds the container of `handle`, by its id and its labels. One that is paused is unpaused, one that
+/// has stopped is started again.
+///
+/// # Errors
+/// [`ExecutorError`] if another process uses the container, it is there and can't run commands, the
+/// engine can't be asked, or the run was stopped. That a container is gone is no error.
+pub(in crate::container) async fn find(
+    settings: &ContainerSettings,
+    handle: &Value,
+    context: &Context,
+) -> Result<Found, ExecutorError> {
+    let Ok(handle) = Handle::deserialize(handle) else {
+        return Ok(Err("it was not recorded which container it was".to_owned()));
+    };
+    let name = &handle.name;
+    if handle.engine != settings.executable || handle.image != settings.image {
+        return Ok(Err(format!(
+            "it is made of image `{}` by `{}` now, before it was `{}` by `{}`",
+            settings.image, settings.executable, handle.image, handle.engine
+        )));
+    }
+    let stop = &context.stop;
+    let known = record::all()
+        .into_iter()
+        .find(|record| record.entry.key == handle.key);
+    if let Some(owner) = known.as_ref().and_then(|it| it.entry.owner.parse().ok())
+        && Owner::current() != owner
+        && owner.life() == Life::Alive
+    {
+        return Err(error(format!(
+            "process {} is using the container `{name}` of this run: end it first",
+            owner.pid
+        )));
+    }
+    let gone = |why: String| Ok(Err(format!("the container `{name}` {why}")));
+    let engine = match unless(stop, connect(&settings.executable, settings.transport)).await? {
+        Ok(engine) => engine,
+        Err(failed) => return Err(error(failed.message)),
+    };
+    let failed = |failed: EngineError| error(failed.message);
+    let listed = unless(stop, engine.list(RUN)).await?.map_err(failed)?;
+    let is_it = |key: Option<&String>| key == Some(&handle.key);
+    let Some(found) = listed
+        .into_iter()
+        .find(|it| it.id == handle.container && is_it(it.labels.get(KEY)))
+        .filter(|it| {
+            it.labels
+                .get(RUN)
+                .is_some_and(|label| is_of(label, settings.label()))
+        })
+    else {
+        return gone("was removed".to_owned());
+    };
+    // From here on no other process removes it. Before this, the guardian of the killed host may.
+    let record = take_over(known, &handle, settings);
+    let woken = unless(stop, wake(&engine, &found.id, name, settings, context)).await??;
+    if !woken {
+        return gone("was removed".to_owned());
+    }
+    let image = unless(stop, engine.image(&settings.image)).await?;
+    let image = image.ok().flatten().unwrap_or_else(|| Image {
+        id: String::new(),
+        architecture: mswea_helper_bundle::ARCHITECTURE.to_owned(),
+        os: "linux".to_owned(),
+    });
+    match unless(stop, make_ready(&engine, &found.id, settings, &image)).await? {
+        Ok((way, session)) => {
+            context.front.show(&Progress::Preparing(&format!(
+                "container `{name}` of this run is there: the run goes on in it"
+            )));
+            let container = Container {
+                engine,
+                id: found.id,
+                name: handle.name,
+                record,
+                began: Instant::now(),
+                way,
+            };
+            Ok(Ok((container, session)))
+        }
+        Err(failed) => Err(error(format!(
+            "the container `{name}` of this run can't run commands any more: {failed}; see it with `{program} logs {name}`, or remove it with `{program} rm -f {name}`: `mswea-host resume` then makes a new one",
+            program = settings.executable
+        ))),
+    }
+}
+
+/// Lets a container that is paused or has stopped go on; returns whether it is there at all.
+///
+/// # Errors
+/// [`ExecutorError`] with the command to run if it does not go on.
+async fn wake(
+    engine: &Arc<dyn Engine>,
+    id: &str,
+    name: &str,
+    settings: &ContainerSettings,
+    context: &Context,
+) -> Result<bool, ExecutorError> {
+    let is_gone = |failed: &EngineError| failed.kind == EngineErrorKind::ContainerGone;
+    let before = match engine.state(id).await {
+        Ok(state) => state,
+        Err(failed) if is_gone(&failed) => return Ok(false),
+        Err(failed) => return Err(error(failed.message)),
+    };
+    let (was, verb, tried) = match () {
+        () if before.paused => ("was paused", "unpause", engine.unpause(id).await),
+        () if before.running => return Ok(true),
+        () => ("had stopped", "start", engine.start(id).await),
+    };
+    let now = engine.state(id).await;
+    let why = match (tried, now) {
+        (_, Ok(now)) if now.running && !now.paused => {
+            let text = format!("the container `{name}` of this run {was}: it runs again");
+            context.front.show(&Progress::Warning(&text));
+            return Ok(true);
+        }
+        // `--rm` removes a container that has stopped.
+        (_, Err(failed)) if is_gone(&failed) => return Ok(false),
+        (Err(failed), _) | (Ok(()), Err(failed)) => failed.message,
+        (Ok(()), Ok(now)) => format!("it has ended with the exit code {}", now.exit_code),
+    };
+    let program = &settings.executable;
+    Err(error(format!(
+        "the container `{name}` of this run {was} and does not go on: {why}; run `{program} {verb} {name}` and resume again, or remove it with `{program} rm -f {name}`: `mswea-host resume` then makes a new one"
+    )))
+}
+
+/// Whether a container with this label is of the run. An earlier version wrote the id of the process:
+/// that of the run and the number of the resume.
+fn is_of(label: &str, run: &str) -> bool {
+    let is_number = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    let rest = label.strip_prefix(run);
+    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.').is_some_and(is_number))
+}
+
+/// The record of the container, rewritten so that this process is its owner.
+fn take_over(
+    known: Option<Record>,
+    handle: &Handle,
+    settings: &ContainerSettings,
+) -> Option<Record> {
+    let fresh = Entry::new(settings, &handle.name);
+    let entry = Entry {
+        key: handle.key.clone(),
+        ..fresh
+    };
+    let taken = match known {
+        Some(known) => known.replace(entry),
+        None => entry.write().map(|mut record| {
+            record.found(&handle.container);
+            record
+        }),
+    };
+    taken
+        .inspect_err(|error| {
+            tracing::warn!(%error, "the container can't be put on record: if this host is killed, it stays");
+        })
+        .ok()
+}

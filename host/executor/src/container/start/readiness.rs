@@ -1,0 +1,222 @@
+//! Checks that a new container can run actions, and chooses the way in which they run.
+
+use std::sync::Arc;
+
+use mswea_core::ExecutorError;
+
+use super::error;
+use crate::container::attend::{Answer, ask};
+use crate::container::engine::{Engine, EngineError, EngineErrorKind, ExecSpec, Image};
+use crate::container::running::{Way, joined};
+use crate::container::{ContainerSettings, fast};
+
+/// Checks what actions need, and finds the fastest way to run them.
+///
+/// # Errors
+/// [`ExecutorError`] if the interpreter can't run a command in the configured folder, or the
+/// container has ended.
+pub(super) async fn make_ready(
+    engine: &Arc<dyn Engine>,
+    id: &str,
+    settings: &ContainerSettings,
+    image: &Image,
+) -> Result<(Way, Option<fast::Session>), ExecutorError> {
+    let engine = engine.as_ref();
+    let (probed, put) = tokio::join!(
+        probe(engine, id, settings),
+        fast::put(engine, id, &image.architecture),
+    );
+    probed?;
+    let mut why = match put {
+        Err(why) => why,
+        Ok(()) => {
+            let session = match settings.fast_path {
+                true => fast::session(engine, id).await,
+                false => Err("it was switched off".to_owned()),
+            };
+            let slow = match session {
+                Ok(session) => return Ok((Way::Helper, Some(session))),
+                Err(why) => why,
+            };
+            match fast::check(engine, id, &settings.interpreter, &settings.cwd).await {
+                Ok(()) => {
+                    tracing::info!(
+                        why = slow,
+                        "the fast path can't be used: each action is an exec of its own"
+                    );
+                    return Ok((Way::Helper, None));
+                }
+                Err(why) => why,
+            }
+        }
+    };
+    let shell = answer(engine, id, settings, joined(vec!["true".to_owned()])).await;
+    let shell = shell.is_ok_and(|answer| answer.is_ok());
+    if !shell {
+        why.push_str("; and the image has no `sh`");
+    }
+    tracing::info!(
+        why,
+        "the helper can't be used in this image: actions are plain execs"
+    );
+    Ok((Way::Plain { shell }, None))
+}
+
+async fn answer(
+    engine: &dyn Engine,
+    id: &str,
+    settings: &ContainerSettings,
+    argv: Vec<String>,
+) -> Result<Answer, EngineError> {
+    let spec = ExecSpec {
+        argv,
+        cwd: Some(settings.cwd.clone()),
+        env: settings.environment().unwrap_or_default(),
+        ..ExecSpec::default()
+    };
+    ask(engine, id, &spec, settings.start_timeout).await
+}
+
+/// Checks that the interpreter can run a command in the configured folder.
+async fn probe(
+    engine: &dyn Engine,
+    id: &str,
+    settings: &ContainerSettings,
+) -> Result<(), ExecutorError> {
+    let mut argv = settings.interpreter.clone();
+    argv.push("true".to_owned());
+    let answered = answer(engine, id, settings, argv).await;
+    let why = match answered {
+        Ok(answer) if answer.is_ok() => return Ok(()),
+        Ok(answer) => Why::of(&answer.text, answer.status),
+        Err(e) => Why::of(&e.message, -1),
+    };
+    // In a container that has ended every exec fails, with any message.
+    if let Some(ended) = ended(engine, id, settings).await {
+        return Err(error(ended));
+    }
+    let (image, cwd) = (&settings.image, &settings.cwd);
+    let name = settings.interpreter.first().map_or("", String::as_str);
+    Err(error(match why {
+        Why::NoProgram => {
+            let argv = ["sh", "-c", "true"].map(str::to_owned).to_vec();
+            let sh = answer(engine, id, settings, argv).await;
+            match sh {
+                Ok(answer) if answer.is_ok() => format!(
+                    "image `{image}` has no `{name}`: set `environment.interpreter` to `[\"sh\", \"-c\"]`"
+                ),
+                _ => format!(
+                    "image `{image}` has neither `{name}` nor `sh`: set `environment.interpreter` to a program of the image that takes a command as its last argument"
+                ),
+            }
+        }
+        Why::NoFolder => format!(
+            "there is no folder `{cwd}` in image `{image}`: set `environment.cwd` to one that is there"
+        ),
+        Why::Other(text) => format!(
+            "interpreter `{}` can't run `true` in folder `{cwd}` of image `{image}`: {text}; check `environment.interpreter` and `environment.cwd`",
+            settings.interpreter.join(" "),
+        ),
+    }))
+}
+
+/// How a container ended; none if it is running.
+async fn ended(engine: &dyn Engine, id: &str, settings: &ContainerSettings) -> Option<String> {
+    let state = match engine.state(id).await {
+        Ok(state) if state.running => return None,
+        Ok(state) => Some(state),
+        Err(e) if e.kind == EngineErrorKind::ContainerGone => None,
+        Err(_) => return None,
+    };
+    let image = &settings.image;
+    let mut text = format!("the container of image `{image}` ended at once");
+    if let Some(state) = state {
+        text.push_str(&format!(", with exit code {}", state.exit_code));
+        if state.oom_killed {
+            text.push_str(", as its memory ran out");
+        }
+        if !state.error.is_empty() {
+            text.push_str(&format!(" ({})", state.error));
+        }
+    }
+    text.push_str(&format!(
+        ": its entry point must run the command that it is given, `sleep {}`; set `environment.run_args` to `[\"--rm\", \"--entrypoint\", \"\"]` to leave out the entry point, and check that the image has `sleep`",
+        settings.container_timeout
+    ));
+    Some(text)
+}
+
+/// Why an exec was refused.
+#[derive(Debug, PartialEq)]
+enum Why {
+    NoProgram,
+    NoFolder,
+    Other(String),
+}
+
+/// Whether a process was not started because its working directory does not exist.
+pub(in crate::container) fn is_no_folder(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let missing = lower.contains("no such file") || lower.contains("not a directory");
+    missing && Why::of(text, -1) == Why::NoFolder
+}
+
+impl Why {
+    /// Decided by the messages of the runtimes (runc, crun), which have no codes for the reasons.
+    fn of(text: &str, status: i32) -> Self {
+        let lower = text.to_ascii_lowercase();
+        let missing = ["no such file", "not found", "does not exist"]
+            .iter()
+            .any(|words| lower.contains(words));
+        if ["chdir", "workdir", "working directory"]
+            .iter()
+            .any(|words| lower.contains(words))
+        {
+            return Self::NoFolder;
+        }
+        if missing && (lower.contains("exec") || status == 127) {
+            return Self::NoProgram;
+        }
+        let text = text.trim();
+        Self::Other(match text.is_empty() {
+            true => format!("it ended with exit code {status}"),
+            false => text.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_by_the_words_of_runtimes() {
+        let vectors = [
+            (
+                "OCI runtime exec failed: exec failed: unable to start container process: exec: \"bash\": executable file not found in $PATH: unknown",
+                Why::NoProgram,
+            ),
+            (
+                "OCI runtime exec failed: exec failed: unable to start container process: exec: \"/bin/bash\": stat /bin/bash: no such file or directory: unknown",
+                Why::NoProgram,
+            ),
+            (
+                "Error: crun: executable file `bash` not found in $PATH: No such file or directory: OCI runtime attempted to invoke a command that was not found",
+                Why::NoProgram,
+            ),
+            (
+                "OCI runtime exec failed: exec failed: unable to start container process: chdir to cwd (\"/nope\") set in config.json failed: no such file or directory: unknown",
+                Why::NoFolder,
+            ),
+            (
+                "Error: crun: chdir to `/nope`: No such file or directory: OCI runtime attempted to invoke a command that was not found",
+                Why::NoFolder,
+            ),
+            ("  \n", Why::Other("it ended with exit code 127".into())),
+            (" odd \n", Why::Other("odd".into())),
+        ];
+        for (text, wanted) in vectors {
+            assert_eq!(Why::of(text, 127), wanted, "{text}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The output of an action whose execution itself failed.
+//!
+//! Kinds and wording are those of Python's exceptions, which users' templates and tools expect as
+//! from mini-swe-agent.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use mswea_core::Output;
+
+/// Why an action has no exit code.
+#[derive(Debug)]
+pub(super) struct ActionFailure {
+    kind: &'static str,
+    text: String,
+    /// Whether a retry in a moment may succeed.
+    passing: bool,
+}
+
+impl ActionFailure {
+    pub(super) fn timed_out(command: &str, timeout: Duration) -> Self {
+        let seconds = if timeout.subsec_nanos() == 0 {
+            timeout.as_secs().to_string()
+        } else {
+            timeout.as_secs_f64().to_string()
+        };
+        Self {
+            passing: false,
+            kind: "TimeoutExpired",
+            text: format!("Command '{command}' timed out after {seconds} seconds"),
+        }
+    }
+
+    pub(super) fn interrupted(command: &str) -> Self {
+        Self {
+            passing: false,
+            kind: "Interrupted",
+            text: format!("Command '{command}' was interrupted"),
+        }
+    }
+
+    pub(super) fn null_byte() -> Self {
+        Self::value("embedded null byte")
+    }
+
+    pub(super) fn value(why: &str) -> Self {
+        Self {
+            passing: false,
+            kind: "ValueError",
+            text: why.to_owned(),
+        }
+    }
+
+    pub(super) fn no_interpreter(name: &str, why: &str) -> Self {
+        Self {
+            passing: false,
+            kind: "FileNotFoundError",
+            text: format!(
+                "interpreter `{name}` can't be used: {why}; set `interpreter` to one that is installed"
+            ),
+        }
+    }
+
+    /// A failure of the environment, and not of the command.
+    pub(super) fn environment(kind: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            passing: false,
+            kind,
+            text: text.into(),
+        }
+    }
+
+    /// A failure that a helper reported: the system's error, and the helper's message.
+    pub(super) fn told(error: &io::Error, text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            ..Self::system(error, None)
+        }
+    }
+
+    /// The exit code is lost, because another part of the program has waited for the child.
+    pub(super) fn lost(error: &io::Error) -> Self {
+        Self {
+            passing: false,
+            kind: "ChildProcessError",
+            text: format!("{}; the exit code is unknown", plain(error)),
+        }
+    }
+
+    /// The program was not started: the message tells whether the directory, the interpreter or the
+    /// command was the cause, which the kernel's answer leaves open.
+    pub(super) fn start(
+        error: &io::Error,
+        program: &Path,
+        cwd: Option<&Path>,
+        command: usize,
+    ) -> Self {
+        if let Some(cwd) = cwd {
+            match fs::metadata(cwd) {
+                Err(error) => return Self::system(&error, Some(cwd)),
+                Ok(found) if !found.is_dir() => {
+                    let error =
+                        io::Error::from_raw_os_error(rustix::io::Errno::NOTDIR.raw_os_error());
+                    return Self::system(&error, Some(cwd));
+                }
+                Ok(_) => {}
+            }
+        }
+        let mut failure = Self::system(error, Some(program));
+        if error.raw_os_error() == Some(rustix::io::Errno::TOOBIG.raw_os_error()) {
+            failure.text.push_str(&format!(
+                "; the command has {command} bytes, and a command may have about 128 KiB: split it"
+            ));
+        } else if error.kind() == io::ErrorKind::NotFound {
+            failure
+                .text
+                .push_str("; set `interpreter` to one that is installed");
+        }
+        failure
+    }
+
+    /// Whether descriptors were lacking, which other actions will release.
+    pub(super) fn is_passing(&self) -> bool {
+        self.passing
+    }
+
+    pub(super) fn system(error: &io::Error, path: Option<&Path>) -> Self {
+        let passing = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
+            .iter()
+            .any(|full| error.raw_os_error() == Some(full.raw_os_error()));
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound => "FileNotFoundError",
+            io::ErrorKind::NotADirectory => "NotADirectoryError",
+            io::ErrorKind::PermissionDenied => "PermissionError",
+            io::ErrorKind::WouldBlock => "BlockingIOError",
+            _ => "OSError",
+        };
+        let mut text = match error.raw_os_error() {
+            Some(number) => format!("[Errno {number}] {}", plain(error)),
+            None => plain(error),
+        };
+        if let Some(path) = path {
+            text.push_str(&format!(": '{}'", path.display()));
+        }
+        Self {
+            kind,
+            text,
+            passing,
+        }
+    }
+
+    pub(super) fn text(self) -> String {
+        self.text
+    }
+
+    pub(super) fn output(self, partial: String) -> Output {
+        let mut output = Output {
+            output: partial,
+            ..Output::not_executed(&format!(
+                "An error occurred while executing the command: {}",
+                self.text
+            ))
+        };
+        output
+            .extra
+            .insert("exception_type".to_owned(), Value::from(self.kind));
+        output
+            .extra
+            .insert("exception".to_owned(), Value::from(self.text));
+        output
+    }
+}
+
+/// The system's message without the number that Rust appends.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}

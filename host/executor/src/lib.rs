@@ -1,0 +1,55 @@
+//! Where actions run: one module per kind of environment, behind
+//! [`Executor`](mswea_core::Executor).
+//!
+//! `local` runs them on this machine, `landlock` confines them there; `bubblewrap` and
+//! `singularity` are `local` with another program in front; `container` is docker, podman and
+//! compatible programs; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
+//! `environment` (which variables pass), `spawn`, `processes`, `orphans` and `guard` (they end the
+//! processes of a run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
+//! killed host left behind), and `probe` (what works on this machine).
+
+mod aside;
+mod bubblewrap;
+mod capture;
+pub mod container;
+mod environment;
+mod failure;
+mod files;
+mod folders;
+pub mod guard;
+mod handle;
+pub mod landlock;
+pub mod leftovers;
+mod local;
+mod machine;
+mod orphans;
+mod owner;
+pub mod probe;
+mod process_table;
+mod processes;
+mod programs;
+mod sandbox;
+mod singularity;
+mod spawn;
+mod state;
+#[cfg(test)]
+mod tests;
+mod userns;
+mod workspace;
+mod wrap;
+
+pub use aside::aside;
+pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS};
+pub use container::{ContainerExecutor, ContainerSettings, Transport};
+pub use environment::DEFAULT_ENV_ALLOW;
+pub use folders::{LeftFolder, remove_leftover_folders};
+pub use local::{LocalExecutor, LocalSettings};
+pub use orphans::adopt as adopt_orphans;
+pub use owner::{Life, Owner};
+pub use processes::{ACTION_VARIABLE, RUN_VARIABLE};
+pub use sandbox::{Sandbox, SandboxKind};
+pub use singularity::{SingularityExecutor, SingularitySettings};
+pub use state::{home_state_folder, state_folder};
+pub use workspace::{
+    StartupCommand, WorkspaceExecutor, WorkspaceSettings, folder_of_handle, without_claim,
+};

@@ -1,0 +1,500 @@
+//! Runs actions on this machine: each in a new process, with nothing left behind.
+
+mod attend;
+mod confine;
+mod folder;
+pub(super) mod launch;
+mod living;
+mod session;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::path::Path;
+use std::pin::pin;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::task::AbortHandle;
+
+use super::failure::ActionFailure;
+use super::guard::Lease;
+use super::orphans::{self, Presence};
+use super::processes::{self, RUN_VARIABLE, Session, Target};
+use super::programs::is_program;
+use super::sandbox::{Sandbox, SandboxKind};
+use super::wrap::Wrap;
+use super::{capture::Capture, files, handle, machine};
+use crate::aside::aside;
+use attend::{End, Running};
+use launch::Task;
+use mswea_core::{
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
+};
+use session::SharedShell;
+pub use settings::LocalSettings;
+use settings::base_environment;
+pub(super) use settings::fresh_id;
+
+/// The time between SIGTERM and SIGKILL at the end of a run.
+const POLITE: Duration = Duration::from_millis(100);
+/// How long killing may take; only a process inside the kernel (dead NFS, ...) takes long.
+const KILLING: Duration = Duration::from_secs(3);
+
+/// The pause before the next attempt to start a command for which descriptors were lacking.
+const SHORTAGE: Duration = Duration::from_millis(5);
+/// How often orphans are searched while a command runs.
+const ORPHANS: Duration = Duration::from_millis(200);
+
+/// The local executor.
+#[derive(Debug)]
+pub struct LocalExecutor {
+    settings: LocalSettings,
+    /// The variables that all commands get; or why one of them can't be passed to a process.
+    env: Result<Vec<CString>, String>,
+    /// Names of the host's variables that are not passed to commands.
+    withheld: Vec<String>,
+    /// How many actions there have been. The number of an action is part of its `MSWEA_ACTION`.
+    actions: u64,
+    /// The earliest time at which the run can have had a process.
+    since: u64,
+    /// Sessions of actions that have ended and left processes.
+    sessions: Vec<Session>,
+    /// Sessions of orphans that were reported to the guardian.
+    told: Vec<Session>,
+    /// Tasks that read the output of background processes, which would otherwise be killed by a
+    /// closed pipe.
+    drains: Vec<AbortHandle>,
+    lease: Option<Lease>,
+    /// The wrapper that puts commands into a sandbox.
+    wrap: Option<Wrap>,
+    guard_failed: bool,
+    /// Held while there may be something to clean up.
+    presence: Option<Presence>,
+    shared: SharedShell,
+}
+
+impl LocalExecutor {
+    /// An executor; nothing is started or checked yet.
+    pub fn new(mut settings: LocalSettings) -> Self {
+        if settings.run_id.is_empty() {
+            settings.run_id = fresh_id();
+        }
+        let (env, withheld) = match base_environment(&settings) {
+            Ok(built) => (Ok(built.variables), built.withheld),
+            Err(why) => (Err(why), Vec::new()),
+        };
+        Self {
+            settings,
+            env,
+            withheld,
+            actions: 0,
+            since: processes::now(),
+            sessions: Vec::new(),
+            told: Vec::new(),
+            drains: Vec::new(),
+            lease: None,
+            wrap: None,
+            guard_failed: false,
+            presence: None,
+            shared: SharedShell::default(),
+        }
+    }
+
+    /// An executor for commands that another program puts into a sandbox: the configured variables
+    /// are set inside, and that program gets those of `for_program` instead. Without Landlock.
+    pub(super) fn for_wrapped(
+        settings: LocalSettings,
+        for_program: BTreeMap<String, String>,
+    ) -> Self {
+        let mut this = Self::new(settings);
+        this.settings.sandbox = Sandbox::default();
+        this.settings.session = false;
+        if this.env.is_ok() {
+            let settings = LocalSettings {
+                env: for_program,
+                ..this.settings.clone()
+            };
+            this.env = base_environment(&settings).map(|built| built.variables);
+        }
+        this
+    }
+
+    /// The mark of this run's processes.
+    pub fn run_id(&self) -> &str {
+        &self.settings.run_id
+    }
+
+    /// Runs all further commands in a sandbox.
+    pub(super) fn wrap(&mut self, wrap: Wrap) {
+        self.wrap = Some(wrap);
+    }
+
+    /// Switches off the message about variables that are not passed, for environments that are not
+    /// meant to have the host's.
+    pub(super) fn withhold_silently(&mut self) {
+        self.withheld.clear();
+    }
+
+    pub(super) fn settings(&self) -> &LocalSettings {
+        &self.settings
+    }
+
+    /// Every process of the run.
+    fn target(&mut self) -> Target {
+        self.sessions
+            .retain(|session| processes::group_lives(session.id));
+        Target {
+            sessions: self.sessions.clone(),
+            since: self.since,
+            orphans: true,
+            ..Target::marked(RUN_VARIABLE, [self.settings.run_id.clone()])
+        }
+    }
+
+    /// Ends all processes of the run; returns those that could not be ended.
+    pub(super) async fn end_processes(&mut self) -> Vec<String> {
+        let target = self.target();
+        aside("ending", move || end(&target))
+            .await
+            .unwrap_or_default()
+    }
+
+    /// Reaps dead orphans, and tells the guardian about living ones.
+    fn look_for_orphans(&mut self) {
+        if !orphans::is_adopting() {
+            return;
+        }
+        let living = orphans::look();
+        if let Some(lease) = &self.lease {
+            living
+                .iter()
+                .filter(|session| !self.told.contains(session))
+                .for_each(|session| lease.tell_session(*session));
+        }
+        self.told = living;
+    }
+
+    fn guard(&mut self) {
+        let Some(program) = &self.settings.guard_program else {
+            return;
+        };
+        if self.guard_failed || self.lease.as_ref().is_some_and(Lease::is_alive) {
+            return;
+        }
+        // Before the old lease is dropped, so that the new guardian takes over what the old one
+        // guarded.
+        let lease = Lease::new(program, &self.settings.run_id);
+        match lease {
+            Ok(lease) => {
+                if let Some(old) = self.lease.replace(lease) {
+                    old.forget();
+                }
+            }
+            Err(error) => {
+                self.guard_failed = true;
+                tracing::warn!(
+                    program = %program.display(), %error,
+                    "no guardian: if this host is killed with -9, its commands keep running"
+                );
+            }
+        }
+    }
+
+    /// Makes the guardian responsible for the run's folders, too; called before one is made.
+    pub(super) fn guard_folders(&mut self) {
+        self.guard();
+        if let Some(lease) = &self.lease {
+            lease.tell_engine("");
+        }
+    }
+
+    /// Runs a program outside any sandbox, under the same rules as commands.
+    pub(super) async fn run_program(
+        &mut self,
+        args: &[OsString],
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Output {
+        let task = Task::Program(args);
+        let text = task.text();
+        let command = Command {
+            timeout: Some(timeout),
+            apart: true,
+            ..Command::new(&text)
+        };
+        self.perform(task, &command, stop).await
+    }
+
+    async fn perform(&mut self, task: Task<'_>, command: &Command<'_>, stop: &Stop) -> Output {
+        if stop.is_stopped() {
+            return ActionFailure::interrupted(command.text).output(String::new());
+        }
+        let timeout = command
+            .timeout
+            .filter(|timeout| !timeout.is_zero())
+            .unwrap_or(self.settings.timeout);
+        if self.settings.session && !command.apart && matches!(task, Task::Command(_)) {
+            return self.perform_in_session(command, timeout, stop).await;
+        }
+        let asked = Instant::now();
+        loop {
+            match self.launch(task) {
+                Ok(running) => return self.attend(running, command, timeout, stop).await,
+                // Descriptors are lacking: other agents of this process will release some.
+                Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {
+                    tokio::time::sleep(SHORTAGE).await;
+                }
+                Err(failure) => {
+                    let gone = self.folder_is_gone().filter(|_| self.presence.is_some());
+                    return gone.unwrap_or_else(|| failure.output(String::new()));
+                }
+            }
+            if stop.is_stopped() {
+                return ActionFailure::interrupted(command.text).output(String::new());
+            }
+        }
+    }
+
+    fn new_capture(&self, command: &Command<'_>) -> Capture {
+        let capture = Capture::new(self.settings.capture_bytes);
+        match &self.settings.whole_after {
+            _ if command.whole => capture.whole(),
+            Some(marker) => capture.whole_after(marker),
+            None => capture,
+        }
+    }
+
+    async fn attend(
+        &mut self,
+        mut running: Running,
+        command: &Command<'_>,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Output {
+        let mut capture = self.new_capture(command);
+        let end = {
+            let mut work = pin!(running.attend(&mut capture, timeout, stop));
+            loop {
+                tokio::select! {
+                    biased;
+                    end = &mut work => break end,
+                    () = tokio::time::sleep(ORPHANS), if orphans::is_adopting() => {
+                        self.look_for_orphans();
+                    }
+                }
+            }
+        };
+        let killed = matches!(end, End::TimedOut | End::Stopped);
+        if killed {
+            running.end().await;
+        }
+        if running.settle(&mut capture, self.settings.grace).await && !killed {
+            self.drains.retain(|drain| !drain.is_finished());
+            self.drains.extend(running.read_on());
+        }
+        if !killed && processes::group_lives(running.pid()) {
+            self.sessions.push(running.session());
+        }
+        self.look_for_orphans();
+        let captured = capture.finish(matches!(end, End::Exited(0)));
+        let failure = match end {
+            End::Exited(returncode) => {
+                let mut output = Output {
+                    output: captured.text,
+                    returncode,
+                    ..Output::default()
+                };
+                note_elided(&mut output, captured.elided);
+                return output;
+            }
+            End::Lost(error) => ActionFailure::lost(&error),
+            End::TimedOut => ActionFailure::timed_out(command.text, timeout),
+            End::Stopped => ActionFailure::interrupted(command.text),
+        };
+        let mut output = failure.output(captured.text);
+        note_elided(&mut output, captured.elided);
+        output
+    }
+}
+
+#[async_trait]
+impl Executor for LocalExecutor {
+    async fn start(
+        &mut self,
+        context: &Context,
+        known: Option<&Value>,
+    ) -> Result<EnvironmentReady, ExecutorError> {
+        let fail = |message: String| Err(ExecutorError { message });
+        if let Err(why) = &self.env {
+            return fail(why.clone());
+        }
+        if let (None, Some(before)) = (&self.settings.cwd, handle::folder_of(known)) {
+            self.settings.cwd = Some(Path::new(before).to_owned());
+        }
+        self.pin_folder()?;
+        if let Some(cwd) = &self.settings.cwd {
+            let shown = cwd.display();
+            match std::fs::metadata(cwd) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => {
+                    return fail(format!(
+                        "working directory `{shown}` is not a directory; set `cwd` to one"
+                    ));
+                }
+                Err(error) => {
+                    return fail(format!(
+                        "working directory `{shown}` can't be used: {error}; create it or set `cwd` to another"
+                    ));
+                }
+            }
+        }
+        // Inside a sandbox other programs may exist than outside.
+        if self.wrap.is_none() {
+            let program = match self.interpreter() {
+                Ok(program) => program,
+                Err(failure) => return fail(failure.text()),
+            };
+            // As the kernel sees it after the change of directory.
+            let seen = self
+                .settings
+                .cwd
+                .as_deref()
+                .map_or_else(|| program.clone(), |cwd| cwd.join(&program));
+            if !is_program(&seen) {
+                let shown = program.display().to_string();
+                return fail(
+                    ActionFailure::no_interpreter(&shown, "there is no such program").text(),
+                );
+            }
+        }
+        if let Some(guard) = &self.settings.guard_program
+            && !is_program(guard)
+        {
+            return fail(format!(
+                "guard program `{}` does not exist or is not executable; set it to the host's own binary",
+                guard.display()
+            ));
+        }
+        if self.settings.sandbox.kind == SandboxKind::Landlock && self.wrap.is_none() {
+            self.wrap = Some(self.confined(&context.stop).await?);
+        }
+        if self.settings.session {
+            if let Err(failure) = self.bash() {
+                return fail(failure.text());
+            }
+            if known.is_some() {
+                self.shared.announce();
+            }
+        }
+        if !self.withheld.is_empty() {
+            context.front.show(&Progress::Withheld(&self.withheld));
+        }
+        Ok(handle::ready(known, self.settings.cwd.as_deref()))
+    }
+
+    async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
+        self.perform(Task::Command(command.text), command, stop)
+            .await
+    }
+
+    async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
+        let to = self
+            .settings
+            .cwd
+            .as_deref()
+            .unwrap_or(Path::new(""))
+            .join(to);
+        files::copy(from.to_owned(), to).await
+    }
+
+    async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
+        let from = self
+            .settings
+            .cwd
+            .as_deref()
+            .unwrap_or(Path::new(""))
+            .join(from);
+        files::copy(from, to.to_owned()).await
+    }
+
+    async fn cleanup(&mut self) {
+        self.end_session().await;
+        if self.actions > 0 {
+            let left = self.end_processes().await;
+            if !left.is_empty() {
+                tracing::warn!(
+                    processes = left.join(", "),
+                    "processes of the run can't be killed (another user's, or busy in the kernel): end them by hand"
+                );
+            }
+        }
+        self.presence = None;
+        self.sessions.clear();
+        self.told.clear();
+        self.drains.drain(..).for_each(|drain| drain.abort());
+        if let Some(lease) = self.lease.take() {
+            lease.release().await;
+        }
+    }
+
+    fn template_vars(&self) -> Object {
+        let settings = &self.settings;
+        let cwd = match &settings.cwd {
+            Some(cwd) => cwd.clone(),
+            None => std::env::current_dir().unwrap_or_default(),
+        };
+        let env: Object = settings
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+            .collect();
+        [
+            ("cwd", Value::from(cwd.to_string_lossy())),
+            ("env", Value::Object(env)),
+            ("timeout", machine::seconds(settings.timeout)),
+        ]
+        .into_iter()
+        .chain(machine::variables())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+}
+
+impl Drop for LocalExecutor {
+    /// After a panic, or if the cleanup was left out: kills at once, and blocks.
+    fn drop(&mut self) {
+        self.drains.drain(..).for_each(|drain| drain.abort());
+        if self.presence.is_some() {
+            let target = self.target();
+            processes::kill_until_gone(&target, Duration::from_millis(500));
+            orphans::bury();
+        }
+    }
+}
+
+/// Asks the processes of `target` to end, kills those that don't, and returns those that are left.
+/// Blocks, and reads all of `/proc` repeatedly.
+fn end(target: &Target) -> Vec<String> {
+    if processes::signal(target, Signal::TERM) > 0 {
+        let asked = Instant::now();
+        while asked.elapsed() < POLITE && processes::exist(target) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    // Also if none was found: see `Hunt`.
+    processes::kill_until_gone(target, KILLING);
+    orphans::bury();
+    processes::names(target)
+}
+
+fn note_elided(output: &mut Output, elided: u64) {
+    if elided > 0 {
+        output
+            .extra
+            .insert("elided_bytes".to_owned(), Value::from(elided));
+    }
+}

@@ -1,0 +1,282 @@
+//! A running command: reads its output, waits for it, ends it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::aside::aside;
+use crate::capture::Capture;
+use crate::processes::{self, Session, Target};
+use crate::spawn::Child;
+use mswea_core::Stop;
+
+/// How long a killed command may take to end.
+pub(super) const DYING: Duration = Duration::from_secs(1);
+/// The pause between two checks of a child where the kernel can't signal its end.
+const LOOK: Duration = Duration::from_millis(2);
+/// The pause after each piece that is read and dropped, so that a background process that floods
+/// its output is slowed down and does not keep the host busy.
+pub(super) const FLOOD_PAUSE: Duration = Duration::from_millis(10);
+
+/// How the wait for a command ended.
+#[derive(Debug)]
+pub(super) enum End {
+    Exited(i32),
+    TimedOut,
+    Stopped,
+    Lost(io::Error),
+}
+
+/// A started command. Dropped before its end, it is killed with all processes that it started.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    pidfd: Option<AsyncFd<OwnedFd>>,
+    /// None once the output has ended.
+    pipe: Option<AsyncFd<OwnedFd>>,
+    target: Target,
+}
+
+impl Running {
+    pub(super) fn new(child: Child, pipe: OwnedFd, target: Target) -> io::Result<Self> {
+        let mut this = Self {
+            child,
+            pidfd: None,
+            pipe: None,
+            target,
+        };
+        // From here on a failure ends the child.
+        this.pipe = Some(register(pipe)?);
+        if let Some(fd) = this.child.pidfd() {
+            this.pidfd = Some(register(fd)?);
+        }
+        Ok(this)
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.child.pid()
+    }
+
+    /// The session that the command began.
+    pub(super) fn session(&self) -> Session {
+        let id = self.child.pid();
+        let start = self.target.sessions.first().map_or(0, |s| s.start);
+        Session { id, start }
+    }
+
+    /// Reads until the command exits or has to be ended.
+    pub(super) async fn attend(
+        &mut self,
+        capture: &mut Capture,
+        limit: Duration,
+        stop: &Stop,
+    ) -> End {
+        let mut expired = pin!(sleep(limit));
+        let mut stopped = pin!(stop.stopped());
+        loop {
+            // In this order, so that much output does not delay the other three.
+            tokio::select! {
+                biased;
+                end = exited(&mut self.child, self.pidfd.as_ref()) => {
+                    return end.map_or_else(End::Lost, End::Exited);
+                }
+                () = &mut stopped => return End::Stopped,
+                // A host that was stopped (SIGSTOP) has not noticed ends in that time.
+                () = &mut expired => return match self.child.try_wait() {
+                    Ok(Some(returncode)) => End::Exited(returncode),
+                    _ => End::TimedOut,
+                },
+                open = fill(self.pipe.as_ref(), capture), if self.pipe.is_some() => {
+                    if !open {
+                        self.pipe = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Kills the command and all processes that it started, and waits for it for a bounded time.
+    pub(super) async fn end(&mut self) {
+        kill_until_gone(&self.target, DYING).await;
+        if timeout(DYING / 10, exited(&mut self.child, self.pidfd.as_ref()))
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        // Used if `/proc` can't be read, because it does not exist or descriptors are lacking.
+        self.child.kill_group();
+        if timeout(DYING, exited(&mut self.child, self.pidfd.as_ref()))
+            .await
+            .is_err()
+        {
+            tracing::warn!(pid = self.pid(), "a killed command does not end");
+        }
+    }
+
+    /// Reads the rest after the command's end; returns whether the pipe is still open after
+    /// `grace`.
+    pub(super) async fn settle(&mut self, capture: &mut Capture, grace: Duration) -> bool {
+        let Some(pipe) = &self.pipe else {
+            return false;
+        };
+        // The command's own output is in the pipe by now, and is always read.
+        let mut pending = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
+        loop {
+            match capture.read(pipe) {
+                Ok(0) => {
+                    self.pipe = None;
+                    return false;
+                }
+                Ok(count) => pending = pending.saturating_sub(count as u64),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => break,
+            }
+            if pending == 0 {
+                break;
+            }
+        }
+        let ended = timeout(grace, async { while fill(Some(pipe), capture).await {} }).await;
+        if ended.is_ok() {
+            self.pipe = None;
+        }
+        ended.is_err()
+    }
+
+    /// Continues to read for background processes, whose writes would fail otherwise.
+    pub(super) fn read_on(&mut self) -> Option<AbortHandle> {
+        let pipe = self.pipe.take()?;
+        let task = tokio::spawn(async move {
+            loop {
+                // Nothing of it is kept.
+                let mut nowhere = Capture::new(0);
+                if !fill(Some(&pipe), &mut nowhere).await {
+                    return;
+                }
+                drop(nowhere);
+                sleep(FLOOD_PAUSE).await;
+            }
+        });
+        Some(task.abort_handle())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.child.is_reaped() {
+            return;
+        }
+        processes::kill_until_gone(&self.target, DYING / 2);
+        self.child.kill_group();
+        let started = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < DYING / 10 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Kills until no process is left, for at most `limit`; returns whether none is left. Each search walks
+/// through `/proc`, on a thread of its own.
+pub(super) async fn kill_until_gone(target: &Target, limit: Duration) -> bool {
+    let target = target.clone();
+    let hunt = move || processes::kill_until_gone(&target, limit);
+    aside("hunt", hunt).await.unwrap_or(false)
+}
+
+pub(super) fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` stays the same open descriptor while it exists, and the `AsyncFd` owns
+    // it.
+    let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+    registered.map_err(io::Error::from)
+}
+
+/// Waits for the child; can be dropped and called again.
+pub(super) async fn exited(child: &mut Child, pidfd: Option<&AsyncFd<OwnedFd>>) -> io::Result<i32> {
+    loop {
+        let ready = match pidfd {
+            Some(fd) => Some(fd.readable().await?),
+            None => None,
+        };
+        if let Some(returncode) = child.try_wait()? {
+            return Ok(returncode);
+        }
+        match ready {
+            Some(mut ready) => ready.clear_ready(),
+            None => sleep(LOOK).await,
+        }
+    }
+}
+
+/// Reads one piece when one is available; returns whether the pipe is still open. Can be dropped
+/// and called again.
+pub(super) async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
+    let Some(pipe) = pipe else {
+        return false;
+    };
+    let Ok(mut ready) = pipe.readable().await else {
+        return false;
+    };
+    let read = |fd: &AsyncFd<OwnedFd>| capture.read(fd).map_err(io::Error::from);
+    match ready.try_io(read) {
+        Ok(Ok(0)) => false,
+        Ok(Err(error)) => error.kind() == io::ErrorKind::Interrupted,
+        Ok(Ok(_)) | Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch::Task;
+    use crate::{LocalExecutor, LocalSettings};
+    use mswea_core::{Command, Stop};
+    use std::time::Duration;
+
+    /// As after a SIGSTOP of the host, which then notices the expired time before the end.
+    #[tokio::test]
+    async fn an_ended_command_has_not_timed_out() {
+        let mut executor = LocalExecutor::new(LocalSettings::default());
+        let mut running = executor.launch(Task::Command("echo done; exit 3")).unwrap();
+        while !crate::processes::stat(running.pid(), &mut Vec::new())
+            .is_none_or(|process| process.is_gone())
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Without a signal of the end.
+        running.pidfd = None;
+        let limit = Duration::ZERO;
+        let command = Command::new("echo done; exit 3");
+        let output = executor
+            .attend(running, &command, limit, &Stop::never())
+            .await;
+        assert_eq!((output.output.as_str(), output.returncode), ("done\n", 3));
+    }
+
+    #[tokio::test]
+    async fn kernels_without_pidfds_are_served_by_looking() {
+        let mut executor = LocalExecutor::new(LocalSettings::default());
+        let vectors = [
+            ("seq 1 30000 | tail -n 1; exit 4", 5.0, "30000\n", 4),
+            ("echo x; sleep 9", 0.3, "x\n", -1),
+            ("yes >/dev/null & echo y", 5.0, "y\n", 0),
+        ];
+        for (command, limit, text, returncode) in vectors {
+            let mut running = executor.launch(Task::Command(command)).unwrap();
+            running.pidfd = None;
+            let limit = Duration::from_secs_f64(limit);
+            let output = executor
+                .attend(running, &Command::new(command), limit, &Stop::never())
+                .await;
+            assert_eq!(
+                (output.output.as_str(), output.returncode),
+                (text, returncode)
+            );
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! From a command to a process: the program, its arguments, and its working directory.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use mswea_helper::{dialogue, long};
+use rustix::fs::MemfdFlags;
+use rustix::pipe::PipeFlags;
+
+use super::attend::Running;
+use super::settings::nested;
+use super::{LocalExecutor, Presence};
+use crate::environment;
+use crate::failure::ActionFailure;
+use crate::processes::{ACTION_VARIABLE, RUN_VARIABLE, Session, Target};
+use crate::programs::in_path;
+use crate::sandbox::SandboxKind;
+use crate::spawn::{Child, Spec, spawn};
+use crate::wrap::Wrap;
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Task<'a> {
+    /// A command, by the interpreter, in the sandbox if there is one.
+    Command(&'a str),
+    /// The shell of a session, in the sandbox if there is one.
+    Shell,
+    /// A program and its arguments, outside any sandbox: it makes or tries one.
+    Program(&'a [OsString]),
+}
+
+impl Task<'_> {
+    /// A text for messages.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Command(text) => text.to_owned(),
+            Self::Shell => "bash".to_owned(),
+            Self::Program(args) => args.join(OsStr::new(" ")).to_string_lossy().into_owned(),
+        }
+    }
+}
+
+impl LocalExecutor {
+    /// The interpreter's path, as far as it can be found without running it.
+    pub(crate) fn interpreter(&self) -> Result<PathBuf, ActionFailure> {
+        let Some(name) = self.settings.interpreter.first() else {
+            return Err(ActionFailure::no_interpreter("", "it is empty"));
+        };
+        if name.contains('/') {
+            return Ok(PathBuf::from(name));
+        }
+        let env = self.env.as_deref().unwrap_or_default();
+        let path = environment::get(env, "PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
+        in_path(name, OsStr::from_bytes(path))
+            .ok_or_else(|| ActionFailure::no_interpreter(name, "it is in no folder of `PATH`"))
+    }
+
+    /// Program and arguments of `task`, for the action `action`.
+    pub(super) fn argv(
+        &self,
+        task: Task<'_>,
+        action: &str,
+    ) -> Result<(PathBuf, Vec<OsString>), ActionFailure> {
+        let (interpreter, words): (PathBuf, Vec<OsString>) = match task {
+            Task::Command(text) => {
+                let words = self.settings.interpreter.iter().map(OsString::from);
+                let words = words.chain([text.into()]).collect();
+                match self.wrap {
+                    Some(_) => (PathBuf::new(), words),
+                    None => (self.interpreter()?, words),
+                }
+            }
+            Task::Shell => {
+                let words = dialogue::ARGUMENTS.iter().map(OsString::from);
+                let words = ["bash".into()].into_iter().chain(words).collect();
+                (self.bash()?, words)
+            }
+            Task::Program(args) => {
+                let program = args.first().map(PathBuf::from).unwrap_or_default();
+                return Ok((program, args.to_vec()));
+            }
+        };
+        let Some(wrap) = &self.wrap else {
+            if self.settings.sandbox.kind != SandboxKind::None {
+                return Err(ActionFailure::value(
+                    "the sandbox was not started: nothing is run without it",
+                ));
+            }
+            return Ok((interpreter, words));
+        };
+        let run = nested(RUN_VARIABLE, &self.settings.run_id);
+        let marks = [
+            (RUN_VARIABLE, run.as_str()),
+            (ACTION_VARIABLE, &nested(ACTION_VARIABLE, action)),
+        ];
+        let Wrap {
+            program,
+            before,
+            variable,
+            after,
+            third: _,
+        } = wrap;
+        let marks = marks
+            .iter()
+            .flat_map(|(name, value)| variable(name, value))
+            .map(OsString::from);
+        let mut after = after.clone();
+        if let (Task::Shell, Some(last)) = (task, after.last_mut()) {
+            // The sandboxes that have a session name the path of the interpreter here.
+            *last = interpreter.into();
+        }
+        let args = before
+            .iter()
+            .cloned()
+            .chain(marks)
+            .chain(after)
+            .chain(words);
+        Ok((program.clone(), args.collect()))
+    }
+
+    /// A file with the command, if the command is too long for an argument and the interpreter is a
+    /// shell that can read it. The last of `args` is then replaced by the request to read the file.
+    fn long_command(
+        &self,
+        text: &str,
+        args: &mut [OsString],
+    ) -> Result<Option<OwnedFd>, ActionFailure> {
+        if !long::is_long(text.as_bytes()) || !long::takes_file(&self.settings.interpreter) {
+            return Ok(None);
+        }
+        if text.contains('\0') {
+            return Err(ActionFailure::null_byte());
+        }
+        let Some(last) = args.last_mut() else {
+            return Ok(None);
+        };
+        *last = long::SOURCE.into();
+        let file = readable(&long::file(text.as_bytes()));
+        // Its number must not be one that the command's own descriptors will have.
+        let file = file.and_then(|file| {
+            rustix::io::fcntl_dupfd_cloexec(&file, long::DESCRIPTOR + 1).map_err(io::Error::from)
+        });
+        file.map(Some)
+            .map_err(|error| ActionFailure::system(&error, None))
+    }
+
+    pub(super) fn launch(&mut self, task: Task<'_>) -> Result<Running, ActionFailure> {
+        let number = self.actions + 1;
+        let action = format!("{}.{number}", self.settings.run_id);
+        let (program, mut args) = self.argv(task, &action)?;
+        let command = match task {
+            Task::Command(text) => self.long_command(text, &mut args)?,
+            Task::Program(_) | Task::Shell => None,
+        };
+        let args: Vec<CString> = args
+            .into_iter()
+            .map(|arg| CString::new(arg.into_vec()).map_err(|_| ActionFailure::null_byte()))
+            .collect::<Result<_, _>>()?;
+        self.guard();
+        let third = match (task, &self.wrap) {
+            (Task::Command(_), Some(Wrap { third, .. })) => third.as_deref(),
+            _ => None,
+        };
+        let third = third.map(readable).transpose();
+        let third = third.map_err(|error| ActionFailure::system(&error, None))?;
+        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
+        env.push(entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?);
+        let cwd = self.settings.cwd.as_deref();
+        let third = third.as_ref().map(File::as_fd);
+        let command = command.as_ref().map(OwnedFd::as_fd);
+        let result = start(&program, &args, env, cwd, [third, command]);
+        env.pop();
+        let (child, pipe) = result?;
+        self.actions = number;
+        self.presence
+            .get_or_insert_with(|| Presence::new(self.since));
+        let session = Session::of(child.pid());
+        if let Some(lease) = &self.lease {
+            lease.tell_session(session);
+        }
+        let target = Target {
+            sessions: vec![session],
+            since: self.since,
+            ..Target::marked(ACTION_VARIABLE, [action])
+        };
+        Running::new(child, pipe, target).map_err(|error| ActionFailure::system(&error, None))
+    }
+}
+
+fn start(
+    program: &Path,
+    args: &[CString],
+    env: &[CString],
+    cwd: Option<&Path>,
+    [third, fourth]: [Option<BorrowedFd<'_>>; 2],
+) -> Result<(Child, OwnedFd), ActionFailure> {
+    let system = |error: rustix::io::Errno| ActionFailure::system(&error.into(), None);
+    let program_text = c_path(program)?;
+    let longest = args.last().map_or(0, |arg| arg.as_bytes().len());
+    let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
+    let folder = cwd.map(c_path).transpose()?;
+    let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system)?;
+    // The two ends have separate flags: the command's end stays blocking.
+    rustix::io::ioctl_fionbio(&reading, true).map_err(system)?;
+    let child = spawn(&Spec {
+        program: &program_text,
+        args: &args,
+        env,
+        cwd: folder.as_deref(),
+        stdin: None,
+        output: Some(writing.as_fd()),
+        errors: None,
+        third,
+        fourth,
+        further: &[],
+        interruptible: false,
+        deaf: false,
+    })
+    .map_err(|error| ActionFailure::start(&error, program, cwd, longest))?;
+    Ok((child, reading))
+}
+
+pub(super) fn entry(name: &str, value: &str) -> Result<CString, ActionFailure> {
+    CString::new(format!("{name}={value}")).map_err(|_| ActionFailure::null_byte())
+}
+
+pub(super) fn c_path(path: &Path) -> Result<CString, ActionFailure> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| ActionFailure::null_byte())
+}
+
+/// A file in memory with the content `bytes`.
+///
+/// # Errors
+/// If descriptors or memory are lacking.
+fn readable(bytes: &[u8]) -> io::Result<File> {
+    let fd = rustix::fs::memfd_create("mswea", MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(fd);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}

@@ -1,0 +1,184 @@
+//! Orphans: processes whose parents have ended, and which the kernel then hands to the host.
+//!
+//! A daemon that has left its session and emptied its environment has none of the signs by which
+//! [`super::processes`] recognises processes. If the host is a *subreaper*, the daemon becomes the
+//! host's child when its parent ends, which is a sign again: a child of the host in another
+//! session, which the host has not started, descends from a command.
+//!
+//! Being a subreaper is a property of the whole process, so the program decides about it
+//! ([`adopt`]) and not the library: an embedding program may have children of its own.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::process_table::{self, Process, Session};
+use super::spawn;
+
+static ADOPTING: AtomicBool = AtomicBool::new(false);
+
+/// Makes this process the parent of its orphaned descendants. Only for programs whose own children
+/// all stay in the program's session.
+pub fn adopt() {
+    let me = rustix::process::getpid();
+    if rustix::process::set_child_subreaper(Some(me)).is_ok() {
+        ADOPTING.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether orphans become children of this process.
+pub(super) fn is_adopting() -> bool {
+    ADOPTING.load(Ordering::Relaxed)
+}
+
+/// The runs of this process that have started something and have not cleaned up yet.
+static RUNS: Mutex<Runs> = Mutex::new(Runs { count: 0, since: 0 });
+
+struct Runs {
+    count: usize,
+    /// When the first of them began.
+    since: u64,
+}
+
+/// A run that may leave orphans while this value exists.
+#[derive(Debug)]
+pub(super) struct Presence(());
+
+impl Presence {
+    /// Registers a run that began at `since`.
+    pub(super) fn new(since: u64) -> Self {
+        let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.since = if runs.count == 0 {
+            since
+        } else {
+            runs.since.min(since)
+        };
+        runs.count += 1;
+        Self(())
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        RUNS.lock().unwrap_or_else(PoisonError::into_inner).count -= 1;
+    }
+}
+
+/// The orphans among `processes`, if there is only one run. Nothing tells to which run an orphan
+/// belongs, so while there are others, orphans are left to the last one.
+pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
+    if !is_adopting() {
+        return Vec::new();
+    }
+    let since = {
+        let runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.count > 1 {
+            return Vec::new();
+        }
+        runs.since
+    };
+    let me = std::process::id() as i32;
+    let Some(session) = own_session() else {
+        return Vec::new();
+    };
+    let children: Vec<i32> = processes
+        .iter()
+        .filter(|process| process.parent == me && process.session != session)
+        .filter(|process| process.start >= since)
+        .map(|process| process.pid)
+        .collect();
+    spawn::adopted(children)
+}
+
+/// The numbers of the host's children. The file is opened once: finding it costs more than reading
+/// it, and it is read in every step.
+fn children(buffer: &mut Vec<u8>) -> Option<&str> {
+    static FILE: OnceLock<OwnedFd> = OnceLock::new();
+    let file = match FILE.get() {
+        Some(file) => file,
+        None => {
+            let me = std::process::id();
+            // The kernel gives orphans to the first thread.
+            let path = format!("/proc/{me}/task/{me}/children");
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            // It may fail now for lack of descriptors, and succeed later.
+            let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+            FILE.get_or_init(|| file)
+        }
+    };
+    loop {
+        buffer.reserve(4096);
+        let offset = buffer.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(buffer), offset) {
+            Ok(0) => return std::str::from_utf8(buffer).ok(),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Reaps the orphans that have died and returns the sessions of the living ones. It is cheap,
+/// because only children are examined; on a kernel that does not list children it finds nothing.
+pub(super) fn look() -> Vec<Session> {
+    let mut buffer = Vec::new();
+    let Some(children) = children(&mut buffer) else {
+        return Vec::new();
+    };
+    let children = children
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    let adopted = spawn::adopted(children);
+    if adopted.is_empty() {
+        return Vec::new();
+    }
+    let Some(session) = own_session() else {
+        return Vec::new();
+    };
+    let (dead, living): (Vec<_>, Vec<_>) = adopted
+        .into_iter()
+        .filter_map(|pid| process_table::stat(pid, &mut buffer))
+        .filter(|process| process.session != session)
+        .partition(Process::is_gone);
+    let dead: Vec<i32> = dead.iter().map(|process| process.pid).collect();
+    spawn::reap_adopted(&dead);
+    living
+        .iter()
+        .map(|process| Session {
+            id: process.session,
+            start: process.start,
+        })
+        .collect()
+}
+
+/// Waits for the orphans that the host inherited, if it is process 1 or a subreaper.
+///
+/// Commands run in sessions of their own, and their descendants can't return to the host's: so a
+/// dead child in another session, for which no code waits, is one of them.
+pub(super) fn bury() {
+    let me = std::process::id() as i32;
+    if me != 1 && !matches!(rustix::process::child_subreaper(), Ok(Some(_))) {
+        return;
+    }
+    let processes = process_table::all();
+    let Some(session) = own_session() else {
+        return;
+    };
+    let zombies: Vec<i32> = processes
+        .iter()
+        .filter(|process| process.parent == me && process.is_gone() && process.session != session)
+        .map(|process| process.pid)
+        .collect();
+    spawn::reap_adopted(&zombies);
+}
+
+/// This process's session, read from the same source as other sessions, so that they can be
+/// compared: in a PID namespace whose first process is not the first of a session (`docker exec`,
+/// `unshare --pid`), it is 0.
+fn own_session() -> Option<i32> {
+    let me = std::process::id() as i32;
+    Some(process_table::stat(me, &mut Vec::new())?.session)
+}

@@ -1,0 +1,24 @@
+//! The program in front of the interpreter that puts a command into a sandbox.
+//!
+//! The local executor treats it as one more process of the command: found, timed and ended like the
+//! others.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How commands are put into a sandbox: `program before... marks... after... interpreter command`.
+#[derive(Clone, Debug)]
+pub(crate) struct Wrap {
+    /// Path of the program.
+    pub(crate) program: PathBuf,
+    /// Its first arguments, beginning with its own name.
+    pub(crate) before: Vec<OsString>,
+    /// The arguments that set a variable inside: the marks by which the processes of a run are
+    /// found must be set also if the environment is emptied.
+    pub(crate) variable: fn(&str, &str) -> Vec<String>,
+    /// Its last arguments.
+    pub(crate) after: Vec<OsString>,
+    /// The content of descriptor 3: arguments that other users must not see, as they see those of a
+    /// process.
+    pub(crate) third: Option<Vec<u8>>,
+}

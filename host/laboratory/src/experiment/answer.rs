@@ -1,0 +1,379 @@
+//! The answer of a role, when two answers agree, and how a pair of answers is shown.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use mswea_core::{
+    AdapterNext, HeaderValue, HttpRequest, Manner, Message, ModelError, Outcome, PluginFault,
+    Verdict,
+};
+
+/// How much two answers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Degree {
+    /// They are equal.
+    Same,
+    /// A run would act the same; only parts that it does not use differ: the message of a malformed
+    /// reply, something in an `extra`, the layout of a request's body.
+    Wording,
+    /// A run would continue differently.
+    Different,
+    /// One of the two failed.
+    OneFailed,
+    /// Both failed.
+    BothFailed,
+}
+
+impl Degree {
+    /// All degrees, the best first.
+    pub const ALL: [Self; 5] = [
+        Self::Same,
+        Self::Wording,
+        Self::Different,
+        Self::OneFailed,
+        Self::BothFailed,
+    ];
+
+    /// Its word in journals and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Wording => "wording",
+            Self::Different => "different",
+            Self::OneFailed => "one_failed",
+            Self::BothFailed => "both_failed",
+        }
+    }
+
+    /// Its name in reports.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Wording => "same but wording",
+            Self::Different => "different",
+            Self::OneFailed => "one failed",
+            Self::BothFailed => "both failed",
+        }
+    }
+
+    /// The degree of a word; an unknown word counts as [`Self::Different`].
+    pub fn of_word(word: &str) -> Self {
+        let known = Self::ALL.into_iter().find(|degree| degree.as_str() == word);
+        known.unwrap_or(Self::Different)
+    }
+
+    /// Whether a run would continue alike.
+    pub fn agrees(self) -> bool {
+        matches!(self, Self::Same | Self::Wording)
+    }
+
+    /// Its index in [`Self::ALL`].
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The answer of a role.
+#[derive(Debug, PartialEq)]
+pub(super) enum Answer<'a> {
+    Outcome(Outcome),
+    Messages(Vec<Message>),
+    Verdict(Verdict),
+    View(&'a [Message]),
+    Next(Box<AdapterNext>),
+    Failed {
+        manner: &'static str,
+        message: String,
+    },
+}
+
+impl Answer<'_> {
+    pub(super) fn fault(fault: PluginFault) -> Self {
+        Self::Failed {
+            manner: manner(fault.manner),
+            message: fault.message,
+        }
+    }
+
+    /// An adapter's error is an answer too, one without a request.
+    pub(super) fn model_error(error: ModelError) -> Self {
+        Self::Failed {
+            manner: "reported",
+            message: format!("{}: {}", error.class, error.message),
+        }
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        matches!(self, Self::Failed { .. })
+    }
+}
+
+/// The word for a manner of failure.
+pub(super) fn manner(manner: Manner) -> &'static str {
+    match manner {
+        Manner::Reported => "reported",
+        Manner::Crashed => "crashed",
+        Manner::Broke => "broke",
+    }
+}
+
+impl From<Result<Outcome, PluginFault>> for Answer<'_> {
+    fn from(result: Result<Outcome, PluginFault>) -> Self {
+        result.map_or_else(Self::fault, Self::Outcome)
+    }
+}
+
+impl From<Result<Vec<Message>, PluginFault>> for Answer<'_> {
+    fn from(result: Result<Vec<Message>, PluginFault>) -> Self {
+        result.map_or_else(Self::fault, Self::Messages)
+    }
+}
+
+impl From<Result<Verdict, PluginFault>> for Answer<'_> {
+    fn from(result: Result<Verdict, PluginFault>) -> Self {
+        result.map_or_else(Self::fault, Self::Verdict)
+    }
+}
+
+impl From<Result<AdapterNext, ModelError>> for Answer<'_> {
+    fn from(result: Result<AdapterNext, ModelError>) -> Self {
+        result.map_or_else(Self::model_error, |next| Self::Next(Box::new(next)))
+    }
+}
+
+/// How much two answers of one role differ.
+pub(super) fn degree(old: &Answer<'_>, new: &Answer<'_>) -> Degree {
+    let agree = match (old, new) {
+        (Answer::Failed { .. }, Answer::Failed { .. }) => return Degree::BothFailed,
+        (Answer::Failed { .. }, _) | (_, Answer::Failed { .. }) => return Degree::OneFailed,
+        _ if old == new => return Degree::Same,
+        (Answer::Outcome(old), Answer::Outcome(new)) => outcomes_agree(old, new),
+        (Answer::Messages(old), Answer::Messages(new)) => messages_agree(old, new),
+        (Answer::Verdict(Verdict::Rewrite(old)), Answer::Verdict(Verdict::Rewrite(new))) => {
+            old.command == new.command && old.tool_call_id == new.tool_call_id
+        }
+        (Answer::Next(old), Answer::Next(new)) => match (&**old, &**new) {
+            (AdapterNext::Send(old), AdapterNext::Send(new)) => requests_agree(old, new),
+            _ => false,
+        },
+        // In a view every part counts, because adapters read `extra`.
+        _ => false,
+    };
+    match agree {
+        true => Degree::Wording,
+        false => Degree::Different,
+    }
+}
+
+/// Whether both contain the same commands for the same calls, or the same problem.
+pub(super) fn outcomes_agree(old: &Outcome, new: &Outcome) -> bool {
+    match (old, new) {
+        (Outcome::Actions(old), Outcome::Actions(new)) => {
+            let same = |(old, new): (&mswea_core::Action, &mswea_core::Action)| {
+                old.command == new.command && old.tool_call_id == new.tool_call_id
+            };
+            old.len() == new.len() && old.iter().zip(new).all(same)
+        }
+        // A feedback template can test the code and the details; it can only print the message.
+        (Outcome::Malformed(old), Outcome::Malformed(new)) => {
+            old.code == new.code && old.details == new.details
+        }
+        _ => false,
+    }
+}
+
+/// Whether both show the same to the model.
+pub(super) fn messages_agree(old: &[Message], new: &[Message]) -> bool {
+    let same = |(old, new): (&Message, &Message)| {
+        old.role == new.role
+            && old.content == new.content
+            && old.tool_calls == new.tool_calls
+            && old.tool_call_id == new.tool_call_id
+    };
+    old.len() == new.len() && old.iter().zip(new).all(same)
+}
+
+fn requests_agree(old: &HttpRequest, new: &HttpRequest) -> bool {
+    old.method == new.method
+        && old.url == new.url
+        && headers(old) == headers(new)
+        && body(old) == body(new)
+}
+
+/// As a set in lower case: neither the order of headers nor the case of their names has a meaning.
+fn headers(request: &HttpRequest) -> BTreeSet<(String, String)> {
+    let headers = request.headers.iter();
+    headers
+        .map(|(name, value)| {
+            let value = match value {
+                HeaderValue::Plain(value) => value.clone(),
+                HeaderValue::Secret { name, prefix } => format!("{prefix}<secret {name}>"),
+            };
+            (name.to_ascii_lowercase(), value)
+        })
+        .collect()
+}
+
+fn body(request: &HttpRequest) -> Value {
+    let bytes = request.body.joined();
+    serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into())
+}
+
+/// Both answers as JSON values; of long answers only the part that differs.
+pub(super) fn show(old: &Answer<'_>, new: &Answer<'_>) -> (Value, Value) {
+    match (old, new) {
+        (Answer::View(old), Answer::View(new)) => views(old, new),
+        (Answer::Next(old), Answer::Next(new)) => match (&**old, &**new) {
+            (AdapterNext::Send(old), AdapterNext::Send(new)) => {
+                differing(&request(old), &request(new))
+            }
+            (old, new) => (next(old), next(new)),
+        },
+        (old, new) => (one(old), one(new)),
+    }
+}
+
+fn one(answer: &Answer<'_>) -> Value {
+    match answer {
+        Answer::Outcome(Outcome::Actions(actions)) => json!({ "actions": actions }),
+        Answer::Outcome(Outcome::Malformed(problem)) => json!({ "malformed": problem }),
+        Answer::Messages(messages) => {
+            json!({ "messages": messages.iter().map(message).collect::<Vec<_>>() })
+        }
+        Answer::Verdict(Verdict::Allow) => json!({ "verdict": "allow" }),
+        Answer::Verdict(Verdict::Deny(text)) => json!({ "verdict": "deny", "feedback": text }),
+        Answer::Verdict(Verdict::Ask(text)) => json!({ "verdict": "ask", "reason": text }),
+        Answer::Verdict(Verdict::Rewrite(action)) => {
+            json!({ "verdict": "rewrite", "action": action })
+        }
+        Answer::View(view) => json!({ "messages_in_view": view.len() }),
+        Answer::Next(answer) => next(answer),
+        Answer::Failed { manner, message } => json!({ "failed": manner, "message": message }),
+    }
+}
+
+/// A message; its content as one string if it has only text, which is easier to read.
+fn message(message: &Message) -> Value {
+    let mut out = Map::new();
+    out.insert("role".into(), message.role.as_str().into());
+    if let Some(id) = &message.tool_call_id {
+        out.insert("tool_call_id".into(), id.as_str().into());
+    }
+    let only_text = message
+        .content
+        .iter()
+        .all(|part| matches!(part, mswea_core::Part::Text { .. }));
+    let content = match only_text && message.content.len() == 1 {
+        true => message.text().into(),
+        false => json!(message.content),
+    };
+    out.insert("content".into(), content);
+    if !message.tool_calls.is_empty() {
+        out.insert("tool_calls".into(), json!(message.tool_calls));
+    }
+    if !message.extra.is_empty() {
+        out.insert("extra".into(), message.extra.clone().into());
+    }
+    out.into()
+}
+
+/// The messages between the common beginning and the common end.
+fn views(old: &[Message], new: &[Message]) -> (Value, Value) {
+    let before = old
+        .iter()
+        .zip(new)
+        .take_while(|(old, new)| old == new)
+        .count();
+    let rest = |view: &[Message]| view.len() - before;
+    let after = old.iter().rev().zip(new.iter().rev());
+    let after = after.take_while(|(old, new)| old == new).count();
+    let after = after.min(rest(old)).min(rest(new));
+    let side = |view: &[Message]| {
+        let differ: Map<String, Value> = (before..view.len() - after)
+            .map(|index| (format!("message {index}"), message(&view[index])))
+            .collect();
+        json!({
+            "messages_in_view": view.len(),
+            "same_before": before,
+            "same_after": after,
+            "between": differ,
+        })
+    };
+    (side(old), side(new))
+}
+
+fn request(request: &HttpRequest) -> Value {
+    let headers: Map<String, Value> = headers(request)
+        .into_iter()
+        .map(|(name, value)| (name, value.into()))
+        .collect();
+    json!({
+        "method": request.method,
+        "url": request.url,
+        "headers": headers,
+        "body": body(request),
+    })
+}
+
+fn next(next: &AdapterNext) -> Value {
+    match next {
+        AdapterNext::Send(send) => json!({ "send": request(send) }),
+        AdapterNext::Reply(reply) => json!({ "reply": reply }),
+    }
+}
+
+/// The parts of two values that differ, by path.
+fn differing(old: &Value, new: &Value) -> (Value, Value) {
+    let (mut left, mut right) = (Map::new(), Map::new());
+    walk("", old, new, &mut left, &mut right);
+    (left.into(), right.into())
+}
+
+fn walk(
+    path: &str,
+    old: &Value,
+    new: &Value,
+    left: &mut Map<String, Value>,
+    right: &mut Map<String, Value>,
+) {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (Value::Object(olds), Value::Object(news)) => {
+            for (key, old) in olds {
+                let path = format!("{path}/{key}");
+                match news.get(key) {
+                    Some(new) => walk(&path, old, new, left, right),
+                    None => {
+                        left.insert(path, old.clone());
+                    }
+                }
+            }
+            for (key, new) in news.iter().filter(|(key, _)| !olds.contains_key(*key)) {
+                right.insert(format!("{path}/{key}"), new.clone());
+            }
+        }
+        (Value::Array(olds), Value::Array(news)) => {
+            for index in 0..olds.len().max(news.len()) {
+                let path = format!("{path}/{index}");
+                match (olds.get(index), news.get(index)) {
+                    (Some(old), Some(new)) => walk(&path, old, new, left, right),
+                    (Some(old), None) => {
+                        left.insert(path, old.clone());
+                    }
+                    (None, Some(new)) => {
+                        right.insert(path, new.clone());
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+        (old, new) => {
+            left.insert(path.to_owned(), old.clone());
+            right.insert(path.to_owned(), new.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

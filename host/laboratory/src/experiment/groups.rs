@@ -1,0 +1,279 @@
+//! Groups of similar disagreements, so that a hundred with the same cause need to be read only
+//! once.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::answer::Degree;
+use super::comparison::{Case, Comparison};
+use super::excerpt;
+use super::lines;
+
+/// Longer differing parts of texts are not quoted.
+const QUOTED: usize = 32;
+/// How many differences of one disagreement are named.
+const NAMED: usize = 3;
+
+/// Disagreements with the same differences in the same places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Their degree.
+    pub degree: Degree,
+    /// Their differences, in one line.
+    pub what: String,
+    /// Their indexes in [`Comparison::cases`].
+    pub cases: Vec<usize>,
+}
+
+impl Comparison {
+    /// The kept disagreements in groups, the worst degree first, and of each degree the largest
+    /// group.
+    pub(super) fn groups(&self) -> Vec<Group> {
+        let mut groups: BTreeMap<(usize, String), Vec<usize>> = BTreeMap::new();
+        for (index, case) in self.cases.iter().enumerate() {
+            let key = (case.degree.index(), what(case));
+            groups.entry(key).or_default().push(index);
+        }
+        let mut groups: Vec<Group> = groups
+            .into_iter()
+            .map(|((degree, what), cases)| Group {
+                degree: Degree::ALL[degree],
+                what,
+                cases,
+            })
+            .collect();
+        // Differences in wording matter least.
+        let rank = |degree: Degree| match degree {
+            Degree::OneFailed => 0,
+            Degree::Different => 1,
+            Degree::BothFailed => 2,
+            Degree::Wording => 3,
+            Degree::Same => 4,
+        };
+        groups.sort_by(|a, b| {
+            let by = |group: &Group| (rank(group.degree), std::cmp::Reverse(group.cases.len()));
+            by(a).cmp(&by(b)).then(a.cases[0].cmp(&b.cases[0]))
+        });
+        groups
+    }
+}
+
+/// The differences of a disagreement, in one line.
+fn what(case: &Case) -> String {
+    let mut found = Vec::new();
+    walk("", &case.old, &case.new, &mut found);
+    // The same difference in several members of a list is named once.
+    let mut seen: Vec<String> = Vec::new();
+    for one in found {
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    let more = seen.len().saturating_sub(NAMED);
+    seen.truncate(NAMED);
+    let mut text = seen.join("; ");
+    if more > 0 {
+        text.push_str(&format!("; and {more} more"));
+    }
+    match text.is_empty() {
+        true => "in a part that is not shown".to_owned(),
+        false => text,
+    }
+}
+
+fn walk(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
+    let below = |key: &str| match path.is_empty() {
+        true => key.to_owned(),
+        false => format!("{path}.{key}"),
+    };
+    match (old, new) {
+        (old, new) if old == new => {}
+        (Value::Object(olds), Value::Object(news)) => {
+            for (key, old) in olds {
+                match news.get(key) {
+                    Some(new) => walk(&below(&general(key)), old, new, found),
+                    None => found.push(format!("`{}` only in the first", below(&general(key)))),
+                }
+            }
+            for key in news.keys().filter(|key| !olds.contains_key(*key)) {
+                found.push(format!("`{}` only in the second", below(&general(key))));
+            }
+        }
+        (Value::Array(olds), Value::Array(news)) => {
+            if olds.len() != news.len() {
+                let (old, new) = (olds.len(), news.len());
+                found.push(format!("`{path}`: {old} and {new} of them"));
+            }
+            for (old, new) in olds.iter().zip(news) {
+                walk(&below("*"), old, new, found);
+            }
+        }
+        (Value::String(old), Value::String(new)) => {
+            found.push(format!("`{path}`: {}", texts(old, new)));
+        }
+        (old, new) => {
+            let text = format!("`{path}`: {} and {}", short(old), short(new));
+            found.push(text);
+        }
+    }
+}
+
+/// A key without its number: `message 17` becomes `message`.
+fn general(key: &str) -> String {
+    let parts = key.split(['/', ' ']);
+    let parts: Vec<&str> = parts
+        .map(|part| match part.parse::<u64>() {
+            Ok(_) => "*",
+            Err(_) => part,
+        })
+        .collect();
+    excerpt::printable(parts.join(".").trim_matches('.'))
+}
+
+/// The difference of two texts, in words.
+fn texts(old: &str, new: &str) -> String {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (olds, news) = (words(old), words(new));
+    if olds == news {
+        return "other white space".to_owned();
+    }
+    if olds.is_empty() || news.is_empty() {
+        let first = if olds.is_empty() { "first" } else { "second" };
+        return format!("empty in the {first}");
+    }
+    let (left, right) = lines::marks(old, new);
+    let (left, right) = (&old[left], &new[right]);
+    if left.len() <= QUOTED && right.len() <= QUOTED {
+        return format!("{} and {}", quoted(left), quoted(right));
+    }
+    match (olds.starts_with(&news), news.starts_with(&olds)) {
+        (true, _) => "the second stops earlier".to_owned(),
+        (_, true) => "the first stops earlier".to_owned(),
+        _ => "another text".to_owned(),
+    }
+}
+
+/// A part of a text, without its numbers, which differ from case to case.
+fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    for c in excerpt::printable(&text.replace('\n', " ")).chars() {
+        match c.is_ascii_digit() {
+            true if out.ends_with('#') => {}
+            true => out.push('#'),
+            false => out.push(c),
+        }
+    }
+    match out.is_empty() {
+        true => "nothing".to_owned(),
+        false => format!("`{out}`"),
+    }
+}
+
+fn short(value: &Value) -> String {
+    match value {
+        Value::String(_) => "a text".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        other => format!("`{other}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn case(step: u32, degree: Degree, old: Value, new: Value) -> Case {
+        Case {
+            run: "r".into(),
+            step,
+            index: None,
+            degree,
+            input: json!({}),
+            old,
+            new,
+        }
+    }
+
+    #[test]
+    fn what_is_alike_is_together() {
+        let actions = |command: &str| json!({"actions": [{"command": command}]});
+        let own = Comparison {
+            cases: vec![
+                case(
+                    1,
+                    Degree::Wording,
+                    json!({"m": "a b"}),
+                    json!({"m": "a  b"}),
+                ),
+                case(2, Degree::Different, actions("ls -l 12"), actions("ls 12")),
+                case(
+                    3,
+                    Degree::Different,
+                    actions("cat"),
+                    json!({"malformed": {}}),
+                ),
+                case(4, Degree::Different, actions("x -l 7 y"), actions("x 7 y")),
+                case(
+                    5,
+                    Degree::OneFailed,
+                    actions("a"),
+                    json!({"failed": "crashed"}),
+                ),
+                case(
+                    6,
+                    Degree::Different,
+                    json!({"between": {"message 3": {"content": "x"}}}),
+                    json!({"between": {"message 3": {"content": "y"}}}),
+                ),
+                case(
+                    7,
+                    Degree::Different,
+                    json!({"between": {"message 9": {"content": "x"}}}),
+                    json!({"between": {"message 9": {"content": "y"}}}),
+                ),
+            ],
+            ..Comparison::default()
+        };
+        let groups: Vec<(String, Vec<usize>)> = own
+            .groups()
+            .into_iter()
+            .map(|group| (group.what, group.cases))
+            .collect();
+        let expected = [
+            (
+                "`actions` only in the first; `failed` only in the second",
+                vec![4],
+            ),
+            ("`actions.*.command`: `-l ` and nothing", vec![1, 3]),
+            ("`between.message.*.content`: `x` and `y`", vec![5, 6]),
+            (
+                "`actions` only in the first; `malformed` only in the second",
+                vec![2],
+            ),
+            ("`m`: other white space", vec![0]),
+        ];
+        let expected: Vec<(String, Vec<usize>)> = expected
+            .into_iter()
+            .map(|(what, cases)| (what.to_owned(), cases))
+            .collect();
+        assert_eq!(groups, expected);
+    }
+
+    #[test]
+    fn texts_differ_in_a_few_ways() {
+        let long = "y".repeat(99);
+        for (old, new, how) in [
+            ("a", " a\n", "other white space"),
+            ("", "a", "empty in the first"),
+            ("a", "", "empty in the second"),
+            ("line 12", "line 7", "`#` and `#`"),
+            (&*format!("a {long}"), "a", "the second stops earlier"),
+            ("a", &*format!("a {long}"), "the first stops earlier"),
+            (&*long, &*"z".repeat(50), "another text"),
+        ] {
+            assert_eq!(texts(old, new), how, "{old} {new}");
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! A comparison as one HTML file without scripts, and without fonts or images from elsewhere.
+//!
+//! Recorded texts may be hostile: every text goes through [`escape`], and the page's content
+//! security policy allows nothing but its own style.
+
+mod plot;
+
+use std::fmt::Write;
+
+use super::answer::Degree;
+use super::comparison::{Case, Comparison, Side};
+use super::excerpt::printable;
+use super::lines::{self, Row};
+use super::text::{NOTHING, described, missed, number, one_line, percent, shown, time, title};
+
+/// A page that is larger than this shows no further disagreements, for the sake of browsers.
+const MOST: usize = 4 << 20;
+
+/// The most rows of one disagreement.
+const ROWS: usize = 400;
+
+const STYLE: &str = include_str!("html/style.css");
+
+impl Comparison {
+    /// The report as a page.
+    pub fn to_html(&self) -> String {
+        page(std::slice::from_ref(self))
+    }
+
+    /// Several reports on one page: the shadows of a run.
+    pub fn page(all: &[Self]) -> String {
+        page(all)
+    }
+}
+
+/// A text for content and quoted attributes, without markup and control characters.
+pub(super) fn escape(text: &str) -> String {
+    let text = printable(text);
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn page(all: &[Comparison]) -> String {
+    let title = all.first().map_or_else(
+        || "nothing compared".to_owned(),
+        |one| format!("{} and {}", one.old.name, one.new.name),
+    );
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+        escape(&one_line(&title))
+    );
+    for one in all {
+        section(&mut out, one);
+    }
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+fn section(out: &mut String, own: &Comparison) {
+    let _ = writeln!(
+        out,
+        "<section>\n<p class=\"kind\">{}</p>\n<h1><span class=\"old\">{}</span> and <span class=\"new\">{}</span></h1>",
+        escape(&own.kind),
+        escape(&one_line(&own.old.name)),
+        escape(&one_line(&own.new.name)),
+    );
+    let elapsed = match own.elapsed.is_zero() {
+        true => String::new(),
+        false => format!(
+            " Compared in {} on {}.",
+            time(own.elapsed),
+            number(own.threads as u64, "thread")
+        ),
+    };
+    let _ = writeln!(
+        out,
+        "<p class=\"what\">{} of {}.{elapsed}</p>\n<dl class=\"sides\">",
+        number(own.steps, "step"),
+        number(own.runs, "run"),
+    );
+    for (class, side) in [("old", &own.old), ("new", &own.new)] {
+        let _ = writeln!(
+            out,
+            "<dt class=\"{class}\">{}</dt><dd>{}</dd>",
+            escape(side.label),
+            escape(&described(side))
+        );
+    }
+    out.push_str("</dl>\n");
+    for warning in &own.warnings {
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\">{}</p>",
+            escape(&one_line(warning))
+        );
+    }
+    agreement(out, own);
+    let called = |side: &Side| side.latency.calls() > 0;
+    if called(&own.old) || called(&own.new) {
+        latency(out, own);
+    }
+    if own.disagreements() > 0 {
+        out.push_str("<h2>Disagreements over the steps</h2>\n<figure>\n");
+        plot::over_steps(out, own);
+        out.push_str("</figure>\n");
+    }
+    cases(out, own);
+    out.push_str("</section>\n");
+}
+
+fn agreement(out: &mut String, own: &Comparison) {
+    let (agreeing, compared) = (own.counts.agreeing(), own.counts.compared());
+    out.push_str("<h2>Agreement</h2>\n");
+    if compared == 0 {
+        let _ = writeln!(out, "<p class=\"figure\">{NOTHING}</p>");
+    } else {
+        let _ = writeln!(
+            out,
+            "<p class=\"figure\"><strong>{}</strong> {agreeing} of {compared} answers</p>\n<figure>",
+            percent(agreeing, compared)
+        );
+        plot::agreement(out, &own.counts);
+        out.push_str("<ul class=\"legend\">\n");
+        for degree in Degree::ALL {
+            let _ = writeln!(
+                out,
+                "<li><i class=\"{}\"></i>{} <b>{}</b></li>",
+                degree.as_str(),
+                degree.label(),
+                own.counts.of(degree)
+            );
+        }
+        out.push_str("</ul>\n</figure>\n");
+    }
+    let mut notes = Vec::new();
+    for reason in missed(own) {
+        notes.push(format!("Not compared: {}.", escape(&reason)));
+    }
+    if own.recorded > 0 {
+        let of = |side: &Side| {
+            format!(
+                "{} {}",
+                escape(side.label),
+                percent(side.as_recorded, own.recorded)
+            )
+        };
+        notes.push(format!(
+            "As the recorded run did, of {}: {}, {}.",
+            number(own.recorded, "answer"),
+            of(&own.old),
+            of(&own.new)
+        ));
+    }
+    for side in [&own.old, &own.new]
+        .into_iter()
+        .filter(|side| side.asked > 0)
+    {
+        notes.push(format!(
+            "{} asked the model {}, {} without a recorded answer.",
+            escape(side.label),
+            number(side.asked, "time"),
+            side.unanswered
+        ));
+    }
+    if !notes.is_empty() {
+        let _ = writeln!(out, "<p>{}</p>", notes.join("<br>"));
+    }
+}
+
+fn latency(out: &mut String, own: &Comparison) {
+    out.push_str("<h2>Latency of a call</h2>\n<figure>\n");
+    plot::latencies(out, &own.old, &own.new);
+    out.push_str(
+        "</figure>\n<div class=\"wide\"><table class=\"times\">\n<tr><th></th><th>p50</th><th>p90</th><th>p99</th><th>max</th><th>total</th><th>calls</th></tr>\n",
+    );
+    for (class, side) in [("old", &own.old), ("new", &own.new)] {
+        let own = &side.latency;
+        if own.calls() == 0 {
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "<tr><th class=\"{class}\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(side.label),
+            time(own.quantile(0.5)),
+            time(own.quantile(0.9)),
+            time(own.quantile(0.99)),
+            time(own.max()),
+            time(own.total()),
+            own.calls()
+        );
+    }
+    out.push_str("</table></div>\n");
+}
+
+fn cases(out: &mut String, own: &Comparison) {
+    let all = own.disagreements();
+    if all == 0 {
+        return;
+    }
+    let _ = writeln!(out, "<h2>{}</h2>", number(all, "disagreement"));
+    // Without a script: the style hides the cases that are not chosen.
+    out.push_str("<div class=\"cases\">\n<p class=\"filter\">");
+    for degree in Degree::ALL {
+        if own.cases.iter().any(|case| case.degree == degree) {
+            let word = degree.as_str();
+            let _ = write!(
+                out,
+                "<label><input type=\"checkbox\" class=\"{word}\" checked>{}</label> ",
+                degree.label()
+            );
+        }
+    }
+    out.push_str("</p>\n");
+    let mut written = 0;
+    for group in own.groups() {
+        let degree = group.degree;
+        let _ = writeln!(
+            out,
+            "<div class=\"{} alike\">\n<h3><i class=\"{}\"></i>{} {}: {}</h3>",
+            degree.as_str(),
+            degree.as_str(),
+            group.cases.len(),
+            degree.label(),
+            escape(&one_line(&group.what))
+        );
+        for index in &group.cases {
+            if out.len() > MOST {
+                break;
+            }
+            one_case(out, own, &own.cases[*index], written == 0);
+            written += 1;
+        }
+        out.push_str("</div>\n");
+    }
+    out.push_str("</div>\n");
+    if all > written {
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\">{} more are not shown here; those that were kept are in the JSON report.</p>",
+            all - written
+        );
+    }
+}
+
+fn one_case(out: &mut String, own: &Comparison, case: &Case, open: bool) {
+    let _ = writeln!(
+        out,
+        "<details{}><summary><i class=\"{}\"></i>{}{}</summary>\n<p class=\"label\">Input</p>\n<pre>{}</pre>",
+        if open { " open" } else { "" },
+        case.degree.as_str(),
+        escape(&one_line(&title(case))),
+        preview(case),
+        escape(&shown(&case.input).join("\n"))
+    );
+    let (old, new) = (shown(&case.old), shown(&case.new));
+    let rows = lines::rows(&old, &new, 4);
+    let _ = writeln!(
+        out,
+        "<div class=\"wide\"><table class=\"diff\">\n<tr><th class=\"old\">{}</th><th class=\"new\">{}</th></tr>",
+        escape(own.old.label),
+        escape(own.new.label)
+    );
+    for row in rows.iter().take(ROWS) {
+        match row {
+            Row::Same(line) => {
+                let line = escape(line);
+                let _ = writeln!(out, "<tr><td>{line}</td><td>{line}</td></tr>");
+            }
+            Row::Skipped(count) => {
+                let _ = writeln!(
+                    out,
+                    "<tr class=\"gap\"><td colspan=\"2\">{count} lines are the same</td></tr>"
+                );
+            }
+            Row::Changed(old, new) => {
+                let (left, right) = match (old, new) {
+                    (Some(old), Some(new)) => {
+                        let (left, right) = lines::marks(old, new);
+                        (marked(old, left), marked(new, right))
+                    }
+                    (old, new) => (marked_whole(*old), marked_whole(*new)),
+                };
+                let _ = writeln!(out, "<tr>{}{}</tr>", cell("old", left), cell("new", right));
+            }
+        }
+    }
+    out.push_str("</table></div>\n");
+    if rows.len() > ROWS {
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\">{} more rows</p>",
+            rows.len() - ROWS
+        );
+    }
+    out.push_str("</details>\n");
+}
+
+/// The first line in which the answers differ, which is shown while the case is closed.
+fn preview(case: &Case) -> String {
+    let (old, new) = (shown(&case.old), shown(&case.new));
+    let rows = lines::rows(&old, &new, 0);
+    let side = |line: &Option<&str>| match line {
+        Some(line) => {
+            let line = line.trim();
+            let short: String = line.chars().take(60).collect();
+            let more = if short.len() < line.len() { "…" } else { "" };
+            escape(&format!("{short}{more}"))
+        }
+        None => "–".to_owned(),
+    };
+    let changed = rows.iter().find_map(|row| match row {
+        Row::Changed(old, new) => Some((side(old), side(new))),
+        _ => None,
+    });
+    changed.map_or_else(String::new, |(old, new)| {
+        format!("<br><span class=\"old\">{old}</span> → <span class=\"new\">{new}</span>")
+    })
+}
+
+fn cell(class: &str, content: Option<String>) -> String {
+    match content {
+        Some(content) => format!("<td class=\"{class}\">{content}</td>"),
+        None => "<td class=\"none\"></td>".to_owned(),
+    }
+}
+
+fn marked(line: &str, part: std::ops::Range<usize>) -> Option<String> {
+    let (before, inside, after) = (&line[..part.start], &line[part.clone()], &line[part.end..]);
+    let inside = match inside.is_empty() {
+        true => String::new(),
+        false => format!("<mark>{}</mark>", escape(inside)),
+    };
+    Some(format!("{}{inside}{}", escape(before), escape(after)))
+}
+
+fn marked_whole(line: Option<&str>) -> Option<String> {
+    line.map(|line| format!("<mark>{}</mark>", escape(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::testing;
+
+    /// The tags of a page, without attributes.
+    fn tags(page: &str) -> std::collections::BTreeMap<String, usize> {
+        let mut found = std::collections::BTreeMap::new();
+        for piece in page.split('<').skip(1) {
+            let name: String = piece
+                .chars()
+                .take_while(|c| !c.is_whitespace() && *c != '>')
+                .collect();
+            *found.entry(name).or_default() += 1;
+        }
+        found
+    }
+
+    const KNOWN: &[&str] = &[
+        "!doctype", "html", "head", "meta", "title", "style", "body", "main", "section", "p", "h1",
+        "h2", "span", "dl", "dt", "dd", "figure", "ul", "li", "i", "b", "strong", "br", "div",
+        "table", "tr", "th", "td", "details", "summary", "pre", "mark", "svg", "g", "rect", "path",
+        "line", "text", "h3", "label", "input",
+    ];
+
+    #[test]
+    fn no_recorded_tag_survives() {
+        let page = testing::hostile().to_html();
+        for (tag, _) in tags(&page) {
+            let name = tag.trim_start_matches('/');
+            assert!(KNOWN.contains(&name), "{tag}");
+        }
+        // Texts contain no `>` after escaping, so everything between angle brackets is the page's
+        // own. Nothing in it loads, runs or links to something else.
+        for piece in page.split('<').skip(1) {
+            let tag = piece.split('>').next().unwrap_or_default();
+            for word in ["src=", "href=", "style=", " on", "url("] {
+                assert!(!tag.contains(word), "{tag}");
+            }
+        }
+        for word in ["@import", "url(", "\u{202e}", "\0", "\u{1b}"] {
+            assert!(!page.contains(word), "{word}");
+        }
+        assert!(page.contains("&lt;script&gt;"));
+        // Every tag that is opened is closed.
+        let tags = tags(&page);
+        for name in KNOWN
+            .iter()
+            .filter(|name| tags.contains_key(&format!("/{name}")))
+        {
+            let is_void = matches!(*name, "rect" | "path" | "line" | "input");
+            assert!(
+                is_void || tags.get(*name) == tags.get(&format!("/{name}")),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn disagreements_are_grouped_previewed_and_can_be_hidden() {
+        let page = testing::hostile().to_html();
+        let groups = testing::hostile().groups();
+        assert_eq!(page.matches("<h3>").count(), groups.len());
+        let own = testing::hostile();
+        let differing = own.cases.iter().filter(|case| case.old != case.new);
+        let previews = page.matches("<br><span class=\"old\">").count();
+        assert_eq!(previews, differing.count());
+        for degree in ["wording", "different", "one_failed", "both_failed"] {
+            assert!(
+                page.contains(&format!("class=\"{degree}\" checked")),
+                "{degree}"
+            );
+            let rule = format!(".cases:has(input.{degree}:not(:checked)) .alike.{degree}");
+            assert!(page.contains(&rule), "{rule}");
+        }
+    }
+
+    #[test]
+    fn parts_are_marked() {
+        let page = testing::hostile().to_html();
+        assert!(page.contains("<mark>"), "{page}");
+        assert!(page.contains("prefers-color-scheme: dark"));
+    }
+
+    #[test]
+    fn a_page_of_nothing_is_one() {
+        let page = Comparison::default().to_html();
+        assert!(page.contains(NOTHING) && page.ends_with("</html>\n"));
+        let (_, body) = page.split_once("</style>").unwrap();
+        for word in ["NaN", "inf", "%", "p50", "0 ns"] {
+            assert!(!body.contains(word), "{word}: {body}");
+        }
+    }
+
+    /// `PAGE=/tmp/page.html cargo test -- --ignored a_page_to_look_at`
+    #[test]
+    #[ignore = "writes a page for a person to look at, and checks nothing"]
+    fn a_page_to_look_at() {
+        let path = std::env::var("PAGE").unwrap();
+        std::fs::write(path, testing::hostile().to_html()).unwrap();
+    }
+}

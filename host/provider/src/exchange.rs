@@ -1,0 +1,361 @@
+//! One query from its first request to its reply: round trips, retries, fresh instances.
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::fault::{Again, Fault};
+use super::grants::Grants;
+use super::http::Http;
+use super::request::{self, Prepared};
+use super::retry::{self, Decision, Retries};
+use super::secrets::Secrets;
+use super::settings::RequestSettings;
+use mswea_core::Event;
+use mswea_core::{
+    Adapter, AdapterNext, Change, Context, ErrorClass, HttpRequest, Message, ModelError,
+    ModelFailure, Progress, Reply, Stop, Tool, Usage,
+};
+
+/// How many requests an adapter may make for one reply.
+const MAX_ROUND_TRIPS: u32 = 8;
+
+/// What all exchanges of one model share.
+pub(super) struct ModelAccess {
+    pub plugin: String,
+    pub grants: Grants,
+    pub secrets: Arc<Secrets>,
+    pub http: Http,
+    pub settings: RequestSettings,
+    pub random: fastrand::Rng,
+    /// Whether a reply has come from this address in this run, which shows that the address is
+    /// right.
+    pub has_answered: bool,
+}
+
+/// The state of one exchange.
+struct Progressed<'a> {
+    retries: Retries,
+    /// The usage that was billed for attempts without a reply.
+    billed: &'a mut Option<Usage>,
+    /// Whether the front shows a part of an answer.
+    shown: bool,
+    /// Whether the adapter's instance has been replaced once.
+    renewed: bool,
+}
+
+/// Why an attempt failed, and how often it makes sense to try again.
+struct FailedAttempt {
+    error: ModelError,
+    again: Again,
+}
+
+impl From<ModelError> for FailedAttempt {
+    fn from(error: ModelError) -> Self {
+        Self {
+            error,
+            again: Again::Often,
+        }
+    }
+}
+
+impl From<Fault> for FailedAttempt {
+    fn from(fault: Fault) -> Self {
+        Self {
+            again: fault.again,
+            error: fault.into(),
+        }
+    }
+}
+
+impl ModelAccess {
+    /// Passes `change` to the adapter and performs its requests until it has a reply. `view` is the
+    /// whole history, for a fresh instance. `billed` collects the usage that was billed for
+    /// attempts without a reply. The caller owns it, because this future may be dropped.
+    pub async fn exchange(
+        &mut self,
+        adapter: &mut dyn Adapter,
+        change: &Change,
+        view: &[Message],
+        tools: &[Tool],
+        context: &Context,
+        billed: &mut Option<Usage>,
+    ) -> Result<Reply, ModelError> {
+        let mut so_far = Progressed {
+            retries: Retries::new(self.random.fork()),
+            billed,
+            shown: false,
+            renewed: false,
+        };
+        let outcome = self
+            .converse(adapter, change, view, tools, context, &mut so_far)
+            .await;
+        match outcome {
+            Ok(mut reply) => {
+                self.has_answered = true;
+                if let Some(billed) = so_far.billed.take() {
+                    reply.usage = Some(sum(billed, reply.usage));
+                }
+                Ok(reply)
+            }
+            Err(mut error) => {
+                if matches!(
+                    error.class,
+                    ModelFailure::Interrupted | ModelFailure::Plugin
+                ) {
+                    // The instance was interrupted in the middle of a call, or has failed, so it
+                    // must not be called again.
+                    adapter.discard();
+                }
+                so_far.bill(&mut error);
+                error.usage = so_far.billed.take();
+                error.message = self.secrets.redact(&error.message);
+                Err(error)
+            }
+        }
+    }
+
+    async fn converse(
+        &self,
+        adapter: &mut dyn Adapter,
+        change: &Change,
+        view: &[Message],
+        tools: &[Tool],
+        context: &Context,
+        so_far: &mut Progressed<'_>,
+    ) -> Result<Reply, ModelError> {
+        let mut trips = 0;
+        let mut next = until_stopped(&context.stop, adapter.query(change, tools)).await;
+        loop {
+            next = match next {
+                Ok(AdapterNext::Reply(reply)) => return Ok(reply),
+                Ok(AdapterNext::Send(_)) if trips == MAX_ROUND_TRIPS => {
+                    return Err(ModelError::new(
+                        ErrorClass::MalformedResponse,
+                        format!(
+                            "the plugin `{}` has no reply after {MAX_ROUND_TRIPS} requests, and more requests are not allowed",
+                            self.plugin
+                        ),
+                    ));
+                }
+                Ok(AdapterNext::Send(request)) => {
+                    trips += 1;
+                    self.send(adapter, &request, context, so_far).await
+                }
+                Err(mut error) if error.class == ModelFailure::Plugin && !so_far.renewed => {
+                    so_far.bill(&mut error);
+                    so_far.renewed = true;
+                    self.report_renewal(&error, context)?;
+                    so_far.take_back(context);
+                    adapter.discard();
+                    trips = 0;
+                    let all = Change::all(view.to_vec());
+                    until_stopped(&context.stop, adapter.query(&all, tools)).await
+                }
+                Err(mut error) => {
+                    if error.class == ModelFailure::Plugin {
+                        error
+                            .message
+                            .push_str(" (a fresh instance of the plugin failed as well)");
+                    }
+                    return Err(error);
+                }
+            };
+        }
+    }
+
+    fn report_renewal(&self, error: &ModelError, context: &Context) -> Result<(), ModelError> {
+        let message = self.secrets.redact(&error.message);
+        tracing::warn!(plugin = %self.plugin, %message, "the adapter failed: using a fresh instance");
+        record(
+            context,
+            &Event::PluginFault {
+                plugin: self.plugin.clone(),
+                message: message.clone(),
+            },
+        )?;
+        context.front.show(&Progress::Warning(&format!(
+            "the plugin `{}` failed, and a fresh instance is used: {message}",
+            self.plugin
+        )));
+        Ok(())
+    }
+
+    /// Performs one request, as often as the budgets allow.
+    async fn send(
+        &self,
+        adapter: &mut dyn Adapter,
+        request: &HttpRequest,
+        context: &Context,
+        so_far: &mut Progressed<'_>,
+    ) -> Result<AdapterNext, ModelError> {
+        let prepared = request::prepare(request, &self.plugin, &self.grants, &self.secrets)?;
+        loop {
+            so_far.retries.count();
+            let attempt = self.attempt(adapter, &prepared, context, so_far).await;
+            let FailedAttempt { mut error, again } = match attempt {
+                Ok(next) => return Ok(next),
+                Err(failure) => failure,
+            };
+            so_far.bill(&mut error);
+            error.message = self.secrets.redact(&error.message);
+            let tries = again.tries(self.has_answered, self.settings.is_patient);
+            let decision = match &error.class {
+                ModelFailure::Reported(class) => {
+                    let asked = error.retry_after;
+                    so_far.retries.decide(class, tries, asked, &self.settings)
+                }
+                _ => Decision::GiveUp(String::new()),
+            };
+            match decision {
+                Decision::GiveUp(why) => {
+                    error.message.push_str(&why);
+                    return Err(error);
+                }
+                Decision::Again { attempt, of, wait } => {
+                    tracing::info!(class = %error.class, attempt, of, ?wait, "sending again");
+                    record(
+                        context,
+                        &Event::Retry {
+                            class: error.class.clone(),
+                            message: error.message.clone(),
+                            attempt,
+                            wait_seconds: wait.as_secs_f64(),
+                        },
+                    )?;
+                    so_far.take_back(context);
+                    context.front.show(&Progress::Retrying {
+                        class: &error.class,
+                        message: &error.message,
+                        attempt,
+                        of,
+                        wait,
+                    });
+                    until_stopped(&context.stop, async {
+                        tokio::time::sleep(wait).await;
+                        Ok::<_, ModelError>(())
+                    })
+                    .await?;
+                }
+            }
+        }
+    }
+
+    /// Performs one request once.
+    async fn attempt(
+        &self,
+        adapter: &mut dyn Adapter,
+        prepared: &Prepared,
+        context: &Context,
+        so_far: &mut Progressed<'_>,
+    ) -> Result<AdapterNext, FailedAttempt> {
+        let stop = &context.stop;
+        let settings = &self.settings;
+        let may_follow = |url: &url::Url| self.grants.allows(url);
+        let sending = self.http.send(prepared, settings, &may_follow);
+        let mut answer = until_stopped(stop, sending).await?;
+        tracing::debug!(origin = %answer.origin, status = answer.status, "response");
+        let headers = answer.plain_headers();
+        until_stopped(stop, adapter.head(answer.status, &headers)).await?;
+        let mut first = None;
+        while let Some(piece) = until_stopped(stop, answer.piece(settings)).await? {
+            if piece.is_empty() {
+                continue;
+            }
+            first = first.or_else(|| piece.trim_ascii_start().first().copied());
+            for delta in until_stopped(stop, adapter.feed(&piece)).await? {
+                so_far.shown = true;
+                context.front.show(&Progress::Delta(&delta));
+            }
+        }
+        let finished: Result<AdapterNext, ModelError> = until_stopped(stop, adapter.finish()).await;
+        finished.map_err(|mut error| {
+            error.status = Some(answer.status);
+            if error.retry_after.is_none() {
+                error.retry_after = retry::asked(&answer.headers, SystemTime::now());
+            }
+            let is_refused =
+                error.class == ErrorClass::Authentication || error.class == ErrorClass::Permission;
+            if let (true, [name, ..]) = (is_refused, prepared.secrets.as_slice()) {
+                let name = format!("`{name}`");
+                if !error.message.contains(&name) {
+                    // Writing into a string does not fail.
+                    let _ = write!(error.message, " (the key is the value of {name})");
+                }
+            }
+            // A web page in place of an answer, a status that no API uses, or a redirect: most
+            // likely the address is wrong.
+            let is_page = (200..300).contains(&answer.status) && first == Some(b'<');
+            let is_foreign = !(200..600).contains(&answer.status);
+            let mut again = Again::Often;
+            if let Some(note) = answer.redirect.take()
+                && error.class != ModelFailure::Plugin
+            {
+                // The adapter does not know why the redirect was not followed.
+                error.message = note;
+                again = Again::Never;
+            } else if (is_page || is_foreign) && error.class == ErrorClass::MalformedResponse {
+                again = Again::IfAddressIsRight(0);
+            }
+            FailedAttempt { error, again }
+        })
+    }
+}
+
+impl Progressed<'_> {
+    /// Adds the usage that was billed for a failed attempt.
+    fn bill(&mut self, error: &mut ModelError) {
+        if let Some(usage) = error.usage.take() {
+            *self.billed = Some(sum(usage, self.billed.take()));
+        }
+    }
+
+    /// Tells the front to discard the part of an answer that it has shown.
+    fn take_back(&mut self, context: &Context) {
+        if std::mem::take(&mut self.shown) {
+            context.front.show(&Progress::DeltaReset);
+        }
+    }
+}
+
+/// `usage` with the tokens of `more` added. The sum has the provider's figure in dollars only if
+/// every part that has tokens has one: otherwise a figure for a part would be taken for the whole.
+fn sum(usage: Usage, more: Option<Usage>) -> Usage {
+    let Some(mut total) = more else {
+        return usage;
+    };
+    let nothing = |usage: &Usage| usage.input_tokens == 0 && usage.output_tokens == 0;
+    total.cost = match (total.cost, usage.cost) {
+        (Some(a), Some(b)) => Some(a + b),
+        (Some(a), None) if nothing(&usage) => Some(a),
+        (None, Some(b)) if nothing(&total) => Some(b),
+        _ => None,
+    };
+    total.add(&usage);
+    total
+}
+
+fn record(context: &Context, event: &Event) -> Result<(), ModelError> {
+    context.journal.record(event).map(drop).map_err(|error| {
+        ModelError::new(
+            ModelFailure::Journal,
+            format!("the journal can't be written ({error}): is the disk full?"),
+        )
+    })
+}
+
+/// Waits for `work`, at most until the run is stopped.
+async fn until_stopped<T, E: From<Fault>>(
+    stop: &Stop,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    tokio::select! {
+        biased;
+        () = stop.stopped() => {
+            let message = "interrupted while waiting for the model";
+            Err(Fault::new(ModelFailure::Interrupted, message).into())
+        }
+        outcome = work => outcome,
+    }
+}

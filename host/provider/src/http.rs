@@ -1,0 +1,325 @@
+//! Sends one request and reads its response: clients, timeouts, redirects, the size cap. Compressed
+//! responses are unpacked ([`super::coding`]).
+//!
+//! Redirects are followed here and not by the client: only within the same origin (or from `http:`
+//! to `https:` of the same host), only where the grants allow the new URL, and never if a POST
+//! would become a GET: the server's error message for that GET would mislead the user.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, LOCATION};
+use reqwest::{Client, Method, Response, StatusCode, redirect};
+use tokio::time::Instant;
+use url::Url;
+
+use super::Environment;
+use super::coding::Decoder;
+use super::fault::{self, Fault, Phase, origin};
+use super::outgoing;
+use super::proxy::{self, Proxy};
+use super::request::Prepared;
+use super::settings::{Limit, RequestSettings};
+use super::tls;
+use mswea_core::ErrorClass;
+
+const MAX_REDIRECTS: u32 = 5;
+
+/// The process's HTTP clients, with their connection pools. Cheap to make and to clone: a client is
+/// built when the first request needs it. A client for plain http loads no certificates.
+#[derive(Clone)]
+pub struct Http {
+    environment: Environment,
+    clients: Arc<Mutex<HashMap<Key, Client>>>,
+}
+
+/// The properties in which clients differ.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    tls: bool,
+    proxy: Option<Proxy>,
+    connect_timeout: Duration,
+}
+
+impl Http {
+    /// Clients that take proxies and certificates from the variables of `environment`.
+    #[must_use]
+    pub fn new(environment: Environment) -> Self {
+        Self {
+            environment,
+            clients: Arc::default(),
+        }
+    }
+
+    /// Sends `request` and waits for the head of the response. `may_follow` tells whether a
+    /// redirect's target is granted.
+    pub(super) async fn send(
+        &self,
+        request: &Prepared,
+        settings: &RequestSettings,
+        may_follow: &(dyn Fn(&Url) -> bool + Sync),
+    ) -> Result<Answer, Fault> {
+        let start = Instant::now();
+        let mut url = request.url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.send_once(request, &url, settings, start).await?;
+            let (status, headers) = (response.status(), response.headers());
+            let target = target(status, headers, &url);
+            let note = match target {
+                Some(target) if may_redirect(request, status, &url, &target, may_follow) => {
+                    tracing::debug!(from = %origin(&url), to = %origin(&target), "redirected");
+                    url = target;
+                    continue;
+                }
+                Some(target) => Some(not_followed(status, &url, &target)),
+                None => None,
+            };
+            return Ok(Answer {
+                origin: origin(&url),
+                status: status.as_u16(),
+                headers: headers.clone(),
+                redirect: note,
+                decoder: Decoder::of(headers)
+                    .map_err(|coding| fault::unknown_coding(&origin(&url), &coding))?,
+                response,
+                start,
+                read: 0,
+            });
+        }
+        Err(Fault::new(
+            ErrorClass::Network,
+            format!(
+                "`{}` redirected more than {MAX_REDIRECTS} times: check `--base-url`",
+                origin(&url)
+            ),
+        )
+        .if_address_is_right(0))
+    }
+
+    async fn send_once(
+        &self,
+        request: &Prepared,
+        url: &Url,
+        settings: &RequestSettings,
+        start: Instant,
+    ) -> Result<Response, Fault> {
+        let setup = |message| Fault::new(ErrorClass::BadRequest, message).lasting();
+        let proxy = proxy::for_url(&self.environment, url).map_err(setup)?;
+        let client = self.client(url, proxy.as_ref(), settings).map_err(setup)?;
+        let origin = origin(url);
+        let mut builder = client
+            .request(request.method.clone(), url.clone())
+            .headers(request.headers.clone());
+        if !request.body.is_empty() || matches!(request.method, Method::POST | Method::PUT) {
+            builder = builder.body(outgoing::body(&request.body));
+        }
+        let head = settings.first_byte_timeout.map(|limit| (limit, start));
+        let due = Due::of(Phase::Head, head, settings, start);
+        match tokio::time::timeout_at(due.at, builder.send()).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => {
+                tracing::debug!(%origin, cause = ?std::error::Error::source(&error), "request failed");
+                Err(fault::on_send(&error, url, proxy.as_ref(), settings))
+            }
+            Err(_) => Err(due.fault(&origin)),
+        }
+    }
+
+    fn client(
+        &self,
+        url: &Url,
+        proxy: Option<&Proxy>,
+        settings: &RequestSettings,
+    ) -> Result<Client, String> {
+        let over_tls = |url: &Url| url.scheme() == "https";
+        let key = Key {
+            tls: over_tls(url) || proxy.is_some_and(|proxy| over_tls(&proxy.url)),
+            proxy: proxy.cloned(),
+            connect_timeout: settings.connect_timeout,
+        };
+        // Building happens under the lock: otherwise two agents that start together would both load
+        // the certificates and use two pools.
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let client = self.build(&key)?;
+        clients.insert(key, client.clone());
+        Ok(client)
+    }
+
+    fn build(&self, key: &Key) -> Result<Client, String> {
+        let tls = if key.tls {
+            tls::trusting_roots(&self.environment)?
+        } else {
+            tls::trusting_nobody()?
+        };
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .user_agent(concat!("mswea-host/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(key.connect_timeout)
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .tcp_nodelay(true)
+            // A pause may be long; with keepalive, a dead peer is found within two minutes.
+            .tcp_keepalive(Duration::from_secs(30))
+            .tcp_keepalive_interval(Duration::from_secs(30))
+            .tcp_keepalive_retries(3)
+            // The module `proxy` chooses the proxy.
+            .no_proxy();
+        if let Some(proxy) = &key.proxy {
+            let unusable = |_| format!("the proxy {} can't be used", proxy.shown());
+            builder = builder.proxy(reqwest::Proxy::all(proxy.url.clone()).map_err(unusable)?);
+        }
+        builder
+            .build()
+            .map_err(|error| format!("no HTTP client could be made: {error}"))
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").finish_non_exhaustive()
+    }
+}
+
+/// The next timeout that expires.
+struct Due {
+    at: Instant,
+    phase: Phase,
+    limit: Limit,
+}
+
+impl Due {
+    /// The earlier of a phase's own limit, counted from some moment, and the limit of the whole
+    /// attempt.
+    fn of(
+        phase: Phase,
+        own: Option<(Limit, Instant)>,
+        settings: &RequestSettings,
+        start: Instant,
+    ) -> Self {
+        let limit = settings.total_timeout;
+        let total = Self {
+            at: start + limit.time,
+            phase: Phase::Total,
+            limit,
+        };
+        match own.map(|(limit, from)| (from + limit.time, limit)) {
+            Some((at, limit)) if at <= total.at => Self { at, phase, limit },
+            _ => total,
+        }
+    }
+
+    fn fault(&self, origin: &str) -> Fault {
+        fault::timeout(self.phase, origin, self.limit)
+    }
+}
+
+/// A response whose head has arrived.
+pub(super) struct Answer {
+    /// Scheme, host and port of its URL.
+    pub origin: String,
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// Why a redirect was not followed, if it is one.
+    pub redirect: Option<String>,
+    response: Response,
+    decoder: Decoder,
+    start: Instant,
+    /// Bytes of the body that were returned.
+    read: u64,
+}
+
+impl Answer {
+    /// Its headers for adapters: names in lower case, values as text; without those that describe
+    /// the compressed body.
+    pub fn plain_headers(&self) -> Vec<(String, String)> {
+        let packed = self.decoder.unpacks();
+        self.headers
+            .iter()
+            .filter(|(name, _)| !(packed && [CONTENT_ENCODING, CONTENT_LENGTH].contains(name)))
+            .map(|(name, value)| {
+                let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+                (name.as_str().to_owned(), value)
+            })
+            .collect()
+    }
+
+    /// The next piece of the body, unpacked; none at the end.
+    pub async fn piece(&mut self, settings: &RequestSettings) -> Result<Option<Bytes>, Fault> {
+        let cap = settings.max_response_bytes;
+        if self.read == 0 && self.response.content_length().is_some_and(|len| len > cap) {
+            return Err(fault::too_large(&self.origin, settings));
+        }
+        let idle = settings.idle_timeout.map(|limit| (limit, Instant::now()));
+        let due = Due::of(Phase::Body, idle, settings, self.start);
+        let piece = match tokio::time::timeout_at(due.at, self.response.chunk()).await {
+            Ok(Ok(piece)) => piece,
+            Ok(Err(error)) => return Err(fault::on_body(&error, &self.origin)),
+            Err(_) => return Err(due.fault(&self.origin)),
+        };
+        let Some(piece) = piece else {
+            if self.decoder.is_torn() {
+                return Err(fault::torn(&self.origin));
+            }
+            return Ok(None);
+        };
+        let room = cap.saturating_sub(self.read);
+        let piece = self.decoder.decode(piece, room);
+        let piece = piece.map_err(|coding| fault::damaged(&self.origin, coding))?;
+        self.read = self.read.saturating_add(piece.len() as u64);
+        if self.read > cap {
+            return Err(fault::too_large(&self.origin, settings));
+        }
+        // A body that never pauses would never let the timer of the whole attempt expire, so the
+        // time is checked here.
+        let total = Due::of(Phase::Total, None, settings, self.start);
+        if Instant::now() >= total.at {
+            return Err(total.fault(&self.origin));
+        }
+        Ok(Some(piece))
+    }
+}
+
+fn target(status: StatusCode, headers: &HeaderMap, url: &Url) -> Option<Url> {
+    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = headers.get(LOCATION)?;
+    url.join(&String::from_utf8_lossy(location.as_bytes())).ok()
+}
+
+fn may_redirect(
+    request: &Prepared,
+    status: StatusCode,
+    from: &Url,
+    to: &Url,
+    may_follow: &(dyn Fn(&Url) -> bool + Sync),
+) -> bool {
+    let keeps_method = matches!(status.as_u16(), 307 | 308)
+        || matches!(request.method, Method::GET | Method::HEAD);
+    let same_host = from.host() == to.host();
+    let same_origin = same_host
+        && from.scheme() == to.scheme()
+        && from.port_or_known_default() == to.port_or_known_default();
+    let upgrade = same_host
+        && (from.scheme(), to.scheme()) == ("http", "https")
+        && (from.port(), to.port()) == (None, None);
+    let plain = to.username().is_empty() && to.password().is_none();
+    keeps_method && (same_origin || upgrade) && plain && may_follow(to)
+}
+
+fn not_followed(status: StatusCode, from: &Url, target: &Url) -> String {
+    format!(
+        "`{}` redirects (status {}) to `{}{}`, which is not followed: if that is the right \
+         address, set `--base-url` accordingly",
+        origin(from),
+        status.as_u16(),
+        origin(target),
+        target.path(),
+    )
+}

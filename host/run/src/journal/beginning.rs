@@ -1,0 +1,94 @@
+//! The events with which the journal of a fork begins: those of the first steps of another run.
+
+use super::Record;
+use crate::state::{Phase, State};
+use mswea_core::Event;
+
+/// The records of the first `step` steps of a run, and of what came after them until the next query.
+pub fn first_steps(records: &[Record], step: u32) -> &[Record] {
+    let is_later =
+        |event: &Event| matches!(event, Event::QueryStarted { query, .. } if *query > step);
+    let end = records
+        .iter()
+        .position(|record| is_later(&record.event))
+        .unwrap_or(records.len());
+    &records[..end]
+}
+
+/// What the journal of a fork holds behind its `RunStarted`, for a fork that goes on where `records`
+/// end. It folds to what these records and a `RunResumed` fold to, but for the environment, the config
+/// and what was saved at an end: those are the fork's own.
+pub fn of_fork(records: &[Record]) -> Vec<Event> {
+    let mut state = State::default();
+    let mut events = Vec::new();
+    for record in records {
+        match &record.event {
+            Event::RunResumed { .. } => events.push(Event::Reopened {
+                has_ended: state.has_ended(),
+            }),
+            // What the model was told of another environment stays where it was told.
+            Event::EnvironmentReady {
+                replaced,
+                message: message @ Some(_),
+                ..
+            } => events.push(Event::EnvironmentReady {
+                handle: serde_json::Value::Null,
+                replaced: replaced.clone(),
+                message: message.clone(),
+            }),
+            // In version 1 the end of the run is the end of its last step.
+            Event::RunEnded { .. }
+                if state.is_version_1 && matches!(state.phase, Phase::Acting(_)) =>
+            {
+                events.push(Event::Observed {
+                    messages: Vec::new(),
+                });
+            }
+            event if is_of_steps(event) => events.push(event.clone()),
+            _ => {}
+        }
+        state.apply(record.t, &record.event);
+    }
+    events.push(Event::Reopened {
+        has_ended: state.has_ended(),
+    });
+    events
+}
+
+/// Whether an event belongs to a step, and not to a process or the end of one.
+fn is_of_steps(event: &Event) -> bool {
+    match event {
+        Event::RunStarted { .. }
+        | Event::RunResumed { .. }
+        | Event::EnvironmentReady { .. }
+        | Event::SetUpDone { .. }
+        | Event::SalvageStarted
+        | Event::Salvaged { .. }
+        | Event::ShadowDiverged { .. }
+        | Event::ShadowEnded { .. }
+        | Event::RunEnded { .. } => false,
+        Event::Message { message } => message.role != "exit",
+        // It may have cut a step.
+        Event::Ending { .. }
+        | Event::Reopened { .. }
+        | Event::Opening { .. }
+        | Event::QueryStarted { .. }
+        | Event::Retry { .. }
+        | Event::Reply { .. }
+        | Event::Accepted { .. }
+        | Event::Rejected { .. }
+        | Event::QueryFailed { .. }
+        | Event::Asked { .. }
+        | Event::AskReply { .. }
+        | Event::Allowed { .. }
+        | Event::Action { .. }
+        | Event::Output { .. }
+        | Event::Rewritten { .. }
+        | Event::Denied { .. }
+        | Event::Observed { .. }
+        | Event::Submitted { .. }
+        | Event::Interrupted
+        | Event::Answered { .. }
+        | Event::PluginFault { .. } => true,
+    }
+}

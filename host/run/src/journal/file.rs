@@ -1,0 +1,433 @@
+//! The journal as a file: one line an event, handed to the kernel by one `write` each.
+//!
+//! A line that the kernel has is safe from the host's own death (`kill -9`, a panic, an
+//! abort). Against the machine's death there is [`JournalFile::fsync`], at step boundaries;
+//! against the commands of the run itself, which may remove the file or write into it, there is
+//! [`JournalFile::check`].
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek as _, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::{Event, Spot};
+use mswea_core::{Clock, Journal};
+
+/// Buffers larger than this are given back after use: one long reply must not cost memory for
+/// the rest of the run.
+const KEPT_BUFFER: usize = 1 << 20;
+
+/// Disk space that is set aside behind the last line, so that a run whose disk is full can still
+/// record how it ended.
+const RESERVE: u64 = 64 << 10;
+
+/// Appends events to a file.
+#[derive(Debug)]
+pub struct JournalFile {
+    /// Where it belongs.
+    pub(super) home: Arc<Spot>,
+    fsync: bool,
+    clock: Clock,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) file: File,
+    /// Where the file is: at home, unless it could not stay there.
+    pub(super) spot: Arc<Spot>,
+    seq: u64,
+    /// Length of the file: where a line that can't be written whole is cut off again.
+    pub(super) len: u64,
+    buffer: Vec<u8>,
+    /// Set when the file could not be brought back to whole lines.
+    broken: bool,
+    /// A file without a name that holds the same: nobody else gets at it.
+    pub(super) copy: Option<File>,
+    /// Up to where disk space was set aside.
+    reserved: u64,
+    /// When the file was changed last, by us: another time says that others did.
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// When a file's content and its inode were changed last, to the nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) content: (i64, i64),
+    inode: (i64, i64),
+}
+
+impl Stamp {
+    pub(super) fn of(file: &File) -> Option<Self> {
+        let it = file.metadata().ok()?;
+        Some(Self {
+            content: (it.mtime(), it.mtime_nsec()),
+            inode: (it.ctime(), it.ctime_nsec()),
+        })
+    }
+}
+
+/// The name of a journal, locked: no other process writes to it, and what is there is untouched.
+#[derive(Debug)]
+pub struct Claim {
+    spot: Arc<Spot>,
+    file: File,
+    len: u64,
+    is_new: bool,
+}
+
+impl Claim {
+    /// Starts the journal. One that is already there is kept under the first free of `NAME.1`,
+    /// `NAME.2`, ..., so that naming the same output twice does not destroy the record of the
+    /// first run.
+    ///
+    /// # Errors
+    /// When the file can't be made.
+    pub fn begin(self) -> io::Result<JournalFile> {
+        if self.len == 0 {
+            return Ok(JournalFile::at(self.spot, self.file, 0, 0));
+        }
+        let begin = || {
+            let at = self.spot.at()?;
+            std::fs::rename(&at, free_name(&at))?;
+            options().create_new(true).open(&at)
+        };
+        let file = begin().map_err(|error| explain(self.spot.shown(), &error))?;
+        lock(&file, self.spot.shown())?;
+        Ok(JournalFile::at(self.spot, file, 0, 0))
+    }
+
+    /// Gives the name back, and leaves everything as it was found.
+    pub fn release(self) {
+        if let (true, Ok(at)) = (self.is_new, self.spot.at()) {
+            let _ = std::fs::remove_file(at);
+        }
+    }
+}
+
+impl JournalFile {
+    /// Takes the name of a journal, whose folder is made, without changing what is there.
+    ///
+    /// # Errors
+    /// When the file can't be made or written to, or is no plain file.
+    /// [`io::ErrorKind::WouldBlock`]: another process is writing to it.
+    pub fn claim(path: impl Into<PathBuf>) -> io::Result<Claim> {
+        let path = path.into();
+        if let Some(parent) = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
+            std::fs::create_dir_all(parent).map_err(|error| explain(&path, &error))?;
+        }
+        let spot = Spot::of(&path).map_err(|error| explain(&path, &error))?;
+        loop {
+            let at = spot.at().map_err(|error| explain(&path, &error))?;
+            let is_new = std::fs::symlink_metadata(&at).is_err();
+            let file = open(&spot, true)?;
+            let len = still_there(&file, &spot).map_err(|error| explain(&path, &error))?;
+            // None: another process has moved it away before the lock was ours.
+            if let Some(len) = len {
+                return Ok(Claim {
+                    spot: Arc::new(spot),
+                    file,
+                    len,
+                    is_new,
+                });
+            }
+        }
+    }
+
+    /// Starts a journal: [`JournalFile::claim`] and [`Claim::begin`].
+    ///
+    /// # Errors
+    /// As those.
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+        Self::claim(path)?.begin()
+    }
+
+    /// A journal that is open, after the event with the number `seq`.
+    pub(super) fn at(spot: Arc<Spot>, file: File, seq: u64, len: u64) -> Self {
+        let stamp = Stamp::of(&file);
+        Self {
+            home: spot.clone(),
+            fsync: false,
+            clock: Clock::default(),
+            inner: Mutex::new(Inner {
+                file,
+                spot,
+                seq,
+                len,
+                buffer: Vec::with_capacity(4096),
+                broken: false,
+                copy: None,
+                reserved: 0,
+                stamp,
+            }),
+        }
+    }
+
+    /// Whether to wait for the disk at step boundaries: after a reply, an output, and the end
+    /// of the run. Off unless set; costs milliseconds each.
+    #[must_use]
+    pub fn fsync(mut self, yes: bool) -> Self {
+        self.fsync = yes;
+        self
+    }
+
+    /// Takes the times of events from this clock instead of the system's.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Keeps a second copy in a file without a name, on the disk that `folder` is on.
+    #[must_use]
+    pub fn with_copy(self, folder: &Path) -> Self {
+        let copy = || -> io::Result<File> {
+            let mut copy = tempfile::tempfile_in(folder)?;
+            let mut inner = self.inner();
+            if inner.len > 0 {
+                inner.file.rewind()?;
+                io::copy(&mut Read::take(&inner.file, inner.len), &mut copy)?;
+            }
+            Ok(copy)
+        };
+        match copy() {
+            Ok(copy) => self.inner().copy = Some(copy),
+            Err(error) => tracing::debug!(%error, "no second copy of the journal is kept"),
+        }
+        self
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        self.inner().spot.shown().to_owned()
+    }
+
+    /// How many bytes of events it holds.
+    pub fn len(&self) -> u64 {
+        self.inner().len
+    }
+
+    /// Whether it holds none yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Journal for JournalFile {
+    fn record(&self, event: &Event) -> io::Result<f64> {
+        let t = self.clock.now();
+        let mut inner = self.inner();
+        let inner = &mut *inner;
+        if inner.broken {
+            return Err(explain(
+                inner.spot.shown(),
+                &io::Error::other("an earlier write failed"),
+            ));
+        }
+        let mut buffer = std::mem::take(&mut inner.buffer);
+        encode(&mut buffer, inner.seq + 1, t, event)?;
+        // What others have done before this is still seen by `check`.
+        let before = Stamp::of(&inner.file);
+        let result = inner.append(&buffer);
+        inner.touch(before);
+        if buffer.capacity() <= KEPT_BUFFER {
+            inner.buffer = buffer;
+        }
+        result.map_err(|error| explain(inner.spot.shown(), &error))?;
+        let boundary = matches!(
+            event,
+            Event::Reply { .. } | Event::Output { .. } | Event::RunEnded { .. }
+        );
+        if self.fsync && boundary {
+            inner
+                .file
+                .sync_data()
+                .map_err(|error| explain(inner.spot.shown(), &error))?;
+        }
+        Ok(t)
+    }
+}
+
+impl Inner {
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let mut written = self.file.write_all(line);
+        if written.as_ref().is_err_and(is_full) && self.copy.take().is_some() {
+            // The copy's space is needed more here.
+            self.file.set_len(self.len)?;
+            written = self.file.write_all(line);
+        }
+        if let Err(error) = written {
+            // a full disk may have taken half of the line, and later lines must not be glued
+            // to it
+            self.broken = self.file.set_len(self.len).is_err();
+            self.reserved = self.len;
+            self.reserve();
+            return Err(error);
+        }
+        if let Some(copy) = &mut self.copy
+            && copy.write_all(line).is_err()
+        {
+            self.copy = None;
+        }
+        self.seq += 1;
+        self.len += line.len() as u64;
+        self.reserve();
+        Ok(())
+    }
+
+    /// Sets disk space aside behind the last line, where the file system can.
+    fn reserve(&mut self) {
+        if self.len + RESERVE / 2 > self.reserved {
+            let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.len, RESERVE);
+            self.reserved = self.len + RESERVE;
+        }
+    }
+
+    /// Notes the times of our own write; those that had changed `before` it stay as they were.
+    fn touch(&mut self, before: Option<Stamp>) {
+        let after = Stamp::of(&self.file);
+        if let (Some(stamp), Some(before), Some(after)) = (&mut self.stamp, before, after) {
+            if stamp.content == before.content {
+                stamp.content = after.content;
+            }
+            if stamp.inode == before.inode {
+                stamp.inode = after.inode;
+            }
+        }
+    }
+
+    /// Another file takes the place of this one, with the same in it.
+    pub(super) fn replace(&mut self, file: File, spot: Arc<Spot>) {
+        (self.file, self.spot) = (file, spot);
+        self.reserved = 0;
+        self.stamp = Stamp::of(&self.file);
+    }
+}
+
+impl Drop for Inner {
+    /// Gives back what was set aside, and the name: a command that is just being started may
+    /// still hold the file for a moment.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+        if self.reserved > 0 && self.file.metadata().is_ok_and(|it| it.len() == self.len) {
+            let _ = self.file.set_len(self.len);
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// Makes `{"seq":1,"t":1.5,"event":...}` and a newline in `buffer`.
+fn encode(buffer: &mut Vec<u8>, seq: u64, t: f64, event: &Event) -> io::Result<()> {
+    buffer.clear();
+    write!(buffer, "{{\"seq\":{seq},\"t\":{t:.6}")?;
+    let at = buffer.len();
+    serde_json::to_writer(&mut *buffer, event)?;
+    // an event is an object that is never empty: its brace becomes the comma
+    buffer[at] = b',';
+    buffer.push(b'\n');
+    Ok(())
+}
+
+/// Neither follows a link nor waits for the other end of a pipe: a repository may hold either
+/// under any name.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .append(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options
+}
+
+pub(super) fn open(spot: &Spot, create: bool) -> io::Result<File> {
+    let no_file = || io::Error::other("it is no plain file; remove it, or choose another output");
+    let opened = spot.at().and_then(|at| options().create(create).open(at));
+    let file = match opened {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(no_file()),
+        Err(error) => Err(error),
+        Ok(file) if file.metadata().is_ok_and(|it| it.is_file()) => Ok(file),
+        Ok(_) => Err(no_file()),
+    };
+    let file = file.map_err(|error| explain(spot.shown(), &error))?;
+    lock(&file, spot.shown())?;
+    Ok(file)
+}
+
+pub(super) fn lock(file: &File, path: &Path) -> io::Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            format!(
+                "another run is writing to the journal `{}`: wait for it, or choose another output",
+                path.display()
+            ),
+        )),
+        // some network file systems have no locks; the run is worth more than the check
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+/// The length of the file, if it is still at `spot`.
+pub(super) fn still_there(file: &File, spot: &Spot) -> io::Result<Option<u64>> {
+    let ours = file.metadata()?;
+    match spot.at().and_then(std::fs::symlink_metadata) {
+        Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(Some(ours.len())),
+        Ok(_) => Ok(None),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// The name under which the file at `path` is kept when another takes its place.
+pub fn free_name(path: &Path) -> PathBuf {
+    let mut number: u64 = 1;
+    loop {
+        let mut name = path.to_owned().into_os_string();
+        name.push(format!(".{number}"));
+        let name = PathBuf::from(name);
+        // Also a link that leads nowhere is in the way.
+        if std::fs::symlink_metadata(&name).is_err() {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+pub(super) fn explain(path: &Path, error: &io::Error) -> io::Error {
+    let remedy = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
+        io::ErrorKind::FileTooLarge => "; raise the limit of the size of files (`ulimit -f`)",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; choose an output that you may write to"
+        }
+        _ => "",
+    };
+    io::Error::new(
+        error.kind(),
+        format!(
+            "can't write the journal `{}`: {error}{remedy}",
+            path.display()
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests;

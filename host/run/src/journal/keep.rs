@@ -1,0 +1,245 @@
+//! Keeps a journal whole although the commands of the run can reach it: they may remove it
+//! (`git clean -fdx`), put another in its place (`git stash`, `sed -i`), or write into it.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file::{Inner, Stamp, explain, lock, still_there};
+use super::{JournalError, JournalFile, Log, Spot, read_from};
+
+/// What [`JournalFile::check`] has found and done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The file is where it should be, and holds what was written to it.
+    None,
+    /// Something else was in its place, or had been written into it: a whole one is there again.
+    Restored,
+    /// It was gone. It goes on at this place until [`JournalFile::bring_home`]: a command may
+    /// have put it aside, and would not get it back if another were in its place by then.
+    Elsewhere(PathBuf),
+}
+
+impl JournalFile {
+    /// Looks whether the file is still this journal, and whole; if it is not, a whole one is
+    /// written: in its place, or to `elsewhere` if nothing is there.
+    ///
+    /// # Errors
+    /// When no whole one can be written.
+    pub fn check(&self, elsewhere: &Arc<Spot>) -> io::Result<Change> {
+        let mut inner = self.inner();
+        if inner.is_whole()? {
+            let away = inner.spot.shown() != self.home.shown() && is_there(&self.home);
+            // What was put aside is back.
+            if away {
+                inner.move_to(&self.home)?;
+                return Ok(Change::Restored);
+            }
+            return Ok(Change::None);
+        }
+        let spot = inner.spot.clone();
+        if is_there(&spot) && inner.move_to(&spot).is_ok() {
+            return Ok(Change::Restored);
+        }
+        inner.move_to(elsewhere)?;
+        Ok(match elsewhere.shown() == self.home.shown() {
+            true => Change::Restored,
+            false => Change::Elsewhere(elsewhere.shown().to_owned()),
+        })
+    }
+
+    /// At the end: the journal is whole, and where it belongs.
+    ///
+    /// # Errors
+    /// When it can't be put there; it stays where it is.
+    pub fn bring_home(&self) -> io::Result<()> {
+        let mut inner = self.inner();
+        if inner.spot.shown() == self.home.shown() && inner.is_whole()? {
+            return Ok(());
+        }
+        inner.move_to(&self.home)
+    }
+
+    /// Where it belongs really, if its path does not lead there any more: a command has moved a
+    /// folder.
+    pub fn strayed(&self) -> Option<PathBuf> {
+        self.home.strayed()
+    }
+
+    /// What was recorded, whatever became of the file.
+    ///
+    /// # Errors
+    /// As [`super::read()`].
+    pub fn log(&self) -> Result<Log, JournalError> {
+        let inner = self.inner();
+        let name = inner.spot.shown().display().to_string();
+        let source = inner.source().and_then(File::try_clone);
+        let len = inner.len;
+        drop(inner);
+        let file = source.map_err(|source| JournalError::Io {
+            path: name.clone(),
+            source,
+        })?;
+        let part = Part {
+            file: &file,
+            at: 0,
+            end: len,
+        };
+        read_from(BufReader::with_capacity(1 << 18, part), &name)
+    }
+}
+
+impl Inner {
+    fn is_whole(&mut self) -> io::Result<bool> {
+        if still_there(&self.file, &self.spot)? != Some(self.len) {
+            return Ok(false);
+        }
+        let stamp = Stamp::of(&self.file);
+        if stamp == self.stamp {
+            return Ok(true);
+        }
+        let same = self.is_unchanged()?;
+        if same {
+            self.stamp = stamp;
+        }
+        Ok(same)
+    }
+
+    /// Whether the file still holds what was recorded: told by the copy, or else by the time of
+    /// the last write (a command that moves the file changes the other time).
+    fn is_unchanged(&self) -> io::Result<bool> {
+        let Some(copy) = &self.copy else {
+            let content = |stamp: Option<Stamp>| stamp.map(|it| it.content);
+            return Ok(content(Stamp::of(&self.file)) == content(self.stamp));
+        };
+        let part = |file| {
+            let end = self.len;
+            BufReader::with_capacity(1 << 16, Part { file, at: 0, end })
+        };
+        let (mut ours, mut theirs) = (part(copy), part(&self.file));
+        loop {
+            let (expected, found) = (ours.fill_buf()?, theirs.fill_buf()?);
+            let length = expected.len().min(found.len());
+            if expected[..length] != found[..length] {
+                return Ok(false);
+            }
+            if length == 0 {
+                return Ok(expected.len() == found.len());
+            }
+            ours.consume(length);
+            theirs.consume(length);
+        }
+    }
+
+    /// The file that certainly holds what was recorded.
+    fn source(&self) -> io::Result<&File> {
+        if let Some(copy) = &self.copy {
+            return Ok(copy);
+        }
+        // One that was removed or moved is still ours.
+        if self.file.metadata()?.len() == self.len && self.is_unchanged()? {
+            return Ok(&self.file);
+        }
+        Err(io::Error::other(
+            "something else has written to it, and there is no copy of it",
+        ))
+    }
+
+    /// Writes a whole one to `path` and goes on with that.
+    fn move_to(&mut self, spot: &Arc<Spot>) -> io::Result<()> {
+        let written = self.write_to(spot);
+        let file = written.map_err(|error| explain(spot.shown(), &error))?;
+        // One that was kept elsewhere meanwhile has served.
+        if self.spot.shown() != spot.shown()
+            && still_there(&self.file, &self.spot).is_ok_and(|it| it.is_some())
+            && let Ok(old) = self.spot.at()
+        {
+            let _ = std::fs::remove_file(old);
+        }
+        self.replace(file, spot.clone());
+        Ok(())
+    }
+
+    fn write_to(&self, spot: &Spot) -> io::Result<File> {
+        let at = spot.made()?;
+        let (new, file) = temporary(&at)?;
+        let fill = || -> io::Result<()> {
+            let mut part = Part {
+                file: self.source()?,
+                at: 0,
+                end: self.len,
+            };
+            let copied = io::copy(&mut part, &mut &file)?;
+            if copied != self.len {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            (&file).flush()?;
+            lock(&file, spot.shown())?;
+            std::fs::rename(&new, &at)
+        };
+        if let Err(error) = fill() {
+            let _ = std::fs::remove_file(&new);
+            return Err(error);
+        }
+        Ok(file)
+    }
+}
+
+/// Whether anything has this name.
+fn is_there(spot: &Spot) -> bool {
+    spot.at().and_then(std::fs::symlink_metadata).is_ok()
+}
+
+/// A file to be filled before it takes the place of `path`, with the permissions of any other
+/// file: the process's umask. It has always the same name, so that a killed host leaves one of
+/// these at the most; only if that can't be had, as when a command has made a folder of it, a
+/// number is added.
+pub(super) fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".mswea-tmp");
+    let mut new = path.with_file_name(&name);
+    let mut tries = 0;
+    loop {
+        let _ = std::fs::remove_file(&new);
+        let made = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create_new(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&new);
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 16 => {
+                tries += 1;
+                let mut other = name.clone();
+                other.push(format!("-{:016x}", RandomState::new().hash_one(tries)));
+                new = path.with_file_name(other);
+            }
+            made => return Ok((new, made?)),
+        }
+    }
+}
+
+/// A part of a file, read without moving where others read or write.
+struct Part<'a> {
+    file: &'a File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let room = buffer.len().min(left);
+        let count = self.file.read_at(&mut buffer[..room], self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! The record of a run: events are appended to `events.jsonl` before they take effect, and
+//! everything else (the message list, the trajectory, later resume, replay and fork) is a
+//! function of them.
+//!
+//! Not here: which events there are to record; that is the loop's part.
+
+mod beginning;
+mod file;
+mod glance;
+mod keep;
+mod memory;
+mod read;
+mod reopen;
+mod spot;
+pub mod trajectory;
+
+pub use beginning::{first_steps, of_fork};
+pub use file::{Claim, JournalFile, free_name};
+pub use glance::{Closing, Glance, glance};
+pub use keep::Change;
+pub use memory::MemoryJournal;
+pub use mswea_core::Event;
+pub use read::{
+    JournalError, Log, Record, TornLine, UnknownEvent, each, read, read_bytes, read_from,
+};
+pub use reopen::Reopened;
+pub use spot::Spot;
+
+use super::state::State;
+
+/// What `RunStarted.format` of a journal of this version holds.
+pub const FORMAT: &str = "mswea-journal-2";
+
+/// What stands before the number in it.
+const FORMAT_NAME: &str = "mswea-journal-";
+
+/// What the events of a journal amount to.
+pub fn fold<'r>(records: impl IntoIterator<Item = &'r Record>) -> State {
+    let mut state = State::default();
+    for record in records {
+        state.apply(record.t, &record.event);
+    }
+    state
+}

@@ -1,0 +1,333 @@
+//! Reads a journal back, whatever state a killed host or a full disk left it in.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Event, FORMAT, FORMAT_NAME};
+use mswea_files as regular_file;
+
+/// One line of a journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its number, from 1, without gaps.
+    pub seq: u64,
+    /// When, in Unix seconds.
+    pub t: f64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What a journal file holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// The events, in order.
+    pub records: Vec<Record>,
+    /// The end of the file, if it is not a whole line: what was being written when the host
+    /// was killed. It had not taken effect.
+    pub torn: Option<TornLine>,
+    /// Events of kinds that this version does not know.
+    pub unknown: Vec<UnknownEvent>,
+    /// How many bytes of the file are whole lines.
+    pub len: u64,
+    /// The last line is whole but for its newline.
+    pub lacks_newline: bool,
+    /// Number of the last event, unknown ones included; 0 in an empty journal.
+    pub last_seq: u64,
+}
+
+/// A last line that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornLine {
+    /// Which line, from 1.
+    pub line: usize,
+    /// How many bytes of it there are.
+    pub bytes: usize,
+}
+
+/// An event that a later version wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownEvent {
+    /// Its number.
+    pub seq: u64,
+    /// Its kind.
+    pub kind: String,
+}
+
+/// A journal that can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file can't be read at all.
+    #[error("can't read the journal `{path}`: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line in the middle is damaged.
+    #[error("line {line} of the journal is damaged: {reason}; only what is before it can be used")]
+    Line {
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A later version has written it.
+    #[error(
+        "the journal is of mswea-host {host} in the format `{found}`, and this version, mswea-host {}, reads `{}` and those before it: use mswea-host {host} or a later one",
+        env!("CARGO_PKG_VERSION"),
+        FORMAT
+    )]
+    Newer {
+        /// The format.
+        found: String,
+        /// The version of the host that has written it.
+        host: String,
+    },
+    /// A process writes to it.
+    #[error("the run of the journal `{path}` still goes on: wait for its end, or end it")]
+    Locked {
+        /// The file.
+        path: String,
+    },
+    /// A line is missing, repeated, or from elsewhere.
+    #[error(
+        "line {line} of the journal has number {found} where {expected} was due; was the file edited, or written by two runs?"
+    )]
+    Gap {
+        /// Which line, from 1.
+        line: usize,
+        /// The number that it should have.
+        expected: u64,
+        /// The number that it has.
+        found: u64,
+    },
+}
+
+#[derive(Deserialize)]
+struct Head<'l> {
+    seq: u64,
+    t: f64,
+    #[serde(borrow)]
+    event: std::borrow::Cow<'l, str>,
+}
+
+/// Reads a journal file.
+///
+/// # Errors
+/// When the file can't be read, or is damaged elsewhere than at its end.
+pub fn read(path: &Path) -> Result<Log, JournalError> {
+    let mut records = Vec::new();
+    let log = each(path, |record| records.push(record))?;
+    Ok(Log { records, ..log })
+}
+
+/// Hands out the records of a journal file one by one, so that a long one never is in memory as
+/// a whole; the answer has no records in it.
+///
+/// # Errors
+/// As [`read`]; what was before the damage has been handed out by then.
+pub fn each(path: &Path, take: impl FnMut(Record)) -> Result<Log, JournalError> {
+    let name = || path.display().to_string();
+    // Read line by line, so its size is no matter.
+    let file = regular_file::open(path, u64::MAX).map_err(|source| JournalError::Io {
+        path: name(),
+        source,
+    })?;
+    lines(BufReader::with_capacity(1 << 18, file), name, take)
+}
+
+/// Reads a journal from anywhere; `name` is for messages.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(input: impl BufRead, name: &str) -> Result<Log, JournalError> {
+    let mut records = Vec::new();
+    let log = lines(input, || name.to_owned(), |record| records.push(record))?;
+    Ok(Log { records, ..log })
+}
+
+/// Reads a journal from memory; see [`read`].
+///
+/// # Errors
+/// When it is damaged elsewhere than at its end.
+pub fn read_bytes(bytes: &[u8]) -> Result<Log, JournalError> {
+    let mut records = Vec::new();
+    let log = lines(bytes, String::new, |record| records.push(record))?;
+    Ok(Log { records, ..log })
+}
+
+/// A later version may have changed the events in any way: nothing of it is read.
+fn check_format(line: &[u8]) -> Result<(), JournalError> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Made {
+        format: String,
+        host_version: String,
+    }
+    let made: Made = serde_json::from_slice(line).unwrap_or_default();
+    let number = |format: &str| format.strip_prefix(FORMAT_NAME)?.parse::<u64>().ok();
+    match number(&made.format) > number(FORMAT) {
+        true => Err(JournalError::Newer {
+            found: made.format,
+            host: made.host_version,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// The record of a line that begins as the journal writes it, and has the number `expected`: parsed once,
+/// since a long journal is read before a run goes on. None for any other line, which is looked at more
+/// closely then.
+fn record_at_once(text: &[u8], expected: u64) -> Option<Record> {
+    /// The bytes up to `end`, and those behind it.
+    fn until(text: &[u8], end: u8) -> Option<(&str, &[u8])> {
+        // A number or the name of an event.
+        let at = text.iter().take(64).position(|byte| *byte == end)?;
+        let word = std::str::from_utf8(&text[..at]).ok()?;
+        Some((word, &text[at + 1..]))
+    }
+    let (seq, rest) = until(text.strip_prefix(b"{\"seq\":")?, b',')?;
+    let (t, rest) = until(rest.strip_prefix(b"\"t\":")?, b',')?;
+    let (kind, _) = until(rest.strip_prefix(b"\"event\":\"")?, b'"')?;
+    // The first line tells the format.
+    if kind == "run_started" || !Event::KINDS.contains(&kind) {
+        return None;
+    }
+    Some(Record {
+        seq: seq.parse().ok().filter(|seq| *seq == expected)?,
+        t: t.parse().ok()?,
+        event: serde_json::from_slice(text).ok()?,
+    })
+}
+
+fn lines(
+    mut input: impl BufRead,
+    name: impl Fn() -> String,
+    mut take: impl FnMut(Record),
+) -> Result<Log, JournalError> {
+    let io = |source| JournalError::Io {
+        path: name(),
+        source,
+    };
+    let mut log = Log::default();
+    let mut buffer = Vec::new();
+    let mut line = 0;
+    loop {
+        buffer.clear();
+        let bytes = input.read_until(b'\n', &mut buffer).map_err(io)?;
+        if bytes == 0 {
+            return Ok(log);
+        }
+        line += 1;
+        let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
+        if let Some(record) = record_at_once(text, log.last_seq + 1) {
+            log.last_seq = record.seq;
+            log.len += bytes as u64;
+            log.lacks_newline = text.len() == bytes;
+            take(record);
+            continue;
+        }
+        // a power cut may leave zeros, or a block that never reached the disk, where the last
+        // lines were; so a last line is torn whenever it is no JSON
+        let head = match serde_json::from_slice::<Head<'_>>(text) {
+            Ok(head) => head,
+            Err(error) => {
+                if input.fill_buf().map_err(io)?.is_empty() {
+                    log.torn = Some(TornLine { line, bytes });
+                    return Ok(log);
+                }
+                return Err(JournalError::Line {
+                    line,
+                    reason: error.to_string(),
+                });
+            }
+        };
+        let expected = log.last_seq + 1;
+        if head.seq != expected {
+            return Err(JournalError::Gap {
+                line,
+                expected,
+                found: head.seq,
+            });
+        }
+        if head.event == "run_started" {
+            check_format(text)?;
+        }
+        if Event::KINDS.contains(&&*head.event) {
+            let event = serde_json::from_slice(text).map_err(|error| JournalError::Line {
+                line,
+                reason: format!("event `{}`: {error}", head.event),
+            })?;
+            take(Record {
+                seq: head.seq,
+                t: head.t,
+                event,
+            });
+        } else {
+            log.unknown.push(UnknownEvent {
+                seq: head.seq,
+                kind: head.event.into_owned(),
+            });
+        }
+        log.last_seq = expected;
+        log.len += bytes as u64;
+        log.lacks_newline = text.len() == bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines as the journal writes them are read in one go: with the same result.
+    #[test]
+    fn a_line_means_the_same_however_it_is_written() {
+        let ours = [
+            r#"{"seq":1,"t":1.500000,"event":"message","message":{"role":"user","content":[]}}"#,
+            r#"{"seq":2,"t":1763863200.123456,"event":"query_started","query":1}"#,
+            r#"{"seq":3,"t":2.000000,"event":"from_the_future","x":1}"#,
+            r#"{"seq":4,"t":3.000000,"event":"allowed","index":0}"#,
+        ];
+        let others = [
+            r#" {"event":"message","message":{"content":[],"role":"user"},"t":1.5,"seq":1}"#,
+            r#"{"seq": 2, "t": 1763863200.123456, "event": "query_started", "query": 1}"#,
+            r#"{"seq":3,"t":2,"x":1,"event":"from_the_future"}"#,
+            r#"{"seq":4,"t":3e0,"event":"all\u006fwed","index":0}"#,
+        ];
+        assert!(record_at_once(ours[0].as_bytes(), 1).is_some());
+        assert!(record_at_once(others[0].as_bytes(), 1).is_none());
+        let read = |lines: &[&str]| read_bytes((lines.join("\n") + "\n").as_bytes());
+        let (log, other) = (read(&ours).unwrap(), read(&others).unwrap());
+        assert_eq!(log.records, other.records);
+        assert_eq!(log.records.len(), 3);
+        assert_eq!((&log.unknown, log.last_seq), (&other.unknown, 4));
+        assert_eq!(
+            log.len,
+            ours.map(|line| line.len() as u64 + 1).iter().sum::<u64>()
+        );
+        // What is wrong with a line is told as before.
+        for (line, says) in [
+            (
+                r#"{"seq":7,"t":1.0,"event":"allowed","index":0}"#,
+                "number 7",
+            ),
+            (
+                r#"{"seq":2,"t":1.0,"event":"allowed","index":"x"}"#,
+                "event `allowed`",
+            ),
+            (r#"{"seq":2,"t":1.0,"event":"allowed","index":0"#, "damaged"),
+            (
+                r#"{"seq":2,"t":inf,"event":"allowed","index":0}"#,
+                "damaged",
+            ),
+        ] {
+            let error = read(&[ours[0], line, ours[2]]).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        let torn = read(&[ours[0], r#"{"seq":2,"t":1.0,"event":"allo"#]).unwrap();
+        assert_eq!(torn.torn.unwrap().line, 2);
+    }
+}

@@ -1,0 +1,103 @@
+//! A journal that goes on: it is locked, read and, only with the first new event, changed.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::file::{explain, open};
+use super::{JournalError, JournalFile, Log, Spot, read_from};
+
+/// A journal of an earlier process, locked: no other process writes to it, and it is as it was.
+#[derive(Debug)]
+pub struct Reopened {
+    spot: Arc<Spot>,
+    file: File,
+    /// Bytes of whole lines.
+    len: u64,
+    lacks_newline: bool,
+    last_seq: u64,
+}
+
+/// How long the lock of a host that was killed may last: a process that it was just starting shares
+/// its open files until it has become another program.
+const LOCKED: Duration = Duration::from_millis(500);
+
+fn open_patiently(spot: &Spot) -> io::Result<File> {
+    let end = Instant::now() + LOCKED;
+    loop {
+        match open(spot, false) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < end => {
+                thread::sleep(LOCKED / 50);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// A link is not followed, and a pipe not opened: says which file to name.
+fn check_kind(path: &Path) -> io::Result<()> {
+    let kind = std::fs::symlink_metadata(path)?.file_type();
+    if kind.is_symlink() {
+        let target = std::fs::canonicalize(path)?;
+        let target = target.display();
+        return Err(io::Error::other(format!(
+            "it is a link; name the file that it leads to, `{target}`"
+        )));
+    }
+    match kind.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is no plain file")),
+    }
+}
+
+impl Reopened {
+    /// Locks a journal, and reads it. Waits half a second for the lock.
+    ///
+    /// # Errors
+    /// [`JournalError::Locked`] if its run goes on in another process; otherwise as
+    /// [`read`](super::read()), also when the file can't be written to.
+    pub fn open(path: impl Into<PathBuf>) -> Result<(Self, Log), JournalError> {
+        let path = path.into();
+        let failed = |source: io::Error| {
+            let path = path.display().to_string();
+            match source.kind() {
+                io::ErrorKind::WouldBlock => JournalError::Locked { path },
+                _ => JournalError::Io { path, source },
+            }
+        };
+        check_kind(&path).map_err(failed)?;
+        let spot = Spot::of(&path).map_err(failed)?;
+        let file = open_patiently(&spot).map_err(failed)?;
+        let log = read_from(
+            BufReader::with_capacity(1 << 18, &file),
+            &path.display().to_string(),
+        )?;
+        let reopened = Self {
+            spot: Arc::new(spot),
+            len: log.len,
+            lacks_newline: log.lacks_newline,
+            last_seq: log.last_seq,
+            file,
+        };
+        Ok((reopened, log))
+    }
+
+    /// Goes on with it: cuts off the torn end, and continues the numbers.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn begin(mut self) -> io::Result<JournalFile> {
+        let mut mend = || -> io::Result<u64> {
+            self.file.set_len(self.len)?;
+            if self.lacks_newline {
+                self.file.write_all(b"\n")?;
+            }
+            Ok(self.len + u64::from(self.lacks_newline))
+        };
+        let len = mend().map_err(|error| explain(self.spot.shown(), &error))?;
+        Ok(JournalFile::at(self.spot, self.file, self.last_seq, len))
+    }
+}

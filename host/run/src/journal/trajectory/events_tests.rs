@@ -1,0 +1,106 @@
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::journal::fold;
+use mswea_core::End;
+
+/// The trajectories that mini-swe-agent has written for `tests/side-by-side`.
+fn recorded() -> Vec<(String, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/side-by-side/recorded");
+    let files = fs::read_dir(folder).unwrap();
+    let read = files.filter_map(|file| {
+        let path = file.unwrap().path();
+        let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let trajectory = value.pointer_mut("/result/trajectory")?.take();
+        is_of_mini(&trajectory).then(|| (path.display().to_string(), trajectory))
+    });
+    read.collect()
+}
+
+/// A message without what the recordings leave out, and the response, which is compared nowhere else.
+fn shown(message: &Message) -> Value {
+    let mut message = message.clone();
+    drop_empty_call(&mut message);
+    let mut value = json!(message);
+    if let Some(extra) = value.get_mut("extra").and_then(Value::as_object_mut) {
+        for key in ["timestamp", "cost", "response"] {
+            extra.remove(key);
+        }
+        if extra.is_empty() {
+            value.as_object_mut().unwrap().remove("extra");
+        }
+    }
+    value
+}
+
+#[test]
+fn the_events_of_every_recording_amount_to_its_messages() {
+    let all = recorded();
+    assert!(all.len() > 100, "{}", all.len());
+    for (name, trajectory) in all {
+        let records = records_from_trajectory(&trajectory, "mini").unwrap();
+        let state = fold(&records);
+        if name.contains("format_command_type") {
+            // Its commands are numbers, which are no actions here.
+            continue;
+        }
+        let wanted = messages_from_trajectory(&trajectory).unwrap();
+        let wanted: Vec<Value> = wanted.iter().map(shown).collect();
+        let found: Vec<Value> = state.messages.iter().map(|it| shown(it)).collect();
+        assert_eq!(found, wanted, "{name}");
+        let info = &trajectory["info"];
+        // A query that failed has no message.
+        let calls = info["model_stats"]["api_calls"].as_u64().unwrap();
+        let failed = calls.checked_sub(state.account.queries.into());
+        assert!(matches!(failed, Some(0 | 1)), "{name}: {failed:?}");
+        let cost = info["model_stats"]["instance_cost"].as_f64().unwrap();
+        assert!((state.account.cost - cost).abs() < 1e-9, "{name}");
+        let ended = state.ended.unwrap();
+        assert_eq!(json!(ended.exit_status), info["exit_status"], "{name}");
+        assert_eq!(json!(ended.submission), info["submission"], "{name}");
+        let submits = ended.exit_status == "Submitted";
+        assert_eq!(state.end == Some(End::Submitted), submits, "{name}");
+    }
+}
+
+#[test]
+fn what_a_person_did_stays_a_message() {
+    let said = json!({"role": "user", "content": "Interrupted by user: no",
+                      "extra": {"interrupt_type": "UserInterruption"}});
+    let ran = json!({"role": "user", "content": "User command: ls",
+                     "extra": {"actions": [{"command": "ls"}]}});
+    let trajectory = json!({"trajectory_format": "mini-swe-agent-1.1", "info": {}, "messages": [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "t"},
+        said, ran,
+        {"role": "user", "content": "a", "extra": {"returncode": 0, "raw_output": "a"}},
+    ]});
+    let records = records_from_trajectory(&trajectory, "mini").unwrap();
+    let state = fold(&records);
+    assert_eq!((state.messages.len(), state.account.queries), (5, 0));
+    assert_eq!(state.task, "t");
+    let outputs = records.iter().map(|it| &it.event);
+    assert_eq!(
+        outputs
+            .filter(|it| matches!(it, Event::Output { .. }))
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn an_older_one_has_steps_without_actions() {
+    let trajectory = json!({"trajectory_format": "mini-swe-agent-1", "info": {}, "messages": [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "t"},
+        {"role": "assistant", "content": "```bash\nls\n```"},
+        {"role": "user", "content": "<output>a</output>"},
+        {"role": "assistant", "content": "```bash\nls\n```"},
+    ]});
+    let state = fold(&records_from_trajectory(&trajectory, "mini").unwrap());
+    assert_eq!((state.messages.len(), state.account.queries), (5, 2));
+    assert!(state.step().is_none());
+}

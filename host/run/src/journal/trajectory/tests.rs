@@ -1,0 +1,496 @@
+//! The shape that peers' tools open, and back.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use serde_json::json;
+
+use super::*;
+use crate::journal::{Event, JournalFile, MemoryJournal, read};
+use mswea_core::{Action, CONTENT_LIST, Journal, Object, Output, Part, Reply, ToolCall, Usage};
+
+fn object(value: Value) -> Object {
+    value.as_object().cloned().unwrap()
+}
+
+fn query(query: u32) -> Event {
+    Event::QueryStarted { query, view: None }
+}
+
+/// A run with one tool call, one malformed reply, and a submission.
+pub(super) fn events() -> Vec<Event> {
+    let mut call = Reply {
+        message: Message::new("assistant", ""),
+        usage: Some(Usage {
+            input_tokens: 100,
+            output_tokens: 7,
+            ..Usage::default()
+        }),
+        response: Some(json!({"id": "r1", "choices": []})),
+        ..Reply::default()
+    };
+    call.message.content = vec![
+        Part::Reasoning {
+            text: "hm".into(),
+            extra: Object::new(),
+        },
+        Part::Opaque {
+            format: "openai-chat".into(),
+            data: json!({"reasoning_content": "hm", "refusal": null, "role": "not ours"}),
+        },
+    ];
+    call.message.tool_calls = vec![ToolCall {
+        id: "c1".into(),
+        name: "bash".into(),
+        arguments: "{\"command\": \"ls\"}".into(),
+        extra: object(json!({"openai-chat": {"index": 0}})),
+    }];
+    let action = Action {
+        command: "ls".into(),
+        tool_call_id: Some("c1".into()),
+        ..Action::default()
+    };
+    let mut seen = Message::new("tool", "<returncode>0</returncode>");
+    seen.tool_call_id = Some("c1".into());
+    seen.extra = object(json!({
+        "raw_output": "é\n", "returncode": 0, "timestamp": 3.5, "exception_info": "",
+    }));
+    let mut feedback = Message::new("user", "no tool call");
+    feedback.extra =
+        object(json!({"interrupt_type": "FormatError", "cost": 0.5, "response": null}));
+    let mut exit = Message::new("exit", "patch\n");
+    exit.extra = object(json!({"exit_status": "Submitted", "submission": "patch\n"}));
+    let message = |message: Message| Event::Message { message };
+    vec![
+        Event::RunStarted {
+            format: crate::journal::FORMAT.into(),
+            run_id: "run-1".into(),
+            host_version: "0.1.0".into(),
+            task: "fix it".into(),
+            config: json!({
+                "agent": {"step_limit": 0},
+                "model": {"model_name": "openai/x"},
+                "environment": {"environment_class": "local", "cwd": "/w"},
+                "parser": "toolcall",
+            }),
+            plugins: json!([
+                {"name": "parsers/toolcall", "kind": "action-parser", "digest": "sha256:1"},
+                {"name": "models/openai", "kind": "model-adapter", "digest": "sha256:2"},
+            ]),
+            parent: None,
+        },
+        message(Message::new("system", "be good")),
+        message(Message::new("user", "fix it")),
+        query(1),
+        Event::Reply {
+            reply: Reply::default(),
+            cost: Some(0.5),
+            timestamp: 1.0,
+        },
+        Event::Rejected {
+            code: "no-tool-calls".into(),
+            message: "m".into(),
+            feedback: None,
+            is_fault: false,
+        },
+        message(feedback),
+        query(2),
+        Event::Reply {
+            reply: call,
+            cost: Some(0.25),
+            timestamp: 2.5,
+        },
+        Event::Accepted {
+            actions: vec![action.clone()],
+        },
+        Event::Action { index: 0, action },
+        Event::Output {
+            index: 0,
+            output: Output {
+                output: "é\n".into(),
+                ..Output::default()
+            },
+            timestamp: 3.5,
+        },
+        message(seen),
+        Event::Salvaged {
+            output: Output {
+                output: "diff".into(),
+                ..Output::default()
+            },
+        },
+        message(exit),
+        Event::RunEnded {
+            exit_status: "Submitted".into(),
+            submission: "patch\n".into(),
+            cost: Some(0.75),
+            queries: 2,
+            usage: Usage::default(),
+            extra: Object::new(),
+            message: None,
+        },
+    ]
+}
+
+fn records(events: &[Event]) -> Vec<Record> {
+    let journal = MemoryJournal::new();
+    for event in events {
+        journal.record(event).unwrap();
+    }
+    let mut records = journal.records();
+    for record in &mut records {
+        record.t = 10.5;
+    }
+    records
+}
+
+#[test]
+fn has_the_documented_shape() {
+    let mut trajectory = from_journal(&records(&events()));
+    set_journal(&mut trajectory, Path::new("/o/events.jsonl"));
+    let expected = include_str!("expected.traj.json");
+    assert_eq!(to_string(&trajectory), expected.trim_end());
+}
+
+#[test]
+fn a_killed_run_has_one_too() {
+    let all = events();
+    for cut in 0..all.len() {
+        let trajectory = from_journal(&records(&all[..cut]));
+        assert_eq!(trajectory["trajectory_format"], FORMAT);
+        assert_eq!(trajectory["info"]["mswea"]["complete"], false);
+        // the exit message says how it ended, even if the last event is missing
+        let known = cut == all.len() - 1;
+        assert_eq!(
+            trajectory["info"]["exit_status"],
+            if known { "Submitted" } else { "" }
+        );
+        messages_from_trajectory(&trajectory).unwrap();
+    }
+}
+
+/// What the loop writes at its end, and what a file gives after its host was killed.
+#[test]
+fn is_the_same_from_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
+    let journal = JournalFile::create(&path).unwrap();
+    for event in &events() {
+        journal.record(event).unwrap();
+    }
+    let mut from_file = read(&path).unwrap().records;
+    for record in &mut from_file {
+        record.t = 10.5;
+    }
+    assert_eq!(from_journal(&from_file), from_journal(&records(&events())));
+}
+
+#[test]
+fn messages_come_back() {
+    let trajectory = from_journal(&records(&events()));
+    let text = to_string(&trajectory);
+    let back = messages_from_trajectory(&serde_json::from_str(&text).unwrap()).unwrap();
+    let expected = fold(&records(&events())).messages;
+    let mut expected: Vec<Message> = expected.iter().map(|it| (**it).clone()).collect();
+    // the one thing that an object can't say twice
+    if let Part::Opaque { data, .. } = &mut expected[3].content[1] {
+        data.as_object_mut().unwrap().shift_remove("role");
+    }
+    assert_eq!(back, expected);
+    let bare = trajectory["messages"].clone();
+    assert_eq!(messages_from_trajectory(&bare).unwrap(), expected);
+}
+
+#[test]
+fn neutral_messages_survive() {
+    let image = Part::Image {
+        url: "data:image/png;base64,AA==".into(),
+        extra: object(json!({"detail": "low"})),
+    };
+    let foreign = Part::Opaque {
+        format: "anthropic-messages".into(),
+        data: json!({"type": "server_tool_use", "id": "s"}),
+    };
+    let with = |role: &str, content: Vec<Part>| Message {
+        role: role.into(),
+        content,
+        ..Message::default()
+    };
+    let mut tool = with(
+        "tool",
+        vec![Part::text("a"), image.clone(), foreign.clone()],
+    );
+    tool.tool_call_id = Some("c".into());
+    let list = |role: &str, content: Vec<Part>| {
+        let mut message = with(role, content);
+        message.extra.insert(CONTENT_LIST.into(), json!(true));
+        message
+    };
+    let mut tagged = with("user", vec![Part::text("x")]);
+    tagged.extra.insert("tags".into(), json!(["keep"]));
+    let two = list("system", vec![Part::text("a"), Part::text("b")]);
+    let mut nothing = with("user", vec![]);
+    nothing.extra = object(json!({"content_list": true, "returncode": 0}));
+    let mut calls = with("assistant", vec![]);
+    calls.tool_calls = vec![ToolCall {
+        id: "1".into(),
+        name: "bash".into(),
+        arguments: "not json".into(),
+        extra: object(json!({"other": {"k": 1}, "openai-chat": {"index": 1, "z": null}})),
+    }];
+    for message in [
+        with("system", vec![Part::text("")]),
+        with(
+            "user",
+            vec![Part::text("a"), image.clone(), Part::text("b")],
+        ),
+        with("user", vec![image]),
+        list("system", vec![Part::text("")]),
+        list("user", vec![Part::text("a"), Part::text("b")]),
+        list("user", vec![]),
+        with("assistant", vec![Part::text("a"), foreign]),
+        tool,
+        tagged,
+        calls,
+        two,
+        nothing,
+    ] {
+        let encoded = chat::encode(&message);
+        assert_eq!(chat::decode(&encoded).unwrap(), message, "{encoded}");
+    }
+}
+
+/// Shapes that other programs write.
+#[test]
+fn foreign_messages_are_read() {
+    for (value, text) in [
+        (json!({"role": "user", "content": "x", "extra": null}), "x"),
+        (
+            json!({"role": "assistant", "content": null, "tool_calls": null}),
+            "",
+        ),
+        (
+            json!({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+            "ab",
+        ),
+        (
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "q"}]}),
+            "q",
+        ),
+        (
+            json!({"content": "z", "role": "assistant", "tool_calls": [{"function": {"name": "bash", "arguments": {"command": "ls"}}}], "function_call": null}),
+            "z",
+        ),
+    ] {
+        assert_eq!(chat::decode(&value).unwrap().text(), text, "{value}");
+    }
+    let decoded = chat::decode(&json!({"role": "assistant", "content": "", "tool_calls": [
+        {"id": "1", "function": {"name": "bash", "arguments": {"command": "ls"}}},
+    ]}));
+    assert_eq!(
+        decoded.unwrap().tool_calls[0].arguments,
+        "{\"command\":\"ls\"}"
+    );
+    for (value, expected) in [
+        (json!({"messages": {}}), "no list `messages` in it"),
+        (json!("x"), "no list `messages` in it"),
+        (
+            json!([{"role": "user", "content": "x"}, 5]),
+            "message 1: it is no object",
+        ),
+        (json!([{"content": "x"}]), "message 0: it has no `role`"),
+        (
+            json!([{"role": "user", "content": 5}]),
+            "message 0: `content` is neither",
+        ),
+        (
+            json!([{"role": "user", "content": [{"type": "audio"}]}]),
+            "message 0: a part of type `audio`",
+        ),
+        (
+            json!([{"type": "reasoning", "summary": []}]),
+            "message 0: a message of type `reasoning` can't be read",
+        ),
+        (
+            json!([{"type": "function_call_output", "output": 5}]),
+            "message 0: `content` is neither",
+        ),
+    ] {
+        let error = messages_from_trajectory(&value).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn text_is_as_python_writes_it() {
+    let vectors: Value = serde_json::from_str(include_str!("python.json")).unwrap();
+    let vectors = vectors.as_array().unwrap();
+    assert!(vectors.len() > 10);
+    for vector in vectors {
+        assert_eq!(
+            to_string(&vector["value"]),
+            vector["text"].as_str().unwrap()
+        );
+    }
+}
+
+#[test]
+fn is_written_whole_with_usual_permissions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/er/x.traj.json");
+    Target::of(&path).unwrap();
+    assert!(!path.exists());
+    write(&path, &json!({"a": 1})).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "{\n  \"a\": 1\n}");
+    let plain = folder.path().join("plain");
+    fs::write(&plain, "").unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&path), mode(&plain));
+    let before = fs::metadata(&path).unwrap().ino();
+    write(&path, &json!([])).unwrap();
+    assert_ne!(
+        fs::metadata(&path).unwrap().ino(),
+        before,
+        "replaced, not overwritten"
+    );
+    assert_eq!(
+        fs::read_dir(path.parent().unwrap()).unwrap().count(),
+        1,
+        "nothing left"
+    );
+
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    write(&link, &json!(2)).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "2");
+}
+
+#[test]
+fn devices_stay_devices() {
+    write(Path::new("/dev/null"), &json!({})).unwrap();
+    assert!(Target::of(Path::new("/dev/null")).unwrap().is_stream());
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    let error = write(Path::new("/dev/full"), &json!({}))
+        .unwrap_err()
+        .to_string();
+    assert!(error.ends_with("; free some space"), "{error}");
+}
+
+#[test]
+fn unwritable_places_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    for (path, remedy) in [
+        (
+            file.join("x.traj.json"),
+            "a part of its path is a file; choose another output",
+        ),
+        (folder.path().to_owned(), "name a file, not a folder"),
+        (folder.path().join("new/"), "name a file, not a folder"),
+        (folder.path().join(".."), "name a file, not a folder"),
+        (
+            "/proc/nope/x.traj.json".into(),
+            "choose an output that you may write to (`-o FILE`)",
+        ),
+    ] {
+        for error in [
+            write(&path, &json!({})).unwrap_err(),
+            Target::of(&path).unwrap_err(),
+        ] {
+            let text = error.to_string();
+            assert!(
+                text.starts_with(&format!(
+                    "can't write the trajectory `{}`: ",
+                    path.display()
+                )),
+                "{text}"
+            );
+            assert!(text.ends_with(remedy), "{text}");
+        }
+    }
+}
+
+/// What a command puts in the place of a trajectory is neither waited for nor followed.
+#[test]
+fn what_appears_in_its_place_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("precious"), "kept").unwrap();
+    let target = Target::of(&at("deep/x.traj.json")).unwrap();
+    for what in ["pipe", "link", "nothing", "no folder"] {
+        let path = at("deep/x.traj.json");
+        let _ = fs::remove_file(&path);
+        match what {
+            "pipe" => {
+                let made = std::process::Command::new("mkfifo").arg(&path).status();
+                assert!(made.unwrap().success());
+            }
+            "link" => std::os::unix::fs::symlink(at("precious"), &path).unwrap(),
+            "no folder" => fs::remove_dir(at("deep")).unwrap(),
+            _ => {}
+        }
+        target.write(&json!(what)).unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_file(), "{what}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("\"{what}\""));
+    }
+    assert_eq!(fs::read_to_string(at("precious")).unwrap(), "kept");
+    fs::remove_file(at("deep/x.traj.json")).unwrap();
+    fs::create_dir(at("deep/x.traj.json")).unwrap();
+    target.write(&json!(1)).unwrap_err();
+    assert_eq!(fs::read_dir(at("deep")).unwrap().count(), 1, "nothing left");
+}
+
+/// A pipe that was named from the start is one that somebody wants to read.
+#[test]
+fn a_pipe_of_the_users_is_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let target = Target::of(&path).unwrap();
+    assert!(target.is_stream());
+    let reader = std::thread::spawn({
+        let path = path.clone();
+        move || fs::read_to_string(path).unwrap()
+    });
+    target.write(&json!([1])).unwrap();
+    assert_eq!(reader.join().unwrap(), "[\n  1\n]");
+    // It does not wait for ever for one.
+    let error = target.write(&json!([1])).unwrap_err().to_string();
+    assert!(error.contains("nothing reads there"), "{error}");
+}
+
+/// Also where `/dev/stdout` leads to no path, as that of a pipe does not.
+#[test]
+fn nothing_is_made_or_replaced_among_devices() {
+    use std::os::fd::AsRawFd;
+    let (reader, writer) = std::io::pipe().unwrap();
+    for form in ["/dev/fd/", "/proc/self/fd/"] {
+        let path = std::path::PathBuf::from(format!("{form}{}", writer.as_raw_fd()));
+        // Only what can't be written at all could be replaced by mistake here: a name of procfs.
+        let target = Target::of(&path).unwrap();
+        assert!(target.is_stream());
+        target.write(&json!(form)).unwrap();
+    }
+    drop(writer);
+    let text = std::io::read_to_string(reader).unwrap();
+    assert_eq!(text, "\"/dev/fd/\"\"/proc/self/fd/\"");
+    for new in ["/dev/mswea-no-such-device", "/proc/self/fd/999999"] {
+        Target::of(Path::new(new)).unwrap_err();
+        assert!(fs::symlink_metadata(new).is_err(), "{new}");
+    }
+    // A plain file that is somebody's stdout keeps what is in it.
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = fs::File::create(folder.path().join("out")).unwrap();
+    std::io::Write::write_all(&mut file, b"patch").unwrap();
+    let path = std::path::PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let target = Target::of(&path).unwrap();
+    assert!(target.is_stream());
+    target.write(&json!(1)).unwrap();
+    assert_eq!(
+        fs::read_to_string(folder.path().join("out")).unwrap(),
+        "patch1"
+    );
+}

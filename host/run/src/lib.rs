@@ -1,0 +1,44 @@
+//! A run: a state that is computed from the run's events, a function that returns the next need of
+//! a state, and the loop that performs these needs.
+//!
+//! This crate does not depend on WebAssembly, docker or HTTP. [`State::apply`] and [`next()`] do no
+//! I/O; [`Agent`] is the loop.
+
+pub mod history;
+pub mod journal;
+
+mod agent;
+mod answers;
+mod calls;
+mod global;
+mod r#loop;
+mod multimodal;
+mod needs;
+mod next;
+mod plain;
+mod prompts;
+mod recorder;
+mod replay;
+mod settings;
+mod state;
+mod submission;
+mod variables;
+
+pub use agent::{Agent, Ended};
+pub use answers::Answers;
+pub use global::{GlobalAccount, GlobalLimits, LimitError};
+
+pub use multimodal::{BadRegex, Multimodal};
+pub use next::{Need, next};
+pub use prompts::Prompts;
+pub use replay::ReplayEnd;
+pub use settings::{Parts, RunLimits, RunSettings};
+pub use state::{
+    Account, Ending, Environment, OpenStep, PaidReply, Phase, Raised, Salvaging, Slot, Stage,
+    State, accepted_message,
+};
+pub use submission::{MARK, submission};
+pub use variables::{Redact, Variables};
+
+#[cfg(test)]
+mod tests;

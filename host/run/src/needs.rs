@@ -1,0 +1,14 @@
+//! The functions that perform the needs of a run, one file for each kind.
+
+mod asking;
+mod closing;
+mod judge;
+mod observe;
+mod parse;
+mod patience;
+mod person;
+mod prepare;
+mod query;
+mod run;
+
+pub(crate) use judge::NOT_ALLOWED;

@@ -1,0 +1,209 @@
+//! The end of a run: saves the work, ends everything that was started, and records the end.
+
+use std::time::Duration;
+
+use crate::agent::{Agent, Ended};
+use mswea_core::{Command, End, Event, Message, Object, Output, Progress, Stop, exit_message};
+
+/// The time limit of the clean-up after the run was asked twice to stop.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// Why there is no environment to save from.
+enum Lost {
+    Place(String),
+    /// The journal can't be written.
+    Recording(End),
+}
+
+impl Agent {
+    /// Whether there is work to be saved. Before the first reply and before the end of the set-up there
+    /// is none, and what an earlier end has saved counts.
+    pub(crate) fn has_work(&self) -> bool {
+        let state = self.recorder.state();
+        let environment = &state.environment;
+        let can_be_ready = environment.is_ready || state.end == Some(End::Submitted);
+        let is_usable = can_be_ready && environment.is_set_up && !environment.is_gone;
+        // What the executor's command is may be known only once the environment is ready.
+        let has_command = self.salvage_command().is_some()
+            || !environment.is_ready && !self.settings.salvage_is_explicit;
+        is_usable && state.account.queries > 0 && has_command
+    }
+
+    /// Saves the work, whatever ended the run. A second Ctrl-C skips this; if the run has
+    /// submitted, its work is safe, and the first Ctrl-C skips it.
+    pub(crate) async fn salvage(&mut self) -> Result<(), End> {
+        if !self.recorder.state().environment.is_ready {
+            match self.find_place().await {
+                Ok(()) => {}
+                Err(Lost::Recording(end)) => return Err(end),
+                Err(Lost::Place(why)) => {
+                    let lost = format!("the salvage of the changes is lost: {why}");
+                    return self.give_up_salvage("SalvageLost", &lost);
+                }
+            }
+        }
+        let Some(command) = self.salvage_command() else {
+            return Ok(());
+        };
+        let begun = self.record_or_apply(&Event::SalvageStarted);
+        let is_submitted = self.recorder.state().end == Some(End::Submitted);
+        // The result is recorded before the environment is removed, which may take seconds.
+        let saved = match self.save(&command, is_submitted).await {
+            Some(output) => self.record_or_apply(&Event::Salvaged { output }),
+            None => self.give_up_salvage("SalvageStopped", "the salvage command was stopped"),
+        };
+        begun.and(saved)
+    }
+
+    /// A host that was killed after the submission has left its environment: finds it again.
+    async fn find_place(&mut self) -> Result<(), Lost> {
+        let known = self.recorder.state().environment.handle.clone();
+        let stop = self.context.stop.clone();
+        let started = tokio::select! {
+            biased;
+            () = stop.stopped() => return Err(Lost::Place("the run was stopped again".to_owned())),
+            started = self.parts.executor.start(&self.context, Some(&known)) => started,
+        };
+        let ready = started.map_err(|error| Lost::Place(error.to_string()))?;
+        let event = Event::EnvironmentReady {
+            handle: ready.handle,
+            replaced: ready.replaced.clone(),
+            message: None,
+        };
+        self.record_or_apply(&event).map_err(Lost::Recording)?;
+        match ready.replaced {
+            Some(why) => Err(Lost::Place(format!(
+                "the environment that it worked in is gone ({why})"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Records why nothing was saved. After another end than a submission, the user has stopped the salvage
+    /// twice, and is not told.
+    fn give_up_salvage(&self, kind: &str, why: &str) -> Result<(), End> {
+        if self.recorder.state().end == Some(End::Submitted) {
+            let text = format!("{why}; this does not change the submission");
+            self.show(&Progress::Warning(&text));
+        }
+        let mut output = Output::not_executed(why);
+        output.extra.insert("exception_type".into(), kind.into());
+        self.record_or_apply(&Event::Salvaged { output })
+    }
+
+    fn salvage_command(&self) -> Option<String> {
+        let own = self.settings.salvage_command.clone();
+        if self.settings.salvage_is_explicit {
+            return own;
+        }
+        let command = self.parts.executor.salvage_command().or(own)?;
+        Some(format!("{}{command}", self.settings.salvage_prologue))
+    }
+
+    async fn save(&mut self, command: &str, is_submitted: bool) -> Option<Output> {
+        let stop = self.context.stop.clone();
+        let never = Stop::never();
+        let command = Command {
+            text: command,
+            timeout: Some(self.settings.salvage_timeout),
+            whole: true,
+            apart: true,
+        };
+        let given_up = async {
+            match is_submitted {
+                true => stop.stopped().await,
+                false => stop.stopped_twice().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = given_up => None,
+            output = self.parts.executor.execute(&command, &never) => Some(output),
+        }
+    }
+
+    /// Ends everything that was started, and records the end.
+    pub(crate) async fn close(mut self, end: End) -> Ended {
+        self.clean_up().await;
+        let end = self.record_end(end);
+        let mut state = std::mem::take(&mut *self.recorder.state());
+        let submission = state.submission.take().unwrap_or_default();
+        self.show(&Progress::Ended {
+            end: &end,
+            submission: &submission,
+            cost: state.account.known_cost(),
+            steps: state.account.queries,
+            usage: &state.account.usage,
+        });
+        Ended {
+            end,
+            submission,
+            account: state.account,
+            salvage: state.salvage,
+            messages: state.messages,
+        }
+    }
+
+    async fn clean_up(&mut self) {
+        // After a second Ctrl-C, the guardian and the next start of the host finish the clean-up.
+        let stop = self.context.stop.clone();
+        let unfinished = tokio::select! {
+            () = self.parts.executor.cleanup() => false,
+            () = async {
+                stop.stopped_twice().await;
+                tokio::time::sleep(LAST_WAIT).await;
+            } => true,
+        };
+        if unfinished {
+            self.show(&Progress::Warning(
+                "not everything is cleaned up: what is left is removed in the background, by the next \
+                 start, or by `mswea-host gc`",
+            ));
+        }
+        for onlooker in std::mem::take(&mut self.parts.onlookers) {
+            tokio::select! {
+                seen = onlooker.finish() => self.show(&Progress::Seen(&seen)),
+                () = stop.stopped_twice() => {}
+            }
+        }
+    }
+
+    /// Records the end. On a full disk there may be room for the end although there is none for the
+    /// submission. Returns why the run ended: its own reason, or that the journal can't be written.
+    fn record_end(&self, end: End) -> End {
+        let before = self.recorder.state().messages.len();
+        let submission = self.recorder.state().submitted().to_owned();
+        let mut recorded = self.record(&self.ended(&end, submission, self.exit_with_images(&end)));
+        if recorded.is_err() {
+            recorded = self.record_or_apply(&self.ended(&end, String::new(), None));
+        }
+        self.show_messages(before);
+        recorded.err().unwrap_or(end)
+    }
+
+    /// The exit message of a failure, where images are searched for: mini-swe-agent searches in it.
+    fn exit_with_images(&self, end: &End) -> Option<Message> {
+        let error = end.error().filter(|_| self.parts.multimodal.is_some())?;
+        let submission = self.recorder.state().submitted().to_owned();
+        let mut exit = exit_message(end.exit_status(), &submission, Some(error));
+        self.find_images(&mut exit);
+        Some(exit)
+    }
+
+    fn ended(&self, end: &End, submission: String, message: Option<Message>) -> Event {
+        let state = self.recorder.state();
+        let mut extra = Object::new();
+        if let Some(error) = end.error() {
+            extra.insert("message".into(), error.into());
+        }
+        Event::RunEnded {
+            exit_status: end.exit_status().to_owned(),
+            submission,
+            cost: state.account.known_cost(),
+            queries: state.account.queries,
+            usage: state.account.usage.clone(),
+            extra,
+            message,
+        }
+    }
+}

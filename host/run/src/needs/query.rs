@@ -1,0 +1,162 @@
+//! The query to the model: the reply is recorded and charged before anything else.
+
+use std::time::Duration;
+
+use super::asking::{LoopAsker, failure};
+use super::patience::unless_over;
+use crate::agent::Agent;
+use crate::next::exceeded;
+use crate::state::plausible_cost;
+use mswea_core::{Change, End, Event, ModelError, ModelFailure, Progress, Reply, View};
+
+impl Agent {
+    pub(crate) async fn query(&mut self) -> Result<(), End> {
+        let (step, cost, tokens) = {
+            let account = &self.recorder.state().account;
+            let usage = &account.usage;
+            let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+            (
+                account.queries.saturating_add(1),
+                account.known_cost(),
+                tokens,
+            )
+        };
+        self.show(&Progress::StepStarted { step, cost, tokens });
+        let change = self.view().await?;
+        // The questions of the processors may have reached a limit.
+        if let Err(end) = self.check_limits() {
+            self.lose_view();
+            // With a user, the user is asked about the limit before the next query.
+            let is_asked = end == End::LimitsExceeded && self.settings.has_person;
+            return if is_asked { Ok(()) } else { Err(end) };
+        }
+        let messages = self.recorder.state().messages.len();
+        self.seen = messages;
+        self.record(&Event::QueryStarted {
+            query: step,
+            view: Some(View {
+                start: change.start,
+                messages: change.start + change.messages.len(),
+            }),
+        })?;
+        let reply = self.send(&change).await?;
+        self.take(reply)
+    }
+
+    /// The change of the view, computed by the processors.
+    pub(crate) async fn view(&mut self) -> Result<Change, End> {
+        let history = self.recorder.state().messages.clone();
+        let time_left = self.time_left();
+        let mut asker = LoopAsker {
+            model: &mut *self.parts.model,
+            recorder: &self.recorder,
+            pricing: &*self.parts.pricing,
+            global: &self.parts.global,
+            context: &self.context,
+            limits: &self.settings.limits,
+            cut: None,
+        };
+        let view = self.parts.history.apply(&history, self.seen, &mut asker);
+        let view = unless_over(&self.context, time_left, view).await;
+        // A processor whose question was aborted reports this as its own failure.
+        let cut = asker.cut.take();
+        let (change, faults) = match (view, cut) {
+            (_, Some(end @ End::Journal { .. })) | (Ok(_), Some(end)) => {
+                self.lose_view();
+                return Err(end);
+            }
+            (Err(end), _) => {
+                self.lose_view();
+                return Err(self.cut_short(end));
+            }
+            (Ok(view), None) => view,
+        };
+        for fault in faults {
+            self.fault(&fault.processor, &fault.message)?;
+        }
+        Ok(change)
+    }
+
+    /// The processors have computed a view that was not sent, so the next query passes the whole
+    /// history.
+    pub(crate) fn lose_view(&mut self) {
+        self.parts.history.forget();
+        self.seen = 0;
+    }
+
+    fn check_limits(&self) -> Result<(), End> {
+        if let Some(end) = exceeded(&self.recorder.state(), &self.settings.limits) {
+            return Err(end);
+        }
+        self.parts.global.check()
+    }
+
+    async fn send(&mut self, change: &Change) -> Result<Reply, End> {
+        let time_left = self.time_left();
+        let tools = self.parts.parser.tools();
+        let answer = self.parts.model.query(change, tools, &self.context);
+        match within(time_left, answer).await {
+            Some(Ok(reply)) => Ok(reply),
+            Some(Err(error)) => {
+                self.record_failure(&error)?;
+                Err(End::of_query(&error))
+            }
+            None => Err(self.cut_short(End::TimeExceeded)),
+        }
+    }
+
+    fn take(&mut self, reply: Reply) -> Result<(), End> {
+        let usage = reply.usage.as_ref();
+        let cost = plausible_cost(usage.and_then(|usage| self.parts.pricing.cost(usage)));
+        let was_known = !self.recorder.state().account.cost_unknown;
+        if cost.is_none() && was_known && self.settings.warn_unknown_cost {
+            self.show(&Progress::Warning(
+                "the price of this model is unknown, so the cost limit can't be kept: give it with `--price in=..,out=..`, or drop the limit with `-l 0`",
+            ));
+        }
+        self.record(&Event::Reply {
+            reply: reply.clone(),
+            cost,
+            timestamp: self.context.clock.now(),
+        })?;
+        self.show(&Progress::Replied {
+            reply: &reply,
+            cost,
+        });
+        self.update_variables();
+        self.parts.global.charge(cost)
+    }
+
+    fn record_failure(&self, error: &ModelError) -> Result<(), End> {
+        let failed = failure(error, &*self.parts.pricing);
+        self.parts.global.add(&failed);
+        self.record(&failed)
+    }
+
+    /// Called if the run or the step had to end during a query or a question: charges the usage
+    /// that was billed until then.
+    fn cut_short(&mut self, end: End) -> End {
+        let Some(usage) = self.parts.model.take_unreported_usage() else {
+            return end;
+        };
+        let why = match end {
+            End::TimeExceeded => "the run's time was up before the model had answered",
+            _ => "interrupted while waiting for the model",
+        };
+        let error = ModelError {
+            usage: Some(usage),
+            ..ModelError::new(ModelFailure::Interrupted, why)
+        };
+        match self.record_failure(&error) {
+            Ok(()) => end,
+            Err(failed) => failed,
+        }
+    }
+}
+
+async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, future).await.ok(),
+        None => Some(future.await),
+    }
+}

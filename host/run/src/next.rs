@@ -1,0 +1,194 @@
+//! The next need of a run: a pure function of its state and its settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::settings::{RunLimits, RunSettings};
+use super::state::{OpenStep, PaidReply, Phase, Salvaging, Stage, State};
+use mswea_core::{End, Question};
+
+/// The next need of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Need {
+    /// The environment is to be made ready, or found again.
+    Environment,
+    /// The workspace is to be put in place.
+    SetUp,
+    /// The first messages are to be made.
+    Opening,
+    /// The model is to be queried.
+    Query,
+    /// A reply is to be parsed.
+    Parse(Arc<PaidReply>),
+    /// An action is to be judged by the policies: its index.
+    Judge(usize),
+    /// An action is to be run: its index.
+    Run(usize),
+    /// An action will not run, for this reason.
+    Skip(usize, String),
+    /// An action was running when the host was killed: its index.
+    ReportInterrupted(usize),
+    /// The outputs of the step are to become messages.
+    Observe,
+    /// The submission of the last output is to be accepted.
+    Submit,
+    /// The user is to be asked.
+    Ask(Question),
+    /// The run has to end.
+    Finish(End),
+    /// The changes are to be saved, if there are any, before the run ends.
+    Salvage(End),
+    /// Everything that was started is to be ended, and the end is to be recorded.
+    Close(End),
+}
+
+impl Need {
+    /// Whether a stop of the run or of the step prevents it. A paid reply and the output of an
+    /// action are processed also after a stop.
+    pub fn is_stoppable(&self) -> bool {
+        match self {
+            Self::Environment
+            | Self::SetUp
+            | Self::Opening
+            | Self::Query
+            | Self::Judge(_)
+            | Self::Run(_) => true,
+            Self::Parse(_)
+            | Self::Skip(..)
+            | Self::ReportInterrupted(_)
+            | Self::Observe
+            | Self::Submit
+            | Self::Ask(_)
+            | Self::Finish(_)
+            | Self::Salvage(_)
+            | Self::Close(_) => false,
+        }
+    }
+}
+
+/// The next need of a run.
+pub fn next(state: &State, settings: &RunSettings) -> Need {
+    if let Some(end) = &state.end {
+        return ending(state, end);
+    }
+    if state.is_interrupted && !matches!(state.phase, Phase::Acting(_)) {
+        return Need::Ask(Question::Interrupted);
+    }
+    let environment = &state.environment;
+    if !environment.is_ready {
+        return Need::Environment;
+    }
+    if !environment.is_set_up {
+        return Need::SetUp;
+    }
+    if !state.is_opened {
+        return Need::Opening;
+    }
+    match &state.phase {
+        Phase::Acting(step) => acting(state, settings, step),
+        Phase::Replied(paid) | Phase::Rejected { paid, .. } => Need::Parse(paid.clone()),
+        Phase::Querying | Phase::Idle => idle(state, settings),
+    }
+}
+
+fn idle(state: &State, settings: &RunSettings) -> Need {
+    let limit = settings.limits.consecutive_format_errors;
+    if limit > 0 && limit <= i64::from(state.account.format_errors) {
+        return Need::Finish(End::RepeatedFormatError);
+    }
+    match exceeded(state, &settings.limits) {
+        None => Need::Query,
+        Some(End::LimitsExceeded) if settings.has_person => Need::Ask(Question::Limit),
+        Some(end) => Need::Finish(end),
+    }
+}
+
+fn acting(state: &State, settings: &RunSettings, step: &OpenStep) -> Need {
+    let last = step.slots.iter().rev().find_map(|slot| slot.output());
+    if let (true, Some(output)) = (state.environment.is_gone, last) {
+        // Each further query would be useless.
+        let message = output.exception_info.clone();
+        return Need::Finish(End::Environment { message });
+    }
+    if state.submission.is_some() {
+        return Need::Submit;
+    }
+    let Some((index, slot)) = step.open() else {
+        return Need::Observe;
+    };
+    match &slot.stage {
+        Stage::Running => return Need::ReportInterrupted(index),
+        Stage::Denied(reason) => return Need::Skip(index, reason.clone()),
+        Stage::Proposed | Stage::Allowed | Stage::Done(_) => {}
+    }
+    // The query before was within the time limit, so the first action runs as well.
+    let is_late = index > 0 && time_left(state, &settings.limits).is_some_and(|it| it.is_zero());
+    match slot.stage {
+        _ if is_late => Need::Finish(End::TimeExceeded),
+        Stage::Proposed if settings.has_policies => Need::Judge(index),
+        _ => Need::Run(index),
+    }
+}
+
+/// The next need of a run that has to end: it finishes the begun part of its last step, and then
+/// saves its work.
+fn ending(state: &State, end: &End) -> Need {
+    if let (Phase::Acting(step), true) = (&state.phase, keeps_step(end)) {
+        match step.open() {
+            Some((index, slot)) if slot.stage == Stage::Running => {
+                return Need::ReportInterrupted(index);
+            }
+            _ if step.has_observations() => return Need::Observe,
+            _ => {}
+        }
+    }
+    match state.salvaging {
+        Salvaging::Due => Need::Salvage(end.clone()),
+        Salvaging::Begun | Salvaging::Over => Need::Close(end.clone()),
+    }
+}
+
+/// Whether the outputs of the last step are still made into messages.
+fn keeps_step(end: &End) -> bool {
+    match end {
+        End::Submitted
+        | End::LimitsExceeded
+        | End::TimeExceeded
+        | End::RepeatedFormatError
+        | End::Interrupted
+        | End::Environment { .. }
+        | End::Query { .. }
+        | End::GlobalLimit { .. } => true,
+        End::Template { .. } | End::Plugin { .. } | End::Journal { .. } | End::Crashed { .. } => {
+            false
+        }
+    }
+}
+
+/// The end for a limit that allows no further query, if one is reached.
+pub(crate) fn exceeded(state: &State, limits: &RunLimits) -> Option<End> {
+    let account = &state.account;
+    let asked = i64::from(account.queries) + i64::from(account.questions);
+    let steps_gone = limits.steps > 0 && limits.steps.saturating_add(state.raised.steps) <= asked;
+    let money_gone = limits.cost > 0.0 && limits.cost + state.raised.cost <= account.cost;
+    if steps_gone || money_gone {
+        return Some(End::LimitsExceeded);
+    }
+    time_left(state, limits)
+        .is_some_and(|left| left.is_zero())
+        .then_some(End::TimeExceeded)
+}
+
+/// The time that was left at the last event; `None` without a limit.
+fn time_left(state: &State, limits: &RunLimits) -> Option<Duration> {
+    time_left_at(state, limits, state.last.unwrap_or_default())
+}
+
+/// The time that is left at `now` (Unix seconds); `None` without a limit.
+pub(crate) fn time_left_at(state: &State, limits: &RunLimits, now: f64) -> Option<Duration> {
+    let limit = u64::try_from(limits.wall_time_seconds)
+        .ok()
+        .filter(|seconds| *seconds > 0)?;
+    let elapsed = Duration::try_from_secs_f64(state.account.elapsed(now)).unwrap_or(Duration::MAX);
+    Some(Duration::from_secs(limit).saturating_sub(elapsed))
+}

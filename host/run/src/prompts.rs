@@ -1,0 +1,62 @@
+//! The templates of a run, and the messages made from them.
+
+use std::sync::Arc;
+
+use super::Variables;
+use mswea_core::{End, Message, Object, Problem, Reply};
+
+/// The templates that the loop itself renders; observations are the formatter's business.
+pub struct Prompts {
+    /// First message.
+    pub system: String,
+    /// Second message: the task.
+    pub instance: String,
+    /// The template of the feedback on a malformed reply.
+    pub format_error: String,
+    /// Renders the templates.
+    pub variables: Arc<Variables>,
+}
+
+impl Prompts {
+    /// The messages that a run begins with.
+    ///
+    /// # Errors
+    /// [`End::Template`] if a template can't be rendered.
+    pub async fn opening(&self) -> Result<[Message; 2], End> {
+        let render = async |key: &str, template: &str| {
+            let rendered = self.variables.render(template, &Object::new()).await;
+            rendered.map_err(|error| template_failed(error.named(key)))
+        };
+        let system = render("agent.system_template", &self.system).await?;
+        let instance = render("agent.instance_template", &self.instance).await?;
+        Ok([
+            Message::new("system", system),
+            Message::new("user", instance),
+        ])
+    }
+
+    /// The feedback on a malformed reply.
+    ///
+    /// # Errors
+    /// [`End::Template`] if the template can't be rendered.
+    pub async fn feedback(&self, problem: &Problem, reply: &Reply) -> Result<String, End> {
+        let mut vars = Object::new();
+        vars.insert("actions".into(), serde_json::Value::Array(Vec::new()));
+        vars.insert("finish_reason".into(), reply.finish_reason.clone().into());
+        vars.insert(
+            "has_tool_calls".into(),
+            (!reply.message.tool_calls.is_empty()).into(),
+        );
+        vars.extend(problem.details.clone());
+        vars.insert("error".into(), problem.message.clone().into());
+        vars.insert("code".into(), problem.code.clone().into());
+        let rendered = self.variables.render(&self.format_error, &vars).await;
+        rendered.map_err(|error| template_failed(error.named("model.format_error_template")))
+    }
+}
+
+fn template_failed(error: impl std::fmt::Display) -> End {
+    End::Template {
+        message: error.to_string(),
+    }
+}

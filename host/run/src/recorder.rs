@@ -1,0 +1,112 @@
+//! The journal of a run, and the state that is computed from its events. Recording an event changes
+//! the state; an event that can't be written changes nothing.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::state::State;
+use mswea_core::{End, Event, Journal};
+
+/// Records events and applies them.
+pub(crate) struct Recorder {
+    journal: Arc<dyn Journal>,
+    state: Mutex<State>,
+    /// The error of the first event that could not be written, until the loop takes it.
+    failed: Mutex<Option<JournalFailed>>,
+    /// Looks at the state after each event.
+    #[cfg(test)]
+    pub(crate) watch: std::sync::OnceLock<StateWatch>,
+}
+
+/// Looks at the state after each event.
+#[cfg(test)]
+pub(crate) type StateWatch = Box<dyn Fn(&State) + Send + Sync>;
+
+/// An event could not be written. The run must end, whichever role recorded the event.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the journal can't be written: {cause}; {consequence}")]
+pub(crate) struct JournalFailed {
+    cause: String,
+    consequence: &'static str,
+}
+
+impl From<JournalFailed> for End {
+    fn from(failed: JournalFailed) -> Self {
+        Self::Journal {
+            message: failed.to_string(),
+        }
+    }
+}
+
+impl Recorder {
+    /// A recorder that begins with `state`.
+    pub(crate) fn new(journal: Arc<dyn Journal>, state: State) -> Self {
+        Self {
+            journal,
+            state: Mutex::new(state),
+            failed: Mutex::default(),
+            #[cfg(test)]
+            watch: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// The state. The guard must not be held across an `await`.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes an event, and changes the state by it.
+    ///
+    /// # Errors
+    /// [`JournalFailed`] if it can't be written; the state is as it was.
+    pub(crate) fn write(&self, event: &Event) -> Result<(), JournalFailed> {
+        let mut state = self.state();
+        match self.journal.record(event) {
+            Ok(t) => {
+                state.apply(t, event);
+                #[cfg(test)]
+                if let Some(watch) = self.watch.get() {
+                    watch(&state);
+                }
+                Ok(())
+            }
+            Err(error) => Err(JournalFailed {
+                cause: error.to_string(),
+                consequence: consequence(event),
+            }),
+        }
+    }
+
+    /// Takes the error of an event that a role could not write. The role's own error has less
+    /// information.
+    pub(crate) fn take_failure(&self) -> Option<JournalFailed> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.take()
+    }
+}
+
+/// The journal that the roles get.
+impl Journal for Recorder {
+    fn record(&self, event: &Event) -> io::Result<f64> {
+        match self.write(event) {
+            Ok(()) => Ok(self.state().last.unwrap_or_default()),
+            Err(error) => {
+                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                failed.get_or_insert(error.clone());
+                Err(io::Error::other(error))
+            }
+        }
+    }
+}
+
+fn consequence(event: &Event) -> &'static str {
+    match event {
+        Event::Reply { .. } | Event::AskReply { .. } => {
+            "the model's last reply was paid for and is not recorded"
+        }
+        Event::Output { .. } => "the last command has run and its output is not recorded",
+        Event::Salvaged { .. } => "what the salvage command printed is not recorded",
+        Event::RunEnded { .. } => "the end of the run is not recorded",
+        _ => "nothing more was done",
+    }
+}

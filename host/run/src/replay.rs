@@ -1,0 +1,396 @@
+//! A recorded run, done once more. What came from outside (replies, outputs, what the host and the
+//! person said, when the run was interrupted, ended and resumed) is taken from the record; what the
+//! parser, the policies, the formatter and the history processors make of it is made anew.
+//!
+//! The record leads, so the replay of a run is cut wherever the run was. A need is met when the record
+//! has its result; an event that nothing in the replayed run corresponds to is left out. The limits
+//! have no effect: the record says where they ended the run.
+
+mod recorded;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::global::GlobalAccount;
+use crate::journal::Record;
+use crate::next::{Need, next};
+use crate::settings::{RunLimits, RunSettings};
+use crate::state::{Phase, Stage};
+use mswea_core::{Action, End, Event, Message, ModelError, Output, Progress, View};
+use recorded::Recorded;
+
+/// What a replay has come to.
+#[derive(Clone, Debug)]
+pub struct ReplayEnd {
+    /// The whole history.
+    pub messages: Vec<Arc<Message>>,
+    /// Why it did not go on to the end of the record.
+    pub stopped: Option<String>,
+}
+
+/// Why a replay can't go on.
+type Stopped = String;
+
+struct Replayer {
+    agent: Agent,
+    recorded: Recorded,
+    /// The record is of version 1, whose messages have events of their own.
+    is_version_1: bool,
+}
+
+impl Agent {
+    /// Does a recorded run once more. The agent is a new one, and the record has the whole run; of the
+    /// agent's parts, model, executor and person do nothing.
+    pub async fn replay(mut self, records: &[Record]) -> ReplayEnd {
+        let recorded = Recorded::default();
+        self.settings = RunSettings {
+            limits: RunLimits::default(),
+            has_person: false,
+            ..self.settings
+        };
+        self.parts.global = Arc::new(GlobalAccount::default());
+        self.parts.model = Box::new(recorded.clone());
+        self.parts.person = Arc::new(recorded.clone());
+        let mut replayer = Replayer {
+            agent: self,
+            recorded,
+            is_version_1: false,
+        };
+        let stopped = replayer.play(records).await.err();
+        replayer.conclude(stopped)
+    }
+}
+
+impl Replayer {
+    async fn play(&mut self, records: &[Record]) -> Result<(), Stopped> {
+        for (position, record) in records.iter().enumerate() {
+            if self.agent.context.stop.is_stopped() {
+                return Err("it was interrupted".to_owned());
+            }
+            let rest = &records[position + 1..];
+            match &record.event {
+                Event::Message { message } => self.tell(message, &record.event, rest).await?,
+                event => self.take(event).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, event: &Event) -> Result<(), Stopped> {
+        match event {
+            Event::RunStarted { format, .. } => {
+                self.is_version_1 = format == "mswea-journal-1";
+                self.make_ready()
+            }
+            Event::RunResumed { .. } | Event::Reopened { .. } => {
+                self.is_version_1 = false;
+                // The processors of another process have seen nothing.
+                self.agent.lose_view();
+                self.cut(event)?;
+                self.make_ready()
+            }
+            Event::Interrupted | Event::Ending { .. } => self.cut(event),
+            Event::EnvironmentReady { .. } => {
+                self.copy(event)?;
+                self.set_up()
+            }
+            Event::SetUpDone { .. } => self.set_up(),
+            Event::Opening { .. } | Event::Retry { .. } | Event::Answered { .. } => {
+                self.copy(event)
+            }
+            Event::QueryStarted { query, .. } => self.query(*query).await,
+            Event::Reply { .. } | Event::QueryFailed { .. } | Event::AskReply { .. } => {
+                self.reply(event)
+            }
+            // In version 1 the feedback has an event of its own.
+            Event::Rejected { feedback: None, .. } => Ok(()),
+            Event::Accepted { .. } | Event::Rejected { .. } => match self.need() {
+                need @ Need::Parse(_) => self.meet(need).await,
+                _ => Ok(()),
+            },
+            Event::Allowed { index } | Event::Denied { index, .. } => match self.need() {
+                need @ Need::Judge(judged) if judged == *index => {
+                    self.recorded.set_verdict(event);
+                    self.meet(need).await
+                }
+                _ => Ok(()),
+            },
+            Event::Action { index, action } => self.action(*index, action, event).await,
+            Event::Output { index, output, .. } => self.output(*index, output).await,
+            Event::Observed { .. } => self.observe().await,
+            Event::Submitted { .. } => match self.need() {
+                Need::Submit => self.copy(event),
+                _ => Ok(()),
+            },
+            Event::RunEnded { exit_status, .. } => self.end(exit_status, event).await,
+            // The first three are made anew with what they belong to.
+            Event::Asked { .. }
+            | Event::Rewritten { .. }
+            | Event::PluginFault { .. }
+            | Event::Message { .. }
+            | Event::SalvageStarted
+            | Event::Salvaged { .. }
+            | Event::ShadowDiverged { .. }
+            | Event::ShadowEnded { .. } => Ok(()),
+        }
+    }
+
+    fn need(&self) -> Need {
+        next(&self.agent.recorder.state(), &self.agent.settings)
+    }
+
+    async fn meet(&mut self, need: Need) -> Result<(), Stopped> {
+        let met = match need {
+            Need::Submit => self.agent.record(&Event::Submitted { submission: None }),
+            need => self.agent.meet(need).await,
+        };
+        met.map_err(stopped)
+    }
+
+    fn copy(&self, event: &Event) -> Result<(), Stopped> {
+        let before = self.agent.recorder.state().messages.len();
+        self.agent.record(event).map_err(stopped)?;
+        self.agent.show_messages(before);
+        Ok(())
+    }
+
+    /// Whatever environment the run had, the replayed one needs none. The first steps of a fork, and
+    /// journals of version 1, have no events about it.
+    fn make_ready(&self) -> Result<(), Stopped> {
+        self.copy(&Event::EnvironmentReady {
+            handle: Value::Null,
+            replaced: None,
+            message: None,
+        })?;
+        self.set_up()
+    }
+
+    fn set_up(&self) -> Result<(), Stopped> {
+        self.copy(&Event::SetUpDone {
+            handle: Value::Null,
+        })?;
+        self.agent.learn_place();
+        Ok(())
+    }
+
+    /// The run was cut here, also in the middle of a question, which was put again later.
+    fn cut(&self, event: &Event) -> Result<(), Stopped> {
+        self.recorded.drop_failed();
+        self.copy(event)
+    }
+
+    /// Meets what the replayed run needs before its next query, where it has parted from the record.
+    async fn finish_step(&mut self) -> Result<(), Stopped> {
+        loop {
+            match self.need() {
+                Need::Run(index) => return Err(self.did_not_run(index, None)),
+                need @ (Need::Parse(_) | Need::Judge(_) | Need::Skip(..) | Need::Observe) => {
+                    self.meet(need).await?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn query(&mut self, query: u32) -> Result<(), Stopped> {
+        self.finish_step().await?;
+        let account = self.agent.recorder.state().account.clone();
+        self.agent.show(&Progress::StepStarted {
+            step: query,
+            cost: account.known_cost(),
+            tokens: account.usage.input_tokens + account.usage.output_tokens,
+        });
+        self.recorded.offer_answers();
+        let change = self.agent.view().await.map_err(stopped)?;
+        self.agent.seen = self.agent.recorder.state().messages.len();
+        let view = Some(View {
+            start: change.start,
+            messages: change.start + change.messages.len(),
+        });
+        self.copy(&Event::QueryStarted { query, view })
+    }
+
+    fn reply(&mut self, event: &Event) -> Result<(), Stopped> {
+        let is_querying = self.agent.recorder.state().phase == Phase::Querying;
+        match event {
+            Event::AskReply { reply, .. } => self.recorded.keep_answer(Ok(reply.clone())),
+            Event::QueryFailed {
+                class,
+                message,
+                usage,
+                ..
+            } if !is_querying => self.recorded.keep_answer(Err(ModelError {
+                usage: usage.clone(),
+                ..ModelError::new(class.clone(), message.clone())
+            })),
+            Event::Reply { reply, cost, .. } if is_querying => {
+                self.copy(event)?;
+                self.agent.show(&Progress::Replied { reply, cost: *cost });
+                self.agent.update_variables();
+            }
+            Event::QueryFailed { .. } => self.copy(event)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn action(
+        &mut self,
+        index: usize,
+        action: &Action,
+        event: &Event,
+    ) -> Result<(), Stopped> {
+        loop {
+            match self.need() {
+                Need::Run(wanted) => {
+                    if wanted != index || self.judged(wanted).command != action.command {
+                        return Err(self.did_not_run(wanted, Some(action)));
+                    }
+                    self.copy(event)?;
+                    let of = {
+                        let state = self.agent.recorder.state();
+                        state.step().map_or(0, |step| step.slots.len())
+                    };
+                    self.agent
+                        .show(&Progress::ActionStarted { action, index, of });
+                    return Ok(());
+                }
+                // The run had no policies, or an earlier action is denied now.
+                need @ (Need::Judge(_) | Need::Skip(..)) => {
+                    self.recorded.set_verdict(&Event::Allowed { index });
+                    self.meet(need).await?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn output(&mut self, index: usize, output: &Output) -> Result<(), Stopped> {
+        let is_running = {
+            let state = self.agent.recorder.state();
+            let slot = state.step().and_then(|step| step.slots.get(index));
+            slot.is_some_and(|slot| slot.stage == Stage::Running)
+        };
+        match self.need() {
+            _ if is_running => {
+                let mut output = output.clone();
+                // What the policies have said is added anew.
+                output.extra.shift_remove("mswea");
+                self.agent.put_out(index, output).map_err(stopped)
+            }
+            need @ Need::Skip(skipped, _) if skipped == index => self.meet(need).await,
+            Need::Run(wanted) => Err(self.did_not_run(wanted, None)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn observe(&mut self) -> Result<(), Stopped> {
+        loop {
+            match self.need() {
+                Need::Observe => return self.meet(Need::Observe).await,
+                Need::Run(index) => return Err(self.did_not_run(index, None)),
+                need @ (Need::Judge(_) | Need::Skip(..) | Need::Submit) => self.meet(need).await?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// In version 1 this may be feedback or an observation, which are made anew.
+    async fn tell(
+        &mut self,
+        message: &Message,
+        event: &Event,
+        rest: &[Record],
+    ) -> Result<(), Stopped> {
+        let is_opened = self.agent.recorder.state().is_opened;
+        if !self.is_version_1 || !is_opened {
+            return self.copy(event);
+        }
+        if message.role == "exit" {
+            return Ok(());
+        }
+        // The host was killed among the messages of a step, so not all of them are there.
+        let after = rest
+            .iter()
+            .find(|record| !matches!(record.event, Event::Message { .. }));
+        let is_cut = after.is_none_or(|record| matches!(record.event, Event::RunResumed { .. }));
+        match self.need() {
+            need @ Need::Parse(_) => self.meet(need).await,
+            _ if is_cut => self.copy(event),
+            Need::Observe | Need::Submit => self.observe().await,
+            // The end of the run, which is recorded later, has cut the step.
+            Need::Run(_) | Need::Judge(_) | Need::Finish(_) => {
+                let end = End::Interrupted;
+                self.agent.record(&Event::Ending { end }).map_err(stopped)?;
+                match self.need() {
+                    Need::Observe => self.meet(Need::Observe).await,
+                    _ => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn end(&mut self, exit_status: &str, event: &Event) -> Result<(), Stopped> {
+        let submits = exit_status == End::Submitted.exit_status();
+        // In version 1 this is said by the end alone.
+        if submits && self.need() == Need::Submit {
+            self.meet(Need::Submit).await?;
+        }
+        let has_submitted = self.agent.recorder.state().end == Some(End::Submitted);
+        match submits && !has_submitted {
+            true => Err("the replayed run has not submitted where the recorded run has".to_owned()),
+            false => self.copy(event),
+        }
+    }
+
+    /// The action as the policies have left it.
+    fn judged(&self, index: usize) -> Action {
+        let state = self.agent.recorder.state();
+        let slot = state.step().and_then(|step| step.slots.get(index));
+        slot.map(|slot| slot.judged().clone()).unwrap_or_default()
+    }
+
+    fn did_not_run(&self, index: usize, instead: Option<&Action>) -> Stopped {
+        let command = self.judged(index).command;
+        match instead {
+            Some(action) => format!(
+                "the command `{command}` did not run in the recorded run, where `{}` ran at this place",
+                action.command
+            ),
+            None => format!("the command `{command}` did not run in the recorded run"),
+        }
+    }
+
+    fn conclude(self, stopped: Option<Stopped>) -> ReplayEnd {
+        let state = self.agent.recorder.state().clone();
+        // Journals of version 1, and trajectories, have only the name of the end.
+        let simple = [
+            End::LimitsExceeded,
+            End::TimeExceeded,
+            End::RepeatedFormatError,
+        ];
+        let status = state.ended.as_ref().map(|ended| ended.exit_status.as_str());
+        let named = simple
+            .into_iter()
+            .find(|end| Some(end.exit_status()) == status);
+        let end = state.end.clone().or(named).unwrap_or(End::Interrupted);
+        self.agent.show(&Progress::Ended {
+            end: &end,
+            submission: state.submitted(),
+            cost: state.account.known_cost(),
+            steps: state.account.queries,
+            usage: &state.account.usage,
+        });
+        ReplayEnd {
+            messages: state.messages,
+            stopped: stopped.or_else(|| self.recorded.unknown_question()),
+        }
+    }
+}
+
+fn stopped(end: End) -> Stopped {
+    end.error().unwrap_or(end.exit_status()).to_owned()
+}

@@ -1,0 +1,221 @@
+//! The state of a run, which is computed from its events. [`State::apply`] is the only function
+//! that changes it. It is used for a running run, for a journal that is read, and for a display
+//! that follows a run.
+
+mod apply;
+mod step;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::answers::Answers;
+use mswea_core::{End, Message, Object, Output, Parent, Reply, Usage};
+
+pub use apply::accepted_message;
+pub use step::{OpenStep, Slot, Stage};
+
+/// The state of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// The run's id; empty before the first event.
+    pub run_id: String,
+    /// Version of the host that runs it.
+    pub host_version: String,
+    /// The task.
+    pub task: String,
+    /// The resolved config, secrets left out.
+    pub config: Value,
+    /// Name, kind, version, digest and grants of every plugin.
+    pub plugins: Value,
+    /// The run that this one is a fork of.
+    pub parent: Option<Parent>,
+    /// Unix seconds of the first event.
+    pub started: Option<f64>,
+    /// Unix seconds of the last event of the loop.
+    pub last: Option<f64>,
+    /// The tokens, the cost and the time that it has used.
+    pub account: Account,
+    /// The environment of its actions.
+    pub environment: Environment,
+    /// The history.
+    pub messages: Vec<Arc<Message>>,
+    /// Whether the journal has version 1, which has fewer kinds of events.
+    pub is_version_1: bool,
+    /// Whether the first messages are in the history.
+    pub is_opened: bool,
+    /// The model's replies to history processors.
+    pub answers: Answers,
+    /// The part of a step that has begun and is not complete.
+    pub phase: Phase,
+    /// How often in a row the parser itself has failed.
+    pub parser_faults: u32,
+    /// The submission of an output, accepted or not yet.
+    pub submission: Option<String>,
+    /// Whether the user has interrupted the step and was not asked yet what to do.
+    pub is_interrupted: bool,
+    /// The numbers by which the user has raised the limits.
+    pub raised: Raised,
+    /// The output of the salvage command.
+    pub salvage: Option<Output>,
+    /// How far the salvage of this end is.
+    pub salvaging: Salvaging,
+    /// The failures of plugins: plugin, message.
+    pub faults: Vec<(String, String)>,
+    /// How many requests were sent again.
+    pub retries: u32,
+    /// Why the run is about to end.
+    pub end: Option<End>,
+    /// The end, as recorded.
+    pub ended: Option<Ending>,
+}
+
+/// The tokens, the cost and the time that a run has used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Account {
+    /// The number of queries, failed ones included.
+    pub queries: u32,
+    /// The number of questions of history processors, failed ones included.
+    pub questions: u32,
+    /// The sum of the known costs, in dollars.
+    pub cost: f64,
+    /// Whether something was billed whose price is unknown.
+    pub cost_unknown: bool,
+    /// Tokens.
+    pub usage: Usage,
+    /// Malformed replies in a row.
+    pub format_errors: u32,
+    /// The run's time until its last event in seconds, without the time between two of its
+    /// processes.
+    pub seconds: f64,
+    /// Unix seconds of the last event.
+    pub last: Option<f64>,
+}
+
+impl Account {
+    /// The cost in dollars, if all prices are known.
+    pub fn known_cost(&self) -> Option<f64> {
+        (!self.cost_unknown).then_some(self.cost)
+    }
+
+    /// The run's time until `now` (Unix seconds) in seconds. It does not decrease if the clock is
+    /// set back.
+    pub fn elapsed(&self, now: f64) -> f64 {
+        self.seconds + self.last.map_or(0.0, |last| (now - last).max(0.0))
+    }
+
+    fn take_time(&mut self, t: f64) {
+        self.seconds = self.elapsed(t);
+        self.last = Some(t);
+    }
+}
+
+/// The environment in which the actions of a run are executed, according to its journal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Environment {
+    /// The handle by which the executor finds it again; null if none was recorded.
+    pub handle: Value,
+    /// Whether this process has made it ready.
+    pub is_ready: bool,
+    /// Whether the workspace is in place and the start-up commands have run.
+    pub is_set_up: bool,
+    /// Whether it no longer exists.
+    pub is_gone: bool,
+}
+
+/// How far the salvage at the end of a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Salvaging {
+    /// Nothing was done yet.
+    #[default]
+    Due,
+    /// The salvage command is running.
+    Begun,
+    /// Its output is recorded, or why there is none.
+    Over,
+}
+
+/// The numbers by which the user has raised the limits of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Raised {
+    /// Queries.
+    pub steps: i64,
+    /// Dollars.
+    pub cost: f64,
+}
+
+/// The current phase of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Phase {
+    /// Between two steps.
+    #[default]
+    Idle,
+    /// A query was sent and has no reply yet; it may have been billed.
+    Querying,
+    /// The reply is recorded and charged, and was not parsed yet.
+    Replied(Arc<PaidReply>),
+    /// Only in journals of version 1: the reply was rejected, and the feedback on it is not in the
+    /// history yet.
+    Rejected {
+        /// The problem's code.
+        code: String,
+        /// The problem's message.
+        message: String,
+        /// The reply.
+        paid: Arc<PaidReply>,
+    },
+    /// The actions of a step are not all complete.
+    Acting(OpenStep),
+}
+
+/// A reply with its cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PaidReply {
+    /// The reply.
+    pub reply: Reply,
+    /// Dollars; none if the price is unknown.
+    pub cost: Option<f64>,
+    /// The time of its arrival, in Unix seconds.
+    pub timestamp: f64,
+}
+
+/// The end of a run, according to its journal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ending {
+    /// `Submitted`, `LimitsExceeded`, ...
+    pub exit_status: String,
+    /// The submission.
+    pub submission: String,
+    /// The failure that ended the run, if one did.
+    pub extra: Object,
+}
+
+/// A cost that can be charged. A negative or infinite one, which a server or an edited journal may
+/// claim, counts as unknown.
+pub(crate) fn plausible_cost(cost: Option<f64>) -> Option<f64> {
+    cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
+}
+
+impl State {
+    /// The step that is not complete, if there is one.
+    pub fn step(&self) -> Option<&OpenStep> {
+        match &self.phase {
+            Phase::Acting(step) => Some(step),
+            _ => None,
+        }
+    }
+
+    /// Whether the run has ended. An accepted submission alone is no end: the end has still to be
+    /// recorded.
+    pub fn has_ended(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end != End::Submitted) || self.ended.is_some()
+    }
+
+    /// The submission, accepted or not yet; empty if there is none.
+    pub fn submitted(&self) -> &str {
+        self.submission.as_deref().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,452 @@
+//! The changes of the state by each event.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Ending, OpenStep, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost};
+use crate::calls::unused_calls;
+use crate::submission::submission;
+use mswea_core::{Action, Answer, End, Event, Message, Object, Reply, Usage, exit_message};
+
+impl State {
+    /// Applies one event, which was recorded at `t` (Unix seconds).
+    pub fn apply(&mut self, t: f64, event: &Event) {
+        if matches!(
+            event,
+            Event::ShadowDiverged { .. } | Event::ShadowEnded { .. }
+        ) {
+            // These events concern shadows only, and may be written after the end of the run.
+            return;
+        }
+        self.started.get_or_insert(t);
+        if matches!(event, Event::RunResumed { .. } | Event::Reopened { .. }) {
+            // The time since the last event of the earlier process does not count.
+            self.account.last = None;
+        }
+        self.account.take_time(t);
+        match event {
+            Event::RunStarted { .. } | Event::RunResumed { .. } | Event::Reopened { .. } => {
+                self.begin(event);
+            }
+            Event::EnvironmentReady { .. } | Event::SetUpDone { .. } => self.prepare(event),
+            Event::Opening { messages } => {
+                self.messages.clear();
+                self.join(messages.iter());
+                self.is_opened = true;
+            }
+            Event::Message { message } => self.tell(message),
+            Event::QueryStarted { .. }
+            | Event::Reply { .. }
+            | Event::Accepted { .. }
+            | Event::Rejected { .. }
+            | Event::QueryFailed { .. } => self.query(event),
+            Event::Retry { .. } => self.retries = self.retries.saturating_add(1),
+            Event::Asked {
+                processor,
+                messages,
+                ..
+            } => {
+                self.account.questions = self.account.questions.saturating_add(1);
+                self.answers.ask(processor, messages);
+            }
+            Event::AskReply { reply, cost, .. } => {
+                self.charge(reply.usage.as_ref(), *cost, true);
+                self.answers.answer(reply);
+            }
+            Event::Allowed { index }
+            | Event::Action { index, .. }
+            | Event::Output { index, .. }
+            | Event::Rewritten { index, .. }
+            | Event::Denied { index, .. } => self.act(*index, event),
+            Event::Observed { messages } => {
+                self.join(messages.iter());
+                if let Phase::Acting(step) = std::mem::take(&mut self.phase) {
+                    self.join(step.said.iter());
+                }
+            }
+            Event::Interrupted => self.interrupt(),
+            Event::Answered { answer, .. } => self.answer(answer),
+            Event::PluginFault { plugin, message } => {
+                self.faults.push((plugin.clone(), message.clone()));
+            }
+            Event::ShadowDiverged { .. } | Event::ShadowEnded { .. } => {}
+            Event::Submitted { .. }
+            | Event::Ending { .. }
+            | Event::SalvageStarted
+            | Event::Salvaged { .. }
+            | Event::RunEnded { .. } => self.close(event),
+        }
+        self.last = Some(t);
+    }
+
+    fn begin(&mut self, event: &Event) {
+        match event {
+            Event::RunStarted {
+                run_id,
+                host_version,
+                task,
+                config,
+                plugins,
+                parent,
+                format,
+                ..
+            } => {
+                self.is_version_1 = format == "mswea-journal-1";
+                self.run_id.clone_from(run_id);
+                self.task.clone_from(task);
+                self.parent.clone_from(parent);
+                self.describe(host_version, config, plugins);
+            }
+            Event::RunResumed {
+                host_version,
+                config,
+                plugins,
+            } => {
+                self.describe(host_version, config, plugins);
+                self.reopen(self.has_ended());
+            }
+            Event::Reopened { has_ended } => self.reopen(*has_ended),
+            _ => {}
+        }
+    }
+
+    fn describe(&mut self, host_version: &str, config: &Value, plugins: &Value) {
+        host_version.clone_into(&mut self.host_version);
+        self.config.clone_from(config);
+        self.plugins.clone_from(plugins);
+    }
+
+    /// Removes an earlier end, and resets operations that the end of the process has aborted.
+    fn reopen(&mut self, has_ended: bool) {
+        while self.messages.last().is_some_and(|it| it.role == "exit") {
+            self.messages.pop();
+        }
+        if matches!(self.end, Some(End::Query { .. })) {
+            // The query that ended the run is sent again with the same number.
+            self.account.queries = self.account.queries.saturating_sub(1);
+        }
+        // An accepted submission stays accepted: only the end has to be recorded again. After any
+        // other end, the run continues.
+        if has_ended {
+            self.end = None;
+            self.parser_faults = 0;
+            self.account.format_errors = 0;
+        }
+        self.ended = None;
+        self.is_version_1 = false;
+        self.is_interrupted = false;
+        // The output of the salvage command stays until the command runs again.
+        if self.end.is_none() || self.salvaging == Salvaging::Begun {
+            self.salvaging = Salvaging::Due;
+        }
+        if self.answers.forget_open() {
+            self.account.questions = self.account.questions.saturating_sub(1);
+        }
+        if let Phase::Acting(step) = &mut self.phase {
+            step.reopen();
+        }
+        self.environment.is_ready = false;
+        self.environment.is_gone = false;
+        if self.phase == Phase::Querying {
+            // The query is sent again with the same number.
+            self.phase = Phase::Idle;
+            self.account.queries = self.account.queries.saturating_sub(1);
+        }
+    }
+
+    fn prepare(&mut self, event: &Event) {
+        let environment = &mut self.environment;
+        match event {
+            Event::EnvironmentReady {
+                handle,
+                replaced,
+                message,
+            } => {
+                environment.handle.clone_from(handle);
+                environment.is_ready = true;
+                environment.is_set_up &= replaced.is_none();
+                self.say(message.as_ref());
+            }
+            Event::SetUpDone { handle } => {
+                if !handle.is_null() {
+                    environment.handle.clone_from(handle);
+                }
+                environment.is_set_up = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds a message of the host or of the user. If there is an open step, its remaining actions
+    /// do not run, and the message follows its observations.
+    fn say(&mut self, message: Option<&Message>) {
+        let Some(message) = message else {
+            return;
+        };
+        match &mut self.phase {
+            Phase::Acting(step) => {
+                step.is_cut = true;
+                step.said.push(message.clone());
+            }
+            _ => self.join([message]),
+        }
+    }
+
+    /// A message of a journal of version 1, where each has an event of its own.
+    fn tell(&mut self, message: &Message) {
+        self.join([message]);
+        match &mut self.phase {
+            Phase::Acting(step) => step.observed += 1,
+            Phase::Rejected { .. } => self.phase = Phase::Idle,
+            _ => {}
+        }
+    }
+
+    fn query(&mut self, event: &Event) {
+        match event {
+            Event::QueryStarted { query, .. } => {
+                self.account.queries = *query;
+                // A journal of version 1 has no other events for these messages.
+                self.is_opened = true;
+                self.environment.is_set_up |= self.is_version_1;
+                self.phase = Phase::Querying;
+            }
+            Event::Reply {
+                reply,
+                cost,
+                timestamp,
+            } => {
+                self.charge(reply.usage.as_ref(), *cost, true);
+                self.phase = Phase::Replied(Arc::new(PaidReply {
+                    reply: reply.clone(),
+                    cost: plausible_cost(*cost),
+                    timestamp: *timestamp,
+                }));
+            }
+            Event::Accepted { actions } => self.accept(actions),
+            Event::Rejected {
+                code,
+                message,
+                feedback,
+                is_fault,
+            } => {
+                // In a journal of version 1, a reply may be rejected a second time, because of the
+                // feedback.
+                if !matches!(self.phase, Phase::Rejected { .. }) {
+                    self.account.format_errors = self.account.format_errors.saturating_add(1);
+                }
+                self.parser_faults = match is_fault {
+                    true => self.parser_faults.saturating_add(1),
+                    false => 0,
+                };
+                let phase = std::mem::take(&mut self.phase);
+                match (feedback, phase) {
+                    (Some(feedback), _) => self.join([feedback]),
+                    (None, Phase::Replied(paid)) => {
+                        self.phase = Phase::Rejected {
+                            code: code.clone(),
+                            message: message.clone(),
+                            paid,
+                        };
+                    }
+                    (None, _) => {}
+                }
+            }
+            Event::QueryFailed { usage, cost, .. } => {
+                self.charge(usage.as_ref(), *cost, false);
+                self.answers.forget_open();
+                if self.phase == Phase::Querying {
+                    self.phase = Phase::Idle;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn accept(&mut self, actions: &[Action]) {
+        self.account.format_errors = 0;
+        self.parser_faults = 0;
+        let Phase::Replied(paid) = std::mem::take(&mut self.phase) else {
+            return;
+        };
+        let paid = Arc::try_unwrap(paid).unwrap_or_else(|paid| (*paid).clone());
+        let step = OpenStep::new(unused_calls(&paid.reply, actions), actions);
+        let message = accepted_message(paid.reply, actions, paid.cost, paid.timestamp);
+        self.messages.push(Arc::new(message));
+        if !step.unused.is_empty() || !step.slots.is_empty() {
+            self.phase = Phase::Acting(step);
+        }
+    }
+
+    fn act(&mut self, index: usize, event: &Event) {
+        let Phase::Acting(step) = &mut self.phase else {
+            return;
+        };
+        let Some(slot) = step.slots.get_mut(index) else {
+            return;
+        };
+        match event {
+            Event::Allowed { .. } => slot.stage = Stage::Allowed,
+            Event::Action { action, .. } => {
+                if *action != slot.action {
+                    slot.rewritten = Some(action.clone());
+                }
+                slot.stage = Stage::Running;
+            }
+            Event::Output {
+                output, timestamp, ..
+            } => {
+                slot.stage = Stage::Done(Box::new((output.clone(), *timestamp)));
+                self.submission = submission(output);
+                self.environment.is_gone = output.says_environment_gone();
+            }
+            Event::Rewritten {
+                policy,
+                original,
+                action,
+                ..
+            } => {
+                slot.verdicts.push(json!({
+                    "policy": policy,
+                    "verdict": "rewritten",
+                    "original": original.command,
+                    "executed": action.command,
+                }));
+                slot.rewritten = Some(action.clone());
+            }
+            Event::Denied { policy, reason, .. } => slot.deny(policy, reason),
+            _ => {}
+        }
+    }
+
+    fn interrupt(&mut self) {
+        self.is_interrupted = true;
+        match &mut self.phase {
+            Phase::Acting(step) => step.is_cut = true,
+            Phase::Querying => self.phase = Phase::Idle,
+            Phase::Idle | Phase::Replied(_) | Phase::Rejected { .. } => {}
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        self.is_interrupted = false;
+        match answer {
+            Answer::Say { text } => {
+                self.submission = None;
+                self.say(Some(&Message::new("user", text.as_str())));
+            }
+            Answer::Raise { steps, cost } => {
+                self.raised.steps = self.raised.steps.saturating_add(*steps);
+                self.raised.cost += cost;
+            }
+            Answer::Yes | Answer::No { .. } => {}
+        }
+    }
+
+    fn close(&mut self, event: &Event) {
+        match event {
+            Event::Submitted { submission } => {
+                if submission.is_some() {
+                    self.submission.clone_from(submission);
+                }
+                self.end = Some(End::Submitted);
+            }
+            Event::Ending { end } => {
+                self.environment.is_gone |= matches!(end, End::Environment { .. });
+                self.end = Some(end.clone());
+            }
+            Event::SalvageStarted => self.salvaging = Salvaging::Begun,
+            Event::Salvaged { output } => {
+                self.salvaging = Salvaging::Over;
+                self.salvage = Some(output.clone());
+            }
+            Event::RunEnded {
+                exit_status,
+                submission,
+                extra,
+                message,
+                ..
+            } => {
+                if self.is_version_1 {
+                    self.phase = Phase::Idle;
+                }
+                // On a full disk the end may be recorded twice, the second time without the
+                // submission.
+                let earlier = self.ended.take().map(|ended| ended.submission);
+                let submission = match (submission.as_str(), &earlier) {
+                    ("", Some(earlier)) => earlier,
+                    _ => submission,
+                };
+                self.ended = Some(Ending {
+                    exit_status: exit_status.clone(),
+                    submission: submission.clone(),
+                    extra: extra.clone(),
+                });
+                // In a journal of version 1, the exit message is in the history already.
+                if self.messages.last().is_none_or(|last| last.role != "exit") {
+                    let error = extra.get("message").and_then(Value::as_str);
+                    let exit = || exit_message(exit_status, submission, error);
+                    let exit = message.clone().unwrap_or_else(exit);
+                    self.messages.push(Arc::new(exit));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn join<'m>(&mut self, messages: impl IntoIterator<Item = &'m Message>) {
+        let messages = messages.into_iter().cloned().map(Arc::new);
+        self.messages.extend(messages);
+    }
+
+    /// A reply is always billed; a failed query only if it has a usage.
+    fn charge(&mut self, usage: Option<&Usage>, cost: Option<f64>, is_reply: bool) {
+        let account = &mut self.account;
+        if let Some(usage) = usage {
+            account.usage.add(usage);
+        }
+        match plausible_cost(cost) {
+            Some(cost) => account.cost = (account.cost + cost).min(f64::MAX),
+            None => account.cost_unknown |= is_reply || usage.is_some(),
+        }
+    }
+}
+
+impl Slot {
+    fn deny(&mut self, policy: &str, reason: &str) {
+        self.verdicts.push(json!({
+            "policy": policy,
+            "verdict": "denied",
+            "original": self.judged().command,
+            "reason": reason,
+        }));
+        self.stage = Stage::Denied(format!("action was not executed: {reason}"));
+    }
+}
+
+/// The message with which a reply joins the history.
+pub fn accepted_message(
+    reply: Reply,
+    actions: &[Action],
+    cost: Option<f64>,
+    timestamp: f64,
+) -> Message {
+    let mut message = reply.message;
+    let mut extra = Object::new();
+    extra.insert("actions".into(), json!(actions));
+    extra.insert("response".into(), reply.response.unwrap_or_default());
+    // Programs that read trajectories add these costs. The trajectory's `info` says whether the sum
+    // is complete.
+    extra.insert("cost".into(), json!(cost.unwrap_or(0.0)));
+    extra.insert("timestamp".into(), json!(timestamp));
+    if let Some(usage) = &reply.usage {
+        // Under this host's key: the format has no key for the usage.
+        extra.insert("mswea".into(), json!({ "usage": usage }));
+    }
+    for (key, value) in std::mem::take(&mut message.extra) {
+        extra.entry(key).or_insert(value);
+    }
+    message.extra = extra;
+    message
+}

@@ -1,0 +1,107 @@
+//! A step whose actions are not all complete.
+
+use serde_json::Value;
+
+use mswea_core::{Action, Message, Output};
+
+/// A step whose observations are not in the history yet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpenStep {
+    /// Empty actions for those tool calls of the reply of which the parser made no action.
+    pub unused: Vec<Action>,
+    /// The actions, in order.
+    pub slots: Vec<Slot>,
+    /// Whether the user has interrupted it: its remaining actions do not run.
+    pub is_cut: bool,
+    /// The user's messages to the model; they join the history after the observations.
+    pub said: Vec<Message>,
+    /// Only in journals of version 1: how many messages joined the history since the reply.
+    pub observed: usize,
+}
+
+/// One action of a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Slot {
+    /// The action of the model.
+    pub action: Action,
+    /// The action with which the policies have replaced it.
+    pub rewritten: Option<Action>,
+    /// Every verdict but `allow`, as the trajectory has it: `policy`, `verdict`, `original`, and
+    /// `executed` or `reason`.
+    pub verdicts: Vec<Value>,
+    /// Its stage.
+    pub stage: Stage,
+}
+
+/// The stage of an action.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Stage {
+    /// It was not judged yet.
+    #[default]
+    Proposed,
+    /// It may run.
+    Allowed,
+    /// It may not run; the text is the output for the model.
+    Denied(String),
+    /// It was started; its effects are unknown.
+    Running,
+    /// It has ended, or will not run: its output and the time in Unix seconds.
+    Done(Box<(Output, f64)>),
+}
+
+impl OpenStep {
+    /// A step with these actions.
+    pub fn new(unused: Vec<Action>, actions: &[Action]) -> Self {
+        let slots = actions.iter().map(|action| Slot {
+            action: action.clone(),
+            ..Slot::default()
+        });
+        Self {
+            unused,
+            slots: slots.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The first action that is not complete, unless the rest of the step is cut.
+    pub fn open(&self) -> Option<(usize, &Slot)> {
+        let is_done = |slot: &Slot| matches!(slot.stage, Stage::Done(_));
+        let found = self.slots.iter().enumerate().find(|(_, it)| !is_done(it));
+        // A started action gets an output, also if the rest of the step is cut.
+        found.filter(|(_, slot)| !self.is_cut || slot.stage == Stage::Running)
+    }
+
+    /// Prepares the step for another process: an action that was not judged by all policies is
+    /// judged again.
+    pub(super) fn reopen(&mut self) {
+        for slot in &mut self.slots {
+            if slot.stage == Stage::Proposed {
+                slot.rewritten = None;
+                slot.verdicts.clear();
+            }
+        }
+    }
+
+    /// Whether the step has outputs for the model.
+    pub fn has_observations(&self) -> bool {
+        let first = self.slots.first();
+        let is_done = |slot: &Slot| matches!(slot.stage, Stage::Done(_));
+        let is_call = |slot: &Slot| slot.action.tool_call_id.is_some();
+        !self.unused.is_empty() || first.is_some_and(is_done) || self.slots.iter().any(is_call)
+    }
+}
+
+impl Slot {
+    /// The action that runs: the model's, or that of the policies.
+    pub fn judged(&self) -> &Action {
+        self.rewritten.as_ref().unwrap_or(&self.action)
+    }
+
+    /// Its output, if it has ended.
+    pub fn output(&self) -> Option<&Output> {
+        match &self.stage {
+            Stage::Done(done) => Some(&done.0),
+            _ => None,
+        }
+    }
+}

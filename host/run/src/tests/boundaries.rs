@@ -1,0 +1,492 @@
+//! Stops a run at every event boundary and continues it from its journal: the messages and the cost
+//! equal those of the run that was not stopped, and no action runs twice.
+
+use serde_json::json;
+
+use super::*;
+use crate::journal::{Record, read_bytes};
+use mswea_core::Clock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A run: its replies, and whether the policies judge its actions.
+struct Recorded {
+    replies: Vec<String>,
+    limits: RunLimits,
+    /// A history processor asks the model.
+    asks: bool,
+}
+
+/// The results of a run.
+struct Left {
+    records: Vec<Record>,
+    ended: Ended,
+    commands: Vec<String>,
+}
+
+async fn go(run: &Recorded, state: State, replies: &[String]) -> Left {
+    let is_new = state.run_id.is_empty();
+    let clock = advancing(state.last.unwrap_or(7.0));
+    let journal = Arc::new(MemoryJournal::with_clock(clock.clone()));
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let mut parts = parts(replies, ran.clone(), None);
+    parts.pricing = Arc::new(OneDollar);
+    if run.asks {
+        parts.history = Chain::new(vec![Box::new(Asking::default())]);
+    }
+    let context = Context {
+        clock,
+        ..Context::new(Arc::new(Silent), journal.clone(), Stop::never())
+    };
+    let agent = Agent::new(parts, settings(run.limits.clone()), context, state.clone());
+    watch(&agent, state, journal.clone());
+    let began = match is_new {
+        true => started(),
+        false => Event::RunResumed {
+            host_version: "2".into(),
+            config: json!({"is": "new"}),
+            plugins: json!([]),
+        },
+    };
+    agent.begin(&began).unwrap();
+    let ended = agent.run().await;
+    let commands = ran.lock().unwrap().clone();
+    Left {
+        records: journal.records(),
+        ended,
+        commands,
+    }
+}
+
+/// A clock that goes on by a quarter of a second whenever it is looked at.
+pub(super) fn advancing(from: f64) -> Clock {
+    let quarters = AtomicU64::new(0);
+    Clock::new(move || {
+        let quarters = quarters.fetch_add(1, Ordering::Relaxed);
+        #[expect(clippy::cast_precision_loss, reason = "it is small")]
+        let passed = quarters as f64 / 4.0;
+        from + passed
+    })
+}
+
+/// Has the living state compared with what the journal folds to from disk, after each event.
+pub(super) fn watch(agent: &Agent, before: State, journal: Arc<MemoryJournal>) {
+    let folded = Mutex::new((before, 0));
+    let compare = move |living: &State| {
+        let mut folded = folded.lock().unwrap();
+        let (state, taken) = &mut *folded;
+        let records = journal.records();
+        for record in from_disk(&records[*taken..]) {
+            state.apply(record.t, &record.event);
+        }
+        *taken = records.len();
+        assert_eq!(living, state, "{:?}", records.last());
+    };
+    assert!(agent.recorder.watch.set(Box::new(compare)).is_ok());
+}
+
+pub(super) fn started() -> Event {
+    Event::RunStarted {
+        format: journal::FORMAT.into(),
+        run_id: "r".into(),
+        host_version: "1".into(),
+        task: "t".into(),
+        config: json!({}),
+        plugins: json!([]),
+        parent: None,
+    }
+}
+
+/// The records as a file has them.
+pub(super) fn from_disk(records: &[Record]) -> Vec<Record> {
+    let mut file = Vec::new();
+    for (position, record) in records.iter().enumerate() {
+        let mut line = json!(record.event);
+        line["seq"] = json!(position + 1);
+        line["t"] = json!(record.t);
+        file.extend(line.to_string().bytes());
+        file.push(b'\n');
+    }
+    read_bytes(&file).unwrap().records
+}
+
+fn generated(seed: u64) -> Recorded {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut replies = Vec::new();
+    let mut count = 0;
+    for _ in 0..random.u32(0..5) {
+        let reply = match random.u8(0..8) {
+            0 => "text:what".to_owned(),
+            1 => "text:none".to_owned(),
+            2 => "unused:none".to_owned(),
+            3 => "text:fault".to_owned(),
+            _ => {
+                let kind = if random.u8(0..6) == 0 {
+                    "retried"
+                } else {
+                    "calls"
+                };
+                let words = (0..random.u32(1..4)).map(|_| {
+                    count += 1;
+                    match random.u8(0..8) {
+                        0 => "rm".to_owned(),
+                        1 => "old".to_owned(),
+                        2 => "policy-fault".to_owned(),
+                        _ => format!("c{count}"),
+                    }
+                });
+                format!("{kind}:{}", words.collect::<Vec<_>>().join("|"))
+            }
+        };
+        replies.push(reply);
+    }
+    replies.push(match random.u8(0..4) {
+        0 => "error:authentication".to_owned(),
+        1 => "calls:first|submit x|never".to_owned(),
+        _ => "calls:submit x".to_owned(),
+    });
+    let limits = RunLimits {
+        steps: if random.u8(0..4) == 0 { 2 } else { 0 },
+        consecutive_format_errors: 3,
+        ..RunLimits::default()
+    };
+    let asks = random.u8(0..3) == 0;
+    Recorded {
+        replies,
+        limits,
+        asks,
+    }
+}
+
+/// The action that was running at the end of these records.
+fn running(state: &State) -> Option<(usize, Action)> {
+    let (index, slot) = state.step()?.open()?;
+    (slot.stage == Stage::Running).then(|| (index, slot.judged().clone()))
+}
+
+/// A message without the time at which it was made.
+pub(super) fn timeless(message: &Message) -> Value {
+    let mut message = message.clone();
+    message.extra.shift_remove("timestamp");
+    json!(message)
+}
+
+/// The messages without the observation of an interrupted action.
+fn shape(state: &State, left_out: Option<&str>) -> Vec<Value> {
+    let messages = state.messages.iter();
+    let list = messages.map(|message| {
+        let same = left_out.is_some() && message.tool_call_id.as_deref() == left_out;
+        match same {
+            true => json!("left out"),
+            false => timeless(message),
+        }
+    });
+    list.collect()
+}
+
+async fn goes_on(run: &Recorded, records: &[Record]) {
+    let before = fold(records);
+    let place = format!("event {}: {:?}", records.len(), run.replies);
+    let rest = go(run, before.clone(), &["calls:submit y".to_owned()]).await;
+    let mut all = records.to_vec();
+    all.extend(rest.records);
+    let found = fold(&all);
+    assert_eq!(found.messages, rest.ended.messages, "{place}");
+    let is_limited = run.limits.steps > 0 && rest.ended.end == End::LimitsExceeded;
+    assert!(is_limited || rest.ended.end == End::Submitted, "{place}");
+    let kept = before.messages.iter().filter(|it| it.role != "exit");
+    for (kept, found) in kept.zip(&found.messages) {
+        assert_eq!(timeless(kept), timeless(found), "{place}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
+    for seed in 0..60 {
+        let run = generated(seed);
+        let whole = go(&run, State::default(), &run.replies).await;
+        let expected = fold(&whole.records);
+        assert_eq!(expected.messages, whole.ended.messages, "seed {seed}");
+        assert_eq!(expected.account, whole.ended.account, "seed {seed}");
+        let disk = from_disk(&whole.records);
+        for end in 1..whole.records.len() {
+            let state = fold(&whole.records[..end]);
+            assert_eq!(state, fold(&disk[..end]), "seed {seed}, event {end}");
+            let events = || whole.records[..end].iter().map(|record| &record.event);
+            let used = events()
+                .filter(|it| matches!(it, Event::Reply { .. } | Event::QueryFailed { .. }))
+                .count();
+            let began: Vec<String> = events()
+                .filter_map(|event| match event {
+                    Event::Action { action, .. } => Some(action.command.clone()),
+                    _ => None,
+                })
+                .collect();
+            let interrupted = running(&state);
+            let has_failed = matches!(events().next_back(), Some(Event::QueryFailed { .. }));
+            if has_failed || state.end.as_ref().is_some_and(|end| *end != End::Submitted) {
+                // A resumed run continues after such an end.
+                let records = &whole.records[..end];
+                goes_on(&run, records).await;
+                continue;
+            }
+            let mut replies = run.replies[used..].to_vec();
+            if interrupted.is_some() {
+                // The interrupted action does not submit, so another one has to.
+                replies.push("calls:submit x".to_owned());
+            }
+            let rest = go(&run, state, &replies).await;
+            let place = format!("seed {seed}, event {end}: {:?}", run.replies);
+            let mut all = whole.records[..end].to_vec();
+            all.extend(rest.records);
+            let found = fold(&all);
+            // Each action was begun once.
+            let mut commands = began.clone();
+            let own = |command: &&String| !["salvage", "cleanup"].contains(&command.as_str());
+            commands.extend(rest.commands.iter().filter(own).cloned());
+            let whole_commands: Vec<String> = whole.commands.iter().filter(own).cloned().collect();
+            let lost = |(_, action): &(usize, Action)| action.command.starts_with("submit");
+            if interrupted.as_ref().is_some_and(lost) {
+                // The model gets this report; its later replies are not compared.
+                let reports = rest.ended.messages.iter();
+                let reports = reports.filter(|it| it.text().contains("it was not run again"));
+                assert_eq!(reports.count(), 1, "{place}");
+                continue;
+            }
+            if run.limits.steps == 0 || interrupted.is_none() {
+                assert_eq!(commands, whole_commands, "{place}");
+            }
+            let id = interrupted
+                .as_ref()
+                .and_then(|(_, it)| it.tool_call_id.clone());
+            let left_out = id.as_deref();
+            assert_eq!(
+                shape(&found, left_out),
+                shape(&expected, left_out),
+                "{place}"
+            );
+            assert_eq!(found.account.cost, expected.account.cost, "{place}");
+            assert_eq!(found.account.queries, expected.account.queries, "{place}");
+            assert_eq!(found.account.usage, expected.account.usage, "{place}");
+            assert_eq!(
+                found.account.questions, expected.account.questions,
+                "{place}"
+            );
+        }
+    }
+}
+
+/// Gives these answers in order, and stores the questions.
+#[derive(Default)]
+struct Attending {
+    answers: Mutex<VecDeque<Answer>>,
+    asked: Mutex<Vec<Question>>,
+}
+
+#[async_trait]
+impl Person for Attending {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    async fn answer(&self, question: &Question) -> Option<Answer> {
+        self.asked.lock().unwrap().push(question.clone());
+        self.answers.lock().unwrap().pop_front()
+    }
+}
+
+async fn attended(
+    replies: &[&str],
+    limits: RunLimits,
+    answers: Vec<Answer>,
+) -> (Ran, Vec<Question>) {
+    let person = Arc::new(Attending {
+        answers: Mutex::new(answers.into()),
+        ..Attending::default()
+    });
+    let own = person.clone();
+    let ran = run_changed(replies, limits, |parts| parts.person = own).await;
+    let asked = person.asked.lock().unwrap().clone();
+    (ran, asked)
+}
+
+#[tokio::test]
+async fn a_person_is_asked_and_what_is_answered_is_recorded() {
+    let say = |text: &str| Answer::Say { text: text.into() };
+    // The first Ctrl-C of `stop-step` ends the step only.
+    let (ran, asked) = attended(
+        &["calls:a|stop-step|c", "calls:submit x"],
+        RunLimits::default(),
+        vec![say("do better"), Answer::Yes],
+    )
+    .await;
+    assert_eq!(asked[0], Question::Interrupted);
+    assert_eq!(ran.ended.end, End::Submitted);
+    assert!(
+        !ran.commands.contains(&"c".to_owned()),
+        "{:?}",
+        ran.commands
+    );
+    let texts: Vec<String> = ran.ended.messages.iter().map(|it| it.text()).collect();
+    assert_eq!(texts[6], "do better", "{texts:?}");
+    assert_eq!(fold(&ran.journal.records()).messages, ran.ended.messages);
+
+    // A refused submission does not count, and a raised limit applies.
+    let limits = RunLimits {
+        steps: 1,
+        ..RunLimits::default()
+    };
+    let raise = Answer::Raise {
+        steps: 1,
+        cost: 0.0,
+    };
+    let (ran, asked) = attended(
+        &["calls:submit x", "calls:submit y"],
+        limits,
+        vec![say("not yet"), raise, Answer::Yes],
+    )
+    .await;
+    assert!(matches!(asked[0], Question::Submission { .. }));
+    assert_eq!(asked[1], Question::Limit);
+    assert_eq!(ran.ended.submission, "y");
+    assert_eq!(ran.ended.end, End::Submitted);
+
+    // Without an answer the run ends, and a policy's question is a denial.
+    let (ran, _) = attended(&["calls:ask|stop-step"], RunLimits::default(), Vec::new()).await;
+    assert_eq!(ran.ended.end, End::Interrupted);
+    assert!(!ran.commands.contains(&"ask".to_owned()));
+    let (ran, _) = attended(
+        &["calls:ask|submit x"],
+        RunLimits::default(),
+        vec![Answer::Yes],
+    )
+    .await;
+    assert!(ran.commands.contains(&"ask".to_owned()));
+}
+
+/// Continues a run in memory from these records, with changed parts.
+async fn resumed(
+    records: &[Record],
+    replies: &[&str],
+    is_replaced: bool,
+    change: impl FnOnce(&mut Parts),
+) -> (State, Vec<String>) {
+    let replies: Vec<String> = replies.iter().map(|&reply| reply.to_owned()).collect();
+    let journal = Arc::new(MemoryJournal::default());
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let mut parts = parts(&replies, ran.clone(), None);
+    parts.executor = Box::new(Echo {
+        ran: ran.clone(),
+        stop: None,
+        is_replaced,
+    });
+    change(&mut parts);
+    let context = Context::new(Arc::new(Silent), journal.clone(), Stop::never());
+    let settings = settings(RunLimits::default());
+    let agent = Agent::new(parts, settings, context, fold(records));
+    let began = Event::RunResumed {
+        host_version: String::new(),
+        config: Value::Null,
+        plugins: Value::Null,
+    };
+    agent.begin(&began).unwrap();
+    agent.run().await;
+    let mut all = records.to_vec();
+    all.extend(journal.records());
+    let state = fold(&all);
+    // Providers refuse a call without a result.
+    let messages: Vec<Message> = state.messages.iter().map(|it| (**it).clone()).collect();
+    let view = &messages[..messages.len() - 1];
+    history::check_pairing(view, 0).unwrap();
+    let commands = ran.lock().unwrap().clone();
+    (state, commands)
+}
+
+fn position(records: &[Record], found: impl Fn(&Event) -> bool) -> usize {
+    records.iter().position(|it| found(&it.event)).unwrap()
+}
+
+#[tokio::test]
+async fn a_new_environment_is_told_behind_the_observations() {
+    let whole = run(&["calls:a|b|c", "calls:submit x"])
+        .await
+        .journal
+        .records();
+    let begins_b = |event: &Event| matches!(event, Event::Action { index: 1, .. });
+    let end = position(&whole, begins_b) + 1;
+    let (state, commands) = resumed(&whole[..end], &["calls:submit x"], true, |_| {}).await;
+    let texts: Vec<String> = state.messages.iter().map(|it| it.text()).collect();
+    assert!(texts[4].contains("it was not run again"), "{texts:?}");
+    assert!(texts[6].contains("A new one has been made"), "{texts:?}");
+    // No action runs in the new environment before the model was told of it.
+    assert_eq!(commands, ["submit x", "salvage", "cleanup"]);
+}
+
+#[tokio::test]
+async fn what_an_orderly_end_left_open_is_finished() {
+    let limits = || RunLimits::default();
+    // Outputs that could not be rendered in the first process.
+    let failed = run_with(&["calls:a|b"], limits(), Box::new(BadTemplate)).await;
+    assert_eq!(failed.ended.end.exit_status(), "TemplateError");
+    let records = failed.journal.records();
+    let (state, commands) = resumed(&records, &["calls:submit x"], false, |_| {}).await;
+    assert_eq!(commands, ["submit x", "salvage", "cleanup"]);
+    let texts: Vec<String> = state.messages.iter().map(|it| it.text()).collect();
+    assert!(texts[3].contains("\na</output>"), "{texts:?}");
+
+    // A reply that was paid and not parsed is used, and not requested again.
+    let global = Arc::new(GlobalAccount::new(GlobalLimits {
+        cost: 0.0,
+        calls: 1,
+    }));
+    let plain = Box::new(Plain);
+    let limited = run_beside(&["calls:submit x"], limits(), plain, global).await;
+    assert_eq!(limited.ended.end.exit_status(), "RuntimeError");
+    let records = limited.journal.records();
+    let (state, commands) = resumed(&records, &[], false, |_| {}).await;
+    assert_eq!((state.submitted(), state.account.queries), ("x", 1));
+    assert_eq!(commands, ["submit x", "salvage", "cleanup"]);
+
+    // A step that the user interrupted without an answer.
+    let (ran, _) = attended(&["calls:a|stop-step|c"], limits(), Vec::new()).await;
+    let records = ran.journal.records();
+    let (state, _) = resumed(&records, &["calls:submit x"], false, |_| {}).await;
+    assert_eq!(state.submitted(), "x");
+}
+
+#[tokio::test]
+async fn a_policy_judges_the_model_s_action_after_a_resume() {
+    let whole = run(&["calls:old", "calls:submit x"])
+        .await
+        .journal
+        .records();
+    let end = position(&whole, |event| matches!(event, Event::Rewritten { .. })) + 1;
+    let (state, commands) = resumed(&whole[..end], &["calls:submit x"], false, |_| {}).await;
+    assert_eq!(commands[0], "new");
+    let output = &state.messages[3].extra["raw_output"];
+    assert_eq!(output, "new");
+}
+
+#[test]
+fn time_between_two_processes_is_not_the_run_s() {
+    let mut state = State::default();
+    let query = || Event::QueryStarted {
+        query: 1,
+        view: None,
+    };
+    let resumed = Event::RunResumed {
+        host_version: String::new(),
+        config: Value::Null,
+        plugins: Value::Null,
+    };
+    for (t, event) in [
+        (100.0, started()),
+        (110.0, query()),
+        (1000.0, resumed),
+        // The clock is set back.
+        (500.0, query()),
+        (505.0, query()),
+    ] {
+        state.apply(t, &event);
+    }
+    assert_eq!(state.account.elapsed(507.0), 17.0);
+}

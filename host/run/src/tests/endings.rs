@@ -1,0 +1,163 @@
+//! Tests of the ends of a run, and of the history after them.
+
+use super::*;
+
+#[tokio::test]
+async fn endings_and_what_the_history_holds() {
+    let table: [(&[&str], &str, &[&str]); 13] = [
+        (
+            &["unused:none", "calls:submit x"],
+            "Submitted",
+            &[
+                "system",
+                "user",
+                "assistant",
+                "tool(u0)",
+                "assistant",
+                "tool(c0)",
+                "exit",
+            ],
+        ),
+        (
+            &["calls:ls", "calls:submit x"],
+            "Submitted",
+            &[
+                "system",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "assistant",
+                "tool(c0)",
+                "exit",
+            ],
+        ),
+        (
+            &["calls:a|submit x|c"],
+            "Submitted",
+            &[
+                "system",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "tool(c1)",
+                "tool(c2)",
+                "exit",
+            ],
+        ),
+        (
+            &["text:what", "calls:submit x"],
+            "Submitted",
+            &["system", "user", "user", "assistant", "tool(c0)", "exit"],
+        ),
+        (
+            &["text:a", "text:b", "text:c"],
+            "RepeatedFormatError",
+            &["system", "user", "user", "user", "user", "exit"],
+        ),
+        (
+            &[
+                "text:a",
+                "text:b",
+                "calls:ls",
+                "text:c",
+                "text:d",
+                "calls:submit x",
+            ],
+            "Submitted",
+            &[
+                "system",
+                "user",
+                "user",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "user",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "exit",
+            ],
+        ),
+        (
+            &["text:none", "calls:submit x"],
+            "Submitted",
+            &[
+                "system",
+                "user",
+                "assistant",
+                "assistant",
+                "tool(c0)",
+                "exit",
+            ],
+        ),
+        (
+            &["calls:a|stop|c"],
+            "Interrupted",
+            &[
+                "system",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "tool(c1)",
+                "tool(c2)",
+                "exit",
+            ],
+        ),
+        (
+            &["error:authentication"],
+            "AuthenticationError",
+            &["system", "user", "exit"],
+        ),
+        (
+            &["text:fault", "calls:submit x"],
+            "Submitted",
+            &["system", "user", "user", "assistant", "tool(c0)", "exit"],
+        ),
+        (
+            &["error:plugin"],
+            "PluginError",
+            &["system", "user", "exit"],
+        ),
+        // A third reply would be useless.
+        (
+            &["text:fault", "text:fault"],
+            "PluginError",
+            &["system", "user", "user", "exit"],
+        ),
+        (
+            &["text:fault", "calls:ls", "text:fault", "calls:submit x"],
+            "Submitted",
+            &[
+                "system",
+                "user",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "user",
+                "assistant",
+                "tool(c0)",
+                "exit",
+            ],
+        ),
+    ];
+    for (replies, status, shape) in table {
+        let ran = run(replies).await;
+        assert_eq!(ran.ended.end.exit_status(), status, "{replies:?}");
+        assert_eq!(ran.shape(), shape, "{replies:?}");
+        // Failed, malformed and rejected replies are charged like the others.
+        assert_eq!(ran.ended.account.queries as usize, replies.len());
+        #[allow(clippy::cast_precision_loss)]
+        let paid = replies.len() as f64;
+        assert_eq!(ran.ended.account.cost, paid, "{replies:?}");
+        let [.., before_last, last] = &ran.commands[..] else {
+            panic!("too few commands: {:?}", ran.commands)
+        };
+        assert_eq!(
+            (&**before_last, &**last),
+            ("salvage", "cleanup"),
+            "{replies:?}"
+        );
+        // The journal alone gives the same history.
+        assert_eq!(fold(&ran.journal.records()).messages, ran.ended.messages);
+    }
+}

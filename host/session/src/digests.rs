@@ -1,0 +1,242 @@
+//! What the hosts of this user have recorded, as digests: for each run a file `RUN_ID.digests` below the
+//! state folder, where commands in a sandbox or a container can't write.
+//!
+//! A journal may lie in the work tree, and may come from elsewhere. Before a run goes on from one, those
+//! of its parts that the host itself acts on are looked up here (`Earlier::check_authority`): the config and
+//! the plugins, the environment, and replies and actions that are still to be taken in or run. The messages
+//! that the model is shown are not among them.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::index;
+use mswea_core::{Action, Event, Reply};
+use mswea_executor::home_state_folder;
+
+/// The digests of a run, to be written.
+pub(crate) struct DigestFile {
+    /// None: there is no place for it.
+    path: Option<PathBuf>,
+}
+
+impl DigestFile {
+    /// The file of a run.
+    pub(crate) fn of(run_id: &str) -> Self {
+        let folder = home_state_folder("runs");
+        Self {
+            path: folder.and_then(|folder| index::digests_of(&folder, run_id)),
+        }
+    }
+
+    /// Takes in an event that is about to be recorded. Without its digest a later `resume` asks for the
+    /// user's consent, which is no reason to fail.
+    pub(crate) fn note(&self, event: &Event) {
+        let lines = lines(event);
+        if lines.is_empty() {
+            return;
+        }
+        let written = match &self.path {
+            Some(path) => append(path, &lines),
+            None => Err(io::Error::other("there is no state folder")),
+        };
+        if let Err(error) = written {
+            tracing::debug!(%error, "going on with this run will need `--trust-record`");
+        }
+    }
+
+    /// What is in it.
+    pub(crate) fn read(&self) -> Digests {
+        let text = self.path.as_ref().and_then(|path| {
+            let is_plain = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+            is_plain.then(|| mswea_files::read_text(path, mswea_files::RECORDS).ok())?
+        });
+        let lines = text.iter().flat_map(|it| it.lines());
+        Digests(
+            lines
+                .filter(|it| !it.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        )
+    }
+}
+
+/// The digests of a run, as they were read.
+#[derive(Default)]
+pub(crate) struct Digests(HashSet<String>);
+
+impl Digests {
+    /// Whether a host of this user has recorded anything of the run.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    pub(crate) fn has_config(&self, config: &Value, plugins: &Value) -> bool {
+        self.0.contains(&of_config(config, plugins))
+    }
+
+    pub(crate) fn has_environment(&self, handle: &Value) -> bool {
+        self.0.contains(&of_environment(handle))
+    }
+
+    pub(crate) fn has_reply(&self, reply: &Reply) -> bool {
+        self.0.contains(&of_reply(reply))
+    }
+
+    pub(crate) fn has_action(&self, action: &Action) -> bool {
+        self.0.contains(&of_action(action))
+    }
+}
+
+fn lines(event: &Event) -> Vec<String> {
+    match event {
+        Event::RunStarted {
+            config, plugins, ..
+        }
+        | Event::RunResumed {
+            config, plugins, ..
+        } => vec![of_config(config, plugins)],
+        Event::EnvironmentReady { handle, .. } | Event::SetUpDone { handle }
+            if !handle.is_null() =>
+        {
+            vec![of_environment(handle)]
+        }
+        Event::Reply { reply, .. } => vec![of_reply(reply)],
+        Event::Accepted { actions } => actions.iter().map(of_action).collect(),
+        Event::Rewritten { action, .. } => vec![of_action(action)],
+        _ => Vec::new(),
+    }
+}
+
+fn of_config(config: &Value, plugins: &Value) -> String {
+    line("config", &(config, plugins))
+}
+
+fn of_environment(handle: &Value) -> String {
+    line("environment", handle)
+}
+
+fn of_reply(reply: &Reply) -> String {
+    line("reply", reply)
+}
+
+fn of_action(action: &Action) -> String {
+    line("action", action)
+}
+
+/// The JSON is the one that the journal has: keys keep their order there, and numbers their values.
+fn line(kind: &str, value: &impl Serialize) -> String {
+    let json = serde_json::to_vec(value).unwrap_or_default();
+    let mut line = format!("{kind} ");
+    for byte in Sha256::digest(&json) {
+        let _ = write!(line, "{byte:02x}");
+    }
+    line
+}
+
+/// The newline comes first: the line before may have been cut off.
+fn append(path: &Path, lines: &[String]) -> io::Result<()> {
+    let open = || {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+            .open(path)
+    };
+    let mut file = match (open(), path.parent()) {
+        (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(folder)?;
+            open()?
+        }
+        (opened, _) => opened?,
+    };
+    let mut text = String::new();
+    for line in lines {
+        text.push('\n');
+        text.push_str(line);
+    }
+    file.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_noted_is_known_after_a_journal_was_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = DigestFile {
+            path: index::digests_of(&folder.path().join("runs"), "r-1"),
+        };
+        assert!(!file.read().is_known());
+        let action = Action {
+            command: "ls".into(),
+            ..Action::default()
+        };
+        let config = json!({ "b": 0.1, "a": { "c": [1, null, 1e300, 0.3], "é": "\u{1b}" } });
+        let plugins = json!([{ "name": "p" }]);
+        let events = [
+            Event::RunResumed {
+                host_version: String::new(),
+                config: config.clone(),
+                plugins: plugins.clone(),
+            },
+            Event::SetUpDone {
+                handle: json!({ "folder": "/w" }),
+            },
+            Event::Accepted {
+                actions: vec![action.clone(), Action::default()],
+            },
+            Event::RunEnded {
+                exit_status: String::new(),
+                submission: String::new(),
+                cost: None,
+                queries: 0,
+                usage: mswea_core::Usage::default(),
+                extra: mswea_core::Object::new(),
+                message: None,
+            },
+        ];
+        for event in &events {
+            file.note(event);
+        }
+        let back = |value: &Value| -> Value { serde_json::from_str(&value.to_string()).unwrap() };
+        let found = file.read();
+        assert!(found.has_config(&back(&config), &back(&plugins)));
+        assert!(!found.has_config(&back(&config), &json!([])));
+        assert!(found.has_environment(&json!({ "folder": "/w" })));
+        assert!(!found.has_environment(&json!({ "folder": "/" })));
+        assert!(found.has_action(&action));
+        assert!(!found.has_action(&Action {
+            command: "rm".into(),
+            ..action
+        }));
+        assert_eq!(found.0.len(), 4);
+        index::forget(&folder.path().join("runs"), "r-1");
+        assert!(!file.read().is_known());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_file_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, "").unwrap();
+        let file = DigestFile {
+            path: index::digests_of(folder.path(), "r-1"),
+        };
+        std::os::unix::fs::symlink(&other, folder.path().join("r-1.digests")).unwrap();
+        file.note(&Event::SetUpDone { handle: json!(1) });
+        assert_eq!(fs::read_to_string(&other).unwrap(), "");
+        assert!(!file.read().is_known());
+    }
+}

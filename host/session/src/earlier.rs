@@ -1,0 +1,349 @@
+//! The journal of an earlier run, from which a run goes on.
+
+mod error;
+mod finish;
+mod foreign;
+mod fork;
+mod kept;
+mod others;
+mod place;
+mod plugins;
+mod trust;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use mswea_core::{Event, Executor};
+use mswea_run::journal::{self, JournalError, Log, Record, Reopened, TornLine, fold};
+use mswea_run::{RunSettings, State};
+
+use super::files::{RunFiles, trajectory_of};
+use super::shell;
+pub use error::EarlierError;
+use fork::Fork;
+pub(crate) use others::Others;
+use place::RestoredPlace;
+pub(crate) use plugins::ASKED;
+pub use trust::UntrustedRecord;
+
+/// One query does not cost so much.
+const MOST_DOLLARS: f64 = 1e9;
+
+/// The journal of an earlier run.
+#[derive(Debug)]
+pub struct Earlier {
+    journal: PathBuf,
+    records: Vec<Record>,
+    torn: Option<TornLine>,
+    state: State,
+    /// The config and the plugins that it goes on with.
+    kept: kept::Kept,
+    /// Locked, if the run itself goes on.
+    held: Option<Reopened>,
+    /// The plugins that were named anew.
+    named_anew: Vec<String>,
+    accepts_changes: bool,
+    /// Where a new run leaves this one; none: the run itself goes on.
+    fork: Option<Fork>,
+    /// The run is done once more, from the record alone.
+    is_replay: bool,
+    /// It is a trajectory of mini-swe-agent, and not a journal.
+    is_foreign: bool,
+}
+
+impl Earlier {
+    /// The journal of a run that is to go on. It is locked, and nothing of it is changed before the
+    /// run has begun.
+    ///
+    /// # Errors
+    /// [`EarlierError`] if it is no journal, is damaged, is of a later version, if its run goes on in
+    /// another process, or if the run has submitted and is over.
+    pub fn to_resume(journal: &Path) -> Result<Self, EarlierError> {
+        if foreign::is_trajectory(journal) {
+            return Err(EarlierError::ForeignResume {
+                trajectory: journal.to_owned(),
+            });
+        }
+        let (held, log) = Reopened::open(journal).map_err(|error| of_journal(journal, error))?;
+        let earlier = Self::of(journal, log, Some(held))?;
+        if earlier.has_submitted() {
+            let state = &earlier.state;
+            return Err(EarlierError::Submitted {
+                run_id: state.run_id.clone(),
+                journal: journal.to_owned(),
+                before: state.account.queries.saturating_sub(1),
+            });
+        }
+        Ok(earlier)
+    }
+
+    /// The journal of a run that is only read; it may still go on. A trajectory of mini-swe-agent
+    /// ([`Earlier::is_foreign_trajectory`]) is read as the events that it amounts to.
+    ///
+    /// # Errors
+    /// [`EarlierError`] if it is no journal, is damaged, or is of a later version.
+    pub fn to_read(journal: &Path) -> Result<Self, EarlierError> {
+        if let Some(value) = foreign::read(journal) {
+            let log = foreign::log(journal, &value)?;
+            return Ok(Self {
+                is_foreign: true,
+                ..Self::of(journal, log, None)?
+            });
+        }
+        let log = journal::read(journal).map_err(|error| of_journal(journal, error))?;
+        Self::of(journal, log, None)
+    }
+
+    fn of(path: &Path, log: Log, held: Option<Reopened>) -> Result<Self, EarlierError> {
+        let journal = path.to_owned();
+        match log.records.first().map(|record| &record.event) {
+            Some(Event::RunStarted { .. }) => {}
+            // A first line that is cut off says whose it is, as far as it goes.
+            None if log.unknown.is_empty() => return Err(EarlierError::Empty { journal }),
+            _ => return Err(EarlierError::NoJournal { journal }),
+        }
+        if let Some(error) = log.records.iter().find_map(impossible) {
+            return Err(EarlierError::Damaged { journal, error });
+        }
+        let state = fold(&log.records);
+        if let Some(unknown) = log.unknown.into_iter().next() {
+            return Err(EarlierError::UnknownEvent {
+                journal,
+                seq: unknown.seq,
+                kind: unknown.kind,
+                host: state.host_version,
+            });
+        }
+        Ok(Self {
+            kept: kept::Kept::of(&log.records),
+            state,
+            records: log.records,
+            torn: log.torn,
+            journal,
+            held,
+            named_anew: Vec::new(),
+            accepts_changes: false,
+            fork: None,
+            is_replay: false,
+            is_foreign: false,
+        })
+    }
+
+    /// Whether a file is a trajectory of mini-swe-agent itself, which `fork` and `replay` take in the
+    /// place of a journal.
+    pub fn is_foreign_trajectory(path: &Path) -> bool {
+        foreign::is_trajectory(path)
+    }
+
+    /// What is not recorded of the run, in words; none if it has a journal.
+    pub fn lacks(&self) -> Option<String> {
+        self.is_foreign.then(|| {
+            format!(
+                "`{}` is a trajectory of mini-swe-agent: token usage, prices, the plugins and the files of \
+                 the workspace are not in it; the plugins are those of its config and the flags",
+                self.journal.display()
+            )
+        })
+    }
+
+    /// Lets the run go on with plugins that have changed since.
+    pub fn accept_changed_plugins(&mut self) {
+        self.accepts_changes = true;
+    }
+
+    /// Where the run stood.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The config that it goes on with: a `resume` whose environment did not become ready has not changed
+    /// it.
+    pub fn config(&self) -> &Value {
+        &self.kept.config
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Path {
+        &self.journal
+    }
+
+    /// The end of the journal, if it was cut off in the middle of a line.
+    pub fn torn(&self) -> Option<&TornLine> {
+        self.torn.as_ref()
+    }
+
+    /// The files of the run.
+    pub fn files(&self) -> RunFiles {
+        RunFiles {
+            trajectory: trajectory_of(&self.journal, &self.state.config),
+            journal: self.journal.clone(),
+        }
+    }
+
+    /// The id that the processes of the rest of the run carry (`MSWEA_RUN_ID`): another one than those
+    /// before, which the guardian of a killed host may be ending at this moment.
+    pub(crate) fn process_id(&self) -> String {
+        self.process_id_of(self.resumed_times() + 1)
+    }
+
+    /// The ids that the processes of all hosts before this one carried.
+    pub(crate) fn process_ids(&self) -> Vec<String> {
+        let times = 0..=self.resumed_times();
+        times.map(|times| self.process_id_of(times)).collect()
+    }
+
+    fn resumed_times(&self) -> usize {
+        let is_resumed = |event: &&Event| matches!(event, Event::RunResumed { .. });
+        self.events().filter(is_resumed).count()
+    }
+
+    fn process_id_of(&self, times: usize) -> String {
+        match times {
+            0 => self.state.run_id.clone(),
+            times => format!("{}.{times}", self.state.run_id),
+        }
+    }
+
+    /// The journal of a run that is done once more, from what was recorded of it.
+    ///
+    /// # Errors
+    /// As [`Earlier::to_read`]; [`EarlierError::NoOutputs`] for a trajectory without the outputs of its
+    /// commands.
+    pub fn to_replay(journal: &Path) -> Result<Self, EarlierError> {
+        let mut earlier = Self::to_read(journal)?;
+        earlier.check_replayable()?;
+        earlier.fork = Some(Fork::of_nothing());
+        earlier.is_replay = true;
+        Ok(earlier)
+    }
+
+    /// What was recorded, for a replay.
+    pub(crate) fn take_records(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// The steps that a new run begins with; none if the run itself goes on.
+    pub(crate) fn forked(&self) -> Option<&[Event]> {
+        Some(&self.fork.as_ref()?.events)
+    }
+
+    /// The environment of the run that goes on, whose files are those of its last end; or of a new run
+    /// that leaves this one: on the host's own disk it works in the same folder.
+    pub(crate) fn place(
+        &self,
+        inner: Box<dyn Executor>,
+        on_host: bool,
+        others: &Others,
+        settings: &RunSettings,
+        mut own_files: Vec<String>,
+    ) -> Box<dyn Executor> {
+        own_files.extend(self.files().own_files());
+        let prologue = shell::own_files(&own_files);
+        let Some(fork) = &self.fork else {
+            return Box::new(RestoredPlace {
+                inner,
+                shared: None,
+                patch: fork::last_patch(&self.records),
+                prologue,
+                is_found: false,
+                is_resumed: true,
+                unfinished: self.unfinished(),
+                is_shared: !others.is_empty(),
+                salvage_command: settings.salvage_command.clone(),
+                is_comparable: !settings.salvage_is_explicit,
+                handle: None,
+            });
+        };
+        let environment = &self.state.environment;
+        let handle = &environment.handle;
+        // A set-up that did not end belongs to the run that has begun it.
+        let is_shared = on_host && environment.is_set_up && !handle.is_null();
+        Box::new(RestoredPlace {
+            inner,
+            shared: is_shared.then(|| handle.clone()),
+            patch: fork.patch().map(str::to_owned),
+            prologue,
+            is_found: false,
+            is_resumed: false,
+            unfinished: None,
+            is_shared: false,
+            salvage_command: None,
+            is_comparable: false,
+            handle: None,
+        })
+    }
+
+    /// Why a new environment takes the place of one that is gone, if its set-up had begun and not ended,
+    /// and the model was not told.
+    fn unfinished(&self) -> Option<String> {
+        let mut events = self.records.iter().rev().map(|record| &record.event);
+        events.find_map(|event| match event {
+            Event::EnvironmentReady {
+                replaced, message, ..
+            } => Some(replaced.clone().filter(|_| message.is_none())),
+            Event::SetUpDone { .. } => Some(None),
+            _ => None,
+        })?
+    }
+
+    /// What was recorded.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.records.iter().map(|record| &record.event)
+    }
+
+    pub(crate) fn take_held(&mut self) -> Option<Reopened> {
+        self.held.take()
+    }
+
+    /// The event with which the run goes on.
+    pub(crate) fn resumed(config: Value, plugins: Value) -> Event {
+        Event::RunResumed {
+            host_version: env!("CARGO_PKG_VERSION").to_owned(),
+            config,
+            plugins,
+        }
+    }
+}
+
+/// Numbers that no host records: each query has at least a line of its own, and no cost is negative or
+/// greater than [`MOST_DOLLARS`].
+fn impossible(record: &Record) -> Option<JournalError> {
+    let reason = match &record.event {
+        Event::QueryStarted { query, .. } | Event::RunEnded { queries: query, .. }
+            if u64::from(*query) > record.seq =>
+        {
+            format!("it claims {query} queries, which is more than it has lines")
+        }
+        Event::Reply {
+            cost: Some(cost), ..
+        }
+        | Event::AskReply {
+            cost: Some(cost), ..
+        }
+        | Event::QueryFailed {
+            cost: Some(cost), ..
+        } if !(0.0..MOST_DOLLARS).contains(cost) => {
+            format!("it claims a cost of {cost:e} dollars")
+        }
+        _ => return None,
+    };
+    Some(JournalError::Line {
+        line: usize::try_from(record.seq).unwrap_or(usize::MAX),
+        reason,
+    })
+}
+
+fn of_journal(path: &Path, error: JournalError) -> EarlierError {
+    let journal = path.to_owned();
+    match error {
+        // The first line is not even an event.
+        JournalError::Line { line: 1, .. } if !trust::begins_as_journal(path) => {
+            EarlierError::NoJournal { journal }
+        }
+        error @ (JournalError::Io { .. } | JournalError::Locked { .. }) => {
+            EarlierError::Unreadable(error)
+        }
+        error => EarlierError::Damaged { journal, error },
+    }
+}

@@ -1,0 +1,94 @@
+//! A run that has submitted and recorded its end, and whose host was killed before the trajectory was
+//! written.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use mswea_core::End;
+use mswea_files as regular_file;
+use mswea_run::journal::Reopened;
+use mswea_run::journal::trajectory::{self, TrajectoryError};
+
+use super::super::files::{is_device, runs_folder};
+use super::{Earlier, EarlierError, foreign, of_journal};
+
+impl Earlier {
+    /// The journal of a run that has submitted and is over ([`EarlierError::Submitted`]), locked, if the
+    /// run has no whole trajectory; else `None`.
+    ///
+    /// # Errors
+    /// [`EarlierError`] if it is no journal, is damaged, is of a later version, or if its run goes on in
+    /// another process.
+    pub fn to_finish(journal: &Path) -> Result<Option<Self>, EarlierError> {
+        if foreign::is_trajectory(journal) {
+            return Ok(None);
+        }
+        let opened = Reopened::open(journal);
+        let (held, log) = opened.map_err(|error| of_journal(journal, error))?;
+        let earlier = Self::of(journal, log, Some(held))?;
+        let is_whole = !earlier.has_submitted() || earlier.has_trajectory();
+        Ok((!is_whole).then_some(earlier))
+    }
+
+    /// Whether the run has submitted, and its end is recorded.
+    pub(super) fn has_submitted(&self) -> bool {
+        let state = &self.state;
+        let ended = state.ended.as_ref();
+        ended.is_some_and(|it| state.end == Some(End::Submitted) || it.exit_status == "Submitted")
+    }
+
+    fn has_trajectory(&self) -> bool {
+        let configured = self.state.config.pointer("/agent/output_path");
+        if configured
+            .and_then(Value::as_str)
+            .is_some_and(|output| is_device(Path::new(output)))
+        {
+            // What a device or a pipe has got can't be read again.
+            return true;
+        }
+        let refuge = runs_folder().join(format!("{}.traj.json", self.state.run_id));
+        self.is_whole_in(&self.files().trajectory) || self.is_whole_in(&refuge)
+    }
+
+    /// Whether a file is the trajectory of this run up to its last end. A run submits once, so its exit
+    /// status tells this end from an earlier one.
+    fn is_whole_in(&self, path: &Path) -> bool {
+        let text = regular_file::read(path, regular_file::RECORDS);
+        let value = text
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
+        let value: Value = value.unwrap_or_default();
+        let ended = self.state.ended.as_ref();
+        let is = |pointer: &str, expected: Value| value.pointer(pointer) == Some(&expected);
+        is("/info/mswea/run_id", self.state.run_id.as_str().into())
+            && is("/info/mswea/complete", true.into())
+            && ended.is_some_and(|it| is("/info/exit_status", it.exit_status.as_str().into()))
+    }
+
+    /// Writes the trajectory of a run that is over. Returns its path and how the run ended.
+    ///
+    /// # Errors
+    /// [`TrajectoryError`] if it can't be written.
+    pub fn finish(&self) -> Result<(PathBuf, End), TrajectoryError> {
+        let files = self.files();
+        files.remove_temporary();
+        let mut value = trajectory::from_journal(&self.records);
+        trajectory::set_journal(&mut value, files.journal_seen_from_trajectory());
+        trajectory::write(&files.trajectory, &value)?;
+        Ok((files.trajectory, self.recorded_end()))
+    }
+
+    /// The end of a run that has submitted: a bug of the host may have ended it after that.
+    fn recorded_end(&self) -> End {
+        match &self.state.ended {
+            Some(ended) if ended.exit_status != "Submitted" => {
+                let message = ended.extra.get("message").and_then(Value::as_str);
+                End::Crashed {
+                    message: message.unwrap_or_default().to_owned(),
+                }
+            }
+            _ => End::Submitted,
+        }
+    }
+}

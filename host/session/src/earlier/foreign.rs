@@ -1,0 +1,68 @@
+//! Trajectories of mini-swe-agent in the place of a journal.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use mswea_core::Event;
+use mswea_run::journal::Log;
+use mswea_run::journal::trajectory::{
+    is_of_mini, owner, records_from_trajectory, replace_lone_surrogates,
+};
+
+use super::{Earlier, EarlierError};
+use crate::files::trajectory_beside;
+
+/// Whether a file is a trajectory of mini-swe-agent.
+pub(super) fn is_trajectory(path: &Path) -> bool {
+    read(path).is_some()
+}
+
+/// A trajectory of mini-swe-agent; none if the file is something else.
+pub(super) fn read(path: &Path) -> Option<Value> {
+    // The name of a journal. It may be large, and is not read twice.
+    if trajectory_beside(path).is_some() {
+        return None;
+    }
+    // One of ours is known by its beginning.
+    if owner(path).is_ok_and(|owner| owner.run_id.is_some()) {
+        return None;
+    }
+    let mut bytes = mswea_files::read(path, mswea_files::RECORDS).ok()?;
+    let parsed = serde_json::from_slice(&bytes).or_else(|error| {
+        // Python writes half a character as it is.
+        match replace_lone_surrogates(&mut bytes) {
+            0 => Err(error),
+            _ => serde_json::from_slice(&bytes),
+        }
+    });
+    parsed.ok().filter(is_of_mini)
+}
+
+/// Its events. The run has no id, so the file's name stands for it.
+pub(super) fn log(path: &Path, trajectory: &Value) -> Result<Log, EarlierError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let records = records_from_trajectory(trajectory, &name);
+    let records = records.map_err(|reason| EarlierError::Foreign {
+        trajectory: path.to_owned(),
+        reason,
+    })?;
+    Ok(Log {
+        records,
+        ..Log::default()
+    })
+}
+
+impl Earlier {
+    /// Whether what is recorded is enough for a replay.
+    pub(super) fn check_replayable(&self) -> Result<(), EarlierError> {
+        let has_no_actions =
+            |event: &Event| matches!(event, Event::Accepted { actions } if actions.is_empty());
+        match self.is_foreign && self.events().any(has_no_actions) {
+            true => Err(EarlierError::NoOutputs {
+                trajectory: self.journal.clone(),
+            }),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A new run that begins with the first steps of an earlier one.
+
+use std::path::Path;
+
+use mswea_core::{Event, Executor, Parent};
+use mswea_run::journal::{Record, first_steps, fold, of_fork};
+
+use super::{Earlier, EarlierError};
+
+/// Where a new run leaves the earlier one.
+#[derive(Debug)]
+pub(crate) struct Fork {
+    /// How many steps it begins with.
+    step: u32,
+    /// What was recorded of these steps.
+    pub(crate) events: Vec<Event>,
+    /// What was changed in the workspace after them, as a patch, if that was recorded.
+    patch: Option<String>,
+    /// Whether the workspace is to be what it was then.
+    restores: bool,
+}
+
+impl Fork {
+    /// A run that begins with nothing of the earlier one.
+    pub(super) fn of_nothing() -> Self {
+        Self {
+            step: 0,
+            events: Vec::new(),
+            patch: None,
+            restores: false,
+        }
+    }
+
+    /// The patch to be restored; none if the workspace is left as it is.
+    pub(crate) fn patch(&self) -> Option<&str> {
+        self.patch.as_deref().filter(|_| self.restores)
+    }
+}
+
+impl Earlier {
+    /// The journal of a run whose first `step` steps are the beginning of a new one. `restores`: the
+    /// workspace is to be as it was after them.
+    ///
+    /// # Errors
+    /// As [`Earlier::to_read`]; if the run has fewer steps, or submits in the last of them; if the
+    /// workspace is to be restored and what it was then is not recorded.
+    pub fn to_fork(journal: &Path, step: u32, restores: bool) -> Result<Self, EarlierError> {
+        let mut earlier = Self::to_read(journal)?;
+        let steps = earlier.state.account.queries;
+        if step > steps {
+            return Err(EarlierError::BeyondEnd { step, steps });
+        }
+        let part = first_steps(&earlier.records, step);
+        if fold(part).submission.is_some() {
+            return Err(EarlierError::SubmitsThere { step });
+        }
+        let patch = match step {
+            0 => Some(String::new()),
+            _ => last_saved(part),
+        };
+        if restores && earlier.is_foreign {
+            return Err(EarlierError::ForeignWorkspace);
+        }
+        if restores && patch.is_none() {
+            return Err(EarlierError::NoPatch { step });
+        }
+        let events = of_fork(part);
+        earlier.fork = Some(Fork {
+            step,
+            events,
+            patch,
+            restores,
+        });
+        Ok(earlier)
+    }
+
+    /// Checks that the files can be restored, if they are to be, before anything is begun or written.
+    ///
+    /// # Errors
+    /// [`EarlierError::NotRestorable`] if the environment of the new run has no repository.
+    pub(crate) fn check_restore(&self, place: &dyn Executor) -> Result<(), EarlierError> {
+        match self.fork.as_ref().and_then(Fork::patch) {
+            None => Ok(()),
+            Some(_) => place
+                .check_restore()
+                .map_err(|error| EarlierError::NotRestorable {
+                    reason: error.to_string(),
+                }),
+        }
+    }
+
+    /// The run and the step that the new run comes from.
+    pub(crate) fn parent(&self) -> Option<Parent> {
+        let fork = self.fork.as_ref()?;
+        Some(Parent {
+            run_id: self.state.run_id.clone(),
+            step: fork.step,
+        })
+    }
+}
+
+/// What an event says about the changes in the workspace.
+enum Saved {
+    /// They are this patch.
+    Patch(String),
+    /// They are something else than what was saved before.
+    Unknown,
+}
+
+impl Saved {
+    /// None for an event that says nothing about them.
+    fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::Salvaged { output }
+                if output.returncode == 0 && output.exception_info.is_empty() =>
+            {
+                Some(Self::Patch(output.output.clone()))
+            }
+            Event::Salvaged { .. } | Event::Action { .. } | Event::Output { .. } => {
+                Some(Self::Unknown)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The patch that the last end of a run has recorded, unless commands have run since.
+fn last_saved(records: &[Record]) -> Option<String> {
+    let last = records.iter().rev().find_map(|it| Saved::of(&it.event));
+    match last? {
+        Saved::Patch(patch) => Some(patch),
+        Saved::Unknown => None,
+    }
+}
+
+/// The same, unless what was saved is something else than a patch.
+pub(super) fn last_patch(records: &[Record]) -> Option<String> {
+    last_saved(records).filter(|it| it.is_empty() || it.starts_with("diff --git "))
+}

@@ -1,0 +1,292 @@
+//! Other runs in the folder of a run that goes on: those that have worked there since it stopped, and
+//! those that work there now. Nothing is kept for this: the journals tell it, as far as the state folder
+//! leads to them.
+
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata, TryLockError};
+use std::io::{BufRead, BufReader, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use mswea_core::Event;
+use mswea_executor::{aside, folder_of_handle};
+use mswea_run::journal::glance;
+
+use super::{Earlier, EarlierError};
+use crate::files::{runs_folder, trajectory_beside};
+use crate::index;
+use mswea_config::Config;
+
+/// No longer journal is searched for the folder of its run.
+const SEARCHED: u64 = 256 << 20;
+/// The times of files are not those of events to the tick, in seconds.
+const SLACK: f64 = 2.0;
+/// How many runs a message names.
+const NAMED: usize = 3;
+
+/// A run in the same folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OtherRun {
+    run_id: String,
+    /// A process holds its journal.
+    is_living: bool,
+    /// It is a fork of the run.
+    is_fork: bool,
+}
+
+/// The runs in the folder of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    folder: PathBuf,
+    runs: Vec<OtherRun>,
+}
+
+impl Others {
+    /// Whether nobody else has used the folder.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    fn living(&self) -> Option<String> {
+        let living = self.runs.iter().filter(|other| other.is_living);
+        named(&living.collect::<Vec<_>>())
+    }
+
+    /// What the user of a run that goes on there has to know.
+    ///
+    /// # Errors
+    /// [`EarlierError::SharedFolder`] if another run works there now.
+    pub(crate) fn check_resume(&self) -> Result<Option<String>, EarlierError> {
+        if let Some(other) = self.living() {
+            return Err(EarlierError::SharedFolder {
+                other,
+                folder: self.folder.clone(),
+            });
+        }
+        let all: Vec<&OtherRun> = self.runs.iter().collect();
+        Ok(named(&all).map(|other| {
+            format!(
+                "{other} has worked in `{}` since this run stopped: the files are used as they are, nothing is \
+                 overwritten, and the model is not told; if this run needs its own files, stop it (Ctrl-C), put \
+                 them in order, and resume it again",
+                self.folder.display()
+            )
+        }))
+    }
+
+    /// What the user of a new run has to know that begins there on purpose.
+    pub(crate) fn check_fork(&self) -> Option<String> {
+        let other = self.living()?;
+        Some(format!(
+            "{other} is working in `{}` at this moment, where this new run works, too, and each changes the \
+             files of the other: `-c environment.cwd=FOLDER` gives the new run another folder",
+            self.folder.display()
+        ))
+    }
+}
+
+/// The runs, for a sentence about one of them; none if there are none.
+fn named(runs: &[&OtherRun]) -> Option<String> {
+    let (first, rest) = runs.split_first()?;
+    let mut text = match first.is_fork {
+        true => format!("run `{}`, a fork of this one,", first.run_id),
+        false => format!("run `{}`", first.run_id),
+    };
+    if !rest.is_empty() {
+        let ids: Vec<String> = rest
+            .iter()
+            .take(NAMED)
+            .map(|it| format!("`{}`", it.run_id))
+            .collect();
+        let more = match rest.len() > NAMED {
+            true => ", ...",
+            false => "",
+        };
+        text = format!(
+            "{} (and {}{more})",
+            text.trim_end_matches(','),
+            ids.join(", ")
+        );
+    }
+    Some(text)
+}
+
+impl Earlier {
+    /// The other runs in the folder in which this one goes on with `config`.
+    pub(crate) async fn others(&self, config: &Config) -> Others {
+        let Some(folder) = self.folder(config).filter(|_| !self.is_replay) else {
+            return Others::default();
+        };
+        let search = Search {
+            run_id: self.state.run_id.clone(),
+            is_fork: self.fork.is_some(),
+            since: self.state.last.unwrap_or_default(),
+        };
+        // Journals may be on a file system that does not answer.
+        aside("others", move || search.others(folder))
+            .await
+            .unwrap_or_default()
+    }
+
+    /// The folder of this machine in which the commands worked, and in which those that run with `config`
+    /// work too; none: they work elsewhere, or it was not recorded.
+    pub fn folder(&self, config: &Config) -> Option<PathBuf> {
+        folder_of_handle(&self.state.environment.handle).filter(|_| !self.is_elsewhere(config))
+    }
+
+    /// Whether the flags name another place than the run had.
+    fn is_elsewhere(&self, config: &Config) -> bool {
+        let now = config.redacted();
+        let before = self.config();
+        let keys = [
+            "/environment/environment_class",
+            "/environment/cwd",
+            "/workspace/path",
+            "/workspace/repo",
+        ];
+        let said =
+            |config: &Value, key: &str| config.pointer(key).filter(|it| !it.is_null()).cloned();
+        keys.iter().any(|key| said(before, key) != said(&now, key))
+    }
+}
+
+/// What is looked for.
+struct Search {
+    run_id: String,
+    /// A new run begins: the run itself may go on, too.
+    is_fork: bool,
+    /// Unix seconds of the last event of the run.
+    since: f64,
+}
+
+impl Search {
+    fn others(&self, folder: PathBuf) -> Others {
+        let mut runs: Vec<OtherRun> = Vec::new();
+        let Ok(there) = std::fs::metadata(&folder) else {
+            return Others::default();
+        };
+        let held = held_files();
+        for journal in journals() {
+            if let Some(found) = self.look(&journal, &there, held.as_ref())
+                && !runs.iter().any(|it| it.run_id == found.run_id)
+            {
+                runs.push(found);
+            }
+        }
+        Others { folder, runs }
+    }
+
+    fn look(
+        &self,
+        journal: &Path,
+        folder: &Metadata,
+        held: Option<&BTreeSet<u64>>,
+    ) -> Option<OtherRun> {
+        let found = std::fs::metadata(journal).ok().filter(Metadata::is_file)?;
+        #[expect(clippy::cast_precision_loss, reason = "seconds")]
+        let is_newer = found.mtime() as f64 + SLACK >= self.since;
+        let may_be_held = held.is_none_or(|held| held.contains(&found.ino()));
+        if !is_newer && !may_be_held {
+            return None;
+        }
+        let file = mswea_files::open(journal, u64::MAX).ok()?;
+        let glance = glance(&file).ok()?;
+        let Event::RunStarted { run_id, parent, .. } = glance.head.event else {
+            return None;
+        };
+        let is_living = is_held(&file);
+        if run_id == self.run_id && !(self.is_fork && is_living) {
+            return None;
+        }
+        if !is_living && glance.last <= self.since {
+            return None;
+        }
+        let place = last_folder(&file)?;
+        let place = std::fs::metadata(place).ok()?;
+        let is_same = (place.dev(), place.ino()) == (folder.dev(), folder.ino());
+        is_same.then_some(OtherRun {
+            is_fork: parent.is_some_and(|parent| parent.run_id == self.run_id),
+            run_id,
+            is_living,
+        })
+    }
+}
+
+/// The journals of this user's runs, also those that a later run has put aside.
+fn journals() -> BTreeSet<PathBuf> {
+    let mut journals = BTreeSet::new();
+    let entries = std::fs::read_dir(runs_folder()).into_iter().flatten();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if let Some((_, noted)) = index::read(&path) {
+            journals.insert(noted);
+        } else if trajectory_beside(&path).is_some() {
+            journals.insert(path);
+        }
+    }
+    let aside = journals.iter().flat_map(|journal| {
+        let numbered = (1_u32..).map(|number| {
+            let mut name = journal.clone().into_os_string();
+            name.push(format!(".{number}"));
+            PathBuf::from(name)
+        });
+        numbered.take_while(|path| path.symlink_metadata().is_ok())
+    });
+    let aside: Vec<PathBuf> = aside.collect();
+    journals.extend(aside);
+    journals
+}
+
+/// The numbers of the files that are locked, as the kernel lists them for this PID namespace: a run that
+/// waits for a command has an old journal. None if it does not tell.
+fn held_files() -> Option<BTreeSet<u64>> {
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // `1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`
+    let number = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK");
+        words.nth(4)?.rsplit(':').next()?.parse().ok()
+    };
+    Some(locks.lines().filter_map(number).collect())
+}
+
+/// Whether a process holds the journal: its run goes on.
+fn is_held(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => true,
+        Ok(()) => {
+            // Not for a moment longer than needed: a run that is about to go on wants it.
+            let _ = file.unlock();
+            false
+        }
+        Err(TryLockError::Error(_)) => false,
+    }
+}
+
+/// The folder of the last environment that a journal has.
+fn last_folder(mut file: &File) -> Option<PathBuf> {
+    #[derive(Deserialize)]
+    struct Ready {
+        #[serde(default)]
+        handle: Value,
+    }
+    const READY: &[u8] = b"\"event\":\"environment_ready\"";
+    std::io::Seek::rewind(&mut file).ok()?;
+    let mut lines = BufReader::with_capacity(1 << 18, file.take(SEARCHED));
+    let mut line = Vec::new();
+    let mut last = None;
+    loop {
+        line.clear();
+        if lines.read_until(b'\n', &mut line).ok()? == 0 {
+            return folder_of_handle(&last?);
+        }
+        // Behind the number and the time.
+        let head = &line[..line.len().min(100)];
+        if head.windows(READY.len()).any(|part| part == READY)
+            && let Ok(ready) = serde_json::from_slice::<Ready>(&line)
+        {
+            last = Some(ready.handle);
+        }
+    }
+}

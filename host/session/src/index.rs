@@ -1,0 +1,106 @@
+//! Finds journals that are not below the state folder (`-o`).
+//!
+//! For such a run, the state folder has a link with the run's id to its journal. A link needs no
+//! file format, can hold any path, and is made atomically.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mswea_executor::state_folder;
+
+/// The suffix of a link's name.
+const LINK: &str = ".run";
+
+/// Makes the link of a run. If this fails, the run is only missing in lists, so the error is
+/// ignored.
+pub fn note(run_id: &str, journal: &Path) {
+    if let Err(error) = try_note(&state_folder("runs"), run_id, journal) {
+        tracing::debug!(%error, "the run will not be listed by `runs list`");
+    }
+}
+
+fn try_note(folder: &Path, run_id: &str, journal: &Path) -> io::Result<()> {
+    let Some(link) = link(folder, run_id) else {
+        return Ok(());
+    };
+    let journal = std::path::absolute(journal)?;
+    if journal.parent() == Some(folder) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder)?;
+    match std::os::unix::fs::symlink(&journal, &link) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        done => done,
+    }
+}
+
+/// Removes the link of a run, and the digests of what was recorded of it.
+pub fn forget(folder: &Path, run_id: &str) {
+    if let Some(link) = link(folder, run_id)
+        && std::fs::symlink_metadata(&link).is_ok_and(|it| it.is_symlink())
+    {
+        let _ = std::fs::remove_file(link);
+    }
+    if let Some(digests) = digests_of(folder, run_id) {
+        let _ = std::fs::remove_file(digests);
+    }
+}
+
+/// The run and the journal of a link in the state folder.
+pub fn read(file: &Path) -> Option<(String, PathBuf)> {
+    let run_id = file.file_name()?.to_str()?.strip_suffix(LINK)?;
+    let journal = std::fs::read_link(file)
+        .ok()
+        .filter(|it| it.is_absolute())?;
+    Some((run_id.to_owned(), journal))
+}
+
+/// The file with the digests of a run.
+pub(crate) fn digests_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
+    is_plain(run_id).then(|| folder.join(format!("{run_id}.digests")))
+}
+
+fn link(folder: &Path, run_id: &str) -> Option<PathBuf> {
+    is_plain(run_id).then(|| folder.join(format!("{run_id}{LINK}")))
+}
+
+/// Whether an id can be part of a file's name: an id from a file may have any characters.
+pub fn is_plain(run_id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !run_id.is_empty()
+        && run_id.len() <= 200
+        && !run_id.starts_with('.')
+        && run_id.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_leads_to_a_journal_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, other) = (folder.path().join("state"), folder.path().join("o.jsonl"));
+        try_note(&state, "r-1", &state.join("r-1.events.jsonl")).unwrap();
+        assert!(!state.exists(), "a run in the state folder needs no link");
+        try_note(&state, "r-1", &other).unwrap();
+        try_note(&state, "r-1", &other).unwrap();
+        let found = read(&state.join("r-1.run"));
+        assert_eq!(found, Some(("r-1".to_owned(), other)));
+        forget(&state, "r-1");
+        assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
+        // Other files in the folder are left alone.
+        std::fs::write(state.join("r-2.run"), "").unwrap();
+        forget(&state, "r-2");
+        assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_id_never_leads_out_of_the_folder() {
+        for id in ["", ".", "..", "../x", "a/b", ".hidden", "a\nb", "a\0", "é"] {
+            assert!(!is_plain(id), "{id:?}");
+        }
+        assert!(!is_plain(&"a".repeat(300)));
+        assert!(is_plain("19a7b2c-1f-00ff00"));
+    }
+}

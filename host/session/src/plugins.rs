@@ -1,0 +1,265 @@
+//! Loads the plugins of a run, chooses the role of each, and starts them with their configs and
+//! grants.
+
+mod adapter;
+mod load;
+mod recipe;
+
+use std::sync::Arc;
+
+use mswea_config::{ModelChoice, resolve_model};
+use mswea_core::{Context, Model, Onlooker, Parser, Policy, Processor, Progress};
+use mswea_laboratory::experiment::{Steps, shadow};
+use mswea_plugin_host::{Kind, Source, WasmFormatter, WasmParser, WasmPolicy, WasmProcessor};
+use mswea_provider::{Grants, Prices, Secrets};
+use mswea_run::Variables;
+use serde_json::{Value, json};
+
+use super::earlier::ASKED;
+use super::pins::Locks;
+use super::replayed::Replayed;
+use super::{Job, Runtime, SetupError, wiring};
+use load::NamedPlugin;
+
+/// What is needed to make the roles of one run.
+pub struct RoleSetup<'a> {
+    /// What all runs of the process share.
+    pub runtime: &'a Runtime,
+    /// The run.
+    pub job: &'a Job<'a>,
+    /// The run's front and journal.
+    pub context: &'a Context,
+    /// The variables of the plugins' templates.
+    pub variables: &'a Arc<Variables>,
+    /// The lock files, whose digests the plugins must have.
+    pub locks: Locks,
+    /// The recorded run that the `replay` adapter repeats, if the model's name names one.
+    pub replayed: Option<&'a Replayed>,
+}
+
+/// The roles of a run, made of started plugins.
+pub struct StartedRoles {
+    pub model: Box<dyn Model>,
+    /// Parser, formatter, processors and policies.
+    pub roles: shadow::RunRoles,
+    /// The plugins of `--shadow`, which get the same calls and change nothing.
+    pub onlookers: Vec<Box<dyn Onlooker>>,
+    /// The prices of the model's tokens.
+    pub prices: Prices,
+    /// Names of the secrets that the adapter is granted.
+    pub secrets: Vec<String>,
+    /// Name, kind, version, digest and grants of each plugin, for the journal.
+    pub report: Vec<Value>,
+    /// The journal that the run has to write to if there are onlookers: it passes the steps on to
+    /// them.
+    pub steps: Option<Arc<Steps>>,
+}
+
+/// The plugins by role, loaded and not yet configured.
+struct LoadedPlugins {
+    adapter: Option<NamedPlugin>,
+    parser: Option<NamedPlugin>,
+    formatter: Option<NamedPlugin>,
+    processors: Vec<NamedPlugin>,
+    policies: Vec<NamedPlugin>,
+}
+
+/// The history processor that marks what may be cached.
+const CACHE_CONTROL: &str = "cache_control";
+
+impl RoleSetup<'_> {
+    /// Loads, configures and starts the plugins.
+    ///
+    /// # Errors
+    /// [`SetupError`] if a plugin can't be used, if the config names no model or no price for a cost
+    /// limit, or if a grant is no host pattern.
+    pub async fn make(&self, secrets: Arc<Secrets>) -> Result<StartedRoles, SetupError> {
+        let config = self.job.config;
+        let mut loaded = self.load_all().await?;
+        // Loaded before the model's name is resolved, because the name may begin with the adapter's.
+        if let (None, Some(adapter)) = (&loaded.adapter, &config.pipeline.adapter) {
+            loaded.adapter = Some(self.load(adapter, Some("pipeline.adapter")).await?);
+        }
+        // An adapter of `--plugin` has precedence over the adapter of the model's prefix.
+        let choice = match &loaded.adapter {
+            Some(adapter) => {
+                let mut config = config.clone();
+                config.pipeline.adapter = Some(adapter.name.to_string());
+                resolve_model(&config)?
+            }
+            None => resolve_model(config)?,
+        };
+        // The last processor, so that it marks the messages that are sent.
+        let marks = |named: &NamedPlugin| &*named.plugin.name == CACHE_CONTROL;
+        let is_wanted = config.model.set_cache_control.is_some() && !choice.no_cache_marks;
+        if is_wanted && !loaded.processors.iter().any(marks) {
+            loaded
+                .processors
+                .push(self.load(CACHE_CONTROL, None).await?);
+        }
+        let prices = self.prices(&choice)?;
+        let adapter = match loaded.adapter {
+            Some(adapter) => adapter,
+            None => self.load(&choice.adapter, Some("pipeline.adapter")).await?,
+        };
+        let parser = match loaded.parser {
+            Some(parser) => parser,
+            None => {
+                self.load(&config.pipeline.parser, Some("pipeline.parser"))
+                    .await?
+            }
+        };
+        let formatter = match loaded.formatter {
+            Some(formatter) => formatter,
+            None => {
+                self.load(&config.pipeline.formatter, Some("pipeline.formatter"))
+                    .await?
+            }
+        };
+        let everyone: Vec<&NamedPlugin> = [&adapter, &parser, &formatter]
+            .into_iter()
+            .chain(&loaded.processors)
+            .chain(&loaded.policies)
+            .collect();
+        self.warn_about_unused(&everyone);
+        let mut report = Vec::new();
+        let (model, grants) = self.model(&adapter, &choice, secrets).await?;
+        report.push(describe(&adapter, Kind::ModelAdapter, Some(&grants)));
+
+        let offer = self.offer(&parser, Kind::ActionParser);
+        let recipe = self.recipe(&parser, Kind::ActionParser, &offer)?;
+        let made_parser = WasmParser::start(recipe)
+            .await
+            .map_err(|error| self.located(error))?;
+        report.push(describe(&parser, Kind::ActionParser, None));
+        self.warn_about_prompts(&made_parser);
+
+        let offer = self.offer(&formatter, Kind::ObservationFormatter);
+        let recipe = self.recipe(&formatter, Kind::ObservationFormatter, &offer)?;
+        let made_formatter = WasmFormatter::start(recipe)
+            .await
+            .map_err(|error| self.located(error))?;
+        report.push(describe(&formatter, Kind::ObservationFormatter, None));
+
+        let mut processors: Vec<Box<dyn Processor>> = Vec::new();
+        for plugin in &loaded.processors {
+            let offer = self.offer(plugin, Kind::HistoryProcessor);
+            let recipe = self.recipe(plugin, Kind::HistoryProcessor, &offer)?;
+            let made = WasmProcessor::start(recipe).await;
+            processors.push(Box::new(made.map_err(|error| self.located(error))?));
+            report.push(describe(plugin, Kind::HistoryProcessor, None));
+        }
+        let mut policies: Vec<Box<dyn Policy>> = Vec::new();
+        for plugin in &loaded.policies {
+            let recipe = self.recipe(plugin, Kind::ActionPolicy, &Value::Null)?;
+            let made = WasmPolicy::start(recipe).await;
+            policies.push(Box::new(made.map_err(|error| self.located(error))?));
+            report.push(describe(plugin, Kind::ActionPolicy, None));
+        }
+        let made = StartedRoles {
+            model,
+            roles: shadow::RunRoles {
+                parser: Box::new(made_parser),
+                formatter: Box::new(made_formatter),
+                processors,
+                policies,
+            },
+            onlookers: Vec::new(),
+            prices,
+            secrets: grants.secrets,
+            report,
+            steps: None,
+        };
+        self.shadow(made).await
+    }
+
+    /// The prices of the model. They are looked up before the first query, so that a cost limit that
+    /// can't be enforced is an error before anything has been spent.
+    fn prices(&self, choice: &ModelChoice) -> Result<Prices, SetupError> {
+        let config = self.job.config;
+        let (prices, warnings) = wiring::prices(config, choice)?;
+        for warning in &warnings {
+            self.context.front.show(&Progress::Warning(warning));
+        }
+        // The preset's limit does not prevent the use of the user's own server, which has no price.
+        let asked = self.job.origin("agent.cost_limit").as_deref() != Some("preset default");
+        if asked || !choice.own_address {
+            wiring::check_price(config, choice, &prices)?;
+        }
+        Ok(prices)
+    }
+
+    /// Loads the plugins of the config and of `--plugin`. A plugin of `--plugin` replaces the adapter,
+    /// parser or formatter, or is appended to the processors or policies.
+    async fn load_all(&self) -> Result<LoadedPlugins, SetupError> {
+        let pipeline = &self.job.config.pipeline;
+        let mut loaded = LoadedPlugins {
+            adapter: None,
+            parser: None,
+            formatter: None,
+            processors: Vec::new(),
+            policies: Vec::new(),
+        };
+        for spec in &pipeline.processors {
+            let plugin = self.load(spec, Some("pipeline.processors")).await?;
+            loaded.processors.push(plugin);
+        }
+        for spec in &pipeline.policies {
+            let plugin = self.load(spec, Some("pipeline.policies")).await?;
+            loaded.policies.push(plugin);
+        }
+        for spec in self.job.plugins {
+            let mut plugin = self.load(spec, None).await?;
+            plugin.asked = Some(spec.clone());
+            for kind in &plugin.plugin.kinds {
+                let plugin = plugin.clone();
+                match kind {
+                    Kind::ModelAdapter => loaded.adapter = Some(plugin),
+                    Kind::ActionParser => loaded.parser = Some(plugin),
+                    Kind::ObservationFormatter => loaded.formatter = Some(plugin),
+                    Kind::HistoryProcessor => loaded.processors.push(plugin),
+                    Kind::ActionPolicy => loaded.policies.push(plugin),
+                }
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Warns if the parser expects commands in the text, while the default prompts ask for tool calls.
+    fn warn_about_prompts(&self, parser: &WasmParser) {
+        let of_default =
+            self.job.origin("agent.system_template").as_deref() == Some("preset default");
+        if of_default && parser.tools().is_empty() && self.replayed.is_none() {
+            let text = format!(
+                "the parser `{}` reads commands from the text of replies, but the prompts ask for tool calls: `-c text` has prompts that ask for commands in the text",
+                Parser::name(parser)
+            );
+            self.context.front.show(&Progress::Warning(&text));
+        }
+    }
+}
+
+/// The entry of a plugin in the journal's first line.
+pub(super) fn describe(named: &NamedPlugin, kind: Kind, grants: Option<&Grants>) -> Value {
+    let plugin = &named.plugin;
+    let mut report = json!({
+        "name": &*named.name,
+        "plugin": &*plugin.name,
+        "kind": kind.to_string(),
+        "version": plugin.descriptor.version,
+        "contract": plugin.contract,
+        "sha256": plugin.digest,
+        "source": match &plugin.source {
+            Source::BuiltIn(_) => "built-in".to_owned(),
+            Source::File(path) => path.display().to_string(),
+        },
+    });
+    if let Some(asked) = &named.asked {
+        report[ASKED] = asked.as_str().into();
+    }
+    if let Some(grants) = grants {
+        let hosts: Vec<String> = grants.hosts.iter().map(ToString::to_string).collect();
+        report["grants"] = json!({ "hosts": hosts, "secrets": grants.secrets });
+    }
+    report
+}

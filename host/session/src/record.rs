@@ -1,0 +1,479 @@
+//! The record of a run: its journal, and the trajectory that is made of it at the start, repeatedly
+//! during the run, and at its end.
+//!
+//! Separate threads write the trajectory, so that a slow disk or a pipe without a reader does not
+//! delay the loop. Before its first event, a run has only reserved the journal's name, so a refused
+//! run does not change the files of an earlier run.
+
+mod crash;
+
+use std::convert::Infallible;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mswea_core::{Clock, Event, Front, Journal, Progress, Stop};
+use mswea_run::journal::trajectory::{self, Target};
+use mswea_run::journal::{
+    Change, Claim, JournalError, JournalFile, Record as Line, Reopened, Spot,
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::digests::DigestFile;
+use super::files::{RunFiles, runs_folder};
+use super::index;
+use super::record_error::{OutputError, Unwritten};
+
+/// The shortest pause between two writes of a trajectory. The pause grows with the time that a
+/// write takes, so that writing takes at most a twentieth of the time.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How long a pipe for the trajectory may accept no data.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest wait at the end of a run for a file system that does not answer. Other runs of the
+/// process wait for the same permits to write.
+const FILE_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long a process that panics waits for a trajectory that is being written.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// The journal of a run, and the trajectory that is made of it.
+pub(crate) struct Record {
+    files: RunFiles,
+    /// Folders that were made for them.
+    folders: Vec<PathBuf>,
+    /// The absolute path of the journal, which is valid also if the working directory is removed.
+    home: PathBuf,
+    /// The place where the journal is continued if a command removes it.
+    elsewhere: Arc<Spot>,
+    target: Target,
+    /// The place of the trajectory if a command removes its folder.
+    refuge: Arc<Spot>,
+    /// The digests of what is recorded, for a later `resume` or `fork`.
+    digests: DigestFile,
+    /// The actual place of the trajectory, if it differs from the configured one.
+    moved: Mutex<Option<PathBuf>>,
+    journal: Mutex<Journaling>,
+    front: Arc<dyn Front>,
+    /// Notified when an event was recorded after the last write of the trajectory.
+    dirty: Notify,
+    /// Held by the thread that writes the trajectory; true once the last one is written.
+    writing: Mutex<bool>,
+    /// How many threads of the process write trajectories at once.
+    writers: Arc<Semaphore>,
+    /// Whether the warning about a failed write was shown.
+    warned: AtomicBool,
+    settings: JournalSettings,
+}
+
+/// The settings of the journal of a run.
+pub(crate) struct JournalSettings {
+    /// Whether to wait for the disk at the end of each step.
+    pub(crate) fsync: bool,
+    /// Gives the times of the events.
+    pub(crate) clock: Clock,
+}
+
+impl JournalSettings {
+    fn apply(&self, journal: JournalFile) -> JournalFile {
+        journal.fsync(self.fsync).with_clock(self.clock.clone())
+    }
+}
+
+enum Journaling {
+    /// Nothing was recorded yet.
+    Claimed(Claim),
+    /// The journal of an earlier process of the run, in which this process has recorded nothing
+    /// yet.
+    Held(Reopened),
+    Begun(Arc<JournalFile>),
+    /// There is no journal: it could not be begun, or the run was refused.
+    Never,
+}
+
+impl Record {
+    /// Reserves the names, and checks that the files can be written. `held` is the journal of a run
+    /// that is continued.
+    ///
+    /// # Errors
+    /// [`OutputError`] with the reason if they can't be written.
+    pub(crate) fn reserve(
+        files: RunFiles,
+        held: Option<Reopened>,
+        run_id: &str,
+        front: Arc<dyn Front>,
+        writers: Arc<Semaphore>,
+        settings: JournalSettings,
+    ) -> Result<Self, OutputError> {
+        let folders = files
+            .make_room()
+            .map_err(|error| OutputError::of(&files, error.to_string()))?;
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let folders = folders.iter().map(absolute).collect();
+        let home = absolute(&files.journal);
+        match Self::tried(&files, held, &home) {
+            Ok((target, journaling)) => Ok(Self {
+                folders,
+                home,
+                elsewhere: in_state(run_id, "events.jsonl"),
+                refuge: in_state(run_id, "traj.json"),
+                digests: DigestFile::of(run_id),
+                moved: Mutex::default(),
+                target,
+                journal: Mutex::new(journaling),
+                front,
+                dirty: Notify::new(),
+                writing: Mutex::new(false),
+                writers,
+                warned: AtomicBool::new(false),
+                settings,
+                files,
+            }),
+            Err(error) => {
+                remove(&folders);
+                Err(error)
+            }
+        }
+    }
+
+    fn tried(
+        files: &RunFiles,
+        held: Option<Reopened>,
+        home: &Path,
+    ) -> Result<(Target, Journaling), OutputError> {
+        let target = Target::of(&files.trajectory)?;
+        if let Some(held) = held {
+            return Ok((target, Journaling::Held(held)));
+        }
+        let claim = JournalFile::claim(home).map_err(|error| match error.kind() {
+            // Two runs with the same `-o`.
+            io::ErrorKind::WouldBlock => OutputError::Taken(error),
+            _ => OutputError::of(files, format!("its journal can't be made: {error}")),
+        })?;
+        Ok((target, Journaling::Claimed(claim)))
+    }
+
+    /// The names of the run's files.
+    pub(crate) fn files(&self) -> &RunFiles {
+        &self.files
+    }
+
+    /// The current path of the journal; `None` if the run never began.
+    pub(crate) fn journal(&self) -> Option<PathBuf> {
+        Some(self.begun()?.path())
+    }
+
+    /// Removes the reserved names and new folders of a run that never began.
+    pub(crate) fn forget(&self) {
+        let journaling = std::mem::replace(&mut *lock(&self.journal), Journaling::Never);
+        if let Journaling::Claimed(claim) = journaling {
+            claim.release();
+            remove(&self.folders);
+        }
+    }
+
+    /// Begins the journal: from now on the trajectory is that of this run, and the files of an
+    /// earlier run with the same name are kept under another name.
+    fn begin(&self, claim: Claim, event: &Event) -> io::Result<Arc<JournalFile>> {
+        // In this order, so that a trajectory never belongs to another run than its journal,
+        // whenever the host is killed.
+        if !self.target.is_stream() {
+            let line = Line {
+                seq: 1,
+                t: self.settings.clock.now(),
+                event: event.clone(),
+            };
+            let mut value = trajectory::from_journal(&[line]);
+            trajectory::set_journal(&mut value, self.files.journal_seen_from_trajectory());
+            let written = self.target.write(&value);
+            written.map_err(|error| io::Error::other(error.to_string()))?;
+        }
+        let journal = self.settings.apply(claim.begin()?);
+        if let Event::RunStarted { run_id, .. } = event {
+            index::note(run_id, &self.home);
+        }
+        Ok(Self::copied(journal))
+    }
+
+    /// With a second copy, which no command can reach.
+    fn copied(journal: JournalFile) -> Arc<JournalFile> {
+        let state = runs_folder();
+        Arc::new(match state.is_dir() {
+            true => journal.with_copy(&state),
+            false => journal.with_copy(&std::env::temp_dir()),
+        })
+    }
+
+    /// Writes the trajectory repeatedly, as long as this future is polled.
+    pub(crate) async fn keep_up(self: &Arc<Self>) -> Infallible {
+        loop {
+            self.dirty.notified().await;
+            let begun = Instant::now();
+            let permit = self.permit().await;
+            let this = self.clone();
+            let (done, written) = oneshot::channel();
+            let write = move || {
+                let _permit = permit;
+                if let Err(error) = this.write_again() {
+                    tracing::warn!(%error, "the trajectory could not be brought up to date");
+                }
+                let _ = done.send(());
+            };
+            // Without a thread, the trajectory is written at the end only.
+            drop(writer().spawn(write));
+            let _ = written.await;
+            tokio::time::sleep(PAUSE.max(begun.elapsed() * 20)).await;
+        }
+    }
+
+    /// Waits for a permit to write. A pipe needs none, because it may block for long.
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        match self.target.is_stream() {
+            true => None,
+            false => self.writers.clone().acquire_owned().await.ok(),
+        }
+    }
+
+    /// Writes the trajectory during the run.
+    fn write_again(&self) -> Result<(), Unwritten> {
+        let is_last = lock(&self.writing);
+        let Some(journal) = self.begun().filter(|_| !*is_last) else {
+            return Ok(());
+        };
+        // A file that a command has moved away (`git stash`) could not be moved back if a new file
+        // were in its place. And data in a pipe can't be replaced.
+        let is_aside = journal.path() != self.home || !self.target.is_there();
+        if is_aside || self.target.is_stream() {
+            return Ok(());
+        }
+        self.write(&journal)
+    }
+
+    fn write_last(&self) -> Result<(), Unwritten> {
+        let mut is_last = lock(&self.writing);
+        *is_last = true;
+        let journal = self.begun().ok_or(Unwritten::Nothing)?;
+        if let Err(error) = journal.bring_home() {
+            self.warn(&error.to_string());
+        }
+        if self.target.is_lost() {
+            return self.write_to_refuge(&journal);
+        }
+        self.write(&journal)?;
+        let strayed = self.target.strayed();
+        if let Some(place) = strayed.clone().or_else(|| journal.strayed()) {
+            self.warn(&format!(
+                "a command has moved the folder of `{}`: this run's files are in `{}`, where that folder is now",
+                self.files.trajectory.display(),
+                place.parent().unwrap_or(&place).display()
+            ));
+        }
+        *lock(&self.moved) = strayed;
+        Ok(())
+    }
+
+    /// Writes the trajectory to the state folder: its own folder was removed, or something else is
+    /// in its place.
+    fn write_to_refuge(&self, journal: &JournalFile) -> Result<(), Unwritten> {
+        let value = Self::value(journal, &journal.path())?;
+        Target::at(self.refuge.clone()).write(&value)?;
+        let place = self.refuge.shown();
+        self.warn(&format!(
+            "a command has removed the folder of `{}` or put something else in its place: the trajectory is `{}`",
+            self.files.trajectory.display(),
+            place.display()
+        ));
+        *lock(&self.moved) = Some(place.to_owned());
+        Ok(())
+    }
+
+    /// The path of the trajectory after the run.
+    pub(crate) fn trajectory(&self) -> PathBuf {
+        let moved = lock(&self.moved).clone();
+        moved.unwrap_or_else(|| self.files.trajectory.clone())
+    }
+
+    fn value(journal: &JournalFile, name: &Path) -> Result<serde_json::Value, JournalError> {
+        let log = journal.log()?;
+        let mut value = trajectory::from_records(log.records);
+        trajectory::set_journal(&mut value, name);
+        Ok(value)
+    }
+
+    fn write(&self, journal: &JournalFile) -> Result<(), Unwritten> {
+        let path = journal.path();
+        let name = match path == self.home {
+            true => self.files.journal_seen_from_trajectory(),
+            false => &path,
+        };
+        Ok(self.target.write(&Self::value(journal, name)?)?)
+    }
+
+    /// Called after the run: puts the journal back in its place and writes the trajectory. The wait
+    /// ends on a stop, or after a time limit.
+    ///
+    /// # Errors
+    /// [`Unwritten`] with the reason if the trajectory is not written.
+    pub(crate) async fn finish(self: &Arc<Self>, stop: &Stop) -> Result<(), Unwritten> {
+        let limit = match self.target.is_stream() {
+            true => PATIENCE,
+            false => FILE_PATIENCE,
+        };
+        // After a stop, the wait is short.
+        let patience = tokio::time::sleep(match stop.is_stopped() {
+            true => limit / 5,
+            false => limit,
+        });
+        let write = async {
+            let permit = self.permit().await;
+            let (done, written) = oneshot::channel();
+            let this = self.clone();
+            let write = move || {
+                let _permit = permit;
+                let _ = done.send(this.write_last());
+            };
+            match writer().spawn(write) {
+                Ok(_) => written.await.unwrap_or(Err(Unwritten::Lost)),
+                Err(_) => self.write_last(),
+            }
+        };
+        let path = || self.files.trajectory.display().to_string();
+        tokio::select! {
+            biased;
+            written = write => written,
+            () = stop.stopped_again() => Err(Unwritten::Stopped(path())),
+            () = patience => Err(match self.target.is_stream() {
+                true => Unwritten::Unread(path()),
+                false => Unwritten::Slow(path()),
+            }),
+        }
+    }
+
+    /// Called when the process is about to end: writes the trajectory, unless a thread is already
+    /// writing it. Returns a text with its path for the user.
+    pub(crate) fn last_words(&self) -> String {
+        let end = Instant::now() + LAST_WAIT;
+        let writing = loop {
+            match self.writing.try_lock() {
+                Ok(writing) => break Some(writing),
+                Err(TryLockError::Poisoned(writing)) => break Some(writing.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() > end => break None,
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let journal = self.begun().filter(|_| writing.is_some());
+        let written = journal.is_some_and(|journal| self.write(&journal).is_ok());
+        self.said(written)
+    }
+
+    fn said(&self, written: bool) -> String {
+        let place = match (written, self.journal()) {
+            (true, _) => &self.files.trajectory,
+            (false, Some(journal)) => &journal.clone(),
+            (false, None) => return "nothing was recorded yet".to_owned(),
+        };
+        format!("what was recorded is in `{}`", place.display())
+    }
+
+    fn begun(&self) -> Option<Arc<JournalFile>> {
+        match &*lock(&self.journal) {
+            Journaling::Begun(journal) => Some(journal.clone()),
+            _ => None,
+        }
+    }
+
+    /// The journal; begins it if this is the first event.
+    fn journaling(&self, event: &Event) -> io::Result<Arc<JournalFile>> {
+        let mut journaling = lock(&self.journal);
+        let journal = match std::mem::replace(&mut *journaling, Journaling::Never) {
+            Journaling::Begun(journal) => journal,
+            Journaling::Claimed(claim) => self.begin(claim, event)?,
+            Journaling::Held(held) => {
+                self.files.remove_temporary();
+                Self::copied(self.settings.apply(held.begin()?))
+            }
+            Journaling::Never => return Err(io::Error::other("there is no journal to write to")),
+        };
+        *journaling = Journaling::Begun(journal.clone());
+        Ok(journal)
+    }
+
+    /// Called after a command, which may have changed the journal.
+    fn look_after(&self, journal: &JournalFile) {
+        let home = self.files.journal.display();
+        match journal.check(&self.elsewhere) {
+            Ok(Change::None) => {}
+            Ok(Change::Restored) => self.warn(&format!(
+                "a command has changed or replaced this run's journal `{home}`: a whole one is there again"
+            )),
+            Ok(Change::Elsewhere(place)) => self.warn(&format!(
+                "a command has removed this run's journal `{home}`: it goes on as `{}`, and is put back when the run ends",
+                place.display()
+            )),
+            Err(error) => {
+                if !self.warned.swap(true, Ordering::Relaxed) {
+                    self.warn(&format!(
+                        "a command has changed or removed this run's journal `{home}`, and it can't be written anew: {error}"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn warn(&self, text: &str) {
+        self.front.show(&Progress::Warning(text));
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+impl Journal for Record {
+    fn record(&self, event: &Event) -> io::Result<f64> {
+        let journal = self.journaling(event)?;
+        // First: a host may be killed between the two.
+        self.digests.note(event);
+        let t = journal.record(event)?;
+        match event {
+            Event::Opening { .. }
+            | Event::Message { .. }
+            | Event::Rejected { .. }
+            | Event::Observed { .. }
+            | Event::Output { .. }
+            | Event::Salvaged { .. }
+            | Event::RunEnded { .. } => self.look_after(&journal),
+            Event::Reply { .. } => {}
+            _ => return Ok(t),
+        }
+        self.dirty.notify_one();
+        Ok(t)
+    }
+}
+
+/// The place of a file of the run below the user's state folder.
+fn in_state(run_id: &str, ending: &str) -> Arc<Spot> {
+    let path = runs_folder().join(format!("{run_id}.{ending}"));
+    Arc::new(Spot::later(&path))
+}
+
+fn writer() -> thread::Builder {
+    thread::Builder::new().name("trajectory".to_owned())
+}
+
+/// Removes folders that were made for a run, if they are empty; the list has the outer ones first.
+fn remove(folders: &[PathBuf]) {
+    for folder in folders.iter().rev() {
+        let _ = std::fs::remove_dir(folder);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,281 @@
+//! One run from its job to its end, for programs with one run or with a thousand.
+
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, PoisonError};
+
+use mswea_core::{Context, End, Front, Person, Progress, Stop};
+use mswea_executor::aside;
+use mswea_run::Ended;
+
+use super::caught::caught;
+use super::earlier::Earlier;
+use super::error::SetupError;
+use super::leftovers::Leftovers;
+use super::record::{JournalSettings, Record};
+use super::record_error::Unwritten;
+use super::{Job, Runtime};
+
+/// Runs a task to its end, and records it: the journal, and the trajectory that is made of it, at
+/// `agent.output_path` or else below the user's state folder.
+///
+/// Many runs can run at once in one process, on one thread or several: the future never blocks its
+/// thread, and no run delays another. `runtime` has the parts that they share. `front` gets the
+/// progress and must return at once; `person` answers questions that only a person can decide
+/// ([`mswea_core::Nobody`] for a run without a user); `stop` ends the run, also during its
+/// preparation. If the future is dropped, the run is aborted as by a `kill -9`: its processes are
+/// ended, and its journal has the events so far.
+///
+/// A panic, in here or in `front`, ends this run only, with its trajectory written
+/// ([`Outcome::Crashed`]), in a program that unwinds. In one that does not (`panic = "abort"`) it is the
+/// end of the process; see [`Runtime::last_words`].
+///
+/// It needs a tokio runtime with time and I/O. Use the same one for all runs of `runtime`, because
+/// connections are kept open between them.
+///
+/// # Examples
+/// `examples/embed` is a program with a hundred runs.
+pub async fn run(
+    runtime: &Runtime,
+    mut job: Job<'_>,
+    front: Arc<dyn Front>,
+    person: Arc<dyn Person>,
+    stop: Stop,
+) -> Done {
+    let run_id = job.run_id.to_owned();
+    let refused = |error: SetupError| Done {
+        run_id: run_id.clone(),
+        outcome: Outcome::Refused(error),
+        journal: None,
+        trajectory: Err(Unwritten::Nothing),
+    };
+    let reserving = reserve(runtime, &mut job, front.clone());
+    let record = match unless_stopped(&stop, reserving).await {
+        Ok(record) => record,
+        Err(error) => return refused(error),
+    };
+    let _living = runtime.living(&record);
+    let files = record.files().clone();
+    let context = Context {
+        clock: job.clock.clone(),
+        ..Context::new(front.clone(), record.clone(), stop.clone())
+    };
+    let own_files = files.own_files();
+    let resumed = job
+        .from
+        .as_ref()
+        .filter(|earlier| earlier.forked().is_none());
+    // While the plugins are made ready.
+    let leftovers = resumed.map(|earlier| Leftovers::end(earlier.process_ids()));
+    let mut preparing = pin!(async {
+        front.show(&Progress::Recording {
+            trajectory: &files.trajectory,
+            journal: &files.journal,
+        });
+        runtime.prepare(job, context, person, &own_files).await
+    });
+    let preparing = async { caught(preparing.as_mut()).await.unwrap_or_else(crashed) };
+    let agent = match unless_stopped(&stop, preparing).await {
+        Ok(agent) => agent,
+        Err(error) => {
+            let journal = record.journal();
+            record.forget();
+            return Done {
+                journal,
+                ..refused(error)
+            };
+        }
+    };
+    if let Some(leftovers) = leftovers {
+        // Before the first command of this process.
+        leftovers.gone(&stop).await;
+    }
+    runtime.sweep();
+    let mut running: Pin<Box<dyn Future<Output = Ended> + Send>> = Box::pin(agent.run());
+    let ended = tokio::select! {
+        biased;
+        ended = caught(running.as_mut()) => ended,
+        never = record.keep_up() => match never {},
+    };
+    let outcome = match ended {
+        Ok(mut ended) => {
+            // The trajectory is made from the journal, so the messages are not kept: they may be
+            // large.
+            ended.messages = Vec::new();
+            Outcome::Ended(Box::new(ended))
+        }
+        Err(words) => {
+            // Its destructors end the run's processes, and wait for their end.
+            let gone = aside("ending", move || drop(running));
+            tokio::select! {
+                _ = gone => {}
+                () = stop.stopped_again() => {}
+            }
+            let message = bug(&words);
+            let end = End::Crashed {
+                message: message.clone(),
+            };
+            record.crashed(&end);
+            Outcome::Crashed(message)
+        }
+    };
+    let written = record.finish(&stop).await;
+    Done {
+        run_id,
+        outcome,
+        journal: record.journal(),
+        trajectory: written.map(|()| record.trajectory()),
+    }
+}
+
+async fn reserve(
+    runtime: &Runtime,
+    job: &mut Job<'_>,
+    front: Arc<dyn Front>,
+) -> Result<Arc<Record>, SetupError> {
+    let files = job.files();
+    let held = job.from.as_mut().and_then(Earlier::take_held);
+    let run_id = job.run_id.to_owned();
+    let settings = JournalSettings {
+        fsync: job.fsync,
+        clock: job.clock.clone(),
+    };
+    let writers = runtime.writers.clone();
+    // It may be on a file system that does not answer.
+    let reserve = move || Record::reserve(files, held, &run_id, front, writers, settings);
+    let reserved = aside("reserving", reserve).await;
+    let record = reserved.ok_or_else(|| SetupError::Internal(bug("the files of a run")))?;
+    Ok(Arc::new(record?))
+}
+
+/// Waits for a part of the preparation, unless the run is stopped.
+async fn unless_stopped<T>(
+    stop: &Stop,
+    part: impl Future<Output = Result<T, SetupError>>,
+) -> Result<T, SetupError> {
+    tokio::select! {
+        biased;
+        () = stop.stopped() => Err(SetupError::Interrupted),
+        done = part => done,
+    }
+}
+
+fn crashed<T>(words: String) -> Result<T, SetupError> {
+    Err(SetupError::Internal(bug(&words)))
+}
+
+fn bug(words: &str) -> String {
+    format!("this is a bug in mswea-host, please report it: {words}")
+}
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct Done {
+    /// Its id.
+    pub run_id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The path of its journal, if it has one.
+    pub journal: Option<PathBuf>,
+    /// The path of its trajectory.
+    ///
+    /// # Errors
+    /// [`Unwritten`]: why there is none. The journal has the recorded events.
+    pub trajectory: Result<PathBuf, Unwritten>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The loop has ended, for whatever reason.
+    Ended(Box<Ended>),
+    /// The run never began: nothing was started or sent, and no file of an earlier run was touched.
+    Refused(SetupError),
+    /// A bug of the host has ended the run; the text describes it.
+    Crashed(String),
+}
+
+impl Done {
+    /// The exit status, as in the trajectory.
+    pub fn exit_status(&self) -> &str {
+        match &self.outcome {
+            Outcome::Ended(ended) => ended.end.exit_status(),
+            Outcome::Refused(error) => error.exit_status(),
+            Outcome::Crashed(_) => "InternalError",
+        }
+    }
+
+    /// The submission; empty if there is none.
+    pub fn submission(&self) -> &str {
+        match &self.outcome {
+            Outcome::Ended(ended) => &ended.submission,
+            Outcome::Refused(_) | Outcome::Crashed(_) => "",
+        }
+    }
+
+    /// The failure for the user, with cause and remedy; `None` if nothing failed.
+    pub fn error(&self) -> Option<String> {
+        match &self.outcome {
+            Outcome::Ended(ended) => ended.end.error().map(str::to_owned),
+            Outcome::Refused(error) => Some(error.to_string()),
+            Outcome::Crashed(words) => Some(words.clone()),
+        }
+    }
+}
+
+/// A front that shows nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Front for Unwatched {
+    fn show(&self, _: &Progress<'_>) {}
+}
+
+/// While this exists, [`Runtime::last_words`] includes its run.
+struct Living<'a>(&'a Runtime, Arc<Record>);
+
+impl Drop for Living<'_> {
+    fn drop(&mut self) {
+        let mut living = self.0.living.lock().unwrap_or_else(PoisonError::into_inner);
+        living.retain(|other| !Arc::ptr_eq(other, &self.1));
+    }
+}
+
+impl Runtime {
+    fn living(&self, record: &Arc<Record>) -> Living<'_> {
+        let mut living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        living.push(record.clone());
+        Living(self, record.clone())
+    }
+
+    /// For the panic hook of a program that does not unwind: writes the trajectories of the current
+    /// runs, and returns a line with the path of each. It takes a limited time, whatever thread has
+    /// panicked.
+    pub fn last_words(&self) -> String {
+        // A thread that panicked may hold the lock.
+        let Ok(living) = self.living.try_lock() else {
+            return "what was recorded is in the journal".to_owned();
+        };
+        match living.as_slice() {
+            [] => "nothing was recorded yet".to_owned(),
+            living => {
+                let words: Vec<String> = living.iter().map(|it| it.last_words()).collect();
+                words.join("\n")
+            }
+        }
+    }
+
+    /// For a process that is about to end: waits for a short time for the end of the sweep of
+    /// leftovers, if there is one ([`Runtime::sweeping`]).
+    pub async fn swept(&self, stop: &Stop) {
+        if let Some(sweep) = &self.sweep {
+            sweep.wait(stop).await;
+        }
+    }
+
+    fn sweep(&self) {
+        if let Some(sweep) = &self.sweep {
+            sweep.begin();
+        }
+    }
+}

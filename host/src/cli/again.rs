@@ -1,0 +1,201 @@
+//! `resume` and `fork`: a run goes on from a recorded one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::args::{ChangeArgs, ForkArgs, ResumeArgs, RunArgs};
+use super::configs;
+use super::exit::ExitCode;
+use super::finished;
+use super::front::{self, CliFront};
+use super::output::{self, Failure};
+use super::run::{self, ProcessOptions};
+use super::runs::find_one;
+use mswea_config::{Config, Layers, ProcessEnvironment, Recorded, Sources};
+use mswea_core::Progress;
+use mswea_run::journal::trajectory;
+use mswea_session::{Earlier, EarlierError, Job};
+
+/// What a recorded run goes on with: its config and plugins, with what the flags change.
+pub(super) struct Continuation {
+    pub(super) layers: Layers,
+    pub(super) config: Config,
+    pub(super) plugins: Vec<String>,
+    pub(super) front: Arc<dyn CliFront>,
+}
+
+impl Continuation {
+    /// `anew`: for another run, with files of its own. `trusts`: the record needs no check, because the
+    /// user consents to it, or nothing is sent or run.
+    pub(super) fn of(
+        earlier: &mut Earlier,
+        change: &ChangeArgs,
+        flags: &RunArgs,
+        anew: bool,
+        trusts: bool,
+    ) -> Result<Self, Failure> {
+        let layers = layers(earlier, flags, anew)?;
+        let plugins = earlier.plugins(&change.plugins);
+        if !trusts {
+            let checked = earlier.check_authority(&layers);
+            checked.map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        let config = configs::resolve(&layers)?;
+        if change.accept_changed_plugins {
+            earlier.accept_changed_plugins();
+        }
+        let front = front::make(&change.display);
+        run::warn(&layers, change.display, &*front);
+        Ok(Self {
+            layers,
+            config,
+            plugins,
+            front,
+        })
+    }
+
+    fn run(&self, earlier: Earlier, run_id: &str, flags: &RunArgs) -> Result<ExitCode, Failure> {
+        let options = ProcessOptions {
+            plugins: &self.plugins,
+            ..run::process_options(flags)
+        };
+        let task = earlier.state().task.clone();
+        let (config, layers) = (&self.config, &self.layers);
+        let job = Job {
+            from: Some(earlier),
+            ..options.job(layers, Job::new(&task, config, run_id))
+        };
+        run::finish(config, layers, job, &options, &self.front, flags.display)
+    }
+}
+
+/// Goes on with a run that has not submitted, or finishes what its killed host has left undone after
+/// that.
+pub fn resume(args: &ResumeArgs) -> Result<ExitCode, Failure> {
+    let journal = recorded(&args.run)?;
+    let change = &args.change;
+    let flags = change.as_run();
+    let earlier = Earlier::to_resume(&journal);
+    if let Err(EarlierError::Submitted { .. }) = &earlier
+        && let Some(mut ended) = Earlier::to_finish(&journal).map_err(refused)?
+    {
+        check_trajectory(&ended)?;
+        let with = Continuation::of(&mut ended, change, &flags, false, args.trust_record)?;
+        return finished::finish(&ended, change, &with.config, &*with.front);
+    }
+    let mut earlier = earlier.map_err(refused)?;
+    check_trajectory(&earlier)?;
+    let continuation = Continuation::of(&mut earlier, change, &flags, false, args.trust_record)?;
+    if let Some(torn) = earlier.torn() {
+        continuation.front.show(&Progress::Warning(&format!(
+            "line {} of the journal `{}` was cut off after {} bytes: what it recorded had not begun, and it is removed",
+            torn.line,
+            journal.display(),
+            torn.bytes
+        )));
+    }
+    output::remark(change.display, &where_it_stood(&earlier));
+    let run_id = earlier.state().run_id.clone();
+    continuation.run(earlier, &run_id, &flags)
+}
+
+/// Begins a new run with the first steps of another one.
+pub fn fork(args: &ForkArgs) -> Result<ExitCode, Failure> {
+    let journal = recorded(&args.run)?;
+    let mut earlier = Earlier::to_fork(&journal, args.at, !args.no_workspace).map_err(refused)?;
+    let change = &args.change;
+    let flags = RunArgs {
+        output: args.output.clone(),
+        ..change.as_run()
+    };
+    let continuation = Continuation::of(&mut earlier, change, &flags, true, args.trust_record)?;
+    say_what_lacks(change, &earlier);
+    let parent = &earlier.state().run_id;
+    output::remark(
+        change.display,
+        &format!("a new run begins with {} of run {parent}", steps(args.at)),
+    );
+    continuation.run(earlier, &mswea_session::new_run_id(), &flags)
+}
+
+/// The journal of a run, or a trajectory of mini-swe-agent.
+pub(super) fn recorded(named: &Path) -> Result<PathBuf, Failure> {
+    match Earlier::is_foreign_trajectory(named) {
+        true => Ok(named.to_owned()),
+        false => find_one(named).map_err(Failure::usage),
+    }
+}
+
+/// Says what is not recorded of a run.
+pub(super) fn say_what_lacks(change: &ChangeArgs, earlier: &Earlier) {
+    if let Some(lacks) = earlier.lacks() {
+        output::remark(change.display, &lacks);
+    }
+}
+
+fn where_it_stood(earlier: &Earlier) -> String {
+    let state = earlier.state();
+    let ended = match &state.ended {
+        Some(ended) => format!("ended with `{}`", ended.exit_status),
+        None => "was broken off".to_owned(),
+    };
+    format!(
+        "resuming run {}, which {ended} after {}",
+        state.run_id,
+        steps(state.account.queries)
+    )
+}
+
+fn steps(count: u32) -> String {
+    let noun = if count == 1 { "step" } else { "steps" };
+    format!("{count} {noun}")
+}
+
+pub(super) fn refused(error: EarlierError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+/// What is in the place of the trajectory must be this run's own.
+fn check_trajectory(earlier: &Earlier) -> Result<(), Failure> {
+    let path = earlier.files().trajectory;
+    if std::fs::symlink_metadata(&path).is_err() {
+        return Ok(());
+    }
+    let other = match trajectory::owner(&path).ok().and_then(|it| it.run_id) {
+        Some(other) if other == earlier.state().run_id => return Ok(()),
+        Some(other) => format!("the trajectory of run `{other}`"),
+        None => "not a trajectory of mswea-host".to_owned(),
+    };
+    Err(Failure::usage(format!(
+        "`{}`, where the trajectory of run `{}` belongs, is {other}: move it to another place first",
+        path.display(),
+        earlier.state().run_id
+    )))
+}
+
+/// The recorded config with what the flags change; `anew`: for another run, with files of its own.
+fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<Layers, Failure> {
+    let mut config = earlier.config().clone();
+    let mini = config
+        .get("mini")
+        .is_some_and(|it| *it == Value::Bool(true));
+    if anew && let Some(agent) = config.get_mut("agent").and_then(Value::as_object_mut) {
+        agent.remove("output_path");
+    }
+    let overrides = flags.overrides().into_iter();
+    let sources = Sources {
+        configs: flags.configs.clone(),
+        no_default_config: false,
+        flags: overrides
+            .map(|entry| (entry.key.to_owned(), entry.value, entry.flag.to_owned()))
+            .collect(),
+        recorded: Some(Recorded {
+            config,
+            journal: earlier.journal().display().to_string(),
+            mini,
+        }),
+    };
+    Layers::load(&sources, &ProcessEnvironment).map_err(|error| Failure::usage(error.to_string()))
+}

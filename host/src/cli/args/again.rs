@@ -1,0 +1,140 @@
+//! Flags of the commands that go on from a recorded run.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::{DisplayArgs, ExitCodes, LIMITS, RARE, RunArgs, values};
+
+/// What may differ from the recorded run.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ChangeArgs {
+    /// Another model, as `PROVIDER/NAME`
+    #[arg(short, long, value_name = "MODEL")]
+    pub model: Option<String>,
+
+    /// Another value of the config: a file, a preset's name or `dotted.key=value`; repeatable,
+    /// later ones win
+    #[arg(short, long = "config", value_name = "SPEC", value_hint = ValueHint::FilePath)]
+    pub configs: Vec<String>,
+
+    /// Where the model's API is now
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = values::base_url)]
+    pub base_url: Option<String>,
+
+    /// Another plugin, or one of the run that has changed since; repeatable
+    #[arg(long = "plugin", value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    pub plugins: Vec<String>,
+
+    /// Go on although a plugin has changed since the run
+    #[arg(long, help_heading = RARE)]
+    pub accept_changed_plugins: bool,
+
+    /// Let plugins send requests to this host, as `host` or `host:port`; repeatable
+    #[arg(long = "allow-host", value_name = "HOST", value_parser = values::host)]
+    pub allow_hosts: Vec<String>,
+
+    /// Stop when this many dollars are spent, those of the recorded steps included
+    #[arg(short = 'l', long, value_name = "DOLLARS", help_heading = LIMITS,
+          allow_negative_numbers = true, value_parser = values::dollars)]
+    pub cost_limit: Option<f64>,
+
+    /// Stop after this many queries of the model, those of the recorded steps included
+    #[arg(long, value_name = "N", help_heading = LIMITS,
+          allow_negative_numbers = true, value_parser = values::count)]
+    pub step_limit: Option<u32>,
+
+    /// Stop after this many seconds, those of the recorded steps included
+    #[arg(long, value_name = "SECONDS", help_heading = LIMITS,
+          allow_negative_numbers = true, value_parser = values::count)]
+    pub time_limit: Option<u32>,
+
+    /// What is shown.
+    #[command(flatten)]
+    pub display: DisplayArgs,
+
+    /// Flush the journal to the disk at every step: survives a crash of the machine
+    #[arg(long, help_heading = RARE)]
+    pub fsync: bool,
+
+    /// What the exit code tells: `mini` is 0 unless an error ended the run, as mini-swe-agent's
+    #[arg(long, value_name = "SCHEME", help_heading = RARE, env = "MSWEA_EXIT_CODES",
+          value_enum, default_value_t, hide_possible_values = true, hide_default_value = true)]
+    pub exit_codes: ExitCodes,
+
+    /// Neither read nor write compiled plugins on disk
+    #[arg(long, help_heading = RARE)]
+    pub no_cache: bool,
+}
+
+impl ChangeArgs {
+    /// The same as flags of a run.
+    pub fn as_run(&self) -> RunArgs {
+        RunArgs {
+            model: self.model.clone(),
+            configs: self.configs.clone(),
+            base_url: self.base_url.clone(),
+            plugins: self.plugins.clone(),
+            allow_hosts: self.allow_hosts.clone(),
+            cost_limit: self.cost_limit,
+            step_limit: self.step_limit,
+            time_limit: self.time_limit,
+            display: self.display,
+            fsync: self.fsync,
+            exit_codes: self.exit_codes,
+            no_cache: self.no_cache,
+            ..RunArgs::default()
+        }
+    }
+}
+
+/// Flags of `resume`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ResumeArgs {
+    /// The run: its id, the beginning of its id, its journal or its trajectory
+    #[arg(value_name = "RUN", value_hint = ValueHint::FilePath)]
+    pub run: PathBuf,
+    /// Go on by all that the record says, also where it was changed, or written on another machine
+    #[arg(long, help_heading = RARE)]
+    pub trust_record: bool,
+    /// What differs from now on.
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Flags of `fork`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ForkArgs {
+    /// The run: its id, the beginning of its id, its journal or its trajectory
+    #[arg(value_name = "RUN", value_hint = ValueHint::FilePath)]
+    pub run: PathBuf,
+    /// How many of its steps the new run begins with
+    #[arg(long, value_name = "STEP")]
+    pub at: u32,
+    /// Use the workspace as it is, instead of what it was at that step
+    #[arg(long)]
+    pub no_workspace: bool,
+    /// Write the trajectory here
+    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub output: Option<String>,
+    /// Go on by all that the record says, also where it was changed, or written on another machine
+    #[arg(long, help_heading = RARE)]
+    pub trust_record: bool,
+    /// What differs from there on.
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Flags of `replay`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ReplayArgs {
+    /// The run: its id, the beginning of its id, its journal or its trajectory
+    #[arg(value_name = "RUN", value_hint = ValueHint::FilePath)]
+    pub run: PathBuf,
+    /// Compare every message with the recorded one, and show the first that differs
+    #[arg(long)]
+    pub verify: bool,
+    /// What differs.
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}

@@ -1,0 +1,132 @@
+//! `replay`: repeats a recorded run, without a model and without running a command.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::again::{Continuation, recorded, refused, say_what_lacks};
+use super::args::ReplayArgs;
+use super::exit::ExitCode;
+use super::output::{self, Failure};
+use super::run::{self, setup_code};
+use anyhow::Context as _;
+use mswea_core::{Front, StopSource};
+use mswea_session::{self as session, Difference, Earlier, Job, Runtime, Unwatched};
+use mswea_text::harmless;
+
+/// How many characters of a message are shown.
+const SHOWN: usize = 2_000;
+
+/// Replays a run.
+pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let journal = recorded(&args.run)?;
+    let mut earlier = Earlier::to_replay(&journal).map_err(refused)?;
+    let before = Earlier::to_read(&journal).map_err(refused)?;
+    let change = &args.change;
+    say_what_lacks(change, &earlier);
+    let mut flags = change.as_run();
+    // A replay needs no time limit and no salvage command.
+    flags.configs.extend([
+        "agent.wall_time_limit_seconds=0".to_owned(),
+        "agent.salvage_command=null".to_owned(),
+    ]);
+    let Continuation {
+        layers,
+        config,
+        plugins,
+        front: shown,
+    } = Continuation::of(&mut earlier, change, &flags, true, true)?;
+    // A replay uses changed plugins, to show the differences.
+    earlier.accept_changed_plugins();
+    let front: Arc<dyn Front> = match args.verify {
+        true => Arc::new(Unwatched),
+        false => shown.clone(),
+    };
+    let options = run::ProcessOptions {
+        plugins: &plugins,
+        ..run::process_options(&flags)
+    };
+    let (task, run_id) = {
+        let state = earlier.state();
+        (state.task.clone(), state.run_id.clone())
+    };
+    let job = Job {
+        from: Some(earlier),
+        ..options.job(&layers, Job::new(&task, &config, &run_id))
+    };
+    let runtime = Runtime::new(options.cache.clone());
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start the runtime")?;
+    let (replayed, delivered) = tokio.block_on(async {
+        let (source, stop) = StopSource::new();
+        super::signals::watch(source).context("can't watch for signals")?;
+        let replayed = session::replay(&runtime, job, front, stop.clone()).await;
+        shown.conclude(ExitCode::Submitted, None);
+        let place = journal.display().to_string();
+        let delivered = run::delivered(&*shown, &stop, &place).await;
+        Ok::<_, anyhow::Error>((replayed, delivered))
+    })?;
+    let replayed = replayed.map_err(|error| {
+        Failure::new(
+            options.exit_codes.of_setup(setup_code(&error)),
+            error.to_string(),
+        )
+    })?;
+    let difference = replayed.difference(&before);
+    if let Some(why) = &replayed.stopped {
+        output::note(&format!("the replay stops: {}", harmless(why)));
+    }
+    if !args.verify {
+        return Ok(match delivered {
+            true => ExitCode::Submitted,
+            false => ExitCode::Failed,
+        });
+    }
+    if change.display.json {
+        output::json(&value(difference.as_ref(), replayed.messages.len()))?;
+    } else {
+        output::text(&text(difference.as_ref(), replayed.messages.len()))?;
+    }
+    Ok(match difference {
+        None => ExitCode::Submitted,
+        Some(_) => ExitCode::Failed,
+    })
+}
+
+fn value(difference: Option<&Difference>, messages: usize) -> Value {
+    json!({
+        "same": difference.is_none(),
+        "messages": messages,
+        "difference": difference.map(|it| json!({
+            "index": it.index,
+            "recorded": it.recorded,
+            "replayed": it.replayed,
+        })),
+    })
+}
+
+fn text(difference: Option<&Difference>, messages: usize) -> String {
+    let Some(difference) = difference else {
+        return format!("all {messages} messages are the same\n");
+    };
+    let shown = |message: Option<&Value>| match message {
+        None => "no message".to_owned(),
+        Some(message) => {
+            let text = serde_json::to_string_pretty(message).unwrap_or_default();
+            let mut text = harmless(&text).to_string();
+            if let Some((at, _)) = text.char_indices().nth(SHOWN) {
+                text.truncate(at);
+                text.push_str("...");
+            }
+            text
+        }
+    };
+    format!(
+        "message {} differs (counted from 0)\nrecorded: {}\nreplayed: {}\n",
+        difference.index,
+        shown(difference.recorded.as_ref()),
+        shown(difference.replayed.as_ref()),
+    )
+}

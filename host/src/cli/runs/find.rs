@@ -1,0 +1,170 @@
+//! Finds journals by the id of a run, by the beginning of an id, or by a path.
+
+use std::path::{Path, PathBuf};
+
+use super::card::head;
+use mswea_run::journal::trajectory;
+use mswea_session::index;
+use mswea_session::{journal_beside, runs_folder, trajectory_beside};
+
+/// How many runs are named in a message if an id fits several.
+const NAMED: usize = 5;
+
+/// A journal that may exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The journal.
+    pub(super) journal: PathBuf,
+    /// The run's id, if a link has it.
+    pub(super) noted: Option<String>,
+}
+
+impl Place {
+    fn run_id(&self) -> Option<String> {
+        self.noted.clone().or_else(|| head(&self.journal).ok())
+    }
+}
+
+/// The runs of this user: those below the state folder, and those with a link there.
+pub(super) fn all() -> Vec<Place> {
+    let mut places = Vec::new();
+    let entries = std::fs::read_dir(runs_folder()).into_iter().flatten();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if let Some((run_id, noted)) = index::read(&path) {
+            // A command has removed the journal, and it was continued beside the link.
+            if path
+                .with_file_name(format!("{run_id}.events.jsonl"))
+                .exists()
+            {
+                continue;
+            }
+            places.push(Place {
+                journal: followed(&run_id, noted),
+                noted: Some(run_id),
+            });
+        } else if trajectory_beside(&path).is_some() {
+            places.push(Place {
+                journal: path,
+                noted: None,
+            });
+        }
+    }
+    places
+}
+
+/// The current path of a linked journal: a later run with the same output may have renamed it.
+fn followed(run_id: &str, noted: PathBuf) -> PathBuf {
+    let is_it = |path: &Path| head(path).is_ok_and(|found| found == run_id);
+    if is_it(&noted) {
+        return noted;
+    }
+    let aside = (1_u32..).map(|number| {
+        let mut name = noted.clone().into_os_string();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    });
+    let mut there = aside.take_while(|path| path.symlink_metadata().is_ok());
+    there.find(|path| is_it(path)).unwrap_or(noted)
+}
+
+/// The journal of one run, which is named by its id, by the beginning of its id, or by the path of
+/// its journal or trajectory.
+///
+/// # Errors
+/// A message if no journal or more than one matches.
+pub(in crate::cli) fn one(named: &Path) -> Result<PathBuf, String> {
+    if let Some(id) = named.to_str().filter(|it| index::is_plain(it))
+        && let Some(found) = by_id(id)?
+    {
+        return Ok(found);
+    }
+    let mut found = journals_of(named).map_err(|error| match named.to_str() {
+        Some(id) if index::is_plain(id) && !named.exists() => {
+            format!("no run has an id that begins with `{id}`, and {error}: `mswea-host runs list` shows the runs")
+        }
+        _ => error,
+    })?;
+    match (found.pop(), found.len()) {
+        (Some(journal), 0) => Ok(journal),
+        (_, more) => Err(format!(
+            "{} journals are in the folder `{}`: name one of them",
+            more + 1,
+            named.display()
+        )),
+    }
+}
+
+fn by_id(id: &str) -> Result<Option<PathBuf>, String> {
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    for place in all() {
+        match place.run_id() {
+            Some(run_id) if run_id == id => return Ok(Some(place.journal)),
+            Some(run_id) if run_id.starts_with(id) => found.push((run_id, place.journal)),
+            _ => {}
+        }
+    }
+    match found.len() {
+        0 => Ok(None),
+        1 => Ok(found.pop().map(|(_, journal)| journal)),
+        count => {
+            let names = found
+                .iter()
+                .take(NAMED)
+                .map(|(name, _)| format!("`{name}`"));
+            let names: Vec<String> = names.collect();
+            let more = if count > NAMED { ", ..." } else { "" };
+            Err(format!(
+                "{count} runs have an id that begins with `{id}` ({}{more}): write more of the id",
+                names.join(", "),
+            ))
+        }
+    }
+}
+
+/// The journals at a path; if it is a folder, all journals in it.
+///
+/// # Errors
+/// A message if there is none.
+pub(super) fn journals_of(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let shown = path.display();
+    let there = std::fs::metadata(path);
+    if there.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
+        let entries =
+            std::fs::read_dir(path).map_err(|error| format!("can't read `{shown}`: {error}"))?;
+        let journals = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| trajectory_beside(path).is_some() && path.is_file());
+        let journals: Vec<PathBuf> = journals.collect();
+        return match journals.is_empty() {
+            true => Err(format!(
+                "no journal is in the folder `{shown}`: they are called `*.events.jsonl`"
+            )),
+            false => Ok(journals),
+        };
+    }
+    if trajectory_beside(path).is_some() {
+        return Ok(vec![path.to_owned()]);
+    }
+    // The trajectory itself may be missing.
+    let named = named_journal(path).filter(|journal| journal.is_file());
+    let journal = named.unwrap_or_else(|| journal_beside(path));
+    match journal.is_file() {
+        true => Ok(vec![journal]),
+        false if there.is_err() => Err(format!(
+            "there is neither a file `{shown}` nor its journal `{}`",
+            journal.display()
+        )),
+        false => Err(format!(
+            "`{shown}` is not a journal (`*.events.jsonl`), and it has no journal beside it: `{}` does not exist",
+            journal.display()
+        )),
+    }
+}
+
+/// The journal that a trajectory names.
+fn named_journal(path: &Path) -> Option<PathBuf> {
+    let name = PathBuf::from(trajectory::owner(path).ok()?.journal?);
+    // A trajectory from a repository may name any path, so only a journal beside it is used.
+    (name.file_name()? == name.as_os_str()).then(|| path.with_file_name(&name))
+}

@@ -1,0 +1,8 @@
+//! Text that is shown to people: other programs' text made safe for terminals, logs and reports
+//! ([`harmless`]), and suggestions for misspelt names ([`nearest`]).
+
+mod safe;
+mod similar;
+
+pub use safe::{SafePieces, harmless, one_line, visible};
+pub use similar::{near, nearest};

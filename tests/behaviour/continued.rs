@@ -1,0 +1,193 @@
+//! `resume` in containers, after a `resume` that failed, and while a Ctrl-C comes.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use scripted_server::{Scenario, Server, Turn};
+
+use crate::host::{Host, Running, Signal};
+use crate::needs::Need;
+use crate::run::Run;
+use crate::story::{commands, git, repository};
+
+fn resume(run: &Run) -> Host {
+    Host::after(run).args(["resume", "traj.json"])
+}
+
+#[test]
+fn the_config_of_a_resume_that_failed_is_not_kept() {
+    let server = commands(&["echo 1", "echo 2"]);
+    let first = Host::new().server(&server).task("count");
+    let first = first.args(["--step-limit", "1"]).run().expect(3);
+    let failed = resume(&first).args(["-c", "environment.cwd=/nowhere/at/all"]);
+    let failed = failed.args(["--step-limit", "2"]).run().expect(6);
+    failed.says(&["/nowhere/at/all"]);
+    // Neither the folder nor the limit is.
+    resume(&first).run().expect(3);
+    assert_eq!(server.requests().len(), 1);
+    let done = resume(&first).args(["--step-limit", "9"]).run().expect(0);
+    assert_eq!(done.stdout, "done\n");
+}
+
+#[test]
+fn events_of_a_later_version_are_not_passed_over() {
+    let server = commands(&["echo 1"]);
+    let first = Host::new().server(&server).task("count");
+    let first = first.args(["--step-limit", "1"]).run().expect(3);
+    let journal = first.dir.join("traj.events.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let number = text.lines().count() + 1;
+    let line = format!("{{\"seq\":{number},\"t\":1.0,\"event\":\"dreamt\"}}\n");
+    fs::write(&journal, format!("{text}{line}")).unwrap();
+    for args in [
+        &["resume", "traj.json"][..],
+        &["fork", "traj.json", "--at", "1", "--no-workspace"],
+        &["replay", "traj.json", "--verify"],
+    ] {
+        let refused = Host::after(&first).args(args).run().expect(2);
+        refused.says(&["kind `dreamt`", "does not know", "or a later one"]);
+    }
+    assert_eq!(
+        fs::read_to_string(&journal).unwrap(),
+        format!("{text}{line}")
+    );
+}
+
+fn engine(arguments: &[&str]) -> String {
+    let run = Command::new("docker").args(arguments).output().unwrap();
+    String::from_utf8_lossy(&run.stdout).trim().to_owned()
+}
+
+/// The containers of a run and of its later processes.
+fn containers(id: &str) -> Vec<String> {
+    let listed = engine(&["ps", "-aq", "--no-trunc", "--filter", "label=mswea.run"]);
+    let label = |container: &&str| {
+        let format = "--format={{index .Config.Labels \"mswea.run\"}}";
+        let of = engine(&["inspect", format, container]);
+        of == id || of.starts_with(&format!("{id}."))
+    };
+    listed.lines().filter(label).map(str::to_owned).collect()
+}
+
+/// A run that is killed in its second action, in a container that is kept.
+fn killed_in_container(server: &Server) -> (Run, String) {
+    let host = Host::new().server(server).task("x");
+    let host = host.args(["--image", "mswea-test/bash"]);
+    let mut running = host.args(["-c", "environment.keep_container=true"]).spawn();
+    running.until("the second action", |run| {
+        let journal = run.journal();
+        let begun = journal.iter().filter(|event| event["event"] == "action");
+        begun.count() == 2
+    });
+    running.signal(Signal::KILL);
+    let run = running.wait().expect(-9);
+    let id = run.run_id();
+    (run, id)
+}
+
+#[test]
+fn a_container_is_found_again_after_a_kill_or_made_anew() {
+    if !Need::Docker.is_met() {
+        return;
+    }
+    for is_removed in [false, true] {
+        let submit =
+            "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat /tmp/kept 2>/dev/null || echo lost";
+        let turns = ["echo kept >/tmp/kept", "sleep 60", submit];
+        let turns = turns.map(|command| Turn::commands(&[command]));
+        let server = Server::start(Scenario::new(turns).by_history());
+        let (run, id) = killed_in_container(&server);
+        let before = containers(&id);
+        assert_eq!(before.len(), 1, "{run}");
+        if is_removed {
+            engine(&["rm", "-f", &before[0]]);
+        }
+        let done = resume(&run).run().expect(0);
+        let wanted = if is_removed { "lost\n" } else { "kept\n" };
+        assert_eq!(done.stdout, wanted, "{done}");
+        let told = "The environment that the commands so far ran in is gone";
+        let last = server.requests().pop().unwrap().body;
+        let last = String::from_utf8_lossy(&last).into_owned();
+        assert_eq!(last.contains(told), is_removed, "{last}");
+        assert!(last.contains("was not run again"), "{last}");
+        let same = Host::after(&run).args(["replay", "traj.json", "--verify"]);
+        same.run().expect(0);
+        for container in containers(&id) {
+            engine(&["rm", "-f", &container]);
+        }
+    }
+}
+
+/// Long enough for a host that ends by itself, and far less than what it waits for.
+const SOON: Duration = Duration::from_secs(10);
+
+#[track_caller]
+fn ends_soon(mut running: Running, begun: &str) -> Run {
+    running.until_file(begun);
+    let since = Instant::now();
+    running.signal(Signal::INT);
+    let run = running.wait().expect(130);
+    assert!(since.elapsed() < SOON, "{:?}\n{run}", since.elapsed());
+    run
+}
+
+/// A run in a clone that ended at a limit, after which git needs a minute for each file that it looks at.
+fn slow_clone(server: &Server) -> Run {
+    let host = Host::new().server(server).task("x");
+    let origin = host.dir().join("origin");
+    fs::create_dir(&origin).unwrap();
+    repository(&origin);
+    git(&origin, &["commit", "--quiet", "--message=second"]);
+    let url = format!("workspace.repo=file://{}", origin.display());
+    let place = "workspace.path=clone";
+    let run = host.args(["-c", &url, "-c", place, "--step-limit", "1"]);
+    let run = run.run().expect(3);
+    let clone = run.dir.join("clone");
+    let begun = run.dir.join("begun");
+    let slow = format!("touch {}; sleep 60; cat", begun.display());
+    for filter in ["filter.slow.clean", "filter.slow.smudge"] {
+        git(&clone, &["config", filter, &slow]);
+    }
+    fs::create_dir_all(clone.join(".git/info")).unwrap();
+    fs::write(clone.join(".git/info/attributes"), "* filter=slow\n").unwrap();
+    // Otherwise git knows the file by its times.
+    fs::write(clone.join("kept.txt"), "second\n").unwrap();
+    run
+}
+
+#[test]
+fn ctrl_c_ends_a_comparison_of_the_files() {
+    let server = commands(&["echo second >kept.txt"]);
+    let run = slow_clone(&server);
+    // The salvage at the end prints the same patch, and takes its own time.
+    let salvage = "agent.salvage_timeout=1";
+    let comparing = resume(&run).args(["--step-limit", "9", "-c", salvage]);
+    let comparing = comparing.spawn();
+    ends_soon(comparing, "begun");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn ctrl_c_ends_the_restoring_of_files() {
+    let server = commands(&["echo second >kept.txt"]);
+    let run = slow_clone(&server);
+    let fork = ["fork", "traj.json", "--at", "1", "-o", "fork.json"];
+    let restoring = Host::after(&run).args(fork).args(["--step-limit", "9"]);
+    ends_soon(restoring.spawn(), "begun");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn ctrl_c_ends_a_replay_whose_output_nobody_reads() {
+    let server = commands(&["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; printf '%0200000d' 1"]);
+    let run = Host::new().server(&server).task("x").run().expect(0);
+    let replay = Host::after(&run).args(["replay", "traj.json"]);
+    let running = replay.stalled_on(true, false).spawn();
+    std::thread::sleep(Duration::from_secs(2));
+    let since = Instant::now();
+    running.signal(Signal::INT);
+    let replay = running.wait();
+    assert!(since.elapsed() < SOON, "{replay}");
+    assert_ne!(replay.status, 0, "{replay}");
+}

@@ -1,0 +1,226 @@
+//! `fork` begins a new run with the first steps of another one.
+
+use std::fs;
+
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::json;
+
+use crate::host::Host;
+use crate::replayed::of_mini;
+use crate::run::Run;
+
+fn server() -> Server {
+    let turns = (1..=4)
+        .map(|number| Turn::commands(&[format!("echo {number} >>log; cat log")]))
+        .chain([Turn::commands(&[
+            "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat log",
+        ])]);
+    Server::start(Scenario::new(turns).by_history())
+}
+
+fn fork(run: &Run, at: &str) -> Host {
+    Host::after(run).args(["fork", "traj.json", "--at", at, "-o", "fork.json"])
+}
+
+fn bodies(server: &Server) -> Vec<Vec<u8>> {
+    let requests = server.requests().into_iter();
+    requests.map(|it| it.body).collect()
+}
+
+#[test]
+fn the_same_parts_send_the_same_requests() {
+    let server = server();
+    let first = Host::new().server(&server).task("count").run().expect(0);
+    let before = bodies(&server);
+    let journal = fs::read(first.dir.join("traj.events.jsonl")).unwrap();
+    for at in 1..5_usize {
+        // The test restores the file of the workspace.
+        let log: String = (1..=at).map(|number| format!("{number}\n")).collect();
+        fs::write(first.dir.join("log"), log).unwrap();
+        let sent = bodies(&server).len();
+        let forked = fork(&first, &at.to_string()).arg("--no-workspace");
+        let forked = forked.run().expect(0);
+        assert_eq!(bodies(&server)[sent..], before[at..], "--at {at}");
+        assert_eq!(forked.stdout, "1\n2\n3\n4\n");
+        let started = &forked.events("run_started")[0];
+        assert_eq!(
+            started["parent"],
+            json!({"run_id": first.run_id(), "step": at})
+        );
+        assert_ne!(forked.run_id(), first.run_id());
+        let calls = &forked.trajectory()["info"]["model_stats"]["api_calls"];
+        assert_eq!(*calls, json!(5));
+        forked.nothing_left();
+    }
+    assert_eq!(
+        fs::read(first.dir.join("traj.events.jsonl")).unwrap(),
+        journal
+    );
+}
+
+#[test]
+fn a_run_of_mini_swe_agent_is_forked() {
+    for (name, at) in [
+        ("toolcall_several", 1),
+        ("text_format_errors", 3),
+        ("format_no_call", 1),
+        ("anthropic_several", 1),
+        ("responses_several", 1),
+    ] {
+        // Only the request is checked, so the server answers with an error.
+        let turn = Turn::error(401, "invalid_api_key", "no such key");
+        let server = Server::start(Scenario::new([turn]).on_any_route());
+        let address = format!("http://{}", server.address());
+        let (host, recorded) = of_mini(Host::new(), name, &address);
+        let step = at.to_string();
+        let fork = ["fork", "mini.traj.json", "-o", "fork.json", "--at", &step];
+        let host = host
+            .env("OPENAI_API_KEY", "k")
+            .env("ANTHROPIC_API_KEY", "k");
+        let refused = host.args(fork).run().expect(2);
+        let refused = refused.says(&["does not hold the files", "`--no-workspace`"]);
+        assert!(!refused.dir.join("fork.json").exists(), "{name}");
+        let host = Host::after(&refused).env("OPENAI_API_KEY", "k");
+        let host = host.env("ANTHROPIC_API_KEY", "k").args(fork);
+        let host = host.arg("--trust-record");
+        let forked = host.args(["--no-workspace", "--step-limit", &(at + 1).to_string()]);
+        let forked = forked.run().says(&["a trajectory of mini-swe-agent"]);
+        let sent = server.requests();
+        let sent = sent.first().unwrap_or_else(|| panic!("{name}\n{forked}"));
+        let wanted = &recorded["result"]["requests"][at]["body"];
+        for key in ["messages", "input", "system"] {
+            assert_eq!(sent.json().get(key), wanted.get(key), "{name}: {key}");
+        }
+        let parent = &forked.events("run_started")[0]["parent"];
+        assert_eq!(*parent, json!({"run_id": "mini.traj.json", "step": at}));
+    }
+}
+
+#[test]
+fn what_cannot_be_forked_is_refused_and_nothing_is_written() {
+    let server = server();
+    let first = Host::new().server(&server).task("count").run().expect(0);
+    for (at, says) in [
+        ("6", &["the run has 5 steps", "`--at 6`", "0 to 5"][..]),
+        ("5", &["submits in step 5", "an earlier step"]),
+        ("2", &["after step 2 was not recorded", "--no-workspace"]),
+    ] {
+        let refused = fork(&first, at).run().expect(2).says(says);
+        assert!(!refused.dir.join("fork.json").exists(), "{at}");
+        assert!(!refused.dir.join("fork.run.events.jsonl").exists(), "{at}");
+    }
+}
+
+#[test]
+fn a_clone_is_made_what_it_was_at_the_end_of_the_run() {
+    let server = server();
+    let host = Host::new()
+        .server(&server)
+        .task("count")
+        .file("origin/a", "a\n");
+    let git = |folder: &str, args: &[&str]| {
+        let done = std::process::Command::new("git")
+            .args(["-c", "user.name=n", "-c", "user.email=e", "-C", folder])
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    let origin = host.dir().join("origin").display().to_string();
+    git(&origin, &["init", "-q", "."]);
+    git(&origin, &["add", "."]);
+    git(&origin, &["commit", "-qm", "1"]);
+    let url = format!("workspace.repo=file://{origin}");
+    let first = host.args([
+        "-c",
+        &url,
+        "-c",
+        "workspace.path=first",
+        "--step-limit",
+        "2",
+    ]);
+    let first = first.run().expect(3);
+    let clone = first.dir.join("first/log");
+    assert!(clone.exists());
+    // `resume` reports files that were changed after the run's end, and uses them as they are.
+    let resume = |limit: &str| {
+        let host = Host::after(&first).args(["resume", "traj.json", "--step-limit", limit]);
+        host.run().expect(3)
+    };
+    let same = resume("2");
+    assert!(!same.stderr.contains("have changed"), "{same}");
+    fs::write(&clone, "mine\n").unwrap();
+    resume("2").says(&["have changed since the run ended", "nothing is overwritten"]);
+    assert_eq!(fs::read_to_string(&clone).unwrap(), "mine\n");
+    // A new clone in the place of one that was removed gets its files back. The last end has recorded
+    // the changed file.
+    fs::remove_dir_all(first.dir.join("first")).unwrap();
+    let restored = resume("2");
+    assert_eq!(fs::read_to_string(&clone).unwrap(), "mine\n", "{restored}");
+    restored.says(&["is gone", "have been restored"]);
+    fs::write(&clone, "1\n2\n").unwrap();
+    resume("2");
+    let forked = fork(&first, "2").args(["--step-limit", "9", "-c", "workspace.path=again"]);
+    let forked = forked.run().expect(0);
+    assert_eq!(forked.stdout, "1\n2\n3\n4\n");
+    // With `--at 0` the run begins with a clone without changes.
+    let anew = fork(&first, "0").args(["--step-limit", "9", "-c", "workspace.path=anew"]);
+    let anew = anew.run().expect(0);
+    assert_eq!(anew.stdout, "1\n2\n3\n4\n");
+    // The run's own folder is as it was at the run's end, but after this fork it is not.
+    let same = fork(&first, "2").args(["--step-limit", "9"]).run();
+    assert_eq!(same.expect(0).stdout, "1\n2\n3\n4\n");
+    let refused = fork(&first, "2").args(["--step-limit", "9"]).run();
+    let refused = refused.expect(6);
+    refused.says(&["changed otherwise", "--no-workspace"]);
+    let log = fs::read_to_string(first.dir.join("first/log")).unwrap();
+    assert_eq!(log, "1\n2\n3\n4\n");
+}
+
+#[test]
+fn a_run_that_ended_with_malformed_replies_has_a_new_chance() {
+    let malformed = ["a", "b", "c"].map(Turn::text);
+    let submits = Turn::commands(&["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo done"]);
+    let server = Server::start(Scenario::new(malformed.into_iter().chain([submits])));
+    let first = Host::new().server(&server).task("count").run().expect(4);
+    let forked = fork(&first, "3").arg("--no-workspace").run().expect(0);
+    assert_eq!(forked.stdout, "done\n");
+    assert_eq!(server.requests().len(), 4);
+}
+
+#[test]
+fn what_cannot_be_restored_is_refused_before_a_file_is_touched() {
+    let server = server();
+    let first = Host::new().server(&server).task("count").run().expect(0);
+    let old = first.dir.join("fork.json");
+    fs::write(&old, "{}").unwrap();
+    let state = first.root.path().join("home/.local/state");
+    let files = |folder: &std::path::Path| {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .map(|it| it.unwrap().path().display().to_string())
+            .collect();
+        names.sort();
+        names
+    };
+    let runs = state.join("mswea-host/runs");
+    let before = (files(&first.dir), files(&runs));
+    let refused = fork(&first, "0").run().expect(2);
+    refused.says(&["no repository of its own", "`--no-workspace`"]);
+    assert_eq!(fs::read_to_string(&old).unwrap(), "{}");
+    assert_eq!((files(&first.dir), files(&runs)), before);
+    assert_eq!(server.requests().len(), 5);
+}
+
+#[test]
+fn one_step_is_a_step() {
+    let server = server();
+    let first = Host::new().server(&server).task("count");
+    let first = first.args(["--step-limit", "1"]).run().expect(3);
+    let refused = fork(&first, "2").run().expect(2);
+    refused.says(&["the run has 1 step, and"]);
+    let forked = fork(&first, "1").args(["--no-workspace", "--step-limit", "9"]);
+    let forked = forked.run().expect(0);
+    forked.says(&["a new run begins with 1 step of run"]);
+}

@@ -1,0 +1,255 @@
+//! Ctrl-C ends a run soon also while something blocks or takes long: a reader that does not read, a
+//! full disk, the removal of leftovers of earlier runs, the removal of the run's own folder.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mswea_host::executor::Owner;
+use scripted_server::{Fault, Server, Turn};
+
+use crate::host::{Host, Running, Signal};
+use crate::needs::Need;
+use crate::readers::on_a_small_disk;
+use crate::run::Run;
+use crate::story::turns;
+
+/// Prints more than a pipe can hold.
+const MUCH: &str = "seq 40000";
+
+/// The time limit of a run's end after a signal. A loaded machine needs much less; without the signal
+/// every case here would take much longer.
+const SOON: Duration = Duration::from_secs(15);
+
+/// A server that answers with one command, and does not answer the next request.
+fn silent_after(command: &str) -> Server {
+    turns([Turn::commands(&[command]), Turn::fault(Fault::Silence)])
+}
+
+/// Interrupts a run that waits for the model, and waits for its end.
+#[track_caller]
+fn interrupt(mut running: Running, server: &Server) -> Run {
+    running.until("the second query", |_| server.served() == 2);
+    end(running)
+}
+
+#[track_caller]
+fn end(running: Running) -> Run {
+    let asked = Instant::now();
+    running.signal(Signal::INT);
+    let run = running.wait();
+    assert!(asked.elapsed() < SOON, "{:?}\n{run}", asked.elapsed());
+    run
+}
+
+#[test]
+fn while_one_of_its_readers_has_stopped_reading() {
+    for (stdout, stderr, arguments) in [
+        (true, false, &["--json"][..]),
+        (false, true, &["-vv"]),
+        (true, true, &["-vv"]),
+        (true, true, &["--json"]),
+    ] {
+        let server = silent_after(MUCH);
+        let host = Host::new().server(&server).task("x").args(arguments);
+        let run = interrupt(host.stalled_on(stdout, stderr).spawn(), &server);
+        // Exit code 1: with `--json` the output is data, and a part of it could not be written.
+        assert!([1, 130].contains(&run.status), "{run}");
+        assert_eq!(run.exit_status(), "Interrupted");
+        assert_eq!(run.events("run_ended").len(), 1);
+    }
+}
+
+/// Events are data: a reader that comes back finds all of them, however many there are.
+#[test]
+fn a_reader_that_comes_back_finds_every_event() {
+    // The events are larger than the queue in memory.
+    let large: Vec<Turn> = (0..12).map(|_| Turn::commands(&["seq 60000"])).collect();
+    let server = turns(large);
+    let host = Host::new()
+        .server(&server)
+        .task("x")
+        .args(["--json", "-c", "environment.capture_bytes=400000"])
+        .stalled_on(true, false);
+    let mut running = host.spawn();
+    running.until("the end of the run", |run| {
+        run.journal()
+            .iter()
+            .any(|event| event["event"] == "run_ended")
+    });
+    // The pipes are read only from here on.
+    let run = running.read().wait().expect(0);
+    let events: Vec<serde_json::Value> = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!(count("lost"), 0);
+    assert_eq!(count("action_ended"), 13);
+    assert_eq!(count("ended"), 1);
+    assert!(run.stdout.len() > 3 << 20, "{}", run.stdout.len());
+}
+
+/// A run whose trajectory goes to a pipe, and the end of the pipe that is not read.
+fn into_a_pipe(server: &Server) -> (Running, fs::File, PathBuf) {
+    let host = Host::new().server(server);
+    let pipe = host.dir().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let reader = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(&pipe)
+        .unwrap();
+    let runs = host.home().join(".local/state/mswea-host/runs");
+    // Not `-o`, because `Host` would read the journal and the trajectory from that path.
+    let output = format!("agent.output_path={}", pipe.display());
+    let running = host.args(["-t", "x", "-c", &output]).spawn();
+    (running, reader, runs)
+}
+
+/// The events of the only run whose files are in this folder.
+fn events(runs: &Path) -> String {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let journal = paths.filter(|path| path.to_string_lossy().ends_with(".events.jsonl"));
+    journal
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+#[test]
+fn while_its_trajectory_goes_to_a_pipe_that_nobody_reads() {
+    let server = silent_after(MUCH);
+    let (running, reader, runs) = into_a_pipe(&server);
+    let run = interrupt(running, &server).expect(1);
+    let run = run.says(&[
+        "the trajectory `",
+        "the pipe has no reader",
+        "is in the journal",
+    ]);
+    assert!(
+        events(&runs).contains("\"exit_status\":\"Interrupted\""),
+        "{run}"
+    );
+    drop(reader);
+
+    // A signal during the wait at the end of the run.
+    let server = turns([Turn::commands(&[MUCH])]);
+    let (mut running, mut reader, runs) = into_a_pipe(&server);
+    running.until("the end of the run", |_| {
+        events(&runs).contains("run_ended")
+    });
+    // After the first byte, the trajectory is being written.
+    let mut first = [0; 1];
+    running.until("the trajectory", |_| {
+        (&reader).read(&mut first).is_ok_and(|count| count == 1)
+    });
+    let asked = Instant::now();
+    running.signal(Signal::INT);
+    let run = running.wait().expect(1);
+    assert!(asked.elapsed() < Duration::from_secs(8), "{run}");
+    let run = run.says(&["a signal came before it was"]);
+    let mut rest = Vec::new();
+    let _ = reader.read_to_end(&mut rest);
+    assert!(
+        serde_json::from_slice::<serde_json::Value>(&rest).is_err(),
+        "{run}"
+    );
+}
+
+#[test]
+fn while_the_disk_is_full() {
+    let fill = "cat /dev/zero >full/zero";
+    let server = silent_after(fill);
+    let host = Host::new()
+        .server(&server)
+        .args(["-t", "x", "-o", "full/traj.json"]);
+    let Some(host) = on_a_small_disk(host) else {
+        return;
+    };
+    let mut running = host.spawn();
+    running.until("the second query, or the end", |run| {
+        server.served() == 2 || run.stderr().contains("No space left")
+    });
+    let run = end(running);
+    assert!([1, 130].contains(&run.status), "{run}");
+}
+
+/// The `.owner` text of a host that has ended.
+fn gone() -> String {
+    let owner = Owner::current().to_string();
+    let (process, start) = owner.rsplit_once('/').unwrap();
+    format!("{process}/{}", start.parse::<u64>().unwrap() + 1)
+}
+
+#[test]
+fn while_the_leftovers_of_killed_hosts_are_swept_away() {
+    let server = silent_after("true");
+    let host = Host::new().server(&server).task("x");
+    let temporary = host.dir().join("../tmp");
+    let owner = gone();
+    for number in 0..400 {
+        let folder = temporary.join(format!("mswea-r-x-{number:08x}"));
+        fs::create_dir(&folder).unwrap();
+        for file in 0..100 {
+            fs::write(folder.join(file.to_string()), "").unwrap();
+        }
+        fs::write(
+            temporary.join(format!("mswea-r-x-{number:08x}.owner")),
+            &owner,
+        )
+        .unwrap();
+    }
+    // The id of a run that began when this test began, whose host has ended.
+    let began = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    let mut ended = Command::new("true").spawn().unwrap();
+    let run_id = format!("{began:x}-{:x}-abcdef", ended.id());
+    ended.wait().unwrap();
+    let mut left: Vec<_> = (0..200)
+        .map(|_| {
+            let mut command = Command::new("sleep");
+            command.arg("320").env("MSWEA_RUN_ID", &run_id);
+            command.current_dir(host.dir()).stdin(Stdio::null());
+            command.process_group(0).spawn().unwrap()
+        })
+        .collect();
+    let run = interrupt(host.spawn(), &server).expect(130);
+    assert_eq!(run.exit_status(), "Interrupted");
+    for child in &mut left {
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn while_a_large_folder_of_its_own_is_removed() {
+    if !Need::Bubblewrap.is_met() {
+        return;
+    }
+    // No folder is named, so the run makes its own. Many folders in it take long to remove.
+    let many = "for i in $(seq 300); do mkdir $i && (cd $i && seq 400 | xargs touch); done";
+    let server = silent_after(many);
+    let running = Host::new()
+        .server(&server)
+        .task("x")
+        .args(["--environment-class", "bubblewrap"])
+        .args(["-c", "environment.timeout=120"])
+        .timeout(Duration::from_secs(180))
+        .spawn();
+    let mut running = running;
+    running.until("the second query", |_| server.served() == 2);
+    running.signal(Signal::INT);
+    running.until("the salvage command's end", |run| {
+        run.journal()
+            .iter()
+            .any(|event| event["event"] == "salvaged" || event["event"] == "run_ended")
+    });
+    let run = end(running).expect(130);
+    assert_eq!(run.exit_status(), "Interrupted");
+}

@@ -1,0 +1,123 @@
+//! Runs whose commands share a shell (`environment.session`).
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use scripted_server::{Scenario, Server, Turn};
+
+use crate::host::{Host, Signal};
+use crate::needs::Need;
+use crate::processes;
+
+const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat log";
+
+fn turns(commands: &[&str]) -> Server {
+    let turns = commands.iter().map(|command| Turn::commands(&[*command]));
+    Server::start(Scenario::new(turns.collect::<Vec<_>>()).by_history())
+}
+
+/// What the model has got.
+fn body(server: &Server, request: usize) -> String {
+    String::from_utf8_lossy(&server.requests()[request].body).into_owned()
+}
+
+fn shared(server: &Server) -> Host {
+    let host = Host::new().server(server).task("t");
+    host.args(["-c", "environment.session=true"])
+}
+
+#[test]
+fn the_shell_stays_from_step_to_step() {
+    let steps = [
+        "mkdir sub; cd sub; x=5; f() { echo \"f $1\"; }; export Y=6",
+        "pwd >../log; echo $x >>../log; f 1 >>../log; sh -c 'echo $Y' >>../log",
+        "cd ..; echo begun; exit 3",
+        "echo \"$x $Y\" >>log; pwd >>log",
+        SUBMIT,
+    ];
+    for sandbox in ["none", "landlock"] {
+        if sandbox == "landlock" && !Need::Landlock.is_met() {
+            continue;
+        }
+        let server = turns(&steps);
+        let run = shared(&server)
+            .args(["-c", &format!("environment.sandbox={sandbox}")])
+            .run()
+            .expect(0);
+        let work = run.dir.canonicalize().unwrap();
+        let wanted = format!("{0}/sub\n5\nf 1\n6\n 6\n{0}/sub\n", work.display());
+        // The directory of the new shell is that of the last report: of the step before `exit`.
+        let log = fs::read_to_string(work.join("log")).unwrap_or_default()
+            + &fs::read_to_string(work.join("sub/log")).unwrap_or_default();
+        assert_eq!(log, wanted, "{sandbox}");
+        let told = body(&server, 3);
+        assert!(told.contains("the shell has ended (exit code 3)"), "{told}");
+    }
+}
+
+#[test]
+fn without_the_key_each_command_has_its_own() {
+    let server = turns(&["cd /; x=5", "pwd >log; echo \"x$x\" >>log", SUBMIT]);
+    let run = Host::new().server(&server).task("t").run().expect(0);
+    let work = run.dir.canonicalize().unwrap();
+    assert_eq!(run.stdout, format!("{}\nx\n", work.display()));
+}
+
+#[test]
+fn at_the_time_limit_the_model_is_told() {
+    let server = turns(&[
+        "x=5; echo one >log",
+        "echo begun; sleep 60",
+        "echo $x >>log",
+        SUBMIT,
+    ]);
+    let run = shared(&server)
+        .args(["-c", "environment.timeout=1"])
+        .run()
+        .expect(0);
+    assert_eq!(run.stdout, "one\n5\n");
+    let told = body(&server, 2);
+    assert!(told.contains("the shell lives on"), "{told}");
+    assert!(told.contains("begun"), "{told}");
+}
+
+#[test]
+fn a_resumed_run_is_told_that_the_shell_is_another() {
+    let server = turns(&["x=5", "echo \"x$x\" >log", SUBMIT]);
+    let first = shared(&server).args(["--step-limit", "1"]).run().expect(3);
+    let done = Host::after(&first)
+        .args(["resume", "traj.json", "--step-limit", "9"])
+        .run()
+        .expect(0);
+    assert_eq!(done.stdout, "x\n");
+    let told = body(&server, server.requests().len() - 1);
+    assert!(told.contains("a new shell was begun"), "{told}");
+}
+
+#[test]
+fn a_killed_host_leaves_nothing() {
+    let command = "sleep 411 & (setsid sleep 412 &); echo $$ >pid; sleep 413";
+    let server = turns(&["x=1; sleep 410 &", command]);
+    let mut run = shared(&server).spawn();
+    run.until_file("pid");
+    let dir = run.dir().to_owned();
+    assert!(processes::inside(&dir).len() >= 4);
+    run.signal(Signal::KILL);
+    let end = Instant::now() + Duration::from_secs(10);
+    while !processes::inside(&dir).is_empty() {
+        assert!(Instant::now() < end, "{:?}", processes::inside(&dir));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run.wait();
+}
+
+#[test]
+fn what_has_no_session_says_so() {
+    let server = turns(&[SUBMIT]);
+    let run = shared(&server)
+        .args(["--environment-class", "bubblewrap"])
+        .run();
+    let run = run.expect(2);
+    run.says(&["`environment.session` = true has no effect in the class `bubblewrap`"]);
+    assert!(server.requests().is_empty());
+}
