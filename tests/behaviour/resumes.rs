@@ -493,6 +493,14 @@ fn killed_until_its_end(random: &mut fastrand::Rng, most: u64) -> u64 {
     assert_eq!(outputs.len(), replies);
     let queries = &run.trajectory()["info"]["model_stats"]["api_calls"];
     assert_eq!(*queries, json!(replies));
+    // A kill may come between a request and the record of its reply; nothing else makes a request
+    // without a reply.
+    let started = run.events("query_started").len();
+    let requests = server.requests().len();
+    assert!(
+        (replies..=started).contains(&requests) && requests - replies <= kills as usize,
+        "{requests} requests, {replies} replies, {started} queries, {kills} kills"
+    );
     run.nothing_left();
     kills
 }

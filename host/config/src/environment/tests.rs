@@ -115,6 +115,16 @@ fn classes_of_environments_have_their_own_defaults() {
             &["bash", "-c"],
             none.clone(),
         ),
+        (
+            &[
+                &format!("{class}=bubblewrap"),
+                "environment.interpreter=[\"sh\", \"-c\"]",
+            ],
+            "bubblewrap",
+            "",
+            &["sh", "-c"],
+            none.clone(),
+        ),
         // As in mini-swe-agent, where the default class is `local`.
         (
             &["a.yaml"],

@@ -61,7 +61,7 @@ pub enum EarlierError {
     },
     /// Nobody knows what the files were then.
     #[error(
-        "what the files of the workspace were after step {step} was not recorded: a run records its changes when it ends; `--at 0` begins before the first step, and `--no-workspace` uses the workspace as it is"
+        "what the files of the workspace were after step {step} was not recorded: a run records its changes when it ends; `--no-workspace` uses the workspace as it is, and `--at 0` begins before the first step if the host can make the workspace again"
     )]
     NoPatch {
         /// The step.

@@ -1,5 +1,6 @@
 //! Finds journals by the id of a run, by the beginning of an id, or by a path.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::card::head;
@@ -94,31 +95,41 @@ pub(in crate::cli) fn one(named: &Path) -> Result<PathBuf, String> {
     }
 }
 
+/// # Errors
+/// A message if several runs have such an id, or if the run has several journals: copies of one.
 fn by_id(id: &str) -> Result<Option<PathBuf>, String> {
-    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for place in all() {
-        match place.run_id() {
-            Some(run_id) if run_id == id => return Ok(Some(place.journal)),
-            Some(run_id) if run_id.starts_with(id) => found.push((run_id, place.journal)),
-            _ => {}
+        if let Some(run_id) = place.run_id().filter(|run_id| run_id.starts_with(id)) {
+            found.entry(run_id).or_default().push(place.journal);
         }
     }
-    match found.len() {
-        0 => Ok(None),
-        1 => Ok(found.pop().map(|(_, journal)| journal)),
-        count => {
-            let names = found
-                .iter()
-                .take(NAMED)
-                .map(|(name, _)| format!("`{name}`"));
-            let names: Vec<String> = names.collect();
-            let more = if count > NAMED { ", ..." } else { "" };
-            Err(format!(
-                "{count} runs have an id that begins with `{id}` ({}{more}): write more of the id",
-                names.join(", "),
-            ))
-        }
+    let whole = found.remove_entry(id);
+    let Some((run_id, mut journals)) = whole.or_else(|| found.pop_first()) else {
+        return Ok(None);
+    };
+    if run_id != id && !found.is_empty() {
+        let count = found.len() + 1;
+        let names = std::iter::once(&run_id).chain(found.keys()).take(NAMED);
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        let more = if count > NAMED { ", ..." } else { "" };
+        return Err(format!(
+            "{count} runs have an id that begins with `{id}` ({}{more}): write more of the id",
+            names.join(", "),
+        ));
     }
+    if journals.len() > 1 {
+        journals.sort();
+        let paths = journals.iter().take(NAMED);
+        let paths: Vec<String> = paths.map(|path| format!("`{}`", path.display())).collect();
+        let more = if journals.len() > NAMED { ", ..." } else { "" };
+        return Err(format!(
+            "{} journals are of the run `{run_id}` ({}{more}): name one of them",
+            journals.len(),
+            paths.join(", "),
+        ));
+    }
+    Ok(journals.pop())
 }
 
 /// The journals at a path; if it is a folder, all journals in it.
