@@ -124,7 +124,10 @@ const SPECIAL: &[(&str, &[Kind])] = &[
     ("sandbox_network", &[Kind::Local]),
     ("sandbox_sockets", &[Kind::Local]),
     ("writable", &[Kind::Local]),
-    ("interpreter", &[Kind::Local, Kind::Container, Kind::Bubblewrap]),
+    (
+        "interpreter",
+        &[Kind::Local, Kind::Container, Kind::Bubblewrap],
+    ),
     (
         "env_allow",
         &[Kind::Local, Kind::Bubblewrap, Kind::Singularity],
