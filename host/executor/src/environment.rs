@@ -197,6 +197,8 @@ mod tests {
             ("TOKENIZERS_PARALLELISM", &[], true),
             ("SLURM_JOB_ID", &[], true),
             ("SLURM_JWT", &[], false),
+            ("TF_VAR_db_pw", &["*"], false),
+            ("DB_PWD", &["*"], false),
             ("LOADEDMODULES", &[], true),
             ("BASH_FUNC_module%%", &[], true),
             ("DJANGO_SETTINGS_MODULE", &[], true),

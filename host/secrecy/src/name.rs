@@ -1,12 +1,13 @@
 //! Which names of variables are those of secrets.
 
 /// Suffixes of a secret's name.
-const SECRET_ENDS: &[&str] = &["_KEY", "_APIKEY", "_AUTH", "_PASS"];
+const SECRET_ENDS: &[&str] = &["_KEY", "_APIKEY", "_AUTH", "_PASS", "_PW", "_PWD"];
 const SECRET_PARTS: &[&str] = &[
     "TOKEN",
     "_SECRET",
     "PASSWORD",
     "PASSWD",
+    "PASSPHRASE",
     "PGPASS",
     "CREDENTIAL",
     "AUTH_IDENT",
