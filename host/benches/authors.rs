@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mswea_host::experiment::{self, Recorded};
+use mswea_host::experiment::{self, RecordedRuns};
 use mswea_host::plugin::{Cache, Kind, Loader};
 use mswea_host::roles::{ConfiguredRole, Maker as _, Message, Reply};
 use mswea_host::session::{Runtime, outside};
@@ -188,7 +188,7 @@ fn diff_figures(
     for _ in 0..5 {
         let started = Instant::now();
         let (old, new) = (load(), load());
-        let recorded = Recorded::load(std::slice::from_ref(&runs)).unwrap();
+        let recorded = RecordedRuns::load(std::slice::from_ref(&runs)).unwrap();
         assert_eq!(recorded.steps(), RUNS * STEPS);
         let read = Instant::now();
         let comparison = experiment::diff(
@@ -198,7 +198,7 @@ fn diff_figures(
             &json!({"action_regex": "```bash\\n(.*?)\\n```"}),
             Kind::ActionParser,
             &recorded,
-            &experiment::Options::default(),
+            &experiment::DiffOptions::default(),
         )
         .unwrap();
         let page = comparison.to_html();

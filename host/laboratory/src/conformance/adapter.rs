@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::adapter_session::{Query, Session};
+use super::adapter_session::{AdapterSession, Query};
 use super::answer::unequal;
 use super::exam::{Crash, Exam};
-use super::histories::{self, Step, is_lawful};
+use super::histories::{self, HistoryStep, is_lawful};
 use super::law::Law;
 use super::options::Response;
-use super::requests::Allowed;
+use super::requests::AllowedRequests;
 use super::responses;
-use super::schema_law::Known;
+use super::schema_law::PluginFacts;
 use mswea_core::{Maker, Message, Refused, Tool};
 
 /// How conversations are repeated on a second adapter for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Again {
+enum ConversationRepetition {
     /// With the same calls.
     Same,
     /// With an instance that is discarded after every query.
@@ -30,7 +30,7 @@ enum Again {
     Unpieced,
 }
 
-impl Again {
+impl ConversationRepetition {
     const ALL: [Self; 6] = [
         Self::Same,
         Self::Fresh,
@@ -65,7 +65,7 @@ impl Again {
 
 /// The result of a comparison.
 #[derive(Default)]
-struct Compared {
+struct ComparedConversations {
     /// Whether it sent a request.
     sent: bool,
     differs: Option<(String, String)>,
@@ -76,48 +76,56 @@ struct Compared {
 async fn compare(
     maker: &dyn Maker,
     config: &Value,
-    allowed: &Allowed,
+    allowed: &AllowedRequests,
     queries: &[Query],
-    again: Again,
-) -> Result<Compared, Refused> {
+    again: ConversationRepetition,
+) -> Result<ComparedConversations, Refused> {
     // Bodies in pieces have a law of their own, and only that law reports breaches by them.
     let start = async |fresh| {
-        let mut session = Session::start(maker, config, fresh, allowed).await?;
+        let mut session = AdapterSession::start(maker, config, fresh, allowed).await?;
         session.say_whole();
         Ok::<_, Refused>(session)
     };
-    let mut compared = Compared::default();
+    let mut compared = ComparedConversations::default();
     let mut kept = match again {
-        Again::Unpieced => Session::start(maker, config, false, allowed).await?,
+        ConversationRepetition::Unpieced => {
+            AdapterSession::start(maker, config, false, allowed).await?
+        }
         _ => start(false).await?,
     };
-    let mut other = start(again == Again::Fresh).await?;
+    let mut other = start(again == ConversationRepetition::Fresh).await?;
     for (index, query) in queries.iter().enumerate() {
         let one = kept.query(query).await;
         let mut second = query.clone();
         match again {
-            Again::Same | Again::Fresh | Again::Unpieced => {}
-            Again::Whole => {
-                second.step = Step {
+            ConversationRepetition::Same
+            | ConversationRepetition::Fresh
+            | ConversationRepetition::Unpieced => {}
+            ConversationRepetition::Whole => {
+                second.step = HistoryStep {
                     start: 0,
                     messages: kept.history.clone(),
                 };
                 other = start(false).await?;
             }
-            Again::Uncut => second
+            ConversationRepetition::Uncut => second
                 .answer
                 .iter_mut()
                 .for_each(|answer| answer.cuts.clear()),
-            Again::Unbroken => second.broken.clear(),
+            ConversationRepetition::Unbroken => second.broken.clear(),
         }
         let measure = other.query(&second).await;
         let (expected, came) = match again {
-            Again::Same | Again::Fresh | Again::Unpieced => (measure.whole(), one.whole()),
+            ConversationRepetition::Same
+            | ConversationRepetition::Fresh
+            | ConversationRepetition::Unpieced => (measure.whole(), one.whole()),
             // Some adapters answer without a request.
-            Again::Whole if measure.sent.is_empty() => (measure.end, one.end),
-            Again::Whole => (json!(measure.sent.first()), json!(one.sent.first())),
+            ConversationRepetition::Whole if measure.sent.is_empty() => (measure.end, one.end),
+            ConversationRepetition::Whole => (json!(measure.sent.first()), json!(one.sent.first())),
             // Deltas may depend on how a response is cut, so they are not compared.
-            Again::Uncut | Again::Unbroken => (measure.end, one.end),
+            ConversationRepetition::Uncut | ConversationRepetition::Unbroken => {
+                (measure.end, one.end)
+            }
         };
         compared.sent |= !one.sent.is_empty();
         if let Some((expected, came)) = one.breach {
@@ -151,25 +159,36 @@ fn tools() -> Vec<Tool> {
 }
 
 /// Examines an adapter with one config.
-pub(super) async fn examine(exam: &mut Exam<'_>, config: &Value, known: &Known, is_first: bool) {
-    let allowed = Allowed::new(known, config);
+pub(super) async fn examine(
+    exam: &mut Exam<'_>,
+    config: &Value,
+    known: &PluginFacts,
+    is_first: bool,
+) {
+    let allowed = AllowedRequests::new(known, config);
     let good = understood(exam, config, &allowed).await;
     let mut random = exam.random("conversations");
-    let has_pieces = match Session::start(exam.maker, config, false, &allowed).await {
+    let has_pieces = match AdapterSession::start(exam.maker, config, false, &allowed).await {
         Ok(mut session) => session.say_whole(),
         Err(_) => false,
     };
-    for again in Again::ALL {
-        if again == Again::Unpieced && !has_pieces {
+    for again in ConversationRepetition::ALL {
+        if again == ConversationRepetition::Unpieced && !has_pieces {
             continue;
         }
         exam.begin();
         let laws = [again.law(), Law::Requests];
-        let spliced = matches!(again, Again::Whole | Again::Unpieced);
+        let spliced = matches!(
+            again,
+            ConversationRepetition::Whole | ConversationRepetition::Unpieced
+        );
         let samples = exam.options.samples.histories.clone();
         let purpose = exam.random(again.words());
         let mut courses = histories::courses(purpose, &exam.scale, spliced, &samples);
-        if matches!(again, Again::Fresh | Again::Unpieced) {
+        if matches!(
+            again,
+            ConversationRepetition::Fresh | ConversationRepetition::Unpieced
+        ) {
             courses.push(histories::long(exam.random("long")));
         }
         for course in courses {
@@ -189,10 +208,10 @@ pub(super) async fn examine(exam: &mut Exam<'_>, config: &Value, known: &Known, 
 async fn understood(
     exam: &mut Exam<'_>,
     config: &Value,
-    allowed: &Allowed,
-) -> Vec<responses::Labelled> {
+    allowed: &AllowedRequests,
+) -> Vec<responses::LabelledResponse> {
     let samples = exam.options.samples.responses.iter().enumerate();
-    let mut good: Vec<responses::Labelled> = samples
+    let mut good: Vec<responses::LabelledResponse> = samples
         .map(|(index, sample)| {
             (
                 format!("response {} of the samples", index + 1),
@@ -207,7 +226,8 @@ async fn understood(
         .chain(responses::good())
         .enumerate()
     {
-        let Ok(mut session) = Session::start(exam.maker, config, false, allowed).await else {
+        let Ok(mut session) = AdapterSession::start(exam.maker, config, false, allowed).await
+        else {
             continue;
         };
         let query = asked(Some(response.clone()));
@@ -232,7 +252,7 @@ async fn understood(
 fn asked(answer: Option<Response>) -> Query {
     let messages = vec![Message::new("system", "s"), Message::new("user", "u")];
     Query {
-        step: Step { start: 0, messages },
+        step: HistoryStep { start: 0, messages },
         tools: tools(),
         broken: Vec::new(),
         answer,
@@ -241,9 +261,9 @@ fn asked(answer: Option<Response>) -> Query {
 
 /// Queries along a course, with responses that suit the law.
 fn talk(
-    steps: Vec<Step>,
-    again: Again,
-    good: &[responses::Labelled],
+    steps: Vec<HistoryStep>,
+    again: ConversationRepetition,
+    good: &[responses::LabelledResponse],
     random: &mut fastrand::Rng,
 ) -> Vec<Query> {
     let failed = responses::failed();
@@ -266,13 +286,16 @@ fn talk(
             broken: Vec::new(),
             answer: Some(pick(random)),
         };
-        if again == Again::Uncut || random.u8(0..3) == 0 {
+        if again == ConversationRepetition::Uncut || random.u8(0..3) == 0 {
             query
                 .answer
                 .iter_mut()
                 .for_each(|answer| cut(answer, random));
         }
-        if matches!(again, Again::Unbroken | Again::Unpieced) {
+        if matches!(
+            again,
+            ConversationRepetition::Unbroken | ConversationRepetition::Unpieced
+        ) {
             query.broken = (0..random.usize(1..3)).map(|_| pick(random)).collect();
             query
                 .broken
@@ -280,7 +303,13 @@ fn talk(
                 .for_each(|broken| cut(broken, random));
         }
         // Some queries are broken off.
-        if matches!(again, Again::Same | Again::Fresh | Again::Unpieced) && random.u8(0..10) == 0 {
+        if matches!(
+            again,
+            ConversationRepetition::Same
+                | ConversationRepetition::Fresh
+                | ConversationRepetition::Unpieced
+        ) && random.u8(0..10) == 0
+        {
             query.answer = None;
         }
         query
@@ -310,9 +339,9 @@ fn cut(response: &mut Response, random: &mut fastrand::Rng) {
 async fn one_talk(
     exam: &mut Exam<'_>,
     config: &Value,
-    allowed: &Allowed,
+    allowed: &AllowedRequests,
     queries: &[Query],
-    again: Again,
+    again: ConversationRepetition,
 ) {
     let maker = exam.maker;
     let law = again.law();
@@ -323,7 +352,12 @@ async fn one_talk(
     if compared.sent {
         exam.case(Law::Requests);
     }
-    if compared.sent || !matches!(again, Again::Uncut | Again::Unbroken) {
+    if compared.sent
+        || !matches!(
+            again,
+            ConversationRepetition::Uncut | ConversationRepetition::Unbroken
+        )
+    {
         exam.case(law);
     }
     if let Some((index, crash)) = &compared.crash {
@@ -348,7 +382,7 @@ async fn one_talk(
     };
     let smallest = exam
         .shrink(queries.to_vec(), async |queries: &Vec<Query>| {
-            let steps: Vec<Step> = queries.iter().map(|query| query.step.clone()).collect();
+            let steps: Vec<HistoryStep> = queries.iter().map(|query| query.step.clone()).collect();
             let lawful = is_lawful(&steps);
             lawful
                 && compare(maker, config, allowed, queries, again)
@@ -366,7 +400,7 @@ async fn one_talk(
 async fn found_crash(
     exam: &mut Exam<'_>,
     config: &Value,
-    allowed: &Allowed,
+    allowed: &AllowedRequests,
     label: &str,
     queries: &[Query],
     crash: &Crash,
@@ -390,10 +424,12 @@ async fn found_crash(
 async fn crashes(
     maker: &dyn Maker,
     config: &Value,
-    allowed: &Allowed,
+    allowed: &AllowedRequests,
     queries: &[Query],
 ) -> Option<Crash> {
-    let mut session = Session::start(maker, config, false, allowed).await.ok()?;
+    let mut session = AdapterSession::start(maker, config, false, allowed)
+        .await
+        .ok()?;
     for query in queries {
         if query.step.start > session.history.len() {
             return None;
@@ -409,8 +445,8 @@ async fn crashes(
 async fn total(
     exam: &mut Exam<'_>,
     config: &Value,
-    allowed: &Allowed,
-    good: &[responses::Labelled],
+    allowed: &AllowedRequests,
+    good: &[responses::LabelledResponse],
     is_first: bool,
 ) {
     let law = Law::Total;

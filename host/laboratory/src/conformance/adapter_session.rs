@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::answer;
 use super::exam::Crash;
-use super::histories::Step;
+use super::histories::HistoryStep;
 use super::options::Response;
-use super::requests::{self, Allowed};
+use super::requests::{self, AllowedRequests};
 use mswea_core::{
     Adapter, AdapterNext, Change, ConfiguredRole, Maker, Manner, Message, ModelError, ModelFailure,
     Refused, RoleKind, Tool,
@@ -22,7 +22,7 @@ const ROUND_TRIPS: usize = 8;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Query {
     #[serde(flatten)]
-    pub step: Step,
+    pub step: HistoryStep,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool>,
     /// Attempts before the last one: errors, and responses that are broken off at their last cut.
@@ -58,20 +58,20 @@ impl Trace {
 }
 
 /// An adapter, and the history that it has received.
-pub(super) struct Session<'k> {
+pub(super) struct AdapterSession<'k> {
     adapter: Box<dyn Adapter>,
     pub history: Vec<Message>,
     /// Whether the last query had a reply; otherwise the next one passes the whole history.
     in_step: bool,
-    allowed: &'k Allowed,
+    allowed: &'k AllowedRequests,
 }
 
-impl<'k> Session<'k> {
+impl<'k> AdapterSession<'k> {
     pub async fn start(
         maker: &dyn Maker,
         config: &Value,
         fresh: bool,
-        allowed: &'k Allowed,
+        allowed: &'k AllowedRequests,
     ) -> Result<Self, Refused> {
         match maker.make(RoleKind::ModelAdapter, config, fresh).await? {
             ConfiguredRole::Adapter(adapter) => Ok(Self {

@@ -10,7 +10,7 @@ use mswea_core::{HeaderValue, HttpRequest, Manner, Outcome, PluginFault, Reply, 
 
 /// The result of a call.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(super) enum CallResult {
     /// A value, as JSON.
     Value(Value),
     /// An error that the plugin reported.
@@ -19,7 +19,7 @@ pub(super) enum Answer {
     Failed(Crash),
 }
 
-impl Answer {
+impl CallResult {
     /// The result of a call that began at `since`.
     pub fn of<T>(
         result: Result<T, PluginFault>,

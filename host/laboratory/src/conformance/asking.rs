@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::answerer::Manners;
 use super::exam::Exam;
-use super::histories::{self, Step, is_lawful};
+use super::histories::{self, HistoryStep, is_lawful};
 use super::law::Law;
-use super::processor_session::{Session, Trouble};
+use super::processor_session::{ProcessorSession, StepFailure};
 use mswea_core::{Maker, Refused};
 use mswea_run::history::check_pairing;
 
@@ -31,7 +31,7 @@ pub(super) async fn examine(exam: &mut Exam<'_>, config: &Value) {
                 let mut steps = course.steps;
                 if !breach.slow {
                     steps = exam
-                        .shrink(steps, async |steps: &Vec<Step>| {
+                        .shrink(steps, async |steps: &Vec<HistoryStep>| {
                             let lawful = is_lawful(steps);
                             lawful
                                 && matches!(
@@ -56,7 +56,7 @@ pub(super) async fn examine(exam: &mut Exam<'_>, config: &Value) {
     }
 }
 
-struct Breach {
+struct AskingBreach {
     expected: String,
     came: String,
     slow: bool,
@@ -67,9 +67,9 @@ struct Breach {
 async fn breach(
     maker: &dyn Maker,
     config: &Value,
-    steps: &[Step],
+    steps: &[HistoryStep],
     manners: Manners,
-) -> Result<Option<Breach>, Refused> {
+) -> Result<Option<AskingBreach>, Refused> {
     match breach_of(maker, config, steps, Manners::Echo).await? {
         None => breach_of(maker, config, steps, manners).await,
         Some(_) => Ok(None),
@@ -79,15 +79,15 @@ async fn breach(
 async fn breach_of(
     maker: &dyn Maker,
     config: &Value,
-    steps: &[Step],
+    steps: &[HistoryStep],
     manners: Manners,
-) -> Result<Option<Breach>, Refused> {
-    let mut session = Session::start(maker, config, false, manners).await?;
+) -> Result<Option<AskingBreach>, Refused> {
+    let mut session = ProcessorSession::start(maker, config, false, manners).await?;
     for step in steps {
         let result = session.step(step).await;
         if let Some((expected, came)) = session.answerer.breach.take() {
             let slow = false;
-            return Ok(Some(Breach {
+            return Ok(Some(AskingBreach {
                 expected,
                 came,
                 slow,
@@ -95,7 +95,7 @@ async fn breach_of(
         }
         let expected = "a view, or an error that the plugin reports itself".to_owned();
         let (came, slow) = match result {
-            Err(Trouble::Failed(crash)) => {
+            Err(StepFailure::Failed(crash)) => {
                 let asked = session.answerer.asked;
                 let plural = if asked == 1 { "" } else { "s" };
                 (
@@ -103,14 +103,14 @@ async fn breach_of(
                     crash.is_slow(),
                 )
             }
-            Err(Trouble::Broken(_, came)) => (came, false),
+            Err(StepFailure::Broken(_, came)) => (came, false),
             Ok(_) => match check_pairing(&session.view, 0) {
                 Ok(()) => continue,
                 Err(reason) => (reason, false),
             },
-            Err(Trouble::Reported(_)) => continue,
+            Err(StepFailure::Reported(_)) => continue,
         };
-        return Ok(Some(Breach {
+        return Ok(Some(AskingBreach {
             expected,
             came,
             slow,

@@ -28,7 +28,7 @@ pub(super) enum Call {
 
 /// A call with its description.
 #[derive(Clone, Debug)]
-pub(super) struct Case {
+pub(super) struct CallCase {
     pub label: String,
     pub call: Call,
 }
@@ -36,11 +36,11 @@ pub(super) struct Case {
 /// The calls of a kind.
 pub(super) struct Calls {
     /// Calls as they occur in runs.
-    pub ordinary: Vec<Case>,
+    pub ordinary: Vec<CallCase>,
     /// Unusual but small.
-    pub odd: Vec<Case>,
+    pub odd: Vec<CallCase>,
     /// Large.
-    pub huge: Vec<Case>,
+    pub huge: Vec<CallCase>,
 }
 
 /// The calls of a kind; none for kinds with state.
@@ -57,8 +57,8 @@ pub(super) fn calls(kind: RoleKind, samples: &Samples, scale: &Scale) -> Calls {
     }
 }
 
-fn case(label: impl Into<String>, call: Call) -> Case {
-    Case {
+fn case(label: impl Into<String>, call: Call) -> CallCase {
+    CallCase {
         label: label.into(),
         call,
     }
@@ -128,7 +128,7 @@ fn parse(samples: &Samples, scale: &Scale) -> Calls {
     }
     let mut odd = Vec::new();
     let mut huge = Vec::new();
-    let texts_of = |texts: Vec<texts::Labelled>, cases: &mut Vec<Case>| {
+    let texts_of = |texts: Vec<texts::LabelledText>, cases: &mut Vec<CallCase>| {
         for (label, text) in texts {
             let call = |arguments: &str| reply("", vec![tool_call("call_1", "bash", arguments)]);
             cases.push(of(&format!("{label}, as text"), reply(&text, Vec::new())));

@@ -36,7 +36,7 @@ pub(super) struct Invalid {
 }
 
 /// A schema and the parts that are needed to interpret it.
-pub(super) struct Schema<'s> {
+pub(super) struct ConfigSchema<'s> {
     root: &'s Value,
     validator: &'s Validator,
 }
@@ -47,7 +47,7 @@ struct Property<'s> {
     schema: &'s Value,
 }
 
-impl<'s> Schema<'s> {
+impl<'s> ConfigSchema<'s> {
     pub fn new(root: &'s Value, validator: &'s Validator) -> Self {
         Self { root, validator }
     }

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::law::Law;
-use super::options::{Options, Scale};
-use super::report::{Finding, LawReport, Outcome, bounded, cut};
+use super::options::{ExaminationOptions, Scale};
+use super::report::{Finding, LawOutcome, LawReport, bounded, cut};
 use super::shrink::shrink;
 use mswea_core::{Maker, Manner, Refused, RoleKind};
 
@@ -29,7 +29,7 @@ const ANSWERED: &str = "a value, or an error that the plugin reports itself";
 /// The state of an examination.
 pub(super) struct Exam<'a> {
     pub maker: &'a dyn Maker,
-    pub options: &'a Options,
+    pub options: &'a ExaminationOptions,
     pub scale: Scale,
     kind: Option<RoleKind>,
     sheets: BTreeMap<(Option<RoleKind>, Law), Sheet>,
@@ -91,7 +91,7 @@ fn unquoted(text: &str) -> String {
 }
 
 impl<'a> Exam<'a> {
-    pub fn new(maker: &'a dyn Maker, options: &'a Options) -> Self {
+    pub fn new(maker: &'a dyn Maker, options: &'a ExaminationOptions) -> Self {
         Self {
             maker,
             options,
@@ -370,10 +370,10 @@ impl<'a> Exam<'a> {
         let reports = sheets.map(|((kind, law), sheet)| {
             let none = || "there was no input for it".to_owned();
             let outcome = match (sheet.findings.is_empty(), sheet.not_applicable) {
-                (false, _) => Outcome::Failed,
-                (true, Some(reason)) => Outcome::NotApplicable(reason),
-                (true, None) if sheet.cases == 0 => Outcome::NotApplicable(none()),
-                (true, None) => Outcome::Passed,
+                (false, _) => LawOutcome::Failed,
+                (true, Some(reason)) => LawOutcome::NotApplicable(reason),
+                (true, None) if sheet.cases == 0 => LawOutcome::NotApplicable(none()),
+                (true, None) => LawOutcome::Passed,
             };
             LawReport {
                 kind,

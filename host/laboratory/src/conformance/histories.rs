@@ -17,12 +17,12 @@ const LONG: usize = 64;
 
 /// One change of the history; `history[start..]` is now `messages`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct HistoryStep {
     pub start: usize,
     pub messages: Vec<Message>,
 }
 
-impl Step {
+impl HistoryStep {
     pub fn change(&self) -> Change {
         Change {
             start: self.start,
@@ -34,11 +34,11 @@ impl Step {
 /// A sequence of changes with its description.
 pub(super) struct Course {
     pub label: String,
-    pub steps: Vec<Step>,
+    pub steps: Vec<HistoryStep>,
 }
 
 /// Whether a host could make these changes: without gaps, never empty, always paired.
-pub(super) fn is_lawful(steps: &[Step]) -> bool {
+pub(super) fn is_lawful(steps: &[HistoryStep]) -> bool {
     let mut history = Vec::new();
     !steps.is_empty()
         && steps.iter().all(|step| {
@@ -56,7 +56,7 @@ pub(super) fn is_lawful(steps: &[Step]) -> bool {
 }
 
 /// Writes messages that all differ.
-pub(super) struct Writer {
+pub(super) struct MessageWriter {
     random: fastrand::Rng,
     count: usize,
     /// Whether messages state large token counts.
@@ -65,7 +65,7 @@ pub(super) struct Writer {
     brief: bool,
 }
 
-impl Writer {
+impl MessageWriter {
     pub fn new(random: fastrand::Rng) -> Self {
         Self {
             random,
@@ -209,12 +209,12 @@ impl Writer {
     }
 
     /// A history that only grows.
-    pub fn growth(&mut self, turns: usize) -> Vec<Step> {
+    pub fn growth(&mut self, turns: usize) -> Vec<HistoryStep> {
         let mut steps = Vec::new();
         let mut messages = self.opening();
         let mut len = 0;
         for _ in 0..turns {
-            steps.push(Step {
+            steps.push(HistoryStep {
                 start: len,
                 messages: messages.clone(),
             });
@@ -225,9 +225,9 @@ impl Writer {
     }
 
     /// A history in which each change may remove or replace something, and may begin anywhere.
-    pub fn splices(&mut self, turns: usize) -> Vec<Step> {
+    pub fn splices(&mut self, turns: usize) -> Vec<HistoryStep> {
         let mut history: Vec<Message> = Vec::new();
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<HistoryStep> = Vec::new();
         for turn in 0..turns {
             let mut next = history.clone();
             let kept = match self.random.u8(0..10) {
@@ -260,7 +260,7 @@ impl Writer {
                 0 => self.random.usize(0..=same),
                 _ => same,
             };
-            steps.push(Step {
+            steps.push(HistoryStep {
                 start,
                 messages: next[start..].to_vec(),
             });
@@ -286,7 +286,7 @@ pub(super) fn courses(
     spliced: bool,
     samples: &[Vec<Message>],
 ) -> Vec<Course> {
-    let mut writer = Writer::new(random);
+    let mut writer = MessageWriter::new(random);
     let mut courses = Vec::new();
     for (index, sample) in samples.iter().enumerate() {
         courses.push(Course {
@@ -314,7 +314,7 @@ pub(super) fn courses(
 /// A long run of short messages: the effects of counters and of growing state show only after many
 /// steps.
 pub(super) fn long(random: fastrand::Rng) -> Course {
-    let mut writer = Writer::new(random);
+    let mut writer = MessageWriter::new(random);
     writer.brief = true;
     Course {
         label: "a long history that grows".to_owned(),
@@ -323,12 +323,12 @@ pub(super) fn long(random: fastrand::Rng) -> Course {
 }
 
 /// The changes by which a history grew: each ends before a message of the model.
-fn stepwise(history: &[Message]) -> Vec<Step> {
+fn stepwise(history: &[Message]) -> Vec<HistoryStep> {
     let mut steps = Vec::new();
     let mut start = 0;
     for (index, message) in history.iter().enumerate() {
         if message.role == "assistant" && index > start {
-            steps.push(Step {
+            steps.push(HistoryStep {
                 start,
                 messages: history[start..index].to_vec(),
             });
@@ -336,7 +336,7 @@ fn stepwise(history: &[Message]) -> Vec<Step> {
         }
     }
     let messages = history[start..].to_vec();
-    steps.push(Step { start, messages });
+    steps.push(HistoryStep { start, messages });
     steps
 }
 
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_taken_apart_where_the_model_speaks() {
-        let mut writer = Writer::new(fastrand::Rng::with_seed(1));
+        let mut writer = MessageWriter::new(fastrand::Rng::with_seed(1));
         let mut history = writer.opening();
         for _ in 0..3 {
             history.extend(writer.turn());

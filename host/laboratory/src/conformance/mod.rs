@@ -50,14 +50,14 @@ pub mod testing;
 mod tests;
 
 pub use law::Law;
-pub use options::{Body, Effort, Options, Response, Samples, StepSample};
-pub use report::{Finding, LawReport, Outcome, Report};
+pub use options::{Effort, ExaminationOptions, Response, ResponseBody, Samples, StepSample};
+pub use report::{ConformanceReport, Finding, LawOutcome, LawReport};
 
 use exam::Exam;
 use mswea_core::{Maker, RoleKind};
 
 /// Examines a plugin. It makes many instances of it, which takes seconds.
-pub async fn examine(maker: &dyn Maker, options: &Options) -> Report {
+pub async fn examine(maker: &dyn Maker, options: &ExaminationOptions) -> ConformanceReport {
     let identity = maker.identity();
     let wanted = |kind: &RoleKind| options.kinds.is_empty() || options.kinds.contains(kind);
     let kinds: Vec<RoleKind> = identity.kinds.iter().copied().filter(wanted).collect();
@@ -93,7 +93,7 @@ pub async fn examine(maker: &dyn Maker, options: &Options) -> Report {
         }
         configs = known.configs;
     }
-    Report {
+    ConformanceReport {
         name: identity.name.clone(),
         version: identity.version.clone(),
         digest: identity.digest.clone(),
@@ -107,7 +107,7 @@ pub async fn examine(maker: &dyn Maker, options: &Options) -> Report {
 async fn one_config(
     exam: &mut Exam<'_>,
     kind: RoleKind,
-    known: &schema_law::Known,
+    known: &schema_law::PluginFacts,
     config: &serde_json::Value,
     is_first: bool,
 ) {

@@ -9,7 +9,7 @@ use mswea_core::{Action, Message, Output, Reply, RoleKind};
 
 /// What is examined, with which inputs, and how thoroughly.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ExaminationOptions {
     /// The kinds to examine; empty for all kinds of the plugin.
     pub kinds: Vec<RoleKind>,
     /// Configs that the author knows to be valid. More are derived from the schema.
@@ -24,7 +24,7 @@ pub struct Options {
     pub time: Option<Duration>,
 }
 
-impl Options {
+impl ExaminationOptions {
     pub(super) fn scale(&self) -> Scale {
         let mut scale = self.effort.scale();
         if let Some(time) = self.time {
@@ -139,7 +139,7 @@ pub struct Response {
     pub headers: Vec<(String, String)>,
     /// The body.
     #[serde(default)]
-    pub body: Body,
+    pub body: ResponseBody,
     /// Where the body is cut into pieces; increasing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<usize>,
@@ -155,7 +155,7 @@ impl Response {
         Self {
             status,
             headers: vec![("content-type".into(), content_type.into())],
-            body: Body(body.into()),
+            body: ResponseBody(body.into()),
             cuts: Vec::new(),
         }
     }
@@ -176,9 +176,9 @@ impl Response {
 
 /// Bytes that are written as text if they are UTF-8, and otherwise as `{"hex": "..."}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Body(pub Vec<u8>);
+pub struct ResponseBody(pub Vec<u8>);
 
-impl Serialize for Body {
+impl Serialize for ResponseBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => serializer.serialize_str(text),
@@ -190,7 +190,7 @@ impl Serialize for Body {
     }
 }
 
-impl<'de> Deserialize<'de> for Body {
+impl<'de> Deserialize<'de> for ResponseBody {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]

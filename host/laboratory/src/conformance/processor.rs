@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::answer::unequal;
 use super::answerer::Manners;
 use super::exam::{Crash, Exam};
-use super::histories::{self, Course, Step, is_lawful};
+use super::histories::{self, Course, HistoryStep, is_lawful};
 use super::law::Law;
-use super::processor_session::{Session, Trouble};
+use super::processor_session::{ProcessorSession, StepFailure};
 use mswea_core::{Maker, Message, Part, Refused};
 use mswea_run::history::check_pairing;
 
@@ -52,10 +52,10 @@ impl Walk {
 async fn walk(
     maker: &dyn Maker,
     config: &Value,
-    steps: &[Step],
+    steps: &[HistoryStep],
     spliced: bool,
 ) -> Result<Walk, Refused> {
-    let start = |fresh| Session::start(maker, config, fresh, Manners::Echo);
+    let start = |fresh| ProcessorSession::start(maker, config, fresh, Manners::Echo);
     let mut walk = Walk::default();
     let mut kept = start(false).await?;
     let mut twin = start(false).await?;
@@ -70,7 +70,7 @@ async fn walk(
         let measure = if spliced {
             fresh = start(false).await?;
             fresh.answerer.joins(&kept.answerer);
-            let whole = Step {
+            let whole = HistoryStep {
                 start: 0,
                 messages: kept.history.clone(),
             };
@@ -94,11 +94,11 @@ async fn walk(
                     walk.find(law, index, differs);
                 }
             }
-            (Err(Trouble::Failed(_) | Trouble::Broken(..)), _)
-            | (_, Err(Trouble::Failed(_) | Trouble::Broken(..))) => {}
+            (Err(StepFailure::Failed(_) | StepFailure::Broken(..)), _)
+            | (_, Err(StepFailure::Failed(_) | StepFailure::Broken(..))) => {}
             (one, measure) => {
-                let said = |result: &Result<Value, Trouble>| match result {
-                    Err(Trouble::Reported(message)) => format!("the error: {message}"),
+                let said = |result: &Result<Value, StepFailure>| match result {
+                    Err(StepFailure::Reported(message)) => format!("the error: {message}"),
                     _ => "a view".to_owned(),
                 };
                 let (expected, came) = (said(measure), said(one));
@@ -109,19 +109,19 @@ async fn walk(
         }
         walk.came.push(match &one {
             Ok(_) => Ok(()),
-            Err(Trouble::Reported(message)) => Err(Some(message.clone())),
+            Err(StepFailure::Reported(message)) => Err(Some(message.clone())),
             Err(_) => Err(None),
         });
         let mut has_view = true;
         for result in [one, other, measure] {
             match result {
                 Ok(_) => {}
-                Err(Trouble::Reported(_)) => has_view = false,
-                Err(Trouble::Broken(expected, came)) => {
+                Err(StepFailure::Reported(_)) => has_view = false,
+                Err(StepFailure::Broken(expected, came)) => {
                     has_view = false;
                     walk.find(Law::Coherent, index, (expected, came));
                 }
-                Err(Trouble::Failed(crash)) => {
+                Err(StepFailure::Failed(crash)) => {
                     has_view = false;
                     walk.crash.get_or_insert((index, crash));
                 }
@@ -145,10 +145,10 @@ async fn walk(
 }
 
 /// The part of a result that must be equal for the same calls; none for a failure.
-fn outcome(result: &Result<Value, Trouble>) -> Option<Value> {
+fn outcome(result: &Result<Value, StepFailure>) -> Option<Value> {
     match result {
         Ok(raw) => Some(raw.clone()),
-        Err(Trouble::Reported(message)) => Some(json!({ "error": message })),
+        Err(StepFailure::Reported(message)) => Some(json!({ "error": message })),
         Err(_) => None,
     }
 }
@@ -333,7 +333,7 @@ async fn one_course(exam: &mut Exam<'_>, config: &Value, course: &Course, splice
         }
         let steps = course.steps[..=*step].to_vec();
         let smallest = exam
-            .shrink(steps, async |steps: &Vec<Step>| {
+            .shrink(steps, async |steps: &Vec<HistoryStep>| {
                 let lawful = is_lawful(steps);
                 lawful
                     && walk(maker, config, steps, spliced)
@@ -362,7 +362,7 @@ async fn found_crash(
     exam: &mut Exam<'_>,
     config: &Value,
     label: &str,
-    steps: &[Step],
+    steps: &[HistoryStep],
     crash: &Crash,
     lawful: bool,
 ) {
@@ -373,7 +373,7 @@ async fn found_crash(
     let mut smallest = steps.to_vec();
     if !crash.is_slow() {
         smallest = exam
-            .shrink(smallest, async |steps: &Vec<Step>| {
+            .shrink(smallest, async |steps: &Vec<HistoryStep>| {
                 (is_lawful(steps) || !lawful) && crashes(maker, config, steps).await.is_some()
             })
             .await;
@@ -382,15 +382,19 @@ async fn found_crash(
 }
 
 /// The index of the first step in which a kept instance crashes.
-async fn crashes(maker: &dyn Maker, config: &Value, steps: &[Step]) -> Option<(usize, Crash)> {
-    let mut session = Session::start(maker, config, false, Manners::Echo)
+async fn crashes(
+    maker: &dyn Maker,
+    config: &Value,
+    steps: &[HistoryStep],
+) -> Option<(usize, Crash)> {
+    let mut session = ProcessorSession::start(maker, config, false, Manners::Echo)
         .await
         .ok()?;
     for (index, step) in steps.iter().enumerate() {
         if step.start > session.history.len() {
             return None;
         }
-        if let Err(Trouble::Failed(crash)) = session.step(step).await {
+        if let Err(StepFailure::Failed(crash)) = session.step(step).await {
             return Some((index, crash));
         }
     }

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::answerer::{Answerer, Manners};
 use super::exam::Crash;
-use super::histories::Step;
+use super::histories::HistoryStep;
 use mswea_core::{
     Change, ConfiguredRole, Maker, Manner, Message, Processor, Refused, RoleKind, ViewChange,
 };
 
 /// The host's side of one processor: the history, and the view that results from its answers.
-pub(super) struct Session {
+pub(super) struct ProcessorSession {
     processor: Box<dyn Processor>,
     pub history: Vec<Message>,
     pub view: Vec<Message>,
@@ -21,7 +21,7 @@ pub(super) struct Session {
 
 /// Why a step has no view.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum StepFailure {
     /// The plugin reported an error, or its question was not answered.
     Reported(String),
     /// It crashed.
@@ -30,7 +30,7 @@ pub(super) enum Trouble {
     Broken(String, String),
 }
 
-impl Session {
+impl ProcessorSession {
     pub async fn start(
         maker: &dyn Maker,
         config: &Value,
@@ -55,7 +55,7 @@ impl Session {
 
     /// Applies a change to the history and passes it to the processor. After a step without a view,
     /// the next one passes the whole history.
-    pub async fn step(&mut self, step: &Step) -> Result<Value, Trouble> {
+    pub async fn step(&mut self, step: &HistoryStep) -> Result<Value, StepFailure> {
         step.change().apply(&mut self.history);
         let since = Instant::now();
         let change = if self.processor.needs_all() {
@@ -75,15 +75,17 @@ impl Session {
                 });
                 lay(&mut self.view, change)
                     .map(|()| raw)
-                    .map_err(|(expected, came)| Trouble::Broken(expected, came))
+                    .map_err(|(expected, came)| StepFailure::Broken(expected, came))
             }
-            Err(fault) if fault.manner == Manner::Reported => Err(Trouble::Reported(fault.message)),
+            Err(fault) if fault.manner == Manner::Reported => {
+                Err(StepFailure::Reported(fault.message))
+            }
             // The host refuses another question; the law `asking` reports that.
             Err(fault) if fault.manner == Manner::Broke && self.answerer.is_full() => {
                 self.answerer.too_many();
-                Err(Trouble::Reported(fault.message))
+                Err(StepFailure::Reported(fault.message))
             }
-            Err(fault) => Err(Trouble::Failed(Crash {
+            Err(fault) => Err(StepFailure::Failed(Crash {
                 manner: fault.manner,
                 message: fault.message,
                 took: since.elapsed(),

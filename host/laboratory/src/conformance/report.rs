@@ -10,7 +10,7 @@ use mswea_core::RoleKind;
 
 /// The result of an examination.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ConformanceReport {
     /// The plugin's name.
     pub name: String,
     /// Its version.
@@ -35,7 +35,7 @@ pub struct LawReport {
     /// The law.
     pub law: Law,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: LawOutcome,
     /// How many cases were tried.
     pub cases: usize,
     /// The breaches, at most a few.
@@ -46,7 +46,7 @@ pub struct LawReport {
 
 /// How the examination of a law ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LawOutcome {
     /// No case broke it.
     Passed,
     /// At least one case broke it.
@@ -70,14 +70,14 @@ pub struct Finding {
     pub came: String,
 }
 
-impl Report {
+impl ConformanceReport {
     /// Whether no law is broken.
     pub fn passed(&self) -> bool {
         self.broken() == 0
     }
 
     fn broken(&self) -> usize {
-        let broken = |law: &&LawReport| law.outcome == Outcome::Failed;
+        let broken = |law: &&LawReport| law.outcome == LawOutcome::Failed;
         self.laws.iter().filter(broken).count()
     }
 
@@ -144,7 +144,7 @@ impl Report {
             }
             field(out, "to do", law.law.remedy(law.kind))?;
         }
-        let open = |law: &&LawReport| matches!(law.outcome, Outcome::NotApplicable(_));
+        let open = |law: &&LawReport| matches!(law.outcome, LawOutcome::NotApplicable(_));
         let open = self.laws.iter().filter(open).count();
         let (all, examined) = (self.laws.len(), self.laws.len() - open);
         let rest = match open {
@@ -183,9 +183,9 @@ impl LawReport {
 
     fn write_line(&self, out: &mut String) -> std::fmt::Result {
         let (word, note) = match &self.outcome {
-            Outcome::Passed => ("ok", self.note.as_deref()),
-            Outcome::Failed => ("FAIL", self.note.as_deref()),
-            Outcome::NotApplicable(reason) => ("--", Some(reason.as_str())),
+            LawOutcome::Passed => ("ok", self.note.as_deref()),
+            LawOutcome::Failed => ("FAIL", self.note.as_deref()),
+            LawOutcome::NotApplicable(reason) => ("--", Some(reason.as_str())),
         };
         let promise = self.law.promise(self.kind);
         write!(out, "  {word:<5}{:<15}{promise:<51}", self.law.word())?;
@@ -204,9 +204,9 @@ impl LawReport {
 
     fn json(&self) -> Value {
         let (outcome, reason) = match &self.outcome {
-            Outcome::Passed => ("passed", None),
-            Outcome::Failed => ("failed", None),
-            Outcome::NotApplicable(reason) => ("not-applicable", Some(reason)),
+            LawOutcome::Passed => ("passed", None),
+            LawOutcome::Failed => ("failed", None),
+            LawOutcome::NotApplicable(reason) => ("not-applicable", Some(reason)),
         };
         let findings = self.findings.iter().map(|finding| {
             json!({

@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use super::schema_law::Known;
+use super::schema_law::PluginFacts;
 use mswea_core::{HeaderValue, HttpRequest};
 
 /// The declared secrets and hosts, and the texts of the config, which may name others.
-pub(super) struct Allowed {
+pub(super) struct AllowedRequests {
     secrets: Vec<String>,
     hosts: Vec<String>,
     config: Vec<String>,
 }
 
-impl Allowed {
-    pub fn new(known: &Known, config: &Value) -> Self {
+impl AllowedRequests {
+    pub fn new(known: &PluginFacts, config: &Value) -> Self {
         let mut texts = Vec::new();
         collect(config, &mut texts);
         Self {
@@ -40,7 +40,7 @@ fn collect(value: &Value, texts: &mut Vec<String>) {
 }
 
 /// The breach in a request: what was expected, and what came.
-pub(super) fn breach(request: &HttpRequest, allowed: &Allowed) -> Option<(String, String)> {
+pub(super) fn breach(request: &HttpRequest, allowed: &AllowedRequests) -> Option<(String, String)> {
     let came = |expected: &str, came: &str| Some((expected.to_owned(), format!("`{came}`")));
     let method = &request.method;
     if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn requests() {
-        let known = Known {
+        let known = PluginFacts {
             configs: Vec::new(),
             secrets: vec!["KEY".into()],
             hosts: vec!["api.example".into(), "local:8080".into()],
         };
         let config = json!({"base_url": "https://own.example/v1", "api_key": "OWN_KEY"});
-        let allowed = Allowed::new(&known, &config);
+        let allowed = AllowedRequests::new(&known, &config);
         let plain = |value: &str| HeaderValue::Plain(value.to_owned());
         let secret = |name: &str| HeaderValue::Secret {
             name: name.to_owned(),

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::options::{Body, Response, Scale};
+use super::options::{Response, ResponseBody, Scale};
 use super::texts;
 
 const JSON: &str = "application/json";
 const STREAM: &str = "text/event-stream";
 
 /// A response with its description.
-pub(super) type Labelled = (String, Response);
+pub(super) type LabelledResponse = (String, Response);
 
 /// Correct responses of the usual wire formats, whole and as streams.
-pub(super) fn good() -> Vec<Labelled> {
+pub(super) fn good() -> Vec<LabelledResponse> {
     let said = "I look around. caf\u{e9} \u{1f980}\n";
     let arguments = r#"{"command": "ls -la 'caf\u00e9' é🦀"}"#;
     let chat = json!({
@@ -179,7 +179,7 @@ fn events(events: &[Value], named: bool) -> String {
 }
 
 /// Error responses of servers and of proxies in front of them.
-pub(super) fn failed() -> Vec<Labelled> {
+pub(super) fn failed() -> Vec<LabelledResponse> {
     let error = json!({"error": {"message": "caf\u{e9}: slow down", "type": "x", "code": "y", "status": "Z"}}).to_string();
     let html = "<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>";
     let mut list = Vec::new();
@@ -206,8 +206,8 @@ pub(super) fn failed() -> Vec<Labelled> {
 pub(super) fn hostile(
     mut random: fastrand::Rng,
     scale: &Scale,
-    good: &[Labelled],
-) -> Vec<Labelled> {
+    good: &[LabelledResponse],
+) -> Vec<LabelledResponse> {
     let mut list = failed();
     let mut add = |label: &str, response: Response| list.push((label.to_owned(), response));
     for (label, body) in [
@@ -361,7 +361,7 @@ pub(super) fn hostile(
                 *byte = random.u8(..);
             }
             let mut bad = response.clone();
-            bad.body = Body(bytes);
+            bad.body = ResponseBody(bytes);
             add(&format!("{label}, with a wrong byte"), bad);
         }
         for _ in 0..scale.sequences {
@@ -415,7 +415,7 @@ fn mutated(response: &Response, random: &mut fastrand::Rng) -> Option<Response> 
         }
     }
     let mut bad = response.clone();
-    bad.body = Body(out.into_bytes());
+    bad.body = ResponseBody(out.into_bytes());
     Some(bad)
 }
 

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::configs::{Schema, Trust, Valid};
+use super::configs::{ConfigSchema, Trust, Valid};
 use super::exam::{Crash, Exam};
 use super::law::Law;
 use super::options::Effort;
 use mswea_core::{Manner, Refused, RoleKind};
 
 /// What the other laws need.
-pub(super) struct Known {
+pub(super) struct PluginFacts {
     /// Configs that the plugin accepts.
     pub configs: Vec<Value>,
     /// Names of the secrets that it declares.
@@ -21,7 +21,7 @@ pub(super) struct Known {
 }
 
 /// Examines the plugin as a whole.
-pub(super) async fn examine(exam: &mut Exam<'_>, kind: RoleKind) -> Known {
+pub(super) async fn examine(exam: &mut Exam<'_>, kind: RoleKind) -> PluginFacts {
     let descriptor = descriptor(exam).await;
     let configs = schema(exam, kind).await;
     exam.begin();
@@ -31,7 +31,7 @@ pub(super) async fn examine(exam: &mut Exam<'_>, kind: RoleKind) -> Known {
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
     };
-    Known {
+    PluginFacts {
         configs,
         secrets: list("secrets"),
         hosts: list("hosts"),
@@ -204,7 +204,7 @@ async fn schema(exam: &mut Exam<'_>, kind: RoleKind) -> Vec<Value> {
             return Vec::new();
         }
     };
-    let schema = Schema::new(&root, &validator);
+    let schema = ConfigSchema::new(&root, &validator);
     let mut accepted = Vec::new();
     let mut tried = String::new();
     for valid in schema.valid(&exam.options.configs.clone()) {
@@ -316,7 +316,7 @@ async fn try_valid(
 }
 
 /// Checks that unusual texts in a config are accepted or refused, without a crash.
-async fn hostile(exam: &mut Exam<'_>, kind: RoleKind, schema: &Schema<'_>, base: &Value) {
+async fn hostile(exam: &mut Exam<'_>, kind: RoleKind, schema: &ConfigSchema<'_>, base: &Value) {
     let law = Law::Total;
     exam.begin();
     let size = match exam.options.effort {

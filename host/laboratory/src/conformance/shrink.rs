@@ -56,7 +56,7 @@ where
 
 /// A step of a path, by key or index.
 #[derive(Clone, Debug)]
-enum Step {
+enum PathStep {
     Key(String),
     Index(usize),
 }
@@ -75,12 +75,12 @@ enum Op {
 
 #[derive(Debug)]
 struct Edit {
-    path: Vec<Step>,
+    path: Vec<PathStep>,
     op: Op,
     saves: usize,
 }
 
-fn collect(value: &Value, path: &mut Vec<Step>, edits: &mut Vec<Edit>) {
+fn collect(value: &Value, path: &mut Vec<PathStep>, edits: &mut Vec<Edit>) {
     const MOST: usize = 2000;
     if edits.len() > MOST {
         return;
@@ -99,7 +99,7 @@ fn collect(value: &Value, path: &mut Vec<Step>, edits: &mut Vec<Edit>) {
                 edit(Op::Drop(range), saves);
             }
             for (index, item) in list.iter().enumerate().take(64) {
-                path.push(Step::Index(index));
+                path.push(PathStep::Index(index));
                 collect(item, path, edits);
                 path.pop();
             }
@@ -109,7 +109,7 @@ fn collect(value: &Value, path: &mut Vec<Step>, edits: &mut Vec<Edit>) {
                 edit(Op::Forget(key.clone()), weight(item));
             }
             for (key, item) in map {
-                path.push(Step::Key(key.clone()));
+                path.push(PathStep::Key(key.clone()));
                 collect(item, path, edits);
                 path.pop();
             }
@@ -153,8 +153,8 @@ impl Edit {
         let mut there = value;
         for step in &self.path {
             let next = match step {
-                Step::Key(key) => there.get_mut(key),
-                Step::Index(index) => there.get_mut(index),
+                PathStep::Key(key) => there.get_mut(key),
+                PathStep::Index(index) => there.get_mut(index),
             };
             let Some(next) = next else { return };
             there = next;

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer};
-use super::calls::{Call, Calls, Case, calls};
+use super::answer::{self, CallResult};
+use super::calls::{Call, CallCase, Calls, calls};
 use super::exam::{Crash, Exam};
 use super::law::Law;
 use super::report::cut;
@@ -23,7 +23,7 @@ enum Role {
 
 /// The result of a call.
 struct Called {
-    answer: Answer,
+    answer: CallResult,
     /// A breach of the pairing, or a policy's rewritten action with another tool call: what was
     /// expected, and what came.
     breach: Option<(String, String)>,
@@ -55,14 +55,14 @@ impl Role {
                 if let Ok(Outcome::Actions(actions)) = &result {
                     breach = unpaired_actions(&reply.message, actions);
                 }
-                Answer::of(result, since, answer::outcome)
+                CallResult::of(result, since, answer::outcome)
             }
             (Self::Formatter(formatter), Call::Format { actions, outputs }) => {
                 let result = formatter.format(actions, outputs).await;
                 if let Ok(messages) = &result {
                     breach = unpaired_messages(actions, outputs, messages);
                 }
-                Answer::of(result, since, |messages| json!(messages))
+                CallResult::of(result, since, |messages| json!(messages))
             }
             (Self::Policy(policy), Call::Judge { action }) => {
                 let result = policy.judge(action).await;
@@ -80,9 +80,9 @@ impl Role {
                         format!("it has {}", show(rewritten)),
                     ));
                 }
-                Answer::of(result, since, answer::verdict)
+                CallResult::of(result, since, answer::verdict)
             }
-            _ => Answer::Reported("this call is not of this kind".to_owned()),
+            _ => CallResult::Reported("this call is not of this kind".to_owned()),
         };
         Called { answer, breach }
     }
@@ -197,17 +197,25 @@ pub(super) async fn examine(exam: &mut Exam<'_>, kind: RoleKind, config: &Value,
         tools(exam, config).await;
     }
     for (law, again) in [
-        (Law::Deterministic, Again::Apart),
-        (Law::Deterministic, Again::Twice),
-        (Law::Disposable, Again::Fresh),
+        (Law::Deterministic, CallRepetition::Apart),
+        (Law::Deterministic, CallRepetition::Twice),
+        (Law::Disposable, CallRepetition::Fresh),
     ] {
         sequences(exam, law, kind, config, &small, again).await;
-        if !matches!(again, Again::Apart) {
+        if !matches!(again, CallRepetition::Apart) {
             exam.finish(&[law]);
         }
     }
     if kind == RoleKind::ActionPolicy {
-        sequences(exam, Law::Judgement, kind, config, &small, Again::Alone).await;
+        sequences(
+            exam,
+            Law::Judgement,
+            kind,
+            config,
+            &small,
+            CallRepetition::Alone,
+        )
+        .await;
         exam.finish(&[Law::Judgement]);
     }
     // Huge inputs take long, and give the same results with most configs.
@@ -222,10 +230,10 @@ async fn call(
     kind: RoleKind,
     config: &Value,
     role: &mut Role,
-    case: &Case,
+    case: &CallCase,
 ) -> Called {
     let called = role.call(&case.call).await;
-    if let Answer::Failed(crash) = &called.answer
+    if let CallResult::Failed(crash) = &called.answer
         && exam.count_crash(crash)
     {
         let mut smallest = case.call.clone();
@@ -234,7 +242,9 @@ async fn call(
             smallest = exam
                 .shrink(smallest, async |call: &Call| {
                     match Role::make(maker, kind, config, false).await {
-                        Ok(mut role) => matches!(role.call(call).await.answer, Answer::Failed(_)),
+                        Ok(mut role) => {
+                            matches!(role.call(call).await.answer, CallResult::Failed(_))
+                        }
                         Err(_) => false,
                     }
                 })
@@ -251,7 +261,7 @@ async fn total(
     exam: &mut Exam<'_>,
     kind: RoleKind,
     config: &Value,
-    cases: &[Case],
+    cases: &[CallCase],
     ordinary: usize,
 ) -> Vec<String> {
     exam.begin();
@@ -276,13 +286,13 @@ async fn total(
         let called = call(exam, kind, config, &mut role, case).await;
         if index < ordinary {
             let came = match &called.answer {
-                Answer::Value(_) => Ok(()),
-                Answer::Reported(message) => Err(Some(message.as_str())),
-                Answer::Failed(_) => Err(None),
+                CallResult::Value(_) => Ok(()),
+                CallResult::Reported(message) => Err(Some(message.as_str())),
+                CallResult::Failed(_) => Err(None),
             };
             exam.ordinary(&case.label, config, &case.call, came);
         }
-        if let Answer::Failed(_) = called.answer {
+        if let CallResult::Failed(_) = called.answer {
             crashed.push(case.label.clone());
         }
         let is_news = |(expected, came): &(String, String)| exam.is_news(law, expected, came);
@@ -306,7 +316,7 @@ async fn total(
 
 /// How the same calls are made the second time.
 #[derive(Clone, Copy, Debug)]
-enum Again {
+enum CallRepetition {
     /// On a second instance.
     Apart,
     /// On the same instance, right after the first time.
@@ -317,7 +327,7 @@ enum Again {
     Alone,
 }
 
-impl Again {
+impl CallRepetition {
     fn words(self) -> &'static str {
         match self {
             Self::Apart => "the same calls on two instances",
@@ -330,7 +340,7 @@ impl Again {
 
 /// The result of a sequence of calls.
 #[derive(Default)]
-struct Compared {
+struct ComparedCalls {
     /// The first call whose answers differ: what was expected, and what came.
     differs: Option<(usize, String, String)>,
     /// The first call that failed.
@@ -343,33 +353,33 @@ async fn compare(
     kind: RoleKind,
     config: &Value,
     calls: &[Call],
-    again: Again,
-) -> Result<Compared, Refused> {
+    again: CallRepetition,
+) -> Result<ComparedCalls, Refused> {
     let make = |fresh| Role::make(maker, kind, config, fresh);
-    let mut compared = Compared::default();
+    let mut compared = ComparedCalls::default();
     let mut one = make(false).await?;
     let mut other = match again {
-        Again::Apart => Some(make(false).await?),
-        Again::Fresh => Some(make(true).await?),
-        Again::Twice | Again::Alone => None,
+        CallRepetition::Apart => Some(make(false).await?),
+        CallRepetition::Fresh => Some(make(true).await?),
+        CallRepetition::Twice | CallRepetition::Alone => None,
     };
     for (index, call) in calls.iter().enumerate() {
         let first = one.call(call).await.answer;
         let second = match (&mut other, again) {
             (Some(other), _) => other.call(call).await.answer,
-            (None, Again::Alone) => make(false).await?.call(call).await.answer,
+            (None, CallRepetition::Alone) => make(false).await?.call(call).await.answer,
             (None, _) => one.call(call).await.answer,
         };
         // To examine a kept instance, the fresh instance's answers are the expected ones.
         let (expected, came) = match again {
-            Again::Apart | Again::Twice => (&first, &second),
-            Again::Fresh | Again::Alone => (&second, &first),
+            CallRepetition::Apart | CallRepetition::Twice => (&first, &second),
+            CallRepetition::Fresh | CallRepetition::Alone => (&second, &first),
         };
         compared.differs = came
             .differs(expected)
             .map(|(expected, came)| (index, expected, came));
         for answer in [first, second] {
-            if let Answer::Failed(crash) = answer {
+            if let CallResult::Failed(crash) = answer {
                 compared.crash.get_or_insert((index, crash));
             }
         }
@@ -386,15 +396,15 @@ async fn sequences(
     law: Law,
     kind: RoleKind,
     config: &Value,
-    cases: &[Case],
-    again: Again,
+    cases: &[CallCase],
+    again: CallRepetition,
 ) {
     exam.begin();
-    let mut cases: Vec<&Case> = cases.iter().collect();
+    let mut cases: Vec<&CallCase> = cases.iter().collect();
     exam.random(again.words()).shuffle(&mut cases);
-    let mut sequences: Vec<Vec<&Case>> = cases.chunks(12).map(<[_]>::to_vec).collect();
+    let mut sequences: Vec<Vec<&CallCase>> = cases.chunks(12).map(<[_]>::to_vec).collect();
     // The effects of counters and of growing state show only after many calls of one instance.
-    if matches!(again, Again::Fresh | Again::Alone) {
+    if matches!(again, CallRepetition::Fresh | CallRepetition::Alone) {
         let long = cases.iter().cycle().take(exam.scale.long);
         sequences.push(long.copied().collect());
     }

@@ -1,10 +1,10 @@
 //! Texts that often break programs.
 
 /// A text with its description.
-pub(super) type Labelled = (&'static str, String);
+pub(super) type LabelledText = (&'static str, String);
 
 /// Short texts.
-pub(super) fn odd() -> Vec<Labelled> {
+pub(super) fn odd() -> Vec<LabelledText> {
     let controls: String = (0u8..32).chain([127]).map(char::from).collect();
     let list: &[(&str, &str)] = &[
         ("the empty text", ""),
@@ -95,7 +95,7 @@ pub(super) fn odd() -> Vec<Labelled> {
         ),
         ("paths upwards", "../../../etc/passwd\n/dev/full"),
     ];
-    let mut texts: Vec<Labelled> = list.iter().map(|(l, t)| (*l, (*t).to_owned())).collect();
+    let mut texts: Vec<LabelledText> = list.iter().map(|(l, t)| (*l, (*t).to_owned())).collect();
     texts.push(("all control characters", controls));
     texts.push((
         "a letter under a thousand accents",
@@ -105,7 +105,7 @@ pub(super) fn odd() -> Vec<Labelled> {
 }
 
 /// Long texts of about `size` bytes.
-pub(super) fn huge(size: usize) -> Vec<Labelled> {
+pub(super) fn huge(size: usize) -> Vec<LabelledText> {
     let fill = |unit: &str| unit.repeat(size / unit.len());
     vec![
         ("one very long line", fill("a")),
@@ -130,7 +130,7 @@ pub(super) fn huge(size: usize) -> Vec<Labelled> {
 }
 
 /// Nested so deeply that a recursive parser overflows its stack.
-pub(super) fn deep(levels: usize) -> Vec<Labelled> {
+pub(super) fn deep(levels: usize) -> Vec<LabelledText> {
     vec![
         (
             "JSON lists in lists, deep",

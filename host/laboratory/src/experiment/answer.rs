@@ -76,7 +76,7 @@ impl Degree {
 
 /// The answer of a role.
 #[derive(Debug, PartialEq)]
-pub(super) enum Answer<'a> {
+pub(super) enum RoleAnswer<'a> {
     Outcome(Outcome),
     Messages(Vec<Message>),
     Verdict(Verdict),
@@ -88,7 +88,7 @@ pub(super) enum Answer<'a> {
     },
 }
 
-impl Answer<'_> {
+impl RoleAnswer<'_> {
     pub(super) fn fault(fault: PluginFault) -> Self {
         Self::Failed {
             manner: manner(fault.manner),
@@ -118,42 +118,45 @@ pub(super) fn manner(manner: Manner) -> &'static str {
     }
 }
 
-impl From<Result<Outcome, PluginFault>> for Answer<'_> {
+impl From<Result<Outcome, PluginFault>> for RoleAnswer<'_> {
     fn from(result: Result<Outcome, PluginFault>) -> Self {
         result.map_or_else(Self::fault, Self::Outcome)
     }
 }
 
-impl From<Result<Vec<Message>, PluginFault>> for Answer<'_> {
+impl From<Result<Vec<Message>, PluginFault>> for RoleAnswer<'_> {
     fn from(result: Result<Vec<Message>, PluginFault>) -> Self {
         result.map_or_else(Self::fault, Self::Messages)
     }
 }
 
-impl From<Result<Verdict, PluginFault>> for Answer<'_> {
+impl From<Result<Verdict, PluginFault>> for RoleAnswer<'_> {
     fn from(result: Result<Verdict, PluginFault>) -> Self {
         result.map_or_else(Self::fault, Self::Verdict)
     }
 }
 
-impl From<Result<AdapterNext, ModelError>> for Answer<'_> {
+impl From<Result<AdapterNext, ModelError>> for RoleAnswer<'_> {
     fn from(result: Result<AdapterNext, ModelError>) -> Self {
         result.map_or_else(Self::model_error, |next| Self::Next(Box::new(next)))
     }
 }
 
 /// How much two answers of one role differ.
-pub(super) fn degree(old: &Answer<'_>, new: &Answer<'_>) -> Degree {
+pub(super) fn degree(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> Degree {
     let agree = match (old, new) {
-        (Answer::Failed { .. }, Answer::Failed { .. }) => return Degree::BothFailed,
-        (Answer::Failed { .. }, _) | (_, Answer::Failed { .. }) => return Degree::OneFailed,
-        _ if old == new => return Degree::Same,
-        (Answer::Outcome(old), Answer::Outcome(new)) => outcomes_agree(old, new),
-        (Answer::Messages(old), Answer::Messages(new)) => messages_agree(old, new),
-        (Answer::Verdict(Verdict::Rewrite(old)), Answer::Verdict(Verdict::Rewrite(new))) => {
-            old.command == new.command && old.tool_call_id == new.tool_call_id
+        (RoleAnswer::Failed { .. }, RoleAnswer::Failed { .. }) => return Degree::BothFailed,
+        (RoleAnswer::Failed { .. }, _) | (_, RoleAnswer::Failed { .. }) => {
+            return Degree::OneFailed;
         }
-        (Answer::Next(old), Answer::Next(new)) => match (&**old, &**new) {
+        _ if old == new => return Degree::Same,
+        (RoleAnswer::Outcome(old), RoleAnswer::Outcome(new)) => outcomes_agree(old, new),
+        (RoleAnswer::Messages(old), RoleAnswer::Messages(new)) => messages_agree(old, new),
+        (
+            RoleAnswer::Verdict(Verdict::Rewrite(old)),
+            RoleAnswer::Verdict(Verdict::Rewrite(new)),
+        ) => old.command == new.command && old.tool_call_id == new.tool_call_id,
+        (RoleAnswer::Next(old), RoleAnswer::Next(new)) => match (&**old, &**new) {
             (AdapterNext::Send(old), AdapterNext::Send(new)) => requests_agree(old, new),
             _ => false,
         },
@@ -221,10 +224,10 @@ fn body(request: &HttpRequest) -> Value {
 }
 
 /// Both answers as JSON values; of long answers only the part that differs.
-pub(super) fn show(old: &Answer<'_>, new: &Answer<'_>) -> (Value, Value) {
+pub(super) fn show(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> (Value, Value) {
     match (old, new) {
-        (Answer::View(old), Answer::View(new)) => views(old, new),
-        (Answer::Next(old), Answer::Next(new)) => match (&**old, &**new) {
+        (RoleAnswer::View(old), RoleAnswer::View(new)) => views(old, new),
+        (RoleAnswer::Next(old), RoleAnswer::Next(new)) => match (&**old, &**new) {
             (AdapterNext::Send(old), AdapterNext::Send(new)) => {
                 differing(&request(old), &request(new))
             }
@@ -234,22 +237,22 @@ pub(super) fn show(old: &Answer<'_>, new: &Answer<'_>) -> (Value, Value) {
     }
 }
 
-fn one(answer: &Answer<'_>) -> Value {
+fn one(answer: &RoleAnswer<'_>) -> Value {
     match answer {
-        Answer::Outcome(Outcome::Actions(actions)) => json!({ "actions": actions }),
-        Answer::Outcome(Outcome::Malformed(problem)) => json!({ "malformed": problem }),
-        Answer::Messages(messages) => {
+        RoleAnswer::Outcome(Outcome::Actions(actions)) => json!({ "actions": actions }),
+        RoleAnswer::Outcome(Outcome::Malformed(problem)) => json!({ "malformed": problem }),
+        RoleAnswer::Messages(messages) => {
             json!({ "messages": messages.iter().map(message).collect::<Vec<_>>() })
         }
-        Answer::Verdict(Verdict::Allow) => json!({ "verdict": "allow" }),
-        Answer::Verdict(Verdict::Deny(text)) => json!({ "verdict": "deny", "feedback": text }),
-        Answer::Verdict(Verdict::Ask(text)) => json!({ "verdict": "ask", "reason": text }),
-        Answer::Verdict(Verdict::Rewrite(action)) => {
+        RoleAnswer::Verdict(Verdict::Allow) => json!({ "verdict": "allow" }),
+        RoleAnswer::Verdict(Verdict::Deny(text)) => json!({ "verdict": "deny", "feedback": text }),
+        RoleAnswer::Verdict(Verdict::Ask(text)) => json!({ "verdict": "ask", "reason": text }),
+        RoleAnswer::Verdict(Verdict::Rewrite(action)) => {
             json!({ "verdict": "rewrite", "action": action })
         }
-        Answer::View(view) => json!({ "messages_in_view": view.len() }),
-        Answer::Next(answer) => next(answer),
-        Answer::Failed { manner, message } => json!({ "failed": manner, "message": message }),
+        RoleAnswer::View(view) => json!({ "messages_in_view": view.len() }),
+        RoleAnswer::Next(answer) => next(answer),
+        RoleAnswer::Failed { manner, message } => json!({ "failed": manner, "message": message }),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer, Degree};
+use super::answer::{self, Degree, RoleAnswer};
 use super::excerpt;
 use super::latency::Latency;
 use mswea_core::Identity;
@@ -160,7 +160,7 @@ pub struct Comparison {
 
 /// Which input an answer belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct InputPlace<'a> {
     pub run: &'a str,
     pub step: u32,
     pub index: Option<u32>,
@@ -171,9 +171,9 @@ impl Comparison {
     /// disagreement if that is zero.
     pub(super) fn judge(
         &mut self,
-        place: Place<'_>,
-        old: &Answer<'_>,
-        new: &Answer<'_>,
+        place: InputPlace<'_>,
+        old: &RoleAnswer<'_>,
+        new: &RoleAnswer<'_>,
         most: usize,
         input: impl FnOnce() -> Value,
     ) -> Degree {
@@ -185,17 +185,17 @@ impl Comparison {
         degree
     }
 
-    pub(super) fn count(&mut self, place: Place<'_>, degree: Degree) {
+    pub(super) fn count(&mut self, place: InputPlace<'_>, degree: Degree) {
         self.counts.add(degree);
         self.by_step.entry(place.step).or_default().add(degree);
     }
 
     pub(super) fn keep(
         &mut self,
-        place: Place<'_>,
+        place: InputPlace<'_>,
         degree: Degree,
-        old: &Answer<'_>,
-        new: &Answer<'_>,
+        old: &RoleAnswer<'_>,
+        new: &RoleAnswer<'_>,
         most: usize,
         input: impl FnOnce() -> Value,
     ) {
@@ -258,7 +258,7 @@ impl Comparison {
                 } => {
                     let own = shadow(&mut found, plugin, kind, beside);
                     let degree = Degree::of_word(degree);
-                    let place = Place {
+                    let place = InputPlace {
                         run,
                         step: *step,
                         index: *index,
@@ -335,10 +335,10 @@ impl Comparison {
 
 /// A disagreement, shortened.
 pub(super) fn case(
-    place: Place<'_>,
+    place: InputPlace<'_>,
     degree: Degree,
-    old: &Answer<'_>,
-    new: &Answer<'_>,
+    old: &RoleAnswer<'_>,
+    new: &RoleAnswer<'_>,
     most: usize,
     input: impl FnOnce() -> Value,
 ) -> Case {

@@ -16,16 +16,16 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::comparison::{Comparison, Side};
-use super::recorded::Recorded;
+use super::recorded::RecordedRuns;
 use super::text::missed;
 use mswea_core::{Maker, Refused, RoleKind, Tool};
 use pieces::{Merged, Piece};
-use roles::Pair;
+use roles::InstancePair;
 pub(super) use roles::{other_tools, shown_history, shown_outputs, shown_reply};
 
 /// The options of a comparison.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DiffOptions {
     /// How many disagreements are kept; the others are only counted.
     pub keep: usize,
     /// How many bytes of a text are kept in a disagreement.
@@ -36,7 +36,7 @@ pub struct Options {
     pub tools: Vec<Tool>,
 }
 
-impl Default for Options {
+impl Default for DiffOptions {
     fn default() -> Self {
         Self {
             keep: 2_000,
@@ -103,8 +103,8 @@ pub fn diff(
     old_config: &Value,
     new_config: &Value,
     kind: RoleKind,
-    runs: &Recorded,
-    options: &Options,
+    runs: &RecordedRuns,
+    options: &DiffOptions,
 ) -> Result<Comparison, DiffError> {
     let started = Instant::now();
     let threads = match options.threads {
@@ -159,7 +159,7 @@ pub fn diff(
     Ok(found)
 }
 
-fn nothing(kind: RoleKind, runs: &Recorded, found: &Comparison) -> DiffError {
+fn nothing(kind: RoleKind, runs: &RecordedRuns, found: &Comparison) -> DiffError {
     let reasons = missed(found);
     DiffError::Nothing {
         kind,
@@ -184,7 +184,7 @@ struct Work<'a> {
     makers: [&'a dyn Maker; 2],
     configs: [&'a Value; 2],
     kind: RoleKind,
-    options: &'a Options,
+    options: &'a DiffOptions,
     pieces: Vec<Piece<'a>>,
     next: AtomicUsize,
     failed: AtomicBool,
@@ -211,7 +211,7 @@ impl Work<'_> {
     }
 
     async fn pieces(&self) -> Result<(), DiffError> {
-        let mut instances: Option<Pair> = None;
+        let mut instances: Option<InstancePair> = None;
         while !self.failed.load(Ordering::Relaxed) {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(piece) = self.pieces.get(index) else {
@@ -234,7 +234,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn make(&self) -> Result<Pair, DiffError> {
+    async fn make(&self) -> Result<InstancePair, DiffError> {
         let mut made = Vec::with_capacity(2);
         for (index, label) in ["old", "new"].into_iter().enumerate() {
             let maker = self.makers[index];
@@ -249,7 +249,7 @@ impl Work<'_> {
         let old = made.pop();
         let pair = old
             .zip(new)
-            .and_then(|(old, new)| Pair::of(old, new))
+            .and_then(|(old, new)| InstancePair::of(old, new))
             .ok_or_else(|| DiffError::Worker("a plugin was made as another kind".to_owned()))?;
         let mut warning = self.warning.lock().unwrap_or_else(PoisonError::into_inner);
         *warning = pair.warning();

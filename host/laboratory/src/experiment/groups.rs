@@ -17,7 +17,7 @@ const NAMED: usize = 3;
 
 /// Disagreements with the same differences in the same places.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct DisagreementGroup {
     /// Their degree.
     pub degree: Degree,
     /// Their differences, in one line.
@@ -29,15 +29,15 @@ pub(super) struct Group {
 impl Comparison {
     /// The kept disagreements in groups, the worst degree first, and of each degree the largest
     /// group.
-    pub(super) fn groups(&self) -> Vec<Group> {
+    pub(super) fn groups(&self) -> Vec<DisagreementGroup> {
         let mut groups: BTreeMap<(usize, String), Vec<usize>> = BTreeMap::new();
         for (index, case) in self.cases.iter().enumerate() {
             let key = (case.degree.index(), what(case));
             groups.entry(key).or_default().push(index);
         }
-        let mut groups: Vec<Group> = groups
+        let mut groups: Vec<DisagreementGroup> = groups
             .into_iter()
-            .map(|((degree, what), cases)| Group {
+            .map(|((degree, what), cases)| DisagreementGroup {
                 degree: Degree::ALL[degree],
                 what,
                 cases,
@@ -52,7 +52,9 @@ impl Comparison {
             Degree::Same => 4,
         };
         groups.sort_by(|a, b| {
-            let by = |group: &Group| (rank(group.degree), std::cmp::Reverse(group.cases.len()));
+            let by = |group: &DisagreementGroup| {
+                (rank(group.degree), std::cmp::Reverse(group.cases.len()))
+            };
             by(a).cmp(&by(b)).then(a.cases[0].cmp(&b.cases[0]))
         });
         groups

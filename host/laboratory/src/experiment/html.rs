@@ -10,7 +10,7 @@ use std::fmt::Write;
 use super::answer::Degree;
 use super::comparison::{Case, Comparison, Side};
 use super::excerpt::printable;
-use super::lines::{self, Row};
+use super::lines::{self, ComparisonRow};
 use super::text::{NOTHING, described, missed, number, one_line, percent, shown, time, title};
 
 /// A page that is larger than this shows no further disagreements, for the sake of browsers.
@@ -277,17 +277,17 @@ fn one_case(out: &mut String, own: &Comparison, case: &Case, open: bool) {
     );
     for row in rows.iter().take(ROWS) {
         match row {
-            Row::Same(line) => {
+            ComparisonRow::Same(line) => {
                 let line = escape(line);
                 let _ = writeln!(out, "<tr><td>{line}</td><td>{line}</td></tr>");
             }
-            Row::Skipped(count) => {
+            ComparisonRow::Skipped(count) => {
                 let _ = writeln!(
                     out,
                     "<tr class=\"gap\"><td colspan=\"2\">{count} lines are the same</td></tr>"
                 );
             }
-            Row::Changed(old, new) => {
+            ComparisonRow::Changed(old, new) => {
                 let (left, right) = match (old, new) {
                     (Some(old), Some(new)) => {
                         let (left, right) = lines::marks(old, new);
@@ -324,7 +324,7 @@ fn preview(case: &Case) -> String {
         None => "–".to_owned(),
     };
     let changed = rows.iter().find_map(|row| match row {
-        Row::Changed(old, new) => Some((side(old), side(new))),
+        ComparisonRow::Changed(old, new) => Some((side(old), side(new))),
         _ => None,
     });
     changed.map_or_else(String::new, |(old, new)| {

@@ -2,7 +2,7 @@
 
 /// A row of a side-by-side view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Row<'a> {
+pub(super) enum ComparisonRow<'a> {
     /// An equal line on both sides.
     Same(&'a str),
     /// A difference; one side may have no line here.
@@ -15,21 +15,25 @@ pub(super) enum Row<'a> {
 const PAIRS: usize = 1 << 20;
 
 /// The rows of two lists, with `context` equal lines around each difference.
-pub(super) fn rows<'a>(old: &'a [String], new: &'a [String], context: usize) -> Vec<Row<'a>> {
+pub(super) fn rows<'a>(
+    old: &'a [String],
+    new: &'a [String],
+    context: usize,
+) -> Vec<ComparisonRow<'a>> {
     let before = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (&old[before..], &new[before..]);
     let after = old_rest.iter().rev().zip(new_rest.iter().rev());
     let after = after.take_while(|(a, b)| a == b).count();
     let old_middle = &old_rest[..old_rest.len() - after];
     let new_middle = &new_rest[..new_rest.len() - after];
-    let same = |line: &'a String| Row::Same(line);
-    let mut rows: Vec<Row<'a>> = old[..before].iter().map(same).collect();
+    let same = |line: &'a String| ComparisonRow::Same(line);
+    let mut rows: Vec<ComparisonRow<'a>> = old[..before].iter().map(same).collect();
     middle(old_middle, new_middle, &mut rows);
     rows.extend(old_rest[old_middle.len()..].iter().map(same));
     shorten(rows, context)
 }
 
-fn middle<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<Row<'a>>) {
+fn middle<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<ComparisonRow<'a>>) {
     if old.len().saturating_mul(new.len()) > PAIRS {
         changed(old, new, rows);
         return;
@@ -51,7 +55,7 @@ fn middle<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<Row<'a>>) {
     while i < old.len() && j < new.len() {
         if old[i] == new[j] {
             changed(&old[from_i..i], &new[from_j..j], rows);
-            rows.push(Row::Same(&old[i]));
+            rows.push(ComparisonRow::Same(&old[i]));
             i += 1;
             j += 1;
             (from_i, from_j) = (i, j);
@@ -64,16 +68,16 @@ fn middle<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<Row<'a>>) {
     changed(&old[from_i..], &new[from_j..], rows);
 }
 
-fn changed<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<Row<'a>>) {
+fn changed<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<ComparisonRow<'a>>) {
     for index in 0..old.len().max(new.len()) {
         let line = |side: &'a [String]| side.get(index).map(String::as_str);
-        rows.push(Row::Changed(line(old), line(new)));
+        rows.push(ComparisonRow::Changed(line(old), line(new)));
     }
 }
 
 /// Leaves out equal lines that are far from every difference.
-fn shorten(rows: Vec<Row<'_>>, context: usize) -> Vec<Row<'_>> {
-    let is_changed = |row: &Row<'_>| matches!(row, Row::Changed(..));
+fn shorten(rows: Vec<ComparisonRow<'_>>, context: usize) -> Vec<ComparisonRow<'_>> {
+    let is_changed = |row: &ComparisonRow<'_>| matches!(row, ComparisonRow::Changed(..));
     let mut near = vec![false; rows.len()];
     for (index, _) in rows.iter().enumerate().filter(|(_, row)| is_changed(row)) {
         let end = rows.len().min(index + context + 1);
@@ -94,12 +98,12 @@ fn shorten(rows: Vec<Row<'_>>, context: usize) -> Vec<Row<'_>> {
 }
 
 /// A single line is shown and not left out.
-fn flush<'a>(out: &mut Vec<Row<'a>>, skipped: &mut Vec<Row<'a>>) {
+fn flush<'a>(out: &mut Vec<ComparisonRow<'a>>, skipped: &mut Vec<ComparisonRow<'a>>) {
     match skipped.len() {
         0 | 1 => out.append(skipped),
         many => {
             skipped.clear();
-            out.push(Row::Skipped(many));
+            out.push(ComparisonRow::Skipped(many));
         }
     }
 }
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn rows_pair_up() {
-        use Row::*;
+        use ComparisonRow::*;
         let (old, new) = (list("a b c d e"), list("a x c e f"));
         assert_eq!(
             rows(&old, &new, 9),
@@ -165,15 +169,19 @@ mod tests {
             };
             let (old, new) = (some(), some());
             let rows = rows(&old, &new, 99);
-            let side = |pick: fn(&Row<'_>) -> Option<String>| -> Vec<String> {
+            let side = |pick: fn(&ComparisonRow<'_>) -> Option<String>| -> Vec<String> {
                 rows.iter().filter_map(pick).collect()
             };
             let left = side(|row| match row {
-                Row::Same(line) | Row::Changed(Some(line), _) => Some((*line).to_owned()),
+                ComparisonRow::Same(line) | ComparisonRow::Changed(Some(line), _) => {
+                    Some((*line).to_owned())
+                }
                 _ => None,
             });
             let right = side(|row| match row {
-                Row::Same(line) | Row::Changed(_, Some(line)) => Some((*line).to_owned()),
+                ComparisonRow::Same(line) | ComparisonRow::Changed(_, Some(line)) => {
+                    Some((*line).to_owned())
+                }
                 _ => None,
             });
             assert_eq!((left, right), (old, new));

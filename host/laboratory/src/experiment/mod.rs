@@ -22,9 +22,11 @@ mod watched;
 
 pub use answer::Degree;
 pub use comparison::{Case, Comparison, Counts, Side};
-pub use diff::{DiffError, Options, diff};
+pub use diff::{DiffError, DiffOptions, diff};
 pub use latency::Latency;
-pub use recorded::{Form, Recorded, RecordedError, RecordedOutcome, RecordedVerdict, Run, Step};
+pub use recorded::{
+    RecordedError, RecordedOutcome, RecordedRuns, RecordedVerdict, Run, RunFileFormat, Step,
+};
 pub use shadow::{RunRoles, Shadow, ShadowError, ShadowSettings, Steps};
 pub use text::TextOptions;
 

@@ -16,7 +16,7 @@ use mswea_core::{Action, Message, Object, Output, Reply};
 
 /// The runs of an experiment.
 #[derive(Debug, Default)]
-pub struct Recorded {
+pub struct RecordedRuns {
     /// The runs, by name.
     pub runs: Vec<Run>,
     /// The files that were left out, with the reason.
@@ -25,7 +25,7 @@ pub struct Recorded {
 
 /// The kind of file that a run was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
+pub enum RunFileFormat {
     /// `events.jsonl`.
     Journal,
     /// `*.traj.json`.
@@ -38,7 +38,7 @@ pub struct Run {
     /// The run's file, relative to the folder that was named.
     pub name: String,
     /// Journal or trajectory.
-    pub form: Form,
+    pub form: RunFileFormat,
     /// Empty if unknown.
     pub run_id: String,
     /// The history, without the parts that no plugin gets.
@@ -46,7 +46,7 @@ pub struct Run {
     /// The queries, in order.
     pub steps: Vec<Step>,
     /// The questions of processors, with their answers.
-    pub questions: Vec<Question>,
+    pub questions: Vec<RecordedQuestion>,
 }
 
 /// One query and its results.
@@ -93,7 +93,7 @@ pub enum RecordedVerdict {
 
 /// A question that a processor asked the model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct RecordedQuestion {
     /// Its purpose.
     pub purpose: String,
     /// The conversation.
@@ -145,11 +145,13 @@ pub enum RecordedError {
     },
 }
 
-/// The journals in the places, as [`Recorded::load`] finds them, with warnings about what could not
+/// The journals in the places, as [`RecordedRuns::load`] finds them, with warnings about what could not
 /// be read.
-pub(super) fn journals(places: &[PathBuf]) -> Result<files::Files, RecordedError> {
+pub(super) fn journals(places: &[PathBuf]) -> Result<files::FoundFiles, RecordedError> {
     let mut found = files::find(places)?;
-    found.files.retain(|file| file.form == Form::Journal);
+    found
+        .files
+        .retain(|file| file.form == RunFileFormat::Journal);
     Ok(found)
 }
 
@@ -159,7 +161,7 @@ enum Left {
     Known,
 }
 
-impl Recorded {
+impl RecordedRuns {
     /// Reads runs from folders (with what is below them) and files. Damaged files are left out with
     /// a warning. A run with a journal and a trajectory is read from the journal, which contains
     /// more.
@@ -172,8 +174,9 @@ impl Recorded {
         let mut runs = Vec::new();
         let mut warnings = found.warnings;
         let seen = found.files.len();
-        for form in [Form::Journal, Form::Trajectory] {
-            let files: Vec<&files::Found> = found.files.iter().filter(|f| f.form == form).collect();
+        for form in [RunFileFormat::Journal, RunFileFormat::Trajectory] {
+            let files: Vec<&files::FoundFile> =
+                found.files.iter().filter(|f| f.form == form).collect();
             for (file, result) in files.iter().zip(read_all(&files, &known)) {
                 let left_out = |reason: &str| {
                     format!("left out `{}`: {}", shown(&file.path), one_line(reason))
@@ -243,7 +246,7 @@ fn nothing(places: &[PathBuf], seen: usize, warnings: &[String]) -> RecordedErro
 type Read = Result<(Run, Option<String>), Left>;
 
 /// Reads files with one thread per core; returns the results in the files' order.
-fn read_all(files: &[&files::Found], known: &HashSet<String>) -> Vec<Read> {
+fn read_all(files: &[&files::FoundFile], known: &HashSet<String>) -> Vec<Read> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Read)>> = Mutex::new(Vec::with_capacity(files.len()));
     let work = || {
@@ -268,10 +271,10 @@ fn read_all(files: &[&files::Found], known: &HashSet<String>) -> Vec<Read> {
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn read_one(file: &files::Found, known: &HashSet<String>) -> Read {
+fn read_one(file: &files::FoundFile, known: &HashSet<String>) -> Read {
     match file.form {
-        Form::Journal => journal::read(&file.path, &file.name),
-        Form::Trajectory => trajectory::read(&file.path, &file.name, known),
+        RunFileFormat::Journal => journal::read(&file.path, &file.name),
+        RunFileFormat::Trajectory => trajectory::read(&file.path, &file.name, known),
     }
 }
 
@@ -282,7 +285,7 @@ fn lighten(mut message: Message) -> Message {
 }
 
 /// The input of a formatter, action by action.
-type Given = Vec<(Action, Output)>;
+type FormatterInput = Vec<(Action, Output)>;
 
 /// The outputs that the loop makes up for actions that did not run, because a provider refuses a
 /// tool call without a result. Which of them the formatter got is found out from the formatter's
@@ -292,7 +295,7 @@ fn stand_ins(
     actions: &[Action],
     executed: usize,
     answered: &[&str],
-) -> (Given, Given) {
+) -> (FormatterInput, FormatterInput) {
     let mut used: Vec<&str> = actions
         .iter()
         .filter_map(|action| action.tool_call_id.as_deref())

@@ -136,7 +136,7 @@ pub struct RunRoles {
 }
 
 /// State that the run and the candidate's thread share.
-struct Shared {
+struct ShadowState {
     queue: Queue,
     steps: Arc<Steps>,
     settings: ShadowSettings,
@@ -153,7 +153,7 @@ struct Shared {
     too_late: AtomicU64,
 }
 
-impl Shared {
+impl ShadowState {
     fn found(&self) -> MutexGuard<'_, Comparison> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,7 +174,7 @@ impl Shared {
 
 /// A candidate in one role.
 pub struct Shadow {
-    shared: Arc<Shared>,
+    shared: Arc<ShadowState>,
     kind: RoleKind,
     plugin: String,
     /// The candidate's tools, if it is a parser.
@@ -203,7 +203,7 @@ impl Shadow {
             label,
             ..Side::default()
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ShadowState {
             queue: Queue::new(settings.queue),
             steps,
             settings,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::comparison::{Comparison, Place, Side};
+use super::answer::RoleAnswer;
+use super::comparison::{Comparison, InputPlace, Side};
 use mswea_core::Event;
 use mswea_core::{
     Action, Adapter, AdapterNext, Asker, Change, ConfiguredRole, Delta, Formatter, Identity,
@@ -400,22 +400,22 @@ pub(super) fn hostile() -> Comparison {
     }
     found.skip(&nasty);
     let outcome = |command: &str| {
-        Answer::Outcome(Outcome::Actions(vec![Action {
+        RoleAnswer::Outcome(Outcome::Actions(vec![Action {
             command: command.to_owned(),
             tool_call_id: Some("call_1".into()),
             ..Action::default()
         }]))
     };
     let malformed = |message: &str| {
-        Answer::Outcome(Outcome::Malformed(Problem {
+        RoleAnswer::Outcome(Outcome::Malformed(Problem {
             code: "x".into(),
             message: message.to_owned(),
             ..Problem::default()
         }))
     };
-    let failed = || Answer::fault(PluginFault::new(nasty.clone()));
+    let failed = || RoleAnswer::fault(PluginFault::new(nasty.clone()));
     for step in 1..=40 {
-        let place = Place {
+        let place = InputPlace {
             run: &nasty,
             step,
             index: (step % 3 == 0).then_some(1),

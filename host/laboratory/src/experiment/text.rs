@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::answer::Degree;
 use super::comparison::{Case, Comparison, Counts, Side};
 use super::excerpt;
-use super::groups::Group;
-use super::lines::{self, Row};
+use super::groups::DisagreementGroup;
+use super::lines::{self, ComparisonRow};
 
 /// The layout.
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +179,7 @@ impl Comparison {
         }
     }
 
-    fn unified(&self, out: &mut String, rows: &[Row<'_>], width: usize) {
+    fn unified(&self, out: &mut String, rows: &[ComparisonRow<'_>], width: usize) {
         let _ = writeln!(out, "--- {}\n+++ {}", self.old.label, self.new.label);
         let mut added = Vec::new();
         let mut line = |mark: char, text: &str| {
@@ -188,13 +188,15 @@ impl Comparison {
             }
         };
         for row in rows.iter().take(ROWS) {
-            if !matches!(row, Row::Changed(..)) {
+            if !matches!(row, ComparisonRow::Changed(..)) {
                 added.drain(..).for_each(|text| line('+', text));
             }
             match row {
-                Row::Same(text) => line(' ', text),
-                Row::Skipped(count) => line(' ', &format!("[{count} lines are the same]")),
-                Row::Changed(old, new) => {
+                ComparisonRow::Same(text) => line(' ', text),
+                ComparisonRow::Skipped(count) => {
+                    line(' ', &format!("[{count} lines are the same]"))
+                }
+                ComparisonRow::Changed(old, new) => {
                     old.iter().for_each(|text| line('-', text));
                     added.extend(new);
                 }
@@ -203,7 +205,7 @@ impl Comparison {
         added.drain(..).for_each(|text| line('+', text));
     }
 
-    fn two_columns(&self, out: &mut String, rows: &[Row<'_>], width: usize) {
+    fn two_columns(&self, out: &mut String, rows: &[ComparisonRow<'_>], width: usize) {
         let column = (width - 5) / 2;
         let mut row = |mark: char, left: &str, right: &str| {
             let (left, right) = (wrapped(left, column), wrapped(right, column));
@@ -218,19 +220,19 @@ impl Comparison {
         row(' ', self.old.label, self.new.label);
         for shown in rows.iter().take(ROWS) {
             match shown {
-                Row::Same(text) => row(' ', text, text),
-                Row::Skipped(count) => {
+                ComparisonRow::Same(text) => row(' ', text, text),
+                ComparisonRow::Skipped(count) => {
                     let text = format!("[{count} lines are the same]");
                     row(' ', &text, &text);
                 }
-                Row::Changed(old, new) => row('≠', old.unwrap_or(""), new.unwrap_or("")),
+                ComparisonRow::Changed(old, new) => row('≠', old.unwrap_or(""), new.unwrap_or("")),
             }
         }
     }
 }
 
 /// The groups, if they are fewer than the disagreements.
-fn alike(groups: &[Group], width: usize) -> Option<String> {
+fn alike(groups: &[DisagreementGroup], width: usize) -> Option<String> {
     const MOST: usize = 20;
     if groups.iter().all(|group| group.cases.len() < 2) {
         return None;

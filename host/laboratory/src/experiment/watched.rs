@@ -15,7 +15,7 @@ pub(super) struct Seen {
     pub failed: Option<Manner>,
 }
 
-/// The place where [`Watched`] records the last call.
+/// The place where [`WatchedProcessor`] records the last call.
 #[derive(Clone, Default)]
 pub(super) struct Sight(Arc<Mutex<Seen>>);
 
@@ -25,12 +25,12 @@ impl Sight {
     }
 }
 
-pub(super) struct Watched {
+pub(super) struct WatchedProcessor {
     inner: Box<dyn Processor>,
     sight: Sight,
 }
 
-impl Watched {
+impl WatchedProcessor {
     pub(super) fn over(inner: Box<dyn Processor>) -> (Box<dyn Processor>, Sight) {
         let sight = Sight::default();
         let watched = Self {
@@ -42,7 +42,7 @@ impl Watched {
 }
 
 #[async_trait]
-impl Processor for Watched {
+impl Processor for WatchedProcessor {
     fn name(&self) -> &str {
         self.inner.name()
     }

@@ -7,7 +7,7 @@ use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::{config, load_from};
 use mswea_files as regular_file;
-use mswea_laboratory::conformance::{Effort, Options, Samples, examine};
+use mswea_laboratory::conformance::{Effort, ExaminationOptions, Samples, examine};
 use mswea_session::outside;
 
 /// Checks a plugin, and prints the report; the exit code is 7 if it breaks a law.
@@ -18,7 +18,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         .iter()
         .map(|given| config(Some(given)))
         .collect();
-    let options = Options {
+    let options = ExaminationOptions {
         configs: configs?,
         samples: samples(args)?,
         seed: args.seed,
@@ -26,7 +26,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             true => Effort::Quick,
             false => Effort::Full,
         },
-        ..Options::default()
+        ..ExaminationOptions::default()
     };
     let maker = outside::maker(plugin);
     let report = output::runtime()?.block_on(examine(&maker, &options));

@@ -10,7 +10,7 @@ use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::{config, load};
 use mswea_core::{ConfiguredRole, Maker as _, Tool};
-use mswea_laboratory::experiment::{self, Comparison, Options, Recorded, TextOptions};
+use mswea_laboratory::experiment::{self, Comparison, DiffOptions, RecordedRuns, TextOptions};
 use mswea_plugin_host::{Kind, Plugin};
 use mswea_session::outside;
 
@@ -36,14 +36,14 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     };
     let old_config = config_of(args.old_config.as_deref())?;
     let new_config = config_of(args.new_config.as_deref())?;
-    let runs =
-        Recorded::load(&args.trajectories).map_err(|error| Failure::usage(error.to_string()))?;
-    let options = Options {
+    let runs = RecordedRuns::load(&args.trajectories)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let options = DiffOptions {
         tools: match kind {
             Kind::ModelAdapter => tools()?,
             _ => Vec::new(),
         },
-        ..Options::default()
+        ..DiffOptions::default()
     };
     let comparison = experiment::diff(
         Arc::new(outside::maker(old)),

@@ -24,7 +24,7 @@ fn texts_in_lists_and_tables_get_odd_texts_too() {
         "additionalProperties": false,
     });
     let validator = jsonschema::validator_for(&root).unwrap();
-    let hostile = Schema::new(&root, &validator).hostile(&json!({}), 64);
+    let hostile = ConfigSchema::new(&root, &validator).hostile(&json!({}), 64);
     for pointer in ["/rules/0/name", "/rules/0/tags/0", "/words/kit"] {
         let label = format!("`{pointer}` set to");
         let of_it = hostile.iter().filter(|odd| odd.label.starts_with(&label));
@@ -54,7 +54,7 @@ fn schema() -> Value {
 fn configs_of_a_schema() {
     let root = schema();
     let validator = jsonschema::validator_for(&root).unwrap();
-    let schema = Schema::new(&root, &validator);
+    let schema = ConfigSchema::new(&root, &validator);
     let valid = schema.valid(&[]);
     let base = json!({"n": 1, "where": {"host": "kitkit"}});
     assert_eq!(
@@ -120,7 +120,7 @@ fn configs_of_a_schema() {
 fn what_the_author_says_comes_first() {
     let root = json!({"type": "object", "examples": [{"a": 1}], "properties": {"a": {}}});
     let validator = jsonschema::validator_for(&root).unwrap();
-    let valid = Schema::new(&root, &validator).valid(&[json!({"a": 2})]);
+    let valid = ConfigSchema::new(&root, &validator).valid(&[json!({"a": 2})]);
     let configs: Vec<_> = valid
         .iter()
         .map(|v| (v.config.clone(), v.trust.clone()))

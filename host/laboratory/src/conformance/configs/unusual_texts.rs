@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use std::collections::BTreeSet;
 
-use super::{Invalid, Property, Schema, escaped, with};
+use super::{ConfigSchema, Invalid, Property, escaped, with};
 use crate::conformance::texts;
 
-impl<'s> Schema<'s> {
+impl<'s> ConfigSchema<'s> {
     /// `base` with unusual texts in place of its texts; the plugin may accept or refuse them.
     pub fn hostile(&self, base: &Value, size: usize) -> Vec<Invalid> {
         let mut all = Vec::new();

@@ -3,7 +3,7 @@
 use mswea_core::{Message, Part};
 use serde_json::json;
 
-use super::{Course, Step, Writer, boundary};
+use super::{Course, HistoryStep, MessageWriter, boundary};
 use crate::conformance::options::Scale;
 use crate::conformance::texts;
 use crate::conformance::values::{odd_extra, odd_parts, odd_usage, tool_call};
@@ -12,7 +12,7 @@ use crate::conformance::values::{odd_extra, odd_parts, odd_usage, tool_call};
 pub(in crate::conformance) fn hostile(random: fastrand::Rng, scale: &Scale) -> Vec<Course> {
     let mut courses = Vec::new();
     let mut add = |label: &str, histories: Vec<Vec<Message>>| {
-        let whole = |messages| Step { start: 0, messages };
+        let whole = |messages| HistoryStep { start: 0, messages };
         let steps = histories.into_iter().map(whole).collect();
         courses.push(Course {
             label: label.to_owned(),
@@ -124,7 +124,7 @@ pub(in crate::conformance) fn hostile(random: fastrand::Rng, scale: &Scale) -> V
             vec![called(&[("call_1", "{}")], &text)],
         );
     }
-    let mut writer = Writer::new(random);
+    let mut writer = MessageWriter::new(random);
     let mut many = writer.opening();
     while many.len() < scale.many {
         let turn = writer.turn();

@@ -24,18 +24,23 @@ const POLICY: RoleKind = RoleKind::ActionPolicy;
 const PROCESSOR: RoleKind = RoleKind::HistoryProcessor;
 const ADAPTER: RoleKind = RoleKind::ModelAdapter;
 
-fn options() -> Options {
-    Options {
+fn options() -> ExaminationOptions {
+    ExaminationOptions {
         configs: vec![json!({"size": 2})],
         effort: Effort::Quick,
         // So long that the examination does not depend on how busy the machine is.
         time: Some(Duration::from_secs(600)),
-        ..Options::default()
+        ..ExaminationOptions::default()
     }
 }
 
 /// Plants a fault, and returns which laws report it: those of the kind, or of `plugin`.
-async fn planted(kind: RoleKind, what: &str, laws: &[Law], plant: impl Fn(&mut Fake)) -> Report {
+async fn planted(
+    kind: RoleKind,
+    what: &str,
+    laws: &[Law],
+    plant: impl Fn(&mut Fake),
+) -> ConformanceReport {
     found(Some(kind), kind, what, laws, plant).await
 }
 
@@ -45,7 +50,7 @@ async fn found(
     what: &str,
     laws: &[Law],
     plant: impl Fn(&mut Fake),
-) -> Report {
+) -> ConformanceReport {
     let mut fake = Fake::good(kind);
     plant(&mut fake);
     let mut options = options();
@@ -56,14 +61,14 @@ async fn found(
     let failed: Vec<_> = report
         .laws
         .iter()
-        .filter(|law| law.outcome == Outcome::Failed)
+        .filter(|law| law.outcome == LawOutcome::Failed)
         .collect();
     let failed: Vec<_> = failed.iter().map(|law| (law.kind, law.law)).collect();
     let expected: Vec<_> = laws.iter().map(|law| (section, *law)).collect();
     assert_eq!(failed, expected, "{what}:\n{}", report.text());
     assert!(!report.passed());
     for law in &report.laws {
-        assert_eq!(law.outcome == Outcome::Failed, !law.findings.is_empty());
+        assert_eq!(law.outcome == LawOutcome::Failed, !law.findings.is_empty());
         assert!(law.findings.len() <= 3, "{what}");
     }
     report
@@ -83,7 +88,7 @@ async fn what_keeps_the_laws_passes() {
         let report = examine(&Fake::good(kind), &options()).await;
         assert!(report.passed(), "{}", report.text());
         for law in &report.laws {
-            assert_eq!(law.outcome, Outcome::Passed, "{}", report.text());
+            assert_eq!(law.outcome, LawOutcome::Passed, "{}", report.text());
         }
         // The same seed leads to the same examination.
         let again = examine(&Fake::good(kind), &options()).await;
@@ -98,7 +103,7 @@ async fn several_kinds_are_examined_in_one_report() {
     let report = examine(&fake, &options()).await;
     assert!(report.passed(), "{}", report.text());
     assert_eq!(report.laws.len(), 3 + 4 + 4);
-    let only = Options {
+    let only = ExaminationOptions {
         kinds: vec![POLICY],
         ..options()
     };
@@ -114,7 +119,7 @@ async fn samples_reach_the_plugin() {
     }))
     .unwrap();
     assert_eq!(samples.responses[1].body.0, [255, 0]);
-    let options = Options {
+    let options = ExaminationOptions {
         samples,
         ..options()
     };
@@ -143,7 +148,7 @@ async fn samples_reach_the_plugin() {
     let report = examine(&fake, &options).await;
     assert_eq!(
         report.law(Some(ADAPTER), Law::Total).unwrap().outcome,
-        Outcome::Failed
+        LawOutcome::Failed
     );
 }
 
@@ -153,16 +158,16 @@ async fn a_plugin_without_a_known_config_is_not_passed_over_in_silence() {
     fake.configure = Arc::new(|_| Err(refused("/size", "no size is right")));
     let report = examine(
         &fake,
-        &Options {
+        &ExaminationOptions {
             effort: Effort::Quick,
-            ..Options::default()
+            ..ExaminationOptions::default()
         },
     )
     .await;
     let law = report.law(Some(PARSER), Law::Total).unwrap();
     assert_eq!(
         law.outcome,
-        Outcome::NotApplicable("no config is known that the plugin accepts".into())
+        LawOutcome::NotApplicable("no config is known that the plugin accepts".into())
     );
     let schema = report.law(None, Law::Schema).unwrap();
     assert_eq!(schema.findings.len(), 1);
@@ -217,11 +222,11 @@ async fn an_adapter_that_sends_nothing_has_no_responses_to_read() {
         let outcome = &report.law(Some(ADAPTER), law).unwrap().outcome;
         assert_eq!(
             *outcome,
-            Outcome::NotApplicable("it sent no request".into())
+            LawOutcome::NotApplicable("it sent no request".into())
         );
     }
     let coherent = report.law(Some(ADAPTER), Law::Coherent).unwrap();
-    assert_eq!(coherent.outcome, Outcome::Passed);
+    assert_eq!(coherent.outcome, LawOutcome::Passed);
 }
 
 #[tokio::test]
@@ -242,12 +247,12 @@ async fn what_only_ever_reports_errors_is_not_passed() {
         let text = report.text();
         for law in report.laws.iter().filter(|law| law.kind.is_some()) {
             match (&law.outcome, law.law) {
-                (Outcome::Failed, Law::Total) => {
+                (LawOutcome::Failed, Law::Total) => {
                     let came = &law.findings[0].came;
                     assert!(came.contains("not today"), "{text}");
                     assert!(came.contains("it reported an error for each of"), "{text}");
                 }
-                (Outcome::NotApplicable(_), _) => {}
+                (LawOutcome::NotApplicable(_), _) => {}
                 _ => panic!("{text}"),
             }
         }
@@ -262,8 +267,8 @@ async fn what_only_ever_reports_errors_is_not_passed() {
     })
     .await;
     let outcome = |law| &report.law(Some(ADAPTER), law).unwrap().outcome;
-    assert_eq!(*outcome(Law::Requests), Outcome::Passed);
-    assert!(matches!(outcome(Law::AnyCut), Outcome::NotApplicable(_)));
+    assert_eq!(*outcome(Law::Requests), LawOutcome::Passed);
+    assert!(matches!(outcome(Law::AnyCut), LawOutcome::NotApplicable(_)));
 }
 
 #[tokio::test]
@@ -278,8 +283,8 @@ async fn one_broken_kind_leaves_the_others_to_be_examined() {
     let text = report.text();
     for law in &report.laws {
         match law.kind {
-            Some(PARSER) => assert_ne!(law.outcome, Outcome::Passed, "{text}"),
-            _ => assert_eq!(law.outcome, Outcome::Passed, "{text}"),
+            Some(PARSER) => assert_ne!(law.outcome, LawOutcome::Passed, "{text}"),
+            _ => assert_eq!(law.outcome, LawOutcome::Passed, "{text}"),
         }
     }
     let open = "failed: 1 of 11 laws is broken, 3 were not examined";

@@ -216,7 +216,7 @@ async fn a_plugin_that_hangs_is_left_alone() {
         since.elapsed()
     );
     let law = report.law(Some(PARSER), Law::Disposable).unwrap();
-    let Outcome::NotApplicable(reason) = &law.outcome else {
+    let LawOutcome::NotApplicable(reason) = &law.outcome else {
         panic!("{}", report.text());
     };
     assert!(reason.contains("4 calls ran into the deadline"), "{reason}");

@@ -1,17 +1,17 @@
 use super::*;
 use mswea_core::{Action, Problem};
 
-fn actions(commands: &[(&str, Option<&str>)]) -> Answer<'static> {
+fn actions(commands: &[(&str, Option<&str>)]) -> RoleAnswer<'static> {
     let actions = commands.iter().map(|(command, id)| Action {
         command: (*command).to_owned(),
         tool_call_id: id.map(str::to_owned),
         ..Action::default()
     });
-    Answer::Outcome(Outcome::Actions(actions.collect()))
+    RoleAnswer::Outcome(Outcome::Actions(actions.collect()))
 }
 
-fn malformed(code: &str, message: &str) -> Answer<'static> {
-    Answer::Outcome(Outcome::Malformed(Problem {
+fn malformed(code: &str, message: &str) -> RoleAnswer<'static> {
+    RoleAnswer::Outcome(Outcome::Malformed(Problem {
         code: code.into(),
         message: message.into(),
         ..Problem::default()
@@ -19,18 +19,18 @@ fn malformed(code: &str, message: &str) -> Answer<'static> {
 }
 
 /// As [`malformed`], with a variable of the feedback's template.
-fn detailed(actions: u64, message: &str) -> Answer<'static> {
+fn detailed(actions: u64, message: &str) -> RoleAnswer<'static> {
     let mut problem = Problem {
         code: "x".into(),
         message: message.into(),
         ..Problem::default()
     };
     problem.details.insert("n_actions".into(), actions.into());
-    Answer::Outcome(Outcome::Malformed(problem))
+    RoleAnswer::Outcome(Outcome::Malformed(problem))
 }
 
-fn failed() -> Answer<'static> {
-    Answer::fault(PluginFault::new("no"))
+fn failed() -> RoleAnswer<'static> {
+    RoleAnswer::fault(PluginFault::new("no"))
 }
 
 fn message(text: &str, extra: bool) -> Message {
@@ -41,11 +41,11 @@ fn message(text: &str, extra: bool) -> Message {
     message
 }
 
-fn send(url: &str, headers: &[(&str, &str)], body: &str) -> Answer<'static> {
+fn send(url: &str, headers: &[(&str, &str)], body: &str) -> RoleAnswer<'static> {
     let headers = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), HeaderValue::Plain((*value).to_owned())));
-    Answer::Next(Box::new(AdapterNext::Send(HttpRequest {
+    RoleAnswer::Next(Box::new(AdapterNext::Send(HttpRequest {
         method: "POST".into(),
         url: url.into(),
         headers: headers.collect(),
@@ -55,17 +55,17 @@ fn send(url: &str, headers: &[(&str, &str)], body: &str) -> Answer<'static> {
 
 #[test]
 fn degrees() {
-    let deny = |text: &str| Answer::Verdict(Verdict::Deny(text.into()));
+    let deny = |text: &str| RoleAnswer::Verdict(Verdict::Deny(text.into()));
     let rewrite = |extra: &str| {
         let mut action = Action {
             command: "c".into(),
             ..Action::default()
         };
         action.extra.insert(extra.into(), 1.into());
-        Answer::Verdict(Verdict::Rewrite(action))
+        RoleAnswer::Verdict(Verdict::Rewrite(action))
     };
     let messages = |list: &[(&str, bool)]| {
-        Answer::Messages(
+        RoleAnswer::Messages(
             list.iter()
                 .map(|(text, extra)| message(text, *extra))
                 .collect(),
@@ -104,12 +104,12 @@ fn degrees() {
         (deny("a"), deny("b"), Different),
         (
             deny("a"),
-            Answer::Verdict(Verdict::Ask("a".into())),
+            RoleAnswer::Verdict(Verdict::Ask("a".into())),
             Different,
         ),
         (rewrite("x"), rewrite("y"), Wording),
-        (Answer::View(&a), Answer::View(&a), Same),
-        (Answer::View(&a), Answer::View(&b), Different),
+        (RoleAnswer::View(&a), RoleAnswer::View(&a), Same),
+        (RoleAnswer::View(&a), RoleAnswer::View(&b), Different),
         (
             send("u", &[("A", "1"), ("b", "2")], "{\"x\":1,\"y\":2}"),
             send("u", &[("B", "2"), ("a", "1")], "{\"y\": 2, \"x\": 1}"),
@@ -157,7 +157,7 @@ fn only_what_differs_is_shown() {
         texts.iter().map(|text| message(text, false)).collect()
     };
     let (old, new) = (list(&["a", "b", "c"]), list(&["a", "x", "y", "c"]));
-    let (left, right) = show(&Answer::View(&old), &Answer::View(&new));
+    let (left, right) = show(&RoleAnswer::View(&old), &RoleAnswer::View(&new));
     assert_eq!(
         left["between"],
         json!({"message 1": {"role": "user", "content": "b"}})
@@ -169,7 +169,7 @@ fn only_what_differs_is_shown() {
     );
     // The common beginning does not count for the end as well.
     let (old, new) = (list(&["a"]), list(&["a", "a"]));
-    let (left, right) = show(&Answer::View(&old), &Answer::View(&new));
+    let (left, right) = show(&RoleAnswer::View(&old), &RoleAnswer::View(&new));
     assert_eq!(
         (
             &left["between"],

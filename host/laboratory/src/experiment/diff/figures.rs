@@ -26,7 +26,7 @@ fn figures_of_diff() {
         .unwrap();
     }
     let started = Instant::now();
-    let runs = Recorded::load(&[folder.path().to_path_buf()]).unwrap();
+    let runs = RecordedRuns::load(&[folder.path().to_path_buf()]).unwrap();
     println!("read 1,000 steps in {:?}", started.elapsed());
     let spin = |micros: u64| {
         let until = Instant::now() + Duration::from_micros(micros);
@@ -43,7 +43,7 @@ fn figures_of_diff() {
         busy,
         RoleKind::ActionParser,
         &runs,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap();
     println!(
@@ -55,7 +55,7 @@ fn figures_of_diff() {
         last(20),
         RoleKind::HistoryProcessor,
         &runs,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap();
     println!(

@@ -52,12 +52,12 @@ pub(super) fn cut(runs: &[Run], kind: RoleKind, threads: usize) -> Vec<Piece<'_>
 
 /// Merges results that arrive in any order.
 pub(super) struct Merged {
-    state: Mutex<State>,
+    state: Mutex<MergeState>,
     full: AtomicBool,
     keep: usize,
 }
 
-struct State {
+struct MergeState {
     total: Comparison,
     /// The index of the next piece.
     next: usize,
@@ -67,7 +67,7 @@ struct State {
 impl Merged {
     pub(super) fn new(total: Comparison, keep: usize) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(MergeState {
                 total,
                 next: 0,
                 waiting: BTreeMap::new(),

@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::answer::{self, Answer, Degree};
-use super::super::comparison::{Comparison, Place};
+use super::super::answer::{self, Degree, RoleAnswer};
+use super::super::comparison::{Comparison, InputPlace};
 use super::super::recorded::{RecordedOutcome, RecordedVerdict, Run, Step};
-use super::Options;
+use super::DiffOptions;
 use super::pieces::Piece;
-use super::view::View;
+use super::view::SideView;
 use mswea_core::{
     Adapter, Change, ConfiguredRole, Formatter, Message, Outcome, Parser, Part, Policy, Processor,
     Reply, Tool, Verdict,
 };
 
 /// Instances of both plugins.
-pub(super) enum Pair {
+pub(super) enum InstancePair {
     Parsers(Box<dyn Parser>, Box<dyn Parser>),
     Formatters(Box<dyn Formatter>, Box<dyn Formatter>),
     Policies(Box<dyn Policy>, Box<dyn Policy>),
@@ -25,7 +25,7 @@ pub(super) enum Pair {
     Adapters(Box<dyn Adapter>, Box<dyn Adapter>),
 }
 
-impl Pair {
+impl InstancePair {
     pub(super) fn of(old: ConfiguredRole, new: ConfiguredRole) -> Option<Self> {
         Some(match (old, new) {
             (ConfiguredRole::Parser(old), ConfiguredRole::Parser(new)) => Self::Parsers(old, new),
@@ -58,7 +58,7 @@ impl Pair {
     pub(super) async fn compare(
         &mut self,
         piece: &Piece<'_>,
-        options: &Options,
+        options: &DiffOptions,
         most: usize,
         found: &mut Comparison,
     ) {
@@ -163,8 +163,8 @@ fn recorded(found: &mut Comparison, old: Option<bool>, new: Option<bool>) {
     }
 }
 
-fn place<'a>(run: &'a Run, step: &Step) -> Place<'a> {
-    Place {
+fn place<'a>(run: &'a Run, step: &Step) -> InputPlace<'a> {
+    InputPlace {
         run: &run.name,
         step: step.number,
         index: None,
@@ -184,14 +184,14 @@ async fn parse(
         return;
     };
     let (old, new) = both(found, old.parse(reply), new.parse(reply)).await;
-    let (old, new) = (Answer::from(old), Answer::from(new));
-    let as_recorded = |answer: &Answer<'_>| parsed_as_recorded(step.outcome.as_ref()?, answer);
+    let (old, new) = (RoleAnswer::from(old), RoleAnswer::from(new));
+    let as_recorded = |answer: &RoleAnswer<'_>| parsed_as_recorded(step.outcome.as_ref()?, answer);
     recorded(found, as_recorded(&old), as_recorded(&new));
     found.judge(place(run, step), &old, &new, most, || shown_reply(reply));
 }
 
-fn parsed_as_recorded(recorded: &RecordedOutcome, answer: &Answer<'_>) -> Option<bool> {
-    let Answer::Outcome(outcome) = answer else {
+fn parsed_as_recorded(recorded: &RecordedOutcome, answer: &RoleAnswer<'_>) -> Option<bool> {
+    let RoleAnswer::Outcome(outcome) = answer else {
         // The loop treats a failure of the parser as a malformed reply with a code of its own.
         let failed = |code: &str| code == "parser-failed";
         return Some(
@@ -248,7 +248,7 @@ async fn format(
         new.format(&actions, &outputs),
     )
     .await;
-    let (old, new) = (Answer::from(old), Answer::from(new));
+    let (old, new) = (RoleAnswer::from(old), RoleAnswer::from(new));
     let observed = run.history.get(step.observed.clone()).unwrap_or_default();
     let has_image = |message: &Message| {
         let mut parts = message.content.iter();
@@ -256,8 +256,8 @@ async fn format(
     };
     // The loop looks for images in the formatter's messages.
     if !observed.is_empty() && !observed.iter().any(has_image) {
-        let as_recorded = |answer: &Answer<'_>| match answer {
-            Answer::Messages(messages) => Some(said(messages) == said(observed)),
+        let as_recorded = |answer: &RoleAnswer<'_>| match answer {
+            RoleAnswer::Messages(messages) => Some(said(messages) == said(observed)),
             _ => Some(false),
         };
         recorded(found, as_recorded(&old), as_recorded(&new));
@@ -313,14 +313,15 @@ async fn judge(
     }
     for (index, action) in step.actions().iter().enumerate() {
         let (old, new) = both(found, old.judge(action), new.judge(action)).await;
-        let (old, new) = (Answer::from(old), Answer::from(new));
+        let (old, new) = (RoleAnswer::from(old), RoleAnswer::from(new));
         let verdict = step.verdicts.iter().find(|(of, _)| *of == index);
         if let Some((_, verdict)) = verdict {
-            let as_recorded =
-                |answer: &Answer<'_>| judged_as_recorded(verdict, &names, &action.command, answer);
+            let as_recorded = |answer: &RoleAnswer<'_>| {
+                judged_as_recorded(verdict, &names, &action.command, answer)
+            };
             recorded(found, as_recorded(&old), as_recorded(&new));
         }
-        let place = Place {
+        let place = InputPlace {
             index: u32::try_from(index).ok(),
             ..place(run, step)
         };
@@ -340,20 +341,20 @@ fn judged_as_recorded(
     recorded: &RecordedVerdict,
     names: &[String; 2],
     command: &str,
-    answer: &Answer<'_>,
+    answer: &RoleAnswer<'_>,
 ) -> Option<bool> {
     match (recorded, answer) {
         (RecordedVerdict::Denied { policy, .. }, _) if !names.contains(policy) => None,
-        (_, Answer::Verdict(Verdict::Ask(_))) => None,
-        (RecordedVerdict::Denied { reason, .. }, Answer::Verdict(Verdict::Deny(feedback))) => {
+        (_, RoleAnswer::Verdict(Verdict::Ask(_))) => None,
+        (RecordedVerdict::Denied { reason, .. }, RoleAnswer::Verdict(Verdict::Deny(feedback))) => {
             Some(reason == feedback)
         }
         // The loop denies the action.
         (RecordedVerdict::Denied { .. }, answer) => Some(answer.failed()),
-        (RecordedVerdict::Ran(ran), Answer::Verdict(Verdict::Allow)) => {
+        (RecordedVerdict::Ran(ran), RoleAnswer::Verdict(Verdict::Allow)) => {
             Some(ran.command == command)
         }
-        (RecordedVerdict::Ran(ran), Answer::Verdict(Verdict::Rewrite(action))) => {
+        (RecordedVerdict::Ran(ran), RoleAnswer::Verdict(Verdict::Rewrite(action))) => {
             Some(ran.command == action.command)
         }
         (RecordedVerdict::Ran(_), _) => Some(false),
@@ -367,8 +368,8 @@ async fn process(
     most: usize,
     found: &mut Comparison,
 ) {
-    let mut old = View::new(old, &run.questions);
-    let mut new = View::new(new, &run.questions);
+    let mut old = SideView::new(old, &run.questions);
+    let mut new = SideView::new(new, &run.questions);
     let mut fed = 0;
     // How many messages at the beginning are known to be equal in both views.
     let mut equal = 0;
@@ -415,7 +416,7 @@ async fn adapt(
     old: &mut dyn Adapter,
     new: &mut dyn Adapter,
     run: &Run,
-    options: &Options,
+    options: &DiffOptions,
     most: usize,
     found: &mut Comparison,
 ) {
@@ -444,7 +445,7 @@ async fn adapt(
             new.discard();
             fed[1] = 0;
         }
-        let (old, new) = (Answer::from(old_next), Answer::from(new_next));
+        let (old, new) = (RoleAnswer::from(old_next), RoleAnswer::from(new_next));
         found.judge(place(run, step), &old, &new, most, || {
             shown_history(history)
         });

@@ -9,7 +9,9 @@ use serde_json::json;
 
 use super::super::answer::Degree;
 use super::super::comparison::Counts;
-use super::super::recorded::{Form, Question, RecordedOutcome, RecordedVerdict, Run};
+use super::super::recorded::{
+    RecordedOutcome, RecordedQuestion, RecordedVerdict, Run, RunFileFormat,
+};
 use super::super::testing::{self, maker};
 use super::*;
 use mswea_core::{
@@ -20,22 +22,22 @@ use mswea_run::journal::JournalFile;
 pub(super) use processors::last;
 
 /// Runs with this many steps each.
-fn runs(lengths: &[u32]) -> Recorded {
+fn runs(lengths: &[u32]) -> RecordedRuns {
     let folder = tempfile::tempdir().unwrap();
     for (index, steps) in lengths.iter().enumerate() {
         let path = folder.path().join(format!("{index:03}.events.jsonl"));
         let journal = JournalFile::create(path).unwrap();
         testing::record_run(&journal, &format!("run-{index}"), *steps, 50);
     }
-    Recorded::load(&[folder.path().to_path_buf()]).unwrap()
+    RecordedRuns::load(&[folder.path().to_path_buf()]).unwrap()
 }
 
 pub(super) fn compare(
     old: impl Fn() -> ConfiguredRole + Send + Sync + 'static,
     new: impl Fn() -> ConfiguredRole + Send + Sync + 'static,
     kind: RoleKind,
-    runs: &Recorded,
-    options: &Options,
+    runs: &RecordedRuns,
+    options: &DiffOptions,
 ) -> Result<Comparison, DiffError> {
     let (old, new) = (maker("the-old", old), maker("the-new", new));
     diff(old, new, &json!({}), &json!({"a": 1}), kind, runs, options)
@@ -70,7 +72,14 @@ fn parsers_in_every_degree() {
             _ => Ok(testing::plain_parse(&reply)),
         })
     };
-    let found = compare(old, new, RoleKind::ActionParser, &runs, &Options::default()).unwrap();
+    let found = compare(
+        old,
+        new,
+        RoleKind::ActionParser,
+        &runs,
+        &DiffOptions::default(),
+    )
+    .unwrap();
     let count = Degree::ALL.map(|degree| found.counts.of(degree));
     assert_eq!(count, [6, 2, 2, 1, 1]);
     assert_eq!((found.counts.agreeing(), found.counts.compared()), (8, 12));
@@ -137,7 +146,7 @@ fn formatters_and_what_was_recorded() {
         new,
         RoleKind::ObservationFormatter,
         &runs,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap();
     assert_eq!(
@@ -185,7 +194,7 @@ fn policies_action_by_action() {
         guard("never"),
         RoleKind::ActionPolicy,
         &runs,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap();
     assert_eq!(
@@ -221,7 +230,14 @@ fn requests_of_adapters() {
         }
     };
     let kind = RoleKind::ModelAdapter;
-    let found = compare(send("k", 0), send("k", 4), kind, &runs, &Options::default()).unwrap();
+    let found = compare(
+        send("k", 0),
+        send("k", 4),
+        kind,
+        &runs,
+        &DiffOptions::default(),
+    )
+    .unwrap();
     // After a failure it gets the whole history.
     assert_eq!(
         (
@@ -230,9 +246,23 @@ fn requests_of_adapters() {
         ),
         (3, 1)
     );
-    let found = compare(send("k", 4), send("k", 0), kind, &runs, &Options::default()).unwrap();
+    let found = compare(
+        send("k", 4),
+        send("k", 0),
+        kind,
+        &runs,
+        &DiffOptions::default(),
+    )
+    .unwrap();
     assert_eq!(found.counts.of(Degree::Same), 3);
-    let found = compare(send("k", 0), send("l", 0), kind, &runs, &Options::default()).unwrap();
+    let found = compare(
+        send("k", 0),
+        send("l", 0),
+        kind,
+        &runs,
+        &DiffOptions::default(),
+    )
+    .unwrap();
     assert_eq!(found.counts.of(Degree::Different), 4);
     assert_eq!(
         (&found.cases[3].old, &found.cases[3].new),
@@ -263,10 +293,10 @@ fn the_order_is_stable_and_both_cores_work() {
         })
     };
     let find = |threads, keep| {
-        let options = Options {
+        let options = DiffOptions {
             threads,
             keep,
-            ..Options::default()
+            ..DiffOptions::default()
         };
         compare(old.clone(), new, RoleKind::ActionParser, &runs, &options).unwrap()
     };
@@ -303,9 +333,9 @@ fn a_single_long_run_is_shared_out_too() {
         testing::plain_parser,
         RoleKind::ActionParser,
         &runs,
-        &Options {
+        &DiffOptions {
             threads: 2,
-            ..Options::default()
+            ..DiffOptions::default()
         },
     )
     .unwrap();
@@ -331,7 +361,7 @@ fn what_can_not_be_compared_is_an_error() {
         &json!({}),
         RoleKind::ActionParser,
         &some,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap_err();
     assert_eq!(
@@ -339,10 +369,10 @@ fn what_can_not_be_compared_is_an_error() {
         "the new plugin `picky` can't be compared: `a` must be a number; give the config with `-c`, `--old-config` or `--new-config`"
     );
     // A run whose only query has no reply contains nothing for a parser.
-    let empty = Recorded {
+    let empty = RecordedRuns {
         runs: vec![Run {
             name: "r".into(),
-            form: Form::Journal,
+            form: RunFileFormat::Journal,
             run_id: String::new(),
             history: Vec::new(),
             steps: vec![super::super::Step::default()],
@@ -355,7 +385,7 @@ fn what_can_not_be_compared_is_an_error() {
         testing::plain_parser,
         RoleKind::ActionParser,
         &empty,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap_err()
     .to_string();
@@ -371,7 +401,7 @@ fn parsers_with_other_tools_are_pointed_out() {
     let runs = runs(&[2]);
     let bash = || testing::parser_with_tool("bash");
     let kind = RoleKind::ActionParser;
-    let options = Options::default();
+    let options = DiffOptions::default();
     let found = compare(bash, bash, kind, &runs, &options).unwrap();
     assert_eq!(found.warnings, Vec::<String>::new());
     let found = compare(bash, testing::plain_parser, kind, &runs, &options).unwrap();
@@ -408,7 +438,7 @@ fn a_change_of_what_was_equal_is_seen() {
         })
     };
     let kind = RoleKind::HistoryProcessor;
-    let found = compare(last(100), rewrites, kind, &runs, &Options::default()).unwrap();
+    let found = compare(last(100), rewrites, kind, &runs, &DiffOptions::default()).unwrap();
     let steps: Vec<u32> = found.cases.iter().map(|case| case.step).collect();
     assert_eq!((steps, found.counts.of(Degree::Same)), (vec![3], 4));
 }

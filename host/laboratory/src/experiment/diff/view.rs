@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use mswea_core::{Asker, Change, Manner, Message, ModelError, Processor, Reply};
 use mswea_run::history::{Chain, ChainFault};
 
-use super::super::answer::{self, Answer};
+use super::super::answer::{self, RoleAnswer};
 use super::super::latency::Latency;
-use super::super::recorded::Question;
-use super::super::watched::{Sight, Watched};
+use super::super::recorded::RecordedQuestion;
+use super::super::watched::{Sight, WatchedProcessor};
 
 /// The answer to a processor's question that the record does not contain.
 pub(crate) const PLACEHOLDER: &str =
@@ -15,7 +15,7 @@ pub(crate) const PLACEHOLDER: &str =
 
 /// Answers a processor's questions from the record.
 pub(super) struct Recall<'a> {
-    questions: &'a [Question],
+    questions: &'a [RecordedQuestion],
     pub(super) asked: u64,
     pub(super) unanswered: u64,
 }
@@ -30,7 +30,7 @@ impl Asker for Recall<'_> {
     ) -> Result<Reply, ModelError> {
         self.asked += 1;
         let messages: Vec<Message> = messages.iter().map(Message::light).collect();
-        let same = |question: &&Question| {
+        let same = |question: &&RecordedQuestion| {
             question.purpose == purpose && answer::messages_agree(&question.messages, &messages)
         };
         if let Some(question) = self.questions.iter().find(same) {
@@ -47,16 +47,16 @@ impl Asker for Recall<'_> {
 }
 
 /// The view of one side, updated with the changes that the chain returns.
-pub(super) struct View<'a> {
+pub(super) struct SideView<'a> {
     chain: Chain,
     sight: Sight,
     pub(super) view: Vec<Message>,
     pub(super) asker: Recall<'a>,
 }
 
-impl<'a> View<'a> {
-    pub(super) fn new(inner: Box<dyn Processor>, questions: &'a [Question]) -> Self {
-        let (processor, sight) = Watched::over(inner);
+impl<'a> SideView<'a> {
+    pub(super) fn new(inner: Box<dyn Processor>, questions: &'a [RecordedQuestion]) -> Self {
+        let (processor, sight) = WatchedProcessor::over(inner);
         Self {
             chain: Chain::new(vec![processor]),
             sight,
@@ -87,10 +87,10 @@ impl<'a> View<'a> {
         start
     }
 
-    pub(super) fn answer(&self, mut faults: Vec<ChainFault>) -> Answer<'_> {
+    pub(super) fn answer(&self, mut faults: Vec<ChainFault>) -> RoleAnswer<'_> {
         match faults.pop() {
-            None => Answer::View(&self.view),
-            Some(fault) => Answer::Failed {
+            None => RoleAnswer::View(&self.view),
+            Some(fault) => RoleAnswer::Failed {
                 // Without a failure, the chain has rejected the answer.
                 manner: answer::manner(self.sight.last().failed.unwrap_or(Manner::Broke)),
                 message: fault.message,

@@ -4,40 +4,40 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{Form, RecordedError, shown};
+use super::{RecordedError, RunFileFormat, shown};
 
 /// A file that may hold a run.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     pub path: PathBuf,
     /// Its path, relative to the place.
     pub name: String,
-    pub form: Form,
+    pub form: RunFileFormat,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Files {
-    pub files: Vec<Found>,
+pub(crate) struct FoundFiles {
+    pub files: Vec<FoundFile>,
     pub warnings: Vec<String>,
 }
 
 /// The kind of file by its name. A journal that was renamed to make room for a later one ends with
 /// a number.
-fn form_of(name: &str) -> Option<Form> {
+fn form_of(name: &str) -> Option<RunFileFormat> {
     if name.ends_with(".traj.json") {
-        return Some(Form::Trajectory);
+        return Some(RunFileFormat::Trajectory);
     }
     let name = match name.rsplit_once('.') {
         Some((stem, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
         _ => name,
     };
     let is_journal = name == "events.jsonl" || name.ends_with(".events.jsonl");
-    is_journal.then_some(Form::Journal)
+    is_journal.then_some(RunFileFormat::Journal)
 }
 
 /// All files of the places, each once, sorted by path within each place.
-pub(super) fn find(places: &[PathBuf]) -> Result<Files, RecordedError> {
-    let mut found = Files::default();
+pub(super) fn find(places: &[PathBuf]) -> Result<FoundFiles, RecordedError> {
+    let mut found = FoundFiles::default();
     let mut seen = HashSet::new();
     for place in places {
         let io = |source| RecordedError::Io {
@@ -56,10 +56,10 @@ pub(super) fn find(places: &[PathBuf]) -> Result<Files, RecordedError> {
                 .to_string_lossy();
             let is_lines = name.ends_with(".jsonl");
             let form = form_of(&name).unwrap_or(match is_lines {
-                true => Form::Journal,
-                false => Form::Trajectory,
+                true => RunFileFormat::Journal,
+                false => RunFileFormat::Trajectory,
             });
-            vec![Found {
+            vec![FoundFile {
                 path: place.clone(),
                 name: name.into_owned(),
                 form,
@@ -80,7 +80,7 @@ pub(super) fn find(places: &[PathBuf]) -> Result<Files, RecordedError> {
 }
 
 /// The files below a folder. Links to folders are not followed, because they may form loops.
-fn walk(root: &Path, warnings: &mut Vec<String>) -> Vec<Found> {
+fn walk(root: &Path, warnings: &mut Vec<String>) -> Vec<FoundFile> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -100,7 +100,7 @@ fn walk(root: &Path, warnings: &mut Vec<String>) -> Vec<Found> {
             let form = form_of(&entry.file_name().to_string_lossy());
             if let Some(form) = form.filter(|_| path.is_file()) {
                 let below = path.strip_prefix(root).unwrap_or(&path);
-                files.push(Found {
+                files.push(FoundFile {
                     name: below.to_string_lossy().into_owned(),
                     path,
                     form,
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn names() {
         for (name, form) in [
-            ("events.jsonl", Some(Form::Journal)),
-            ("a.events.jsonl", Some(Form::Journal)),
-            ("a.events.jsonl.12", Some(Form::Journal)),
-            ("a.traj.json", Some(Form::Trajectory)),
+            ("events.jsonl", Some(RunFileFormat::Journal)),
+            ("a.events.jsonl", Some(RunFileFormat::Journal)),
+            ("a.events.jsonl.12", Some(RunFileFormat::Journal)),
+            ("a.traj.json", Some(RunFileFormat::Trajectory)),
             ("preds.json", None),
             ("a.jsonl", None),
             ("aevents.jsonl", None),

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{
-    Form, Left, Question, RecordedOutcome, RecordedVerdict, Run, Step, lighten, stand_ins,
+    Left, RecordedOutcome, RecordedQuestion, RecordedVerdict, Run, RunFileFormat, Step, lighten,
+    stand_ins,
 };
 use mswea_core::{Action, Message, Output, Reply};
 use mswea_run::State;
@@ -16,7 +17,7 @@ use mswea_run::journal::{self, Event};
 /// An incomplete last line is left by a host that was killed: its event had not taken effect, while
 /// all earlier ones had.
 pub(super) fn read(path: &Path, name: &str) -> Result<(Run, Option<String>), Left> {
-    let mut builder = Builder::new(name);
+    let mut builder = JournalRunBuilder::new(name);
     let log = journal::each(path, |record| builder.take(record.t, record.event))
         .map_err(|error| Left::Damaged(error.to_string()))?;
     let note = log.torn.map(|torn| {
@@ -28,7 +29,7 @@ pub(super) fn read(path: &Path, name: &str) -> Result<(Run, Option<String>), Lef
     Ok((builder.finish(), note))
 }
 
-struct Builder {
+struct JournalRunBuilder {
     run: Run,
     /// The state after the events so far. Its messages are moved to `run` after each event.
     state: State,
@@ -38,12 +39,12 @@ struct Builder {
     is_open: bool,
 }
 
-impl Builder {
+impl JournalRunBuilder {
     fn new(name: &str) -> Self {
         Self {
             run: Run {
                 name: name.to_owned(),
-                form: Form::Journal,
+                form: RunFileFormat::Journal,
                 run_id: String::new(),
                 history: Vec::new(),
                 steps: Vec::new(),
@@ -112,7 +113,7 @@ impl Builder {
             } => self.asked = Some((purpose, messages)),
             Event::AskReply { reply, .. } => {
                 if let Some((purpose, messages)) = self.asked.take() {
-                    self.run.questions.push(Question {
+                    self.run.questions.push(RecordedQuestion {
                         purpose,
                         messages: messages.into_iter().map(lighten).collect(),
                         reply: Reply {

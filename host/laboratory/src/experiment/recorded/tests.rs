@@ -53,8 +53,8 @@ fn a_resumed_run_has_the_history_of_one_process() {
     assert_eq!(two.history, before_the_end);
 }
 
-fn load(path: &Path) -> Result<Recorded, RecordedError> {
-    Recorded::load(&[path.to_path_buf()])
+fn load(path: &Path) -> Result<RecordedRuns, RecordedError> {
+    RecordedRuns::load(&[path.to_path_buf()])
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn both_forms_of_a_run_are_read_once_and_say_the_same() {
     assert_eq!((both.runs.len(), both.steps()), (1, 5));
     assert_eq!(both.warnings, Vec::<String>::new());
     let from_journal = &both.runs[0];
-    assert_eq!(from_journal.form, Form::Journal);
+    assert_eq!(from_journal.form, RunFileFormat::Journal);
     assert_eq!(from_journal.name, "deep/er/a.events.jsonl");
     // A copy of the trajectory in another folder is the same run.
     std::fs::copy(&file, folder.path().join("copy.traj.json")).unwrap();
@@ -77,7 +77,7 @@ fn both_forms_of_a_run_are_read_once_and_say_the_same() {
 
     let alone = load(&file).unwrap();
     let from_trajectory = &alone.runs[0];
-    assert_eq!(from_trajectory.form, Form::Trajectory);
+    assert_eq!(from_trajectory.form, RunFileFormat::Trajectory);
     assert_eq!(from_trajectory.history.len(), from_journal.history.len());
     for (a, b) in from_trajectory.steps.iter().zip(&from_journal.steps) {
         assert_eq!(
@@ -449,6 +449,6 @@ fn links_in_circles_and_files_named_twice() {
     let path = folder.path().join("a.events.jsonl");
     journal(&path, "a", 1);
     std::os::unix::fs::symlink(folder.path(), folder.path().join("loop")).unwrap();
-    let recorded = Recorded::load(&[folder.path().to_path_buf(), path]).unwrap();
+    let recorded = RecordedRuns::load(&[folder.path().to_path_buf(), path]).unwrap();
     assert_eq!(recorded.runs.len(), 1);
 }

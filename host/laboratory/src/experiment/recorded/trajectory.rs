@@ -11,7 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAc
 use serde_json::Value;
 
 use super::super::text::number;
-use super::{Form, Left, Read, RecordedOutcome, Run, Step, lighten, raw_output};
+use super::{Left, Read, RecordedOutcome, Run, RunFileFormat, Step, lighten, raw_output};
 use mswea_core::{Action, Message, Object, Reply, Usage};
 use mswea_files as regular_file;
 use mswea_run::journal::trajectory::{messages_from_trajectory, replace_lone_surrogates};
@@ -49,10 +49,10 @@ enum Unread {
 }
 
 fn parse(bytes: &[u8], name: &str, known: &HashSet<String>) -> Result<Run, Unread> {
-    let mut builder = Builder::new(name);
+    let mut builder = TrajectoryRunBuilder::new(name);
     let mut is_known = false;
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let reader = Reader {
+    let reader = TrajectoryReader {
         builder: &mut builder,
         known,
         is_known: &mut is_known,
@@ -69,13 +69,13 @@ fn parse(bytes: &[u8], name: &str, known: &HashSet<String>) -> Result<Run, Unrea
 
 /// Reads a file without holding all of it in memory as values; everything but its messages is
 /// skipped.
-struct Reader<'a> {
-    builder: &'a mut Builder,
+struct TrajectoryReader<'a> {
+    builder: &'a mut TrajectoryRunBuilder,
     known: &'a HashSet<String>,
     is_known: &'a mut bool,
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for TrajectoryReader<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,7 +115,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-struct Messages<'a>(&'a mut Builder);
+struct Messages<'a>(&'a mut TrajectoryRunBuilder);
 
 impl<'de> DeserializeSeed<'de> for Messages<'_> {
     type Value = ();
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Messages<'_> {
     }
 }
 
-struct Builder {
+struct TrajectoryRunBuilder {
     run: Run,
     /// Whether observations that follow belong to the last step.
     is_open: bool,
@@ -152,12 +152,12 @@ struct Builder {
     waiting: Vec<Action>,
 }
 
-impl Builder {
+impl TrajectoryRunBuilder {
     fn new(name: &str) -> Self {
         Self {
             run: Run {
                 name: name.to_owned(),
-                form: Form::Trajectory,
+                form: RunFileFormat::Trajectory,
                 run_id: String::new(),
                 history: Vec::new(),
                 steps: Vec::new(),

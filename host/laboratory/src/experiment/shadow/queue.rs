@@ -10,13 +10,13 @@ use mswea_core::{
 };
 
 /// An input, with the answer of the run's own plugin and how long that took.
-pub(super) struct Job {
+pub(super) struct ShadowJob {
     pub step: u32,
     pub took: Duration,
-    pub task: Task,
+    pub task: ShadowTask,
 }
 
-pub(super) enum Task {
+pub(super) enum ShadowTask {
     Parse(Box<Reply>, Result<Outcome, PluginFault>),
     Format(Vec<Action>, Vec<Output>, Result<Vec<Message>, PluginFault>),
     /// With the action's index in its step.
@@ -33,20 +33,20 @@ pub(super) struct Applied {
 }
 
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     room: usize,
 }
 
-struct State {
-    jobs: VecDeque<Job>,
+struct QueueState {
+    jobs: VecDeque<ShadowJob>,
     is_closed: bool,
 }
 
 impl Queue {
     pub(super) fn new(room: usize) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 jobs: VecDeque::new(),
                 is_closed: false,
             }),
@@ -55,7 +55,7 @@ impl Queue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,7 +67,7 @@ impl Queue {
     }
 
     /// Adds a job if there is room; never waits.
-    pub(super) fn put(&self, job: Job) {
+    pub(super) fn put(&self, job: ShadowJob) {
         let mut state = self.state();
         if !state.is_closed && state.jobs.len() < self.room {
             state.jobs.push_back(job);
@@ -77,7 +77,7 @@ impl Queue {
     }
 
     /// Waits for a job; none when the queue is closed and empty.
-    pub(super) fn take(&self) -> Option<Job> {
+    pub(super) fn take(&self) -> Option<ShadowJob> {
         let mut state = self.state();
         loop {
             if let Some(job) = state.jobs.pop_front() {

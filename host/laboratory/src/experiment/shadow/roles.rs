@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use super::Shared;
-use super::queue::{Applied, Job, Task};
+use super::ShadowState;
+use super::queue::{Applied, ShadowJob, ShadowTask};
 use mswea_core::{
     Action, Asker, Change, Formatter, Message, Outcome, Output, Parser, PluginFault, Policy,
     Processor, Reply, Tool, Verdict, ViewChange,
@@ -21,7 +21,7 @@ const CHANGES: usize = 256;
 /// A plugin with a shadow.
 pub(super) struct Shadowed<R> {
     real: R,
-    shared: Arc<Shared>,
+    shared: Arc<ShadowState>,
     /// Changes for which the queue had no room: the next ones depend on them.
     pending: Vec<Applied>,
     /// The step of the last action, and how many actions it had so far.
@@ -29,7 +29,7 @@ pub(super) struct Shadowed<R> {
 }
 
 impl<R> Shadowed<R> {
-    pub(super) fn new(real: R, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(real: R, shared: Arc<ShadowState>) -> Self {
         Self {
             real,
             shared,
@@ -53,8 +53,8 @@ impl<R> Shadowed<R> {
         false
     }
 
-    fn put(&self, took: Duration, task: Task) {
-        self.shared.queue.put(Job {
+    fn put(&self, took: Duration, task: ShadowTask) {
+        self.shared.queue.put(ShadowJob {
             step: self.shared.steps.current(),
             took,
             task,
@@ -86,7 +86,7 @@ impl Parser for Shadowed<Box<dyn Parser>> {
                 response: None,
                 extra: reply.extra.clone(),
             };
-            self.put(took, Task::Parse(Box::new(reply), result.clone()));
+            self.put(took, ShadowTask::Parse(Box::new(reply), result.clone()));
         }
         result
     }
@@ -107,7 +107,7 @@ impl Formatter for Shadowed<Box<dyn Formatter>> {
         let result = self.real.format(actions, outputs).await;
         let took = started.elapsed();
         if self.wanted() {
-            let task = Task::Format(actions.to_vec(), outputs.to_vec(), result.clone());
+            let task = ShadowTask::Format(actions.to_vec(), outputs.to_vec(), result.clone());
             self.put(took, task);
         }
         result
@@ -131,7 +131,10 @@ impl Policy for Shadowed<Box<dyn Policy>> {
         };
         self.action = (step, index + 1);
         if self.wanted() {
-            self.put(took, Task::Judge(index, action.clone(), result.clone()));
+            self.put(
+                took,
+                ShadowTask::Judge(index, action.clone(), result.clone()),
+            );
         }
         result
     }
@@ -172,7 +175,7 @@ impl Processor for Shadowed<Box<dyn Processor>> {
         });
         if self.wanted() {
             let pending = std::mem::take(&mut self.pending);
-            self.put(took, Task::Process(pending));
+            self.put(took, ShadowTask::Process(pending));
         } else if self.pending.len() > CHANGES {
             self.pending = Vec::new();
             self.shared.give_up("it was too slow to follow the history");

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::super::answer::{self, Answer};
-use super::super::comparison::Place;
+use super::super::answer::{self, RoleAnswer};
+use super::super::comparison::InputPlace;
 use super::super::diff::{shown_history, shown_outputs, shown_reply};
-use super::super::watched::{Sight, Watched};
-use super::queue::{Applied, Job, Task};
-use super::{ASKED, Shared};
+use super::super::watched::{Sight, WatchedProcessor};
+use super::queue::{Applied, ShadowJob, ShadowTask};
+use super::{ASKED, ShadowState};
 use mswea_core::Event;
 use mswea_core::{
     Asker, ConfiguredRole, Journal, Maker, Manner, Message, ModelError, ModelFailure, PluginFault,
@@ -36,11 +36,11 @@ pub(super) enum Unready {
 }
 
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<ShadowState>,
     maker: Arc<dyn Maker>,
     config: Value,
     kind: RoleKind,
-    candidate: Option<Candidate>,
+    candidate: Option<CandidateInstance>,
     /// Crashes in a row.
     crashes: u32,
     /// The history and the run's own view, as far as they were followed.
@@ -49,7 +49,7 @@ pub(super) struct Worker {
 }
 
 /// The instance; a processor is in a chain of its own, which enforces the rules.
-enum Candidate {
+enum CandidateInstance {
     Role(ConfiguredRole),
     Processor {
         chain: Chain,
@@ -66,7 +66,7 @@ fn crashed(message: String) -> PluginFault {
 
 impl Worker {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ShadowState>,
         maker: Arc<dyn Maker>,
         config: Value,
         kind: RoleKind,
@@ -99,7 +99,9 @@ impl Worker {
         let _ = rustix::process::setpriority_process(None, NICENESS);
         let made = self.make(&runtime).map_err(Unready::Refused);
         let tools = made.map(|()| match &self.candidate {
-            Some(Candidate::Role(ConfiguredRole::Parser(parser))) => parser.tools().to_vec(),
+            Some(CandidateInstance::Role(ConfiguredRole::Parser(parser))) => {
+                parser.tools().to_vec()
+            }
             _ => Vec::new(),
         });
         let is_made = tools.is_ok();
@@ -120,20 +122,20 @@ impl Worker {
         let made = made.unwrap_or_else(|panic| Err(Refused::Failed(said(&*panic))))?;
         self.candidate = Some(match made {
             ConfiguredRole::Processor(processor) => {
-                let (processor, sight) = Watched::over(processor);
-                Candidate::Processor {
+                let (processor, sight) = WatchedProcessor::over(processor);
+                CandidateInstance::Processor {
                     chain: Chain::new(vec![processor]),
                     sight,
                     view: Vec::new(),
                     is_new: true,
                 }
             }
-            made => Candidate::Role(made),
+            made => CandidateInstance::Role(made),
         });
         Ok(())
     }
 
-    fn work(&mut self, runtime: &Runtime, job: Job) {
+    fn work(&mut self, runtime: &Runtime, job: ShadowJob) {
         if self.candidate.is_none()
             && let Err(refused) = self.make(runtime)
         {
@@ -143,37 +145,37 @@ impl Worker {
             ));
             return;
         }
-        let Job { step, took, task } = job;
+        let ShadowJob { step, took, task } = job;
         match task {
-            Task::Parse(reply, real) => {
+            ShadowTask::Parse(reply, real) => {
                 let (result, own) = self.call(runtime, |made| match made {
                     ConfiguredRole::Parser(parser) => Some(parser.parse(&reply)),
                     _ => None,
                 });
-                let answers = (Answer::from(real), Answer::from(result));
+                let answers = (RoleAnswer::from(real), RoleAnswer::from(result));
                 self.judge((step, None), (took, own), answers, || shown_reply(&reply));
             }
-            Task::Format(actions, outputs, real) => {
+            ShadowTask::Format(actions, outputs, real) => {
                 let (result, own) = self.call(runtime, |made| match made {
                     ConfiguredRole::Formatter(formatter) => {
                         Some(formatter.format(&actions, &outputs))
                     }
                     _ => None,
                 });
-                let answers = (Answer::from(real), Answer::from(result));
+                let answers = (RoleAnswer::from(real), RoleAnswer::from(result));
                 let shown = || shown_outputs(&actions, &outputs);
                 self.judge((step, None), (took, own), answers, shown);
             }
-            Task::Judge(index, action, real) => {
+            ShadowTask::Judge(index, action, real) => {
                 let (result, own) = self.call(runtime, |made| match made {
                     ConfiguredRole::Policy(policy) => Some(policy.judge(&action)),
                     _ => None,
                 });
-                let answers = (Answer::from(real), Answer::from(result));
+                let answers = (RoleAnswer::from(real), RoleAnswer::from(result));
                 let shown = || json!({ "command": action.command });
                 self.judge((step, Some(index)), (took, own), answers, shown);
             }
-            Task::Process(applied) => self.process(runtime, step, applied),
+            ShadowTask::Process(applied) => self.process(runtime, step, applied),
         }
     }
 
@@ -189,7 +191,7 @@ impl Worker {
         let started = Instant::now();
         let deadline = self.shared.settings.call_deadline;
         let future = match &mut self.candidate {
-            Some(Candidate::Role(made)) => call(made),
+            Some(CandidateInstance::Role(made)) => call(made),
             _ => None,
         };
         let result = match future {
@@ -208,7 +210,7 @@ impl Worker {
             real_fault = lay(&mut self.real, &self.input, one.real).err();
             took = one.took;
         }
-        let Some(Candidate::Processor {
+        let Some(CandidateInstance::Processor {
             chain,
             sight,
             view,
@@ -220,7 +222,7 @@ impl Worker {
         if std::mem::take(is_new) {
             start = 0;
         }
-        let mut asker = Refusal { asked: 0 };
+        let mut asker = RefusingAsker { asked: 0 };
         let deadline = self.shared.settings.call_deadline;
         let change = chain.apply(&self.input, start, &mut asker);
         let (fault, own) = match bounded(runtime, deadline, change) {
@@ -248,12 +250,12 @@ impl Worker {
             std::mem::take(&mut self.input),
             std::mem::take(&mut self.real),
         );
-        let real_answer = real_fault.map_or(Answer::View(&real), Answer::fault);
-        let own_answer = fault.map_or(Answer::View(&view), Answer::fault);
+        let real_answer = real_fault.map_or(RoleAnswer::View(&real), RoleAnswer::fault);
+        let own_answer = fault.map_or(RoleAnswer::View(&view), RoleAnswer::fault);
         let shown = || shown_history(&input);
         self.judge((step, None), (took, own), (real_answer, own_answer), shown);
         (self.input, self.real) = (input, real);
-        if let Some(Candidate::Processor { view: own, .. }) = &mut self.candidate {
+        if let Some(CandidateInstance::Processor { view: own, .. }) = &mut self.candidate {
             *own = view;
         }
     }
@@ -263,11 +265,13 @@ impl Worker {
         &mut self,
         (step, index): (u32, Option<u32>),
         (real_took, own_took): (Duration, Duration),
-        (real, own): (Answer<'_>, Answer<'_>),
+        (real, own): (RoleAnswer<'_>, RoleAnswer<'_>),
         input: impl FnOnce() -> Value,
     ) {
         let crash = match &own {
-            Answer::Failed { manner, message } if *manner != answer::manner(Manner::Reported) => {
+            RoleAnswer::Failed { manner, message }
+                if *manner != answer::manner(Manner::Reported) =>
+            {
                 // After a panic the instance can't be used any more.
                 if *manner == answer::manner(Manner::Crashed) {
                     self.candidate = None;
@@ -290,7 +294,7 @@ impl Worker {
             } else {
                 0
             };
-            let place = Place {
+            let place = InputPlace {
                 run: RUN,
                 step,
                 index,
@@ -406,12 +410,12 @@ fn lay(
 }
 
 /// Refuses a candidate's questions, because they would cost money.
-struct Refusal {
+struct RefusingAsker {
     asked: u64,
 }
 
 #[async_trait]
-impl Asker for Refusal {
+impl Asker for RefusingAsker {
     async fn ask(&mut self, _: &str, _: &str, _: Vec<Message>) -> Result<Reply, ModelError> {
         self.asked += 1;
         Err(ModelError::new(

@@ -22,7 +22,7 @@ fn processors_follow_the_history() {
         last(100),
         RoleKind::HistoryProcessor,
         &runs,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap();
     assert_eq!(
@@ -34,7 +34,7 @@ fn processors_follow_the_history() {
         last(6),
         RoleKind::HistoryProcessor,
         &runs,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap();
     // Queries 1 to 3 see 2, 4 and 6 messages.
@@ -66,7 +66,7 @@ fn processors_follow_the_history() {
         tears,
         RoleKind::HistoryProcessor,
         &runs,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap();
     assert_eq!(
@@ -91,7 +91,7 @@ fn processors_follow_the_history() {
 #[test]
 fn questions_get_their_recorded_answers() {
     let mut runs = runs(&[3]);
-    runs.runs[0].questions.push(Question {
+    runs.runs[0].questions.push(RecordedQuestion {
         purpose: "summary".into(),
         messages: vec![Message::new("user", "known")],
         reply: mswea_core::Reply {
@@ -113,7 +113,7 @@ fn questions_get_their_recorded_answers() {
         asks("unknown"),
         kind,
         &runs,
-        &Options::default(),
+        &DiffOptions::default(),
     )
     .unwrap();
     assert_eq!((found.old.asked, found.old.unanswered), (3, 0));
