@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use mswea_core::{Clock, Event, Front, Journal, Progress, Stop};
 use mswea_run::journal::trajectory::{self, Target};
 use mswea_run::journal::{
-    Change, Claim, JournalError, JournalFile, Record as Line, Reopened, Spot,
+    Claim, JournalChange, JournalError, JournalFile, Record as Line, Reopened, Spot,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -406,11 +406,11 @@ impl Record {
     fn look_after(&self, journal: &JournalFile) {
         let home = self.files.journal.display();
         match journal.check(&self.elsewhere) {
-            Ok(Change::None) => {}
-            Ok(Change::Restored) => self.warn(&format!(
+            Ok(JournalChange::None) => {}
+            Ok(JournalChange::Restored) => self.warn(&format!(
                 "a command has changed or replaced this run's journal `{home}`: a whole one is there again"
             )),
-            Ok(Change::Elsewhere(place)) => self.warn(&format!(
+            Ok(JournalChange::Elsewhere(place)) => self.warn(&format!(
                 "a command has removed this run's journal `{home}`: it goes on as `{}`, and is put back when the run ends",
                 place.display()
             )),

@@ -154,16 +154,16 @@ fn line_before(file: &File, end: u64) -> io::Result<Option<(u64, bool)>> {
 
 /// The bytes from `start` to `end`, as a reader: a line may be too long for memory.
 fn part(file: &File, start: u64, end: u64) -> impl io::Read + '_ {
-    let part = Part { file, at: start };
+    let part = FileOffsetReader { file, at: start };
     BufReader::with_capacity(BLOCK, part.take(end - start))
 }
 
-struct Part<'f> {
+struct FileOffsetReader<'f> {
     file: &'f File,
     at: u64,
 }
 
-impl io::Read for Part<'_> {
+impl io::Read for FileOffsetReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(buffer, self.at)?;
         self.at += read as u64;

@@ -14,7 +14,7 @@ use super::{JournalError, JournalFile, Log, Spot, read_from};
 
 /// What [`JournalFile::check`] has found and done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum JournalChange {
     /// The file is where it should be, and holds what was written to it.
     None,
     /// Something else was in its place, or had been written into it: a whole one is there again.
@@ -30,25 +30,25 @@ impl JournalFile {
     ///
     /// # Errors
     /// When no whole one can be written.
-    pub fn check(&self, elsewhere: &Arc<Spot>) -> io::Result<Change> {
+    pub fn check(&self, elsewhere: &Arc<Spot>) -> io::Result<JournalChange> {
         let mut inner = self.inner();
         if inner.is_whole()? {
             let away = inner.spot.shown() != self.home.shown() && is_there(&self.home);
             // What was put aside is back.
             if away {
                 inner.move_to(&self.home)?;
-                return Ok(Change::Restored);
+                return Ok(JournalChange::Restored);
             }
-            return Ok(Change::None);
+            return Ok(JournalChange::None);
         }
         let spot = inner.spot.clone();
         if is_there(&spot) && inner.move_to(&spot).is_ok() {
-            return Ok(Change::Restored);
+            return Ok(JournalChange::Restored);
         }
         inner.move_to(elsewhere)?;
         Ok(match elsewhere.shown() == self.home.shown() {
-            true => Change::Restored,
-            false => Change::Elsewhere(elsewhere.shown().to_owned()),
+            true => JournalChange::Restored,
+            false => JournalChange::Elsewhere(elsewhere.shown().to_owned()),
         })
     }
 
@@ -84,7 +84,7 @@ impl JournalFile {
             path: name.clone(),
             source,
         })?;
-        let part = Part {
+        let part = FileRangeReader {
             file: &file,
             at: 0,
             end: len,
@@ -118,7 +118,7 @@ impl Inner {
         };
         let part = |file| {
             let end = self.len;
-            BufReader::with_capacity(1 << 16, Part { file, at: 0, end })
+            BufReader::with_capacity(1 << 16, FileRangeReader { file, at: 0, end })
         };
         let (mut ours, mut theirs) = (part(copy), part(&self.file));
         loop {
@@ -168,7 +168,7 @@ impl Inner {
         let at = spot.made()?;
         let (new, file) = temporary(&at)?;
         let fill = || -> io::Result<()> {
-            let mut part = Part {
+            let mut part = FileRangeReader {
                 file: self.source()?,
                 at: 0,
                 end: self.len,
@@ -225,13 +225,13 @@ pub(super) fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
 }
 
 /// A part of a file, read without moving where others read or write.
-struct Part<'a> {
+struct FileRangeReader<'a> {
     file: &'a File,
     at: u64,
     end: u64,
 }
 
-impl Read for Part<'_> {
+impl Read for FileRangeReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
         let room = buffer.len().min(left);

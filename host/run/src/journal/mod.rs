@@ -17,7 +17,7 @@ pub mod trajectory;
 pub use beginning::{first_steps, of_fork};
 pub use file::{Claim, JournalFile, free_name};
 pub use glance::{Closing, Glance, glance};
-pub use keep::Change;
+pub use keep::JournalChange;
 pub use memory::MemoryJournal;
 pub use mswea_core::Event;
 pub use read::{

@@ -14,7 +14,7 @@ use mswea_core::{
 type Answered = Result<Reply, ModelError>;
 
 #[derive(Debug, Default)]
-struct Known {
+struct ReplayAnswers {
     /// The answers to questions of processors before the next query.
     before_query: Vec<Answered>,
     /// Those that the processors may get.
@@ -27,10 +27,10 @@ struct Known {
 
 /// Answers as in the recorded run; clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Recorded(Arc<Mutex<Known>>);
+pub(super) struct Recorded(Arc<Mutex<ReplayAnswers>>);
 
 impl Recorded {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ReplayAnswers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -40,15 +40,18 @@ fn after(harm: &str, copy: bool, in_place: bool) {
     let elsewhere = state.path().join("runs/id.events.jsonl");
     for number in 1..=3 {
         journal.record(&query(number)).unwrap();
-        assert_eq!(journal.check(&spot(&elsewhere)).unwrap(), Change::None);
+        assert_eq!(
+            journal.check(&spot(&elsewhere)).unwrap(),
+            JournalChange::None
+        );
     }
     run(&format!(
         "git() {{ command git -c user.name=n -c user.email=e \"$@\"; }}; {harm}"
     ));
     journal.record(&query(4)).unwrap();
     let expected = match in_place {
-        true => Change::Restored,
-        false => Change::Elsewhere(elsewhere.clone()),
+        true => JournalChange::Restored,
+        false => JournalChange::Elsewhere(elsewhere.clone()),
     };
     assert_eq!(
         journal.check(&spot(&elsewhere)).unwrap(),
@@ -113,11 +116,17 @@ fn a_journal_that_was_put_aside_goes_home_with_the_rest() {
     journal.record(&query(1)).unwrap();
     fs::rename(&home, folder.path().join("aside")).unwrap();
     let changed = journal.check(&spot(&elsewhere)).unwrap();
-    assert_eq!(changed, Change::Elsewhere(elsewhere.clone()));
+    assert_eq!(changed, JournalChange::Elsewhere(elsewhere.clone()));
     journal.record(&query(2)).unwrap();
-    assert_eq!(journal.check(&spot(&elsewhere)).unwrap(), Change::None);
+    assert_eq!(
+        journal.check(&spot(&elsewhere)).unwrap(),
+        JournalChange::None
+    );
     fs::rename(folder.path().join("aside"), &home).unwrap();
-    assert_eq!(journal.check(&spot(&elsewhere)).unwrap(), Change::Restored);
+    assert_eq!(
+        journal.check(&spot(&elsewhere)).unwrap(),
+        JournalChange::Restored
+    );
     assert_eq!(read(&home).unwrap().last_seq, 2);
     assert!(!elsewhere.exists());
 }
