@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::PipeFlags;
 
-use super::processes::{self, RUN_VARIABLE, Session, Target};
-use super::spawn::{Child, Spec, spawn};
-use table::Table;
+use super::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
+use super::spawn::{ChildProcess, ProcessSpec, spawn};
+use table::SessionTable;
 
 /// The hidden subcommand of the guard program; the run's id follows it.
 pub const SUBCOMMAND: &str = "__guard";
@@ -100,9 +100,9 @@ pub fn run(run_id: &str, after: impl FnOnce(Orphaned)) {
     // started without this one, or with another file in its place, reading fails or finds no
     // sessions.
     let memory = unsafe { BorrowedFd::borrow_raw(TABLE) };
-    let target = Target {
+    let target = ProcessTarget {
         sessions: table::read(memory).unwrap_or_default(),
-        ..Target::marked(RUN_VARIABLE, runs.clone())
+        ..ProcessTarget::marked(RUN_VARIABLE, runs.clone())
     };
     processes::kill_until_gone(&target, HUNT);
     // A run that ended properly has removed its containers and folders.
@@ -124,7 +124,7 @@ pub struct Orphaned {
 #[derive(Debug)]
 struct Sessions {
     list: Vec<Session>,
-    table: Table,
+    table: SessionTable,
     looked: Instant,
 }
 
@@ -132,7 +132,7 @@ impl Sessions {
     fn new() -> io::Result<Self> {
         Ok(Self {
             list: Vec::new(),
-            table: Table::new()?,
+            table: SessionTable::new()?,
             looked: Instant::now(),
         })
     }
@@ -154,7 +154,7 @@ impl Sessions {
 #[derive(Debug)]
 struct Guardian {
     program: PathBuf,
-    child: Child,
+    child: ChildProcess,
     /// The only writing end of the pipe.
     input: Option<OwnedFd>,
     runs: BTreeSet<String>,
@@ -164,7 +164,7 @@ struct Guardian {
     sessions: Sessions,
 }
 
-type Shared = Arc<Mutex<Guardian>>;
+type SharedGuardian = Arc<Mutex<Guardian>>;
 
 /// The guardians of this process, one for each program.
 static GUARDIANS: Mutex<Vec<Weak<Mutex<Guardian>>>> = Mutex::new(Vec::new());
@@ -172,7 +172,7 @@ static GUARDIANS: Mutex<Vec<Weak<Mutex<Guardian>>>> = Mutex::new(Vec::new());
 /// Keeps one run guarded.
 #[derive(Debug)]
 pub(super) struct Lease {
-    guardian: Option<Shared>,
+    guardian: Option<SharedGuardian>,
     run_id: String,
 }
 
@@ -327,7 +327,7 @@ impl Guardian {
         // A guardian that does not read must not block the host.
         rustix::io::ioctl_fionbio(&writing, true)?;
         let sessions = Sessions::new()?;
-        let child = spawn(&Spec {
+        let child = spawn(&ProcessSpec {
             program: &path,
             args: &[&path, &subcommand, &id],
             env: &env,

@@ -191,7 +191,7 @@ fn remove(run: Scope<'_>, found: Vec<(Process, String)>) -> Vec<Leftover> {
 }
 
 /// A leftover that was stopped, and its name.
-struct Stopped {
+struct StoppedLeftover {
     process: Process,
     leftover: Leftover,
     /// Whether it could be killed.
@@ -200,7 +200,7 @@ struct Stopped {
 
 /// The processes that have been stopped so far, by number and start.
 #[derive(Default)]
-struct Caught(BTreeMap<(i32, u64), Stopped>);
+struct Caught(BTreeMap<(i32, u64), StoppedLeftover>);
 
 impl Caught {
     fn stop(&mut self, found: Vec<(Process, String)>) {
@@ -211,7 +211,7 @@ impl Caught {
             }
             process.signal(Signal::STOP);
             let leftover = leftover(&process, &marks, Fate::Found);
-            let stopped = Stopped {
+            let stopped = StoppedLeftover {
                 process,
                 leftover,
                 killed: false,
@@ -261,7 +261,7 @@ impl Caught {
 
     /// The fates of the processes. One that ended by itself was no leftover, and has none.
     fn fates(self) -> Vec<Leftover> {
-        let fate = |stopped: Stopped| {
+        let fate = |stopped: StoppedLeftover| {
             let mut leftover = stopped.leftover;
             leftover.fate = match lives(&stopped.process) {
                 true => Fate::Failed(why_it_lives(&stopped.process)),

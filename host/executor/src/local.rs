@@ -23,13 +23,13 @@ use tokio::task::AbortHandle;
 use super::failure::ActionFailure;
 use super::guard::Lease;
 use super::orphans::{self, Presence};
-use super::processes::{self, RUN_VARIABLE, Session, Target};
+use super::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
 use super::programs::is_program;
 use super::sandbox::{Sandbox, SandboxKind};
 use super::wrap::Wrap;
 use super::{capture::Capture, files, handle, machine};
 use crate::aside::aside;
-use attend::{End, Running};
+use attend::{CommandEnd, Running};
 use launch::Task;
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
@@ -144,14 +144,14 @@ impl LocalExecutor {
     }
 
     /// Every process of the run.
-    fn target(&mut self) -> Target {
+    fn target(&mut self) -> ProcessTarget {
         self.sessions
             .retain(|session| processes::group_lives(session.id));
-        Target {
+        ProcessTarget {
             sessions: self.sessions.clone(),
             since: self.since,
             orphans: true,
-            ..Target::marked(RUN_VARIABLE, [self.settings.run_id.clone()])
+            ..ProcessTarget::marked(RUN_VARIABLE, [self.settings.run_id.clone()])
         }
     }
 
@@ -288,7 +288,7 @@ impl LocalExecutor {
                 }
             }
         };
-        let killed = matches!(end, End::TimedOut | End::Stopped);
+        let killed = matches!(end, CommandEnd::TimedOut | CommandEnd::Stopped);
         if killed {
             running.end().await;
         }
@@ -300,9 +300,9 @@ impl LocalExecutor {
             self.sessions.push(running.session());
         }
         self.look_for_orphans();
-        let captured = capture.finish(matches!(end, End::Exited(0)));
+        let captured = capture.finish(matches!(end, CommandEnd::Exited(0)));
         let failure = match end {
-            End::Exited(returncode) => {
+            CommandEnd::Exited(returncode) => {
                 let mut output = Output {
                     output: captured.text,
                     returncode,
@@ -311,9 +311,9 @@ impl LocalExecutor {
                 note_elided(&mut output, captured.elided);
                 return output;
             }
-            End::Lost(error) => ActionFailure::lost(&error),
-            End::TimedOut => ActionFailure::timed_out(command.text, timeout),
-            End::Stopped => ActionFailure::interrupted(command.text),
+            CommandEnd::Lost(error) => ActionFailure::lost(&error),
+            CommandEnd::TimedOut => ActionFailure::timed_out(command.text, timeout),
+            CommandEnd::Stopped => ActionFailure::interrupted(command.text),
         };
         let mut output = failure.output(captured.text);
         note_elided(&mut output, captured.elided);
@@ -478,7 +478,7 @@ impl Drop for LocalExecutor {
 
 /// Asks the processes of `target` to end, kills those that don't, and returns those that are left.
 /// Blocks, and reads all of `/proc` repeatedly.
-fn end(target: &Target) -> Vec<String> {
+fn end(target: &ProcessTarget) -> Vec<String> {
     if processes::signal(target, Signal::TERM) > 0 {
         let asked = Instant::now();
         while asked.elapsed() < POLITE && processes::exist(target) {

@@ -13,7 +13,7 @@ use mswea_core::{Context, Executor as _, ExecutorError, Stop};
 /// How much of a part works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum ProbeState {
     /// All of it.
     Works,
     /// Some of it; the detail says what does not.
@@ -28,7 +28,7 @@ pub struct Probe {
     /// The part, by its name in the config if it has one.
     pub name: &'static str,
     /// How much of it works.
-    pub state: State,
+    pub state: ProbeState,
     /// The finding: a version, a path, an error.
     pub detail: String,
     /// The remedy or improvement; empty if there is nothing to do.
@@ -40,10 +40,10 @@ impl Probe {
     /// that does not has the cause and the remedy.
     pub fn of(name: &'static str, tried: Result<String, ExecutorError>) -> Self {
         let (state, detail, remedy) = match tried {
-            Ok(found) => (State::Works, found, String::new()),
+            Ok(found) => (ProbeState::Works, found, String::new()),
             Err(error) => {
                 let (cause, remedy) = cause_and_remedy(&error.message);
-                (State::Missing, cause, remedy)
+                (ProbeState::Missing, cause, remedy)
             }
         };
         Self {
@@ -71,13 +71,13 @@ pub async fn sandboxes(guard_program: Option<PathBuf>, context: &Context) -> Vec
     ];
     if let Some(program) = guard_program {
         let mut landlock = Probe::of("landlock", confinement(program.clone(), true).await);
-        if landlock.state == State::Works {
+        if landlock.state == ProbeState::Works {
             match confinement(program, false).await {
                 Ok(_) => landlock
                     .detail
                     .push_str("; the network can be switched off"),
                 Err(error) => {
-                    landlock.state = State::Limited;
+                    landlock.state = ProbeState::Limited;
                     let (cause, remedy) = cause_and_remedy(&error.message);
                     let limit = format!("; the network can't be switched off: {cause}");
                     landlock.detail.push_str(&limit);
@@ -114,7 +114,7 @@ mod tests {
     async fn a_missing_program_has_a_cause_and_a_remedy() {
         let tried = super::super::container::probe("nonesuch-engine", Default::default()).await;
         let probe = Probe::of("docker", tried);
-        assert_eq!(probe.state, State::Missing);
+        assert_eq!(probe.state, ProbeState::Missing);
         assert_eq!(probe.detail, "there is no program `nonesuch-engine`");
         assert!(
             probe.remedy.contains("`environment.executable`"),

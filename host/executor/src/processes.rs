@@ -44,7 +44,7 @@ pub(super) const NESTED: char = ':';
 
 /// A set of processes, chosen by any of several signs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Target {
+pub(super) struct ProcessTarget {
     /// The variable of the environment that is compared.
     pub(super) variable: &'static str,
     /// Processes whose variable has one of these values.
@@ -92,7 +92,7 @@ impl Shell {
     }
 }
 
-impl Target {
+impl ProcessTarget {
     /// All processes whose `variable` has one of `values`.
     pub(super) fn marked(variable: &'static str, values: impl IntoIterator<Item = String>) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl Target {
 }
 
 /// The living processes of `target`, and the descendants of them and of `also`.
-fn find(target: &Target, also: &BTreeMap<i32, u64>) -> Vec<Process> {
+fn find(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> Vec<Process> {
     let me = std::process::id() as i32;
     let mut buffer = Vec::new();
     let mut living = all();
@@ -169,7 +169,7 @@ fn find(target: &Target, also: &BTreeMap<i32, u64>) -> Vec<Process> {
 }
 
 /// Sends `signal` to every process of `target`; returns how many were reached.
-pub(super) fn signal(target: &Target, signal: Signal) -> usize {
+pub(super) fn signal(target: &ProcessTarget, signal: Signal) -> usize {
     let mut found = find(target, &BTreeMap::new());
     // The newest first: the end of a pipeline must not see the end of its input before its signal, or the shell
     // takes the pipeline for complete and goes on.
@@ -181,7 +181,7 @@ pub(super) fn signal(target: &Target, signal: Signal) -> usize {
 }
 
 /// The remaining processes, for messages: pid and name of each.
-pub(super) fn names(target: &Target) -> Vec<String> {
+pub(super) fn names(target: &ProcessTarget) -> Vec<String> {
     let mut buffer = Vec::new();
     find(target, &BTreeMap::new())
         .iter()
@@ -196,7 +196,7 @@ pub(super) fn names(target: &Target) -> Vec<String> {
 }
 
 /// Whether there are processes of `target`.
-pub(super) fn exist(target: &Target) -> bool {
+pub(super) fn exist(target: &ProcessTarget) -> bool {
     !find(target, &BTreeMap::new()).is_empty()
 }
 
@@ -204,7 +204,7 @@ pub(super) fn exist(target: &Target) -> bool {
 ///
 /// They are stopped first, until no new ones appear, so that none can start another while its
 /// parent, by which that one would be recognised, is being killed.
-pub(super) fn kill(target: &Target) -> usize {
+pub(super) fn kill(target: &ProcessTarget) -> usize {
     let mut stopped = BTreeMap::new();
     let mut reached = Vec::new();
     for _ in 0..ROUNDS {
@@ -241,7 +241,7 @@ pub(super) struct Hunt {
 
 impl Hunt {
     /// Kills once; returns whether none is left. If not, call again after [`Hunt::PAUSE`].
-    pub(super) fn is_over(&mut self, target: &Target) -> bool {
+    pub(super) fn is_over(&mut self, target: &ProcessTarget) -> bool {
         if kill(target) > 0 {
             self.empty = 0;
             return false;
@@ -255,7 +255,7 @@ impl Hunt {
 }
 
 /// Whether there is a process without an environment that may still get one.
-fn is_in_doubt(target: &Target) -> bool {
+fn is_in_doubt(target: &ProcessTarget) -> bool {
     let mut buffer = Vec::new();
     let me = std::process::id() as i32;
     all().iter().any(|process| {
@@ -270,7 +270,7 @@ fn is_in_doubt(target: &Target) -> bool {
 }
 
 /// Kills until no process is left, for at most `limit`; blocks. Returns whether none is left.
-pub(super) fn kill_until_gone(target: &Target, limit: Duration) -> bool {
+pub(super) fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> bool {
     let started = Instant::now();
     let mut hunt = Hunt::default();
     while !hunt.is_over(target) {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn marks_of_nested_runs_count() {
-        let target = Target::marked(RUN_VARIABLE, ["a".to_owned(), "b.1".to_owned()]);
+        let target = ProcessTarget::marked(RUN_VARIABLE, ["a".to_owned(), "b.1".to_owned()]);
         for (environment, wanted) in [
             ("MSWEA_RUN_ID=a", true),
             ("X=y\0MSWEA_RUN_ID=b.1\0", true),
@@ -342,9 +342,9 @@ mod tests {
         let mut sessions = vec![real, earlier, ended];
         retain_living(&mut sessions);
         assert_eq!(sessions, [real]);
-        let target = |session| Target {
+        let target = |session| ProcessTarget {
             sessions: vec![session],
-            ..Target::marked(RUN_VARIABLE, [])
+            ..ProcessTarget::marked(RUN_VARIABLE, [])
         };
         assert_eq!(names(&target(real)), [format!("{id} (sleep)")]);
         assert_eq!(kill(&target(earlier)), 0);

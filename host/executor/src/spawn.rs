@@ -16,7 +16,7 @@ use std::sync::{Mutex, Once, PoisonError, RwLock};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 /// The parameters of a new process.
-pub(super) struct Spec<'a> {
+pub(super) struct ProcessSpec<'a> {
     /// Path of the program.
     pub(super) program: &'a CStr,
     /// Its arguments, the first of them its own name.
@@ -45,7 +45,7 @@ pub(super) struct Spec<'a> {
 
 /// A child that has not been waited for: while this exists, its pid can't be reused.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(super) struct ChildProcess {
     pid: Pid,
     returncode: Option<i32>,
 }
@@ -57,7 +57,7 @@ static AWAITED: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 /// exclusive lock sees all children there.
 static STARTING: RwLock<()> = RwLock::new(());
 
-impl Child {
+impl ChildProcess {
     /// Its process id, which is also that of its session and its process group.
     pub(super) fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
@@ -105,7 +105,7 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for ChildProcess {
     /// A child that is no longer waited for is left to [`reap_adopted`].
     fn drop(&mut self) {
         if self.returncode.is_none() {
@@ -171,7 +171,7 @@ fn keep_inherited() {
 ///
 /// # Errors
 /// If a descriptor, the directory or the program can't be used.
-pub(super) fn spawn(spec: &Spec<'_>) -> io::Result<Child> {
+pub(super) fn spawn(spec: &ProcessSpec<'_>) -> io::Result<ChildProcess> {
     keep_inherited();
     let args = pointers(spec.args.iter().copied());
     let env = pointers(spec.env.iter().map(CString::as_c_str));
@@ -221,7 +221,7 @@ pub(super) fn spawn(spec: &Spec<'_>) -> io::Result<Child> {
         .unwrap_or_else(PoisonError::into_inner)
         .insert(pid);
     let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the kernel gave no pid"))?;
-    Ok(Child {
+    Ok(ChildProcess {
         pid,
         returncode: None,
     })

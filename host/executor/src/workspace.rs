@@ -18,13 +18,13 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use again::{Base, Known};
+use again::{Base, WorkspaceHandle};
 pub use again::{folder_of_handle, without_claim};
 use failures::{beginning, exception};
 use host_folder::{Hold, HostFolder};
 use scripts::Since;
 pub use settings::{StartupCommand, WorkspaceSettings};
-use source::{Remote, Source, without_credentials};
+use source::{Remote, RepositorySource, without_credentials};
 
 use super::folders::TempFolder;
 use super::guard::Lease;
@@ -50,14 +50,14 @@ pub struct WorkspaceExecutor {
 }
 
 /// The result of a step of the set-up.
-struct Done {
+struct SetupStepResult {
     /// Its output, without secrets.
     text: String,
     /// The answers of its script, each a name and a value (see [`scripts`]).
     answers: Vec<String>,
 }
 
-impl Done {
+impl SetupStepResult {
     fn answer(&self, name: &str) -> Option<&str> {
         self.answers.iter().find_map(|answer| {
             let (key, value) = answer.split_once(' ').unwrap_or((answer, ""));
@@ -82,16 +82,18 @@ impl WorkspaceExecutor {
 
     async fn set_up_from(
         &mut self,
-        source: Option<&Source>,
+        source: Option<&RepositorySource>,
         context: &Context,
     ) -> Result<(), ExecutorError> {
         match source {
-            Some(Source::Remote(remote)) => self.clone_it(remote, source, context).await?,
-            Some(Source::Folder(folder)) => self.copy_it(folder, source, context).await?,
+            Some(RepositorySource::Remote(remote)) => {
+                self.clone_it(remote, source, context).await?
+            }
+            Some(RepositorySource::Folder(folder)) => self.copy_it(folder, source, context).await?,
             None => self.position(source, context).await?,
         }
         let commands = self.settings.startup_commands.clone();
-        let cloned = matches!(source, Some(Source::Remote(_)));
+        let cloned = matches!(source, Some(RepositorySource::Remote(_)));
         // A start-up command may move `HEAD`. A configured commit stays the base all the same.
         let pinned = if cloned && self.settings.base_commit.is_some() && !commands.is_empty() {
             let head = scripts::head(&self.settings.repo_path);
@@ -125,7 +127,7 @@ impl WorkspaceExecutor {
     async fn clone_it(
         &mut self,
         remote: &Remote,
-        source: Option<&Source>,
+        source: Option<&RepositorySource>,
         context: &Context,
     ) -> Result<(), ExecutorError> {
         let path = self.settings.repo_path.clone();
@@ -202,7 +204,7 @@ impl WorkspaceExecutor {
     async fn copy_it(
         &mut self,
         folder: &Path,
-        source: Option<&Source>,
+        source: Option<&RepositorySource>,
         context: &Context,
     ) -> Result<(), ExecutorError> {
         let path = self.settings.repo_path.clone();
@@ -225,7 +227,7 @@ impl WorkspaceExecutor {
     /// Checks out the commit in an existing repository.
     async fn position(
         &mut self,
-        source: Option<&Source>,
+        source: Option<&RepositorySource>,
         context: &Context,
     ) -> Result<(), ExecutorError> {
         let WorkspaceSettings {
@@ -254,7 +256,7 @@ impl WorkspaceExecutor {
         &mut self,
         command: &StartupCommand,
         number: &str,
-        source: Option<&Source>,
+        source: Option<&RepositorySource>,
         context: &Context,
     ) -> Result<(), ExecutorError> {
         let shown = beginning(&redact(source, &command.text));
@@ -280,9 +282,9 @@ impl WorkspaceExecutor {
     async fn step(
         &mut self,
         script: &str,
-        source: Option<&Source>,
+        source: Option<&RepositorySource>,
         context: &Context,
-    ) -> Result<Done, ExecutorError> {
+    ) -> Result<SetupStepResult, ExecutorError> {
         let done = self.run(script, source, context).await?;
         if done.answer("done").is_some() {
             return Ok(done);
@@ -300,19 +302,19 @@ impl WorkspaceExecutor {
     async fn run(
         &mut self,
         script: &str,
-        source: Option<&Source>,
+        source: Option<&RepositorySource>,
         context: &Context,
-    ) -> Result<Done, ExecutorError> {
+    ) -> Result<SetupStepResult, ExecutorError> {
         let output = self.execute_limited(script, context).await;
         let answers = scripts::answers(&output.output).map(str::to_owned);
-        let done = Done {
+        let done = SetupStepResult {
             answers: answers.collect(),
             text: redact(source, &scripts::rest(&output.output)),
         };
         if exception(&output).is_none() {
             return Ok(done);
         }
-        let what = source.map_or_else(|| self.settings.repo_path.clone(), Source::shown);
+        let what = source.map_or_else(|| self.settings.repo_path.clone(), RepositorySource::shown);
         let limit = self.settings.limit();
         fail(failures::of_script(
             &what,
@@ -340,7 +342,7 @@ impl Executor for WorkspaceExecutor {
         context: &Context,
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
-        let known = Known::of(known);
+        let known = WorkspaceHandle::of(known);
         let source = self.settings.source()?;
         let mut gone = None;
         if source.is_some() && self.settings.on_host {
@@ -455,7 +457,7 @@ fn show(context: &Context, what: &str) {
     context.front.show(&Progress::Preparing(what));
 }
 
-fn redact(source: Option<&Source>, text: &str) -> String {
+fn redact(source: Option<&RepositorySource>, text: &str) -> String {
     match source {
         Some(source) => source.redact(text),
         None => without_credentials(text),

@@ -16,7 +16,7 @@ use super::output::{self, Failure};
 use mswea_config::PROVIDERS;
 use mswea_core::Event;
 use mswea_core::{Context, Front, Journal, Progress, Stop};
-use mswea_executor::probe::{self, Probe, State};
+use mswea_executor::probe::{self, Probe, ProbeState};
 use mswea_executor::{Transport, container};
 use mswea_plugin_host::{Cache, cache_use};
 use mswea_secrecy as secrecy;
@@ -113,7 +113,7 @@ impl Report {
     fn code(&self) -> ExitCode {
         let local = |probe: &&Probe| probe.name == checks::LOCAL;
         match self.executors.iter().find(local) {
-            Some(probe) if probe.state != State::Missing => ExitCode::Submitted,
+            Some(probe) if probe.state != ProbeState::Missing => ExitCode::Submitted,
             _ => ExitCode::Environment,
         }
     }
@@ -131,9 +131,9 @@ impl Report {
             writeln!(out, "\n{}", look.paint(Colour::Bold, title))?;
             for probe in probes {
                 let (word, colour) = match probe.state {
-                    State::Works => ("works  ", Colour::Green),
-                    State::Limited => ("limited", Colour::Yellow),
-                    State::Missing => ("missing", Colour::Red),
+                    ProbeState::Works => ("works  ", Colour::Green),
+                    ProbeState::Limited => ("limited", Colour::Yellow),
+                    ProbeState::Missing => ("missing", Colour::Red),
                 };
                 let word = look.paint(colour, word);
                 let line = |text: &str| harmless(text.trim()).replace('\n', " ");
@@ -162,7 +162,7 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn probe(name: &'static str, state: State, detail: &str, remedy: &str) -> Probe {
+    fn probe(name: &'static str, state: ProbeState, detail: &str, remedy: &str) -> Probe {
         Probe {
             name,
             state,
@@ -171,17 +171,22 @@ mod tests {
         }
     }
 
-    fn report(local: State) -> Report {
+    fn report(local: ProbeState) -> Report {
         Report {
             version: "1.2.3",
             system: "Linux 6 x".to_owned(),
             executors: vec![
                 probe("local", local, "all of it", ""),
-                probe("bubblewrap", State::Limited, "no\nnamespaces", "allow them"),
+                probe(
+                    "bubblewrap",
+                    ProbeState::Limited,
+                    "no\nnamespaces",
+                    "allow them",
+                ),
             ],
             machine: vec![probe(
                 "git",
-                State::Missing,
+                ProbeState::Missing,
                 "not \x1b[2Jthere",
                 "install it",
             )],
@@ -192,7 +197,7 @@ mod tests {
     fn a_table_for_people() {
         let text = |look| {
             let mut out = Vec::new();
-            report(State::Works).write(look, &mut out).unwrap();
+            report(ProbeState::Works).write(look, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         let plain = "\
@@ -219,7 +224,7 @@ Machine
     #[test]
     fn an_object_for_machines() {
         let mut out = Vec::new();
-        report(State::Works).write_json(&mut out).unwrap();
+        report(ProbeState::Works).write_json(&mut out).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(json["executors"][1]["state"], "limited");
         assert_eq!(json["machine"][0]["name"], "git");
@@ -229,9 +234,9 @@ Machine
     #[test]
     fn the_code_says_whether_tasks_can_run() {
         for (state, code) in [
-            (State::Works, ExitCode::Submitted),
-            (State::Limited, ExitCode::Submitted),
-            (State::Missing, ExitCode::Environment),
+            (ProbeState::Works, ExitCode::Submitted),
+            (ProbeState::Limited, ExitCode::Submitted),
+            (ProbeState::Missing, ExitCode::Environment),
         ] {
             assert_eq!(report(state).code(), code);
         }

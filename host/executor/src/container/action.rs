@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::ContainerSettings;
-use super::attend::{Attended, End};
+use super::attend::{Attended, ExecEnd};
 use super::engine::{EngineError, EngineErrorKind, ExecSpec};
 use super::helper::{HelperAction, HelperEnd, HelperSession};
 use super::running::{Container, Way, joined};
@@ -20,7 +20,7 @@ use mswea_core::Stop;
 const DYING: Duration = Duration::from_secs(2);
 
 /// How an action ended.
-pub(super) enum Ended {
+pub(super) enum ActionEnd {
     Exited(i32),
     /// Killed by the kernel.
     OutOfMemory,
@@ -34,7 +34,7 @@ pub(super) enum Ended {
 }
 
 /// An action before it runs.
-pub(super) struct Action<'a> {
+pub(super) struct ContainerAction<'a> {
     pub(super) settings: &'a ContainerSettings,
     pub(super) command: &'a str,
     pub(super) env: Vec<(String, String)>,
@@ -43,7 +43,7 @@ pub(super) struct Action<'a> {
     pub(super) stop: &'a Stop,
 }
 
-impl Action<'_> {
+impl ContainerAction<'_> {
     fn argv(&self) -> Vec<String> {
         let mut argv = self.settings.interpreter.clone();
         argv.push(self.command.to_owned());
@@ -66,7 +66,7 @@ impl Action<'_> {
         &self,
         session: &mut HelperSession,
         capture: &mut Capture,
-    ) -> Ended {
+    ) -> ActionEnd {
         let argv = self.argv();
         let action = HelperAction {
             argv: &argv,
@@ -75,12 +75,16 @@ impl Action<'_> {
             grace: self.settings.grace,
         };
         match session.run(&action, capture, self.timeout, self.stop).await {
-            Ok(HelperEnd::Exited(status)) => Ended::Exited(status),
-            Ok(HelperEnd::TimedOut) => Ended::Failed(self.timed_out()),
-            Ok(HelperEnd::Stopped) => Ended::Failed(ActionFailure::interrupted(self.command)),
-            Ok(HelperEnd::Failed { text, .. }) if start::is_no_folder(&text) => Ended::FolderGone,
-            Ok(HelperEnd::Failed { errno, text }) => Ended::Failed(self.not_started(errno, &text)),
-            Err(error) => Ended::Broken(error.to_string()),
+            Ok(HelperEnd::Exited(status)) => ActionEnd::Exited(status),
+            Ok(HelperEnd::TimedOut) => ActionEnd::Failed(self.timed_out()),
+            Ok(HelperEnd::Stopped) => ActionEnd::Failed(ActionFailure::interrupted(self.command)),
+            Ok(HelperEnd::Failed { text, .. }) if start::is_no_folder(&text) => {
+                ActionEnd::FolderGone
+            }
+            Ok(HelperEnd::Failed { errno, text }) => {
+                ActionEnd::Failed(self.not_started(errno, &text))
+            }
+            Err(error) => ActionEnd::Broken(error.to_string()),
         }
     }
 
@@ -90,14 +94,14 @@ impl Action<'_> {
         container: &Container,
         capture: &mut Capture,
         note: &mut Option<String>,
-    ) -> Ended {
+    ) -> ActionEnd {
         let grace = self.settings.grace;
         let long = long::is_long(self.command.as_bytes());
         let mut input = None;
         let argv = match container.way {
             Way::Helper if long => {
                 let Some(frame) = self.frame() else {
-                    return Ended::Failed(self.not_started(libc::E2BIG, ""));
+                    return ActionEnd::Failed(self.not_started(libc::E2BIG, ""));
                 };
                 input = Some(frame);
                 fast::single_from_stdin()
@@ -139,13 +143,13 @@ impl Action<'_> {
         };
         let end = attended.attend(capture, until, self.stop).await;
         let failure = match end {
-            End::Exited(status) => {
+            ExecEnd::Exited(status) => {
                 attended.settle(capture, grace).await;
-                return Ended::Exited(status);
+                return ActionEnd::Exited(status);
             }
-            End::Failed(error) => return self.failed(error),
-            End::TimedOut => self.timed_out(),
-            End::Stopped => ActionFailure::interrupted(self.command),
+            ExecEnd::Failed(error) => return self.failed(error),
+            ExecEnd::TimedOut => self.timed_out(),
+            ExecEnd::Stopped => ActionFailure::interrupted(self.command),
         };
         self.killed(container, Some(attended), capture, note, failure)
             .await
@@ -159,7 +163,7 @@ impl Action<'_> {
         capture: &mut Capture,
         note: &mut Option<String>,
         failure: ActionFailure,
-    ) -> Ended {
+    ) -> ActionEnd {
         let mut killing = pin!(container.kill(self.mark));
         let never = Stop::never();
         let mut rest = attended;
@@ -172,7 +176,7 @@ impl Action<'_> {
             };
             tokio::select! {
                 killed = &mut killing => break killed,
-                end = attended.attend(capture, until, &never) => if !matches!(end, End::TimedOut) {
+                end = attended.attend(capture, until, &never) => if !matches!(end, ExecEnd::TimedOut) {
                     attended.settle(capture, Duration::ZERO).await;
                     rest = None;
                 }
@@ -188,14 +192,16 @@ impl Action<'_> {
             attended.attend(capture, until, &never).await;
             attended.settle(capture, Duration::ZERO).await;
         }
-        Ended::Failed(failure)
+        ActionEnd::Failed(failure)
     }
 
-    fn failed(&self, error: EngineError) -> Ended {
+    fn failed(&self, error: EngineError) -> ActionEnd {
         match error.kind {
-            EngineErrorKind::NotStarted if start::is_no_folder(&error.message) => Ended::FolderGone,
-            EngineErrorKind::NotStarted => Ended::NotStarted(error.message),
-            _ => Ended::Broken(error.message),
+            EngineErrorKind::NotStarted if start::is_no_folder(&error.message) => {
+                ActionEnd::FolderGone
+            }
+            EngineErrorKind::NotStarted => ActionEnd::NotStarted(error.message),
+            _ => ActionEnd::Broken(error.message),
         }
     }
 

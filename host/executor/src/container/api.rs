@@ -13,15 +13,15 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::clear::Unfinished;
-use super::daemon::{Daemon, Fault, Header, Payload, QUICK, encode};
+use super::daemon::{Daemon, DaemonFault, Header, QUICK, RequestPayload, encode};
 use super::engine::{
     ContainerSpec, ContainerState, Engine, EngineError, EngineErrorKind, Exec, ExecSpec, Image,
-    Listed, Tell,
+    ListedContainer, Tell,
 };
 use super::errors::{self, Doing, explain};
-use super::pull::{Progress, name_and_tag};
+use super::pull::{PullProgress, name_and_tag};
 use super::registry::{self, Credentials};
-use super::run_args::{self, Problem, PullPolicy, Translated};
+use super::run_args::{self, ArgumentProblem, PullPolicy, Translated};
 use super::stream::{self, Watched};
 use mswea_secrecy as secrecy;
 
@@ -49,25 +49,34 @@ impl Api {
         }
     }
 
-    fn fault(&self, doing: Doing<'_>, fault: Fault) -> EngineError {
+    fn fault(&self, doing: Doing<'_>, fault: DaemonFault) -> EngineError {
         self.daemon.fault(doing, fault)
     }
 
     async fn ask(&self, doing: Doing<'_>, path: &str) -> Result<Value, EngineError> {
-        let call = self.daemon.call(Method::GET, path, Payload::None, QUICK);
+        let call = self
+            .daemon
+            .call(Method::GET, path, RequestPayload::None, QUICK);
         call.await.map_err(|fault| self.fault(doing, fault))
     }
 
     /// Changes the state of a container.
     async fn change(&self, id: &str, verb: &str) -> Result<(), EngineError> {
         let path = format!("/containers/{}/{verb}", encode(id));
-        let call = self.daemon.call(Method::POST, &path, Payload::None, MAKING);
+        let call = self
+            .daemon
+            .call(Method::POST, &path, RequestPayload::None, MAKING);
         call.await
             .map(drop)
             .map_err(|fault| self.fault(Doing::Using(id), fault))
     }
 
-    async fn unpack(&self, id: &str, folder: &str, payload: Payload) -> Result<(), EngineError> {
+    async fn unpack(
+        &self,
+        id: &str,
+        folder: &str,
+        payload: RequestPayload,
+    ) -> Result<(), EngineError> {
         let path = format!("/containers/{}/archive?path={}", encode(id), encode(folder));
         let put = self.daemon.call(Method::PUT, &path, payload, COPYING);
         put.await
@@ -77,7 +86,7 @@ impl Api {
 }
 
 impl Daemon {
-    fn fault(&self, doing: Doing<'_>, fault: Fault) -> EngineError {
+    fn fault(&self, doing: Doing<'_>, fault: DaemonFault) -> EngineError {
         errors::fault(doing, self.product, &self.address, fault)
     }
 }
@@ -98,10 +107,10 @@ async fn make(
         client: None,
     };
     let mut unfinished = Unfinished::new(Arc::new(itself), spec);
-    let create = daemon.call(Method::POST, &path, Payload::Json(made.body), MAKING);
+    let create = daemon.call(Method::POST, &path, RequestPayload::Json(made.body), MAKING);
     let created = match create.await {
         Ok(created) => created,
-        Err(fault @ (Fault::Refused { .. } | Fault::Unreachable(_))) => {
+        Err(fault @ (DaemonFault::Refused { .. } | DaemonFault::Unreachable(_))) => {
             unfinished.forget();
             return Err(daemon.fault(doing, fault));
         }
@@ -115,7 +124,7 @@ async fn make(
     unfinished.has_id(&id);
     let path = format!("/containers/{}/start", encode(&id));
     if let Err(fault) = daemon
-        .call(Method::POST, &path, Payload::None, MAKING)
+        .call(Method::POST, &path, RequestPayload::None, MAKING)
         .await
     {
         unfinished.remove(Duration::ZERO).await;
@@ -140,14 +149,16 @@ impl Engine for Api {
 
     async fn image(&self, name: &str) -> Result<Option<Image>, EngineError> {
         let path = format!("/images/{}/json", encode(name));
-        let call = self.daemon.call(Method::GET, &path, Payload::None, QUICK);
+        let call = self
+            .daemon
+            .call(Method::GET, &path, RequestPayload::None, QUICK);
         match call.await {
             Ok(found) => Ok(Some(Image {
                 id: text(&found["Id"]),
                 architecture: text(&found["Architecture"]),
                 os: text(&found["Os"]),
             })),
-            Err(Fault::Refused { status: 404, .. }) => Ok(None),
+            Err(DaemonFault::Refused { status: 404, .. }) => Ok(None),
             Err(fault) => Err(self.fault(Doing::Running(name), fault)),
         }
     }
@@ -183,15 +194,18 @@ impl Engine for Api {
         if let Some(platform) = platform {
             path.push_str(&format!("&platform={}", encode(platform)));
         }
-        let mut progress = Progress::new(tell);
+        let mut progress = PullProgress::new(tell);
         let stream = self
             .daemon
-            .stream(Method::POST, &path, &headers, Payload::None);
+            .stream(Method::POST, &path, &headers, RequestPayload::None);
         let mut stream = stream.await.map_err(|fault| self.fault(doing, fault))?;
         let mut pending = Vec::new();
         while let Some(frame) = stream.frame().await {
             let frame = frame.map_err(|error| {
-                self.fault(doing, Fault::Broken(format!("while pulling: {error}")))
+                self.fault(
+                    doing,
+                    DaemonFault::Broken(format!("while pulling: {error}")),
+                )
             })?;
             if let Some(data) = frame.data_ref() {
                 pending.extend_from_slice(data);
@@ -217,13 +231,13 @@ impl Engine for Api {
     async fn run(&self, spec: &ContainerSpec) -> Result<String, EngineError> {
         let made = match run_args::translate(spec, &|name| secrecy::var(name)) {
             Ok(made) => made,
-            Err(Problem::Bad(message)) => {
+            Err(ArgumentProblem::Bad(message)) => {
                 return Err(EngineError {
                     kind: EngineErrorKind::Other,
                     message,
                 });
             }
-            Err(Problem::Unknown(arg)) => {
+            Err(ArgumentProblem::Unknown(arg)) => {
                 if let Some(client) = &self.client {
                     return client.run(spec).await;
                 }
@@ -254,7 +268,7 @@ impl Engine for Api {
             Ok(result) => result.map(Unfinished::keep),
             Err(_) => {
                 let why = task.await.err().map_or_else(String::new, |e| e.to_string());
-                Err(self.fault(Doing::Running(&spec.image), Fault::Broken(why)))
+                Err(self.fault(Doing::Running(&spec.image), DaemonFault::Broken(why)))
             }
         }
     }
@@ -295,7 +309,7 @@ impl Engine for Api {
         let path = format!("/containers/{}/exec", encode(id));
         let create = self
             .daemon
-            .call(Method::POST, &path, Payload::Json(body), QUICK);
+            .call(Method::POST, &path, RequestPayload::Json(body), QUICK);
         let created = create
             .await
             .map_err(|fault| self.fault(Doing::Using(id), fault))?;
@@ -307,7 +321,7 @@ impl Engine for Api {
         let wire = wire.await.map_err(|fault| match fault {
             // Podman reports here that the program can't be started; docker reports it by the exit
             // code.
-            Fault::Refused { status: 500, .. } => self.fault(Doing::Starting(&what), fault),
+            DaemonFault::Refused { status: 500, .. } => self.fault(Doing::Starting(&what), fault),
             fault => self.fault(Doing::Using(id), fault),
         })?;
         let (output, input, watched) = stream::split(wire, spec.stdin);
@@ -320,14 +334,14 @@ impl Engine for Api {
     }
 
     async fn put(&self, id: &str, folder: &str, tar: Vec<u8>) -> Result<(), EngineError> {
-        self.unpack(id, folder, Payload::Tar(tar)).await
+        self.unpack(id, folder, RequestPayload::Tar(tar)).await
     }
 
     async fn put_file(&self, id: &str, folder: &str, tar: &Path) -> Result<(), EngineError> {
         let open = async {
             let file = tokio::fs::File::open(tar).await?;
             let size = file.metadata().await?.len();
-            Ok(Payload::TarFile(file, size))
+            Ok(RequestPayload::TarFile(file, size))
         };
         let payload = open.await.map_err(|e| errors::packed(folder, tar, &e))?;
         self.unpack(id, folder, payload).await
@@ -336,13 +350,15 @@ impl Engine for Api {
     async fn get(&self, id: &str, path: &str, to: &Path) -> Result<(), EngineError> {
         let doing = Doing::Copying(path);
         let url = format!("/containers/{}/archive?path={}", encode(id), encode(path));
-        let stream = self.daemon.stream(Method::GET, &url, &[], Payload::None);
+        let stream = self
+            .daemon
+            .stream(Method::GET, &url, &[], RequestPayload::None);
         let mut stream = stream.await.map_err(|fault| self.fault(doing, fault))?;
         let local = |error| errors::local(path, to, &error);
         let mut file = tokio::fs::File::create(to).await.map_err(local)?;
         while let Some(frame) = stream.frame().await {
             let frame =
-                frame.map_err(|error| self.fault(doing, Fault::Broken(error.to_string())))?;
+                frame.map_err(|error| self.fault(doing, DaemonFault::Broken(error.to_string())))?;
             if let Some(data) = frame.data_ref() {
                 file.write_all(data).await.map_err(local)?;
             }
@@ -350,7 +366,7 @@ impl Engine for Api {
         file.flush().await.map_err(local)
     }
 
-    async fn list(&self, label: &str) -> Result<Vec<Listed>, EngineError> {
+    async fn list(&self, label: &str) -> Result<Vec<ListedContainer>, EngineError> {
         let filters = json!({"label": [label]}).to_string();
         let path = format!("/containers/json?all=1&filters={}", encode(&filters));
         let mut tries = errors::STUMBLES;
@@ -379,14 +395,16 @@ impl Engine for Api {
             if left.is_zero() {
                 return Err(errors::timed_out(doing, self.daemon.product, limit));
             }
-            let removal = self.daemon.call(Method::DELETE, &path, Payload::None, left);
+            let removal = self
+                .daemon
+                .call(Method::DELETE, &path, RequestPayload::None, left);
             match removal.await {
-                Ok(_) | Err(Fault::Refused { status: 404, .. }) => return Ok(()),
+                Ok(_) | Err(DaemonFault::Refused { status: 404, .. }) => return Ok(()),
                 // The container is being removed (`--rm`), or its process does not end at once.
-                Err(Fault::Refused {
+                Err(DaemonFault::Refused {
                     status: 409 | 500, ..
                 }) if started.elapsed() < limit => sleep(Duration::from_millis(100)).await,
-                Err(Fault::TimedOut(_)) => {}
+                Err(DaemonFault::TimedOut(_)) => {}
                 Err(fault) => return Err(self.fault(doing, fault)),
             }
         }
@@ -421,7 +439,7 @@ async fn wait(
             sleep(pause).await;
         }
         let path = format!("/exec/{exec}/json");
-        let call = daemon.call(Method::GET, &path, Payload::None, QUICK);
+        let call = daemon.call(Method::GET, &path, RequestPayload::None, QUICK);
         let found = call
             .await
             .map_err(|fault| daemon.fault(Doing::Using(&container), fault))?;
@@ -459,9 +477,9 @@ pub(super) fn state_of(state: &Value) -> ContainerState {
 }
 
 /// A container from a list or an inspection.
-pub(super) fn listed(id: &Value, name: &Value, labels: &Value) -> Listed {
+pub(super) fn listed(id: &Value, name: &Value, labels: &Value) -> ListedContainer {
     let labels = labels.as_object().into_iter().flatten();
-    Listed {
+    ListedContainer {
         id: text(id),
         name: text(name).trim_start_matches('/').to_owned(),
         labels: labels

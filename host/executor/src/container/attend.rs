@@ -27,7 +27,7 @@ const ANSWER: usize = 64 * 1024;
 
 /// How the wait for a process ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ExecEnd {
     Exited(i32),
     TimedOut,
     Stopped,
@@ -57,7 +57,7 @@ impl Attended {
         capture: &mut Capture,
         until: Instant,
         stop: &Stop,
-    ) -> End {
+    ) -> ExecEnd {
         let mut until = until;
         let mut stood_still = false;
         loop {
@@ -65,12 +65,12 @@ impl Attended {
             tokio::select! {
                 biased;
                 status = &mut self.exec.status => {
-                    return status.map_or_else(End::Failed, End::Exited);
+                    return status.map_or_else(ExecEnd::Failed, ExecEnd::Exited);
                 }
-                () = stop.stopped() => return End::Stopped,
+                () = stop.stopped() => return ExecEnd::Stopped,
                 () = sleep_until(until) => {
                     if stood_still || until.elapsed() < LATE {
-                        return End::TimedOut;
+                        return ExecEnd::TimedOut;
                     }
                     stood_still = true;
                     until = Instant::now() + NOTICING;
@@ -109,12 +109,12 @@ impl Attended {
 
 /// The result of one of the host's own programs.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ProgramAnswer {
     pub(super) status: i32,
     pub(super) text: String,
 }
 
-impl Answer {
+impl ProgramAnswer {
     pub(super) fn is_ok(&self) -> bool {
         self.status == 0
     }
@@ -129,7 +129,7 @@ pub(super) async fn ask(
     id: &str,
     spec: &ExecSpec,
     limit: Duration,
-) -> Result<Answer, EngineError> {
+) -> Result<ProgramAnswer, EngineError> {
     let until = Instant::now() + limit;
     let late = || EngineError {
         kind: EngineErrorKind::TimedOut,
@@ -145,14 +145,14 @@ pub(super) async fn ask(
     let mut attended = Attended::new(exec);
     let mut capture = Capture::new(ANSWER);
     match attended.attend(&mut capture, until, &Stop::never()).await {
-        End::Exited(status) => {
+        ExecEnd::Exited(status) => {
             attended.settle(&mut capture, Duration::ZERO).await;
-            Ok(Answer {
+            Ok(ProgramAnswer {
                 status,
                 text: capture.finish(true).text,
             })
         }
-        End::Failed(error) => Err(error),
-        End::TimedOut | End::Stopped => Err(late()),
+        ExecEnd::Failed(error) => Err(error),
+        ExecEnd::TimedOut | ExecEnd::Stopped => Err(late()),
     }
 }

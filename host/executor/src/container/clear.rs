@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::engine::{ContainerSpec, Engine, EngineError, EngineErrorKind, KEY, Listed};
+use super::engine::{ContainerSpec, Engine, EngineError, EngineErrorKind, KEY, ListedContainer};
 
 /// The time limit of one removal.
 const REMOVING: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ async fn clear(
 /// [`EngineError`] if the engine can't be asked, or does not remove it.
 pub(super) async fn remove_for_good(
     engine: &dyn Engine,
-    container: &Listed,
+    container: &ListedContainer,
 ) -> Result<(), EngineError> {
     let label = match container.labels.get(KEY) {
         Some(key) => format!("{KEY}={key}"),

@@ -18,11 +18,11 @@ use super::clear::Unfinished;
 use super::daemon::QUICK;
 use super::engine::{
     ContainerSpec, ContainerState, Engine, EngineError, EngineErrorKind, Exec, ExecSpec, Image,
-    Listed, Tell,
+    ListedContainer, Tell,
 };
 use super::errors::{self, Doing, explain};
 use super::process::{Errors, Feed, Finished, Input, Program};
-use super::pull::Progress;
+use super::pull::PullProgress;
 use super::run_args;
 use super::stream::tap;
 use mswea_secrecy as secrecy;
@@ -200,7 +200,7 @@ impl Engine for Client {
             .start(&args, &[], Input::Empty, Errors::WithOutput);
         let mut started = started.map_err(|error| self.broken(&error))?;
         let mut lines = BufReader::new(started.output).lines();
-        let mut progress = Progress::new(tell);
+        let mut progress = PullProgress::new(tell);
         let mut last = Vec::new();
         while let Ok(Some(line)) = lines.next_line().await {
             progress.line(&line);
@@ -285,7 +285,7 @@ impl Engine for Client {
             .start(&args, &env, input, Errors::WithOutput)
             .map_err(|error| self.broken(&error))?;
         let (tap, watched) = tap();
-        let output = exec::Output {
+        let output = exec::ClientOutput {
             pipe: started.output,
             tap,
         };
@@ -338,7 +338,7 @@ impl Engine for Client {
         }
     }
 
-    async fn list(&self, label: &str) -> Result<Vec<Listed>, EngineError> {
+    async fn list(&self, label: &str) -> Result<Vec<ListedContainer>, EngineError> {
         let filter = format!("label={label}");
         let args = ["ps", "-a", "-q", "--no-trunc", "--filter", &filter];
         let mut tries = errors::STUMBLES;

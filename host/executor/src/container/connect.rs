@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::api::Api;
 use super::client::Client;
-use super::daemon::{Address, Daemon, Fault};
+use super::daemon::{Address, Daemon, DaemonFault};
 use super::engine::{Engine, EngineError, EngineErrorKind};
 use super::errors::{self, Doing};
 use super::registry;
@@ -145,7 +145,7 @@ async fn by_api(
             }
             Err(fault) => {
                 // An existing daemon that refuses this user is reported, and not a missing one.
-                let is_missing = matches!(&fault, Fault::Unreachable(error) if error.kind() == std::io::ErrorKind::NotFound);
+                let is_missing = matches!(&fault, DaemonFault::Unreachable(error) if error.kind() == std::io::ErrorKind::NotFound);
                 if failure.is_none() || !is_missing {
                     failure = Some(errors::fault(Doing::Asking, product, &address, fault));
                 }

@@ -50,7 +50,7 @@ impl std::fmt::Display for Address {
 
 /// Why there is no usable answer.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum DaemonFault {
     /// The socket does not exist, or refuses this user.
     Unreachable(io::Error),
     /// The daemon refused the request.
@@ -68,7 +68,7 @@ pub(super) type Header = (&'static str, String);
 
 /// The content of a request.
 #[derive(Debug)]
-pub(super) enum Payload {
+pub(super) enum RequestPayload {
     None,
     Json(Value),
     Tar(Vec<u8>),
@@ -92,22 +92,23 @@ impl Daemon {
     /// Asks the daemon for its version, and chooses a version of the API.
     ///
     /// # Errors
-    /// [`Fault`] if no daemon answers, or its versions of the API are too old or too new.
-    pub(super) async fn open(address: Address, limit: Duration) -> Result<Self, Fault> {
+    /// [`DaemonFault`] if no daemon answers, or its versions of the API are too old or too new.
+    pub(super) async fn open(address: Address, limit: Duration) -> Result<Self, DaemonFault> {
         let mut this = Self {
             address,
             prefix: String::new(),
             product: "docker",
             version: String::new(),
         };
-        let call = this.call(Method::GET, "/version", Payload::None, limit);
+        let call = this.call(Method::GET, "/version", RequestPayload::None, limit);
         let found = call.await?;
         let version = |key: &str| parse_version(found[key].as_str().unwrap_or_default());
-        let theirs = version("ApiVersion")
-            .ok_or_else(|| Fault::Broken("it does not name its version of the API".to_owned()))?;
+        let theirs = version("ApiVersion").ok_or_else(|| {
+            DaemonFault::Broken("it does not name its version of the API".to_owned())
+        })?;
         let agreed = theirs.min(NEWEST);
         if agreed < OLDEST || version("MinAPIVersion").is_some_and(|least| least > agreed) {
-            return Err(Fault::Broken(format!(
+            return Err(DaemonFault::Broken(format!(
                 "it speaks version {}.{} of the API, and this program {}.{} to {}.{}",
                 theirs.0, theirs.1, OLDEST.0, OLDEST.1, NEWEST.0, NEWEST.1
             )));
@@ -130,9 +131,9 @@ impl Daemon {
         method: Method,
         path: &str,
         headers: &[Header],
-        payload: Payload,
+        payload: RequestPayload,
         upgrade: bool,
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<Incoming>, DaemonFault> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.prefix))
@@ -144,33 +145,35 @@ impl Daemon {
             request = request.header(CONNECTION, "Upgrade").header(UPGRADE, "tcp");
         }
         let (kind, body) = match payload {
-            Payload::None => (None, Body::from(Vec::new())),
-            Payload::Json(value) => {
+            RequestPayload::None => (None, Body::from(Vec::new())),
+            RequestPayload::Json(value) => {
                 let text = value.to_string().into_bytes();
                 (Some("application/json"), Body::from(text))
             }
-            Payload::Tar(tar) => (Some("application/x-tar"), Body::from(tar)),
-            Payload::TarFile(file, size) => (Some("application/x-tar"), Body::file(file, size)),
+            RequestPayload::Tar(tar) => (Some("application/x-tar"), Body::from(tar)),
+            RequestPayload::TarFile(file, size) => {
+                (Some("application/x-tar"), Body::file(file, size))
+            }
         };
         if let Some(kind) = kind {
             request = request.header(CONTENT_TYPE, kind);
         }
         let request = request
             .body(body)
-            .map_err(|error| Fault::Broken(error.to_string()))?;
+            .map_err(|error| DaemonFault::Broken(error.to_string()))?;
         let stream: Box<dyn Stream> = match &self.address {
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path).await;
-                Box::new(stream.map_err(Fault::Unreachable)?)
+                Box::new(stream.map_err(DaemonFault::Unreachable)?)
             }
             Address::Tcp(address) => {
                 let stream = TcpStream::connect(address).await;
-                Box::new(stream.map_err(Fault::Unreachable)?)
+                Box::new(stream.map_err(DaemonFault::Unreachable)?)
             }
         };
         let mut sender = begin(stream).await?;
         let response = sender.send_request(request).await;
-        let response = response.map_err(|error| Fault::Broken(chain(&error)))?;
+        let response = response.map_err(|error| DaemonFault::Broken(chain(&error)))?;
         let status = response.status();
         if status.is_success() || status.as_u16() == 101 || status.as_u16() == 304 {
             return Ok(response);
@@ -182,7 +185,7 @@ impl Daemon {
         {
             text.extend_from_slice(frame.data_ref().map_or(&[][..], Bytes::as_ref));
         }
-        Err(Fault::Refused {
+        Err(DaemonFault::Refused {
             status: status.as_u16(),
             text: refusal(&text),
         })
@@ -194,8 +197,8 @@ impl Daemon {
         method: Method,
         path: &str,
         headers: &[Header],
-        payload: Payload,
-    ) -> Result<Incoming, Fault> {
+        payload: RequestPayload,
+    ) -> Result<Incoming, DaemonFault> {
         let response = self.request(method, path, headers, payload, false).await?;
         Ok(response.into_body())
     }
@@ -205,13 +208,13 @@ impl Daemon {
         &self,
         method: Method,
         path: &str,
-        payload: Payload,
+        payload: RequestPayload,
         limit: Duration,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, DaemonFault> {
         let answer = async {
             let response = self.request(method, path, &[], payload, false).await?;
             let body = response.into_body().collect().await;
-            let body = body.map_err(|error| Fault::Broken(chain(&error)))?;
+            let body = body.map_err(|error| DaemonFault::Broken(chain(&error)))?;
             let body = body.to_bytes();
             if body.is_empty() {
                 return Ok(Value::Null);
@@ -221,13 +224,15 @@ impl Daemon {
                 if body.iter().all(u8::is_ascii_whitespace) {
                     Ok(Value::Null)
                 } else {
-                    Err(Fault::Broken(format!("its answer is no JSON: {error}")))
+                    Err(DaemonFault::Broken(format!(
+                        "its answer is no JSON: {error}"
+                    )))
                 }
             })
         };
         timeout(limit, answer)
             .await
-            .unwrap_or(Err(Fault::TimedOut(limit)))
+            .unwrap_or(Err(DaemonFault::TimedOut(limit)))
     }
 
     /// A connection that stops being HTTP: bytes in both directions.
@@ -235,16 +240,16 @@ impl Daemon {
         &self,
         path: &str,
         payload: Value,
-    ) -> Result<TokioIo<Upgraded>, Fault> {
-        let payload = Payload::Json(payload);
+    ) -> Result<TokioIo<Upgraded>, DaemonFault> {
+        let payload = RequestPayload::Json(payload);
         let answer = async {
             let response = self.request(Method::POST, path, &[], payload, true).await?;
             let upgraded = hyper::upgrade::on(response).await;
-            upgraded.map_err(|error| Fault::Broken(chain(&error)))
+            upgraded.map_err(|error| DaemonFault::Broken(chain(&error)))
         };
         let upgraded = timeout(QUICK, answer)
             .await
-            .unwrap_or(Err(Fault::TimedOut(QUICK)))?;
+            .unwrap_or(Err(DaemonFault::TimedOut(QUICK)))?;
         Ok(TokioIo::new(upgraded))
     }
 }
@@ -253,10 +258,10 @@ impl Daemon {
 trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for T {}
 
-async fn begin(stream: Box<dyn Stream>) -> Result<http1::SendRequest<Body>, Fault> {
+async fn begin(stream: Box<dyn Stream>) -> Result<http1::SendRequest<Body>, DaemonFault> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| Fault::Broken(chain(&error)))?;
+        .map_err(|error| DaemonFault::Broken(chain(&error)))?;
     // The task ends with the answer, or when the caller no longer waits for it.
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {

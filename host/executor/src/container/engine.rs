@@ -100,7 +100,7 @@ pub(super) struct Exec {
 
 /// A container of this program in the engine's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ListedContainer {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) labels: BTreeMap<String, String>,
@@ -168,7 +168,7 @@ pub(super) trait Engine: Send + Sync {
     /// Packs a file or folder of the container (`path`) into the tar file `to`.
     async fn get(&self, id: &str, path: &str, to: &Path) -> Result<(), EngineError>;
     /// Every container, running or not, that has the label.
-    async fn list(&self, label: &str) -> Result<Vec<Listed>, EngineError>;
+    async fn list(&self, label: &str) -> Result<Vec<ListedContainer>, EngineError>;
     /// Kills and removes a container and its anonymous volumes. A missing container is no error.
     async fn remove(&self, id: &str, limit: Duration) -> Result<(), EngineError>;
     /// Whether its records are damaged if a container is removed while it is being made.

@@ -7,7 +7,7 @@ mod causes;
 
 use std::time::Duration;
 
-use super::daemon::{Address, Fault};
+use super::daemon::{Address, DaemonFault};
 use super::engine::{ContainerSpec, EngineError, EngineErrorKind as Kind, ExecSpec};
 
 /// The operation that the engine refused.
@@ -192,20 +192,20 @@ pub(super) fn fault(
     doing: Doing<'_>,
     product: &str,
     address: &Address,
-    fault: Fault,
+    fault: DaemonFault,
 ) -> EngineError {
     let unavailable = |message| EngineError {
         kind: Kind::Unavailable,
         message,
     };
     match fault {
-        Fault::Refused { text, .. } => explain(doing, product, &text),
-        Fault::Unreachable(error) => unavailable(unreachable(product, address, &error)),
-        Fault::Broken(why) => unavailable(format!(
+        DaemonFault::Refused { text, .. } => explain(doing, product, &text),
+        DaemonFault::Unreachable(error) => unavailable(unreachable(product, address, &error)),
+        DaemonFault::Broken(why) => unavailable(format!(
             "{}: the daemon at `{address}` closed the connection or sent an invalid answer: {why}; see whether it runs (`{product} info`) and its log",
             doing.failed()
         )),
-        Fault::TimedOut(limit) => timed_out(doing, product, limit),
+        DaemonFault::TimedOut(limit) => timed_out(doing, product, limit),
     }
 }
 

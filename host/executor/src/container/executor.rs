@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use mswea_helper::long;
 use serde_json::Value;
 
-use super::action::{Action, Ended};
+use super::action::{ActionEnd, ContainerAction};
 use super::leftovers::removal_of;
 use super::running::{Container, Way};
 use super::trouble::{self, Count, Trouble};
@@ -36,7 +36,7 @@ pub struct ContainerExecutor {
     env: Result<Vec<(String, String)>, String>,
     container: Option<Container>,
     /// The session with the helper that starts the actions, if there is one.
-    session: Option<fast::Session>,
+    session: Option<fast::ContainerSession>,
     /// How many actions there have been. The number of an action is part of its
     /// [`ACTION_VARIABLE`].
     actions: u64,
@@ -148,7 +148,7 @@ impl ContainerExecutor {
             let Some(container) = &self.container else {
                 return not_started().output(String::new());
             };
-            let action = Action {
+            let action = ContainerAction {
                 settings: &self.settings,
                 command: command.text,
                 env,
@@ -163,23 +163,23 @@ impl ContainerExecutor {
         };
         self.unfinished = None;
         let (ended, is_gone) = match ended {
-            Ended::Broken(why) => tokio::select! {
+            ActionEnd::Broken(why) => tokio::select! {
                 biased;
                 found = self.after_break(&mark, &why) => found,
                 // The run has been asked to stop, so the reason does not matter.
                 () = stop.stopped() => {
-                    (Ended::Failed(ActionFailure::interrupted(command.text)), false)
+                    (ActionEnd::Failed(ActionFailure::interrupted(command.text)), false)
                 }
             },
-            Ended::NotStarted(why) => (self.after_no_start(why).await, false),
-            Ended::FolderGone => self.is_gone(format!(
+            ActionEnd::NotStarted(why) => (self.after_no_start(why).await, false),
+            ActionEnd::FolderGone => self.is_gone(format!(
                 "the folder `{}`, in which every command starts, is gone from the container: a command has removed it",
                 self.settings.cwd
             )),
-            Ended::Exited(KILLED) => self.after_kill().await,
+            ActionEnd::Exited(KILLED) => self.after_kill().await,
             other => (other, false),
         };
-        let captured = capture.finish(matches!(ended, Ended::Exited(0)));
+        let captured = capture.finish(matches!(ended, ActionEnd::Exited(0)));
         let mut text = captured.text;
         if let Some(note) = note {
             if !text.is_empty() && !text.ends_with('\n') {
@@ -188,20 +188,20 @@ impl ContainerExecutor {
             text.push_str(&note);
         }
         let mut output = match ended {
-            Ended::OutOfMemory => Output {
+            ActionEnd::OutOfMemory => Output {
                 returncode: KILLED,
                 ..out_of_memory().output(text)
             },
-            Ended::Exited(returncode) => Output {
+            ActionEnd::Exited(returncode) => Output {
                 output: text,
                 returncode,
                 ..Output::default()
             },
-            Ended::Failed(failure) => failure.output(text),
-            Ended::Broken(why) | Ended::NotStarted(why) => {
+            ActionEnd::Failed(failure) => failure.output(text),
+            ActionEnd::Broken(why) | ActionEnd::NotStarted(why) => {
                 ActionFailure::environment("EnvironmentError", why).output(text)
             }
-            Ended::FolderGone => not_started().output(text),
+            ActionEnd::FolderGone => not_started().output(text),
         };
         if captured.elided > 0 {
             let elided = Value::from(captured.elided);
@@ -216,25 +216,25 @@ impl ContainerExecutor {
     }
 
     /// The end of an action that was killed, and whether the container is gone.
-    async fn after_kill(&mut self) -> (Ended, bool) {
+    async fn after_kill(&mut self) -> (ActionEnd, bool) {
         let Some(container) = &self.container else {
-            return (Ended::Failed(not_started()), false);
+            return (ActionEnd::Failed(not_started()), false);
         };
         match trouble::oom_kills(container).await {
             Count::Known(count) if is_more(&mut self.oom_kills, count) => {
-                (Ended::OutOfMemory, false)
+                (ActionEnd::OutOfMemory, false)
             }
-            Count::Known(_) | Count::Unknown => (Ended::Exited(KILLED), false),
+            Count::Known(_) | Count::Unknown => (ActionEnd::Exited(KILLED), false),
             Count::Failed => match trouble::wait_for_end(container, &self.settings).await {
                 Trouble::Gone(text) => self.is_gone(text),
-                _ => (Ended::Exited(KILLED), false),
+                _ => (ActionEnd::Exited(KILLED), false),
             },
         }
     }
 
     /// The action was not started. A command may have removed the helper: it is put back, or the
     /// next actions run without it.
-    async fn after_no_start(&mut self, why: String) -> Ended {
+    async fn after_no_start(&mut self, why: String) -> ActionEnd {
         if let Some(container) = &mut self.container
             && container.way == Way::Helper
         {
@@ -247,22 +247,22 @@ impl ContainerExecutor {
                 container.way = Way::Plain { shell: true };
             }
         }
-        Ended::Failed(ActionFailure::environment("FileNotFoundError", why))
+        ActionEnd::Failed(ActionFailure::environment("FileNotFoundError", why))
     }
 
-    fn is_gone(&mut self, text: String) -> (Ended, bool) {
+    fn is_gone(&mut self, text: String) -> (ActionEnd, bool) {
         self.gone = Some(text.clone());
         (
-            Ended::Failed(ActionFailure::environment("EnvironmentGone", text)),
+            ActionEnd::Failed(ActionFailure::environment("EnvironmentGone", text)),
             true,
         )
     }
 
     /// The end of an action whose exec or session ended before it, and whether the container is
     /// gone.
-    async fn after_break(&mut self, mark: &str, why: &str) -> (Ended, bool) {
+    async fn after_break(&mut self, mark: &str, why: &str) -> (ActionEnd, bool) {
         let Some(container) = &self.container else {
-            return (Ended::Failed(not_started()), false);
+            return (ActionEnd::Failed(not_started()), false);
         };
         self.session = None;
         let mut trouble = trouble::find_out(container, &self.settings).await;
@@ -271,7 +271,7 @@ impl ContainerExecutor {
             killed = container.kill(mark).await;
             trouble = match trouble::oom_kills(container).await {
                 Count::Known(count) if is_more(&mut self.oom_kills, count) => {
-                    return (Ended::Failed(out_of_memory()), false);
+                    return (ActionEnd::Failed(out_of_memory()), false);
                 }
                 Count::Known(_) | Count::Unknown => Trouble::Passing,
                 Count::Failed => trouble::wait_for_end(container, &self.settings).await,
@@ -281,7 +281,7 @@ impl ContainerExecutor {
             Trouble::Gone(text) => self.is_gone(text),
             Trouble::Silent(text) => {
                 let failure = ActionFailure::environment("EnvironmentError", text);
-                (Ended::Failed(failure), false)
+                (ActionEnd::Failed(failure), false)
             }
             Trouble::Passing => {
                 tracing::warn!(
@@ -294,7 +294,7 @@ impl ContainerExecutor {
                 };
                 let text = format!("the command ended the helper that ran it ({why}); {ends}");
                 let failure = ActionFailure::environment("HelperKilled", text);
-                (Ended::Failed(failure), false)
+                (ActionEnd::Failed(failure), false)
             }
         }
     }
@@ -302,7 +302,7 @@ impl ContainerExecutor {
     /// Stores a container that is ready for actions.
     fn ready(
         &mut self,
-        (container, session): (Container, Option<fast::Session>),
+        (container, session): (Container, Option<fast::ContainerSession>),
         replaced: Option<String>,
     ) -> EnvironmentReady {
         let handle = start::Handle::value(&container, &self.settings);

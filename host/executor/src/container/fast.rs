@@ -48,7 +48,7 @@ fn archive(program: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 /// A session with the helper in a container.
-pub(super) struct Session {
+pub(super) struct ContainerSession {
     pub(super) helper: HelperSession,
     /// Dropping it ends the client between the host and the helper, if there is one.
     _status: Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>,
@@ -58,7 +58,7 @@ pub(super) struct Session {
 ///
 /// # Errors
 /// A text for the log if the helper is not started, or does not answer in time.
-pub(super) async fn session(engine: &dyn Engine, id: &str) -> Result<Session, String> {
+pub(super) async fn session(engine: &dyn Engine, id: &str) -> Result<ContainerSession, String> {
     let spec = ExecSpec {
         argv: vec![HELPER.to_owned(), "session".to_owned()],
         stdin: true,
@@ -75,7 +75,7 @@ pub(super) async fn session(engine: &dyn Engine, id: &str) -> Result<Session, St
     let helper = HelperSession::start(exec.output, input, ANSWERING)
         .await
         .map_err(|error| error.to_string())?;
-    Ok(Session {
+    Ok(ContainerSession {
         helper,
         _status: exec.status,
     })

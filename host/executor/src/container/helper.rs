@@ -110,14 +110,14 @@ pub(super) enum HelperError {
 }
 
 /// The helper's report of the end of an action.
-enum Ended {
+enum ReportedEnd {
     Exited(i32),
     Killed(i32),
     Failed { errno: i32, text: String },
 }
 
 /// The events while waiting for an action.
-enum Event {
+enum HelperEvent {
     TimedOut,
     Stopped,
     Read(io::Result<usize>),
@@ -235,37 +235,37 @@ impl HelperSession {
             // dropped and started again.
             let event = tokio::select! {
                 biased;
-                () = &mut stopped, if reason.is_none() => Event::Stopped,
-                () = &mut expired => Event::TimedOut,
+                () = &mut stopped, if reason.is_none() => HelperEvent::Stopped,
+                () = &mut expired => HelperEvent::TimedOut,
                 event = send(&mut self.input, &to_send[sent..]), if !flushed => event,
-                read = self.output.read_buf(&mut self.inbox) => Event::Read(read),
+                read = self.output.read_buf(&mut self.inbox) => HelperEvent::Read(read),
             };
             match event {
-                Event::Read(Ok(1..)) => match self.take(id, capture)? {
+                HelperEvent::Read(Ok(1..)) => match self.take(id, capture)? {
                     None => {}
-                    Some(Ended::Failed { errno, text }) => {
+                    Some(ReportedEnd::Failed { errno, text }) => {
                         return Ok(HelperEnd::Failed { errno, text });
                     }
                     // An action that ended before it could be killed has its own exit code.
-                    Some(Ended::Exited(status)) => return Ok(HelperEnd::Exited(status)),
-                    Some(Ended::Killed(status)) => {
+                    Some(ReportedEnd::Exited(status)) => return Ok(HelperEnd::Exited(status)),
+                    Some(ReportedEnd::Killed(status)) => {
                         return Ok(reason.unwrap_or(HelperEnd::Exited(status)));
                     }
                 },
-                Event::Read(_) => {
+                HelperEvent::Read(_) => {
                     capture.push(protocol::cut_off(&self.inbox, id));
                     return Err(HelperError::Gone);
                 }
-                Event::Wrote(Ok(count @ 1..)) => sent += count,
+                HelperEvent::Wrote(Ok(count @ 1..)) => sent += count,
                 // The helper no longer reads; what it has sent is read first.
-                Event::Wrote(_) => (sent, flushed) = (to_send.len(), true),
-                Event::Flushed => flushed = true,
-                Event::TimedOut if reason.is_some() => {
+                HelperEvent::Wrote(_) => (sent, flushed) = (to_send.len(), true),
+                HelperEvent::Flushed => flushed = true,
+                HelperEvent::TimedOut if reason.is_some() => {
                     return Err(HelperError::Stuck(self.killing));
                 }
-                Event::TimedOut | Event::Stopped => {
+                HelperEvent::TimedOut | HelperEvent::Stopped => {
                     reason = Some(match event {
-                        Event::Stopped => HelperEnd::Stopped,
+                        HelperEvent::Stopped => HelperEnd::Stopped,
                         _ => HelperEnd::TimedOut,
                     });
                     to_send.extend(Request::Kill { id }.encode().unwrap_or_default());
@@ -277,7 +277,7 @@ impl HelperSession {
     }
 
     /// Takes all complete frames out of the inbox.
-    fn take(&mut self, id: u32, capture: &mut Capture) -> Result<Option<Ended>, HelperError> {
+    fn take(&mut self, id: u32, capture: &mut Capture) -> Result<Option<ReportedEnd>, HelperError> {
         let mut done = 0;
         let mut ended = None;
         while ended.is_none() {
@@ -305,13 +305,13 @@ impl HelperSession {
                         );
                     }
                     ended = Some(match killed {
-                        true => Ended::Killed(status),
-                        false => Ended::Exited(status),
+                        true => ReportedEnd::Killed(status),
+                        false => ReportedEnd::Exited(status),
                     });
                 }
                 Reply::Failed { errno, text, .. } => {
                     let text = text.to_owned();
-                    ended = Some(Ended::Failed { errno, text });
+                    ended = Some(ReportedEnd::Failed { errno, text });
                 }
             }
         }
@@ -351,13 +351,13 @@ impl HelperAction<'_> {
 }
 
 /// Writes once; flushes when nothing is left to write.
-async fn send(input: &mut (dyn AsyncWrite + Send + Unpin), rest: &[u8]) -> Event {
+async fn send(input: &mut (dyn AsyncWrite + Send + Unpin), rest: &[u8]) -> HelperEvent {
     if rest.is_empty() {
         // If it fails, reading fails too.
         let _ = input.flush().await;
-        return Event::Flushed;
+        return HelperEvent::Flushed;
     }
-    Event::Wrote(input.write(rest).await)
+    HelperEvent::Wrote(input.write(rest).await)
 }
 
 /// The error for another program's answer, with its beginning.

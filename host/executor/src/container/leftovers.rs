@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::ContainerSettings;
 use super::clear::remove_for_good;
 use super::connect::{Transport, connect};
-use super::engine::{Engine, EngineError, Listed};
-use super::record::{self, Record};
+use super::engine::{Engine, EngineError, ListedContainer};
+use super::record::{self, ContainerRecord};
 use crate::owner::{Life, Owner};
 use mswea_core::ExecutorError;
 
@@ -29,7 +29,7 @@ const SWEEPING: Duration = Duration::from_secs(20);
 
 /// A container of this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
+pub struct LeftoverContainer {
     /// Its name.
     pub name: String,
     /// The id of the run that made it.
@@ -54,7 +54,7 @@ pub async fn remove_leftovers(
     transport: Transport,
     only_run: Option<&str>,
     dry_run: bool,
-) -> Result<Vec<Leftover>, ExecutorError> {
+) -> Result<Vec<LeftoverContainer>, ExecutorError> {
     let failed = |error: EngineError| ExecutorError {
         message: error.message,
     };
@@ -99,7 +99,7 @@ pub(super) async fn sweep(
     executable: &str,
     only_run: Option<&str>,
     dry_run: bool,
-) -> Result<Vec<Leftover>, EngineError> {
+) -> Result<Vec<LeftoverContainer>, EngineError> {
     // The records are read first: a container that is made in between is listed without a known
     // record, and so is left.
     let mut records = record::all();
@@ -115,7 +115,7 @@ pub(super) async fn sweep(
             continue;
         }
         let (goes, why) = judge(&container, record.as_ref(), executable, only_run.is_some());
-        let mut leftover = Leftover {
+        let mut leftover = LeftoverContainer {
             name: container.name.clone(),
             run,
             goes,
@@ -124,14 +124,14 @@ pub(super) async fn sweep(
         };
         let engine = engine.clone();
         removals.spawn(async move {
-            if record.as_ref().is_some_and(Record::is_taken_over) {
+            if record.as_ref().is_some_and(ContainerRecord::is_taken_over) {
                 leftover.goes = false;
                 leftover.why = "its run was resumed".to_owned();
             } else if goes && !dry_run {
                 match remove_for_good(&*engine, &container).await {
                     Ok(()) => {
                         leftover.removed = true;
-                        record.iter().for_each(Record::forget);
+                        record.iter().for_each(ContainerRecord::forget);
                     }
                     Err(error) => leftover.why = error.message,
                 }
@@ -153,7 +153,7 @@ pub(super) async fn sweep(
     Ok(leftovers.into_iter().map(|(_, left)| left).collect())
 }
 
-fn life(record: &Record) -> Life {
+fn life(record: &ContainerRecord) -> Life {
     let owner = record.entry.owner.parse::<Owner>();
     owner.map_or(Life::Unknown, |owner| owner.life())
 }
@@ -168,8 +168,8 @@ pub(super) fn removal_of(executable: &str, run: &str) -> String {
 
 /// Whether a container is to be removed, and why.
 fn judge(
-    container: &Listed,
-    record: Option<&Record>,
+    container: &ListedContainer,
+    record: Option<&ContainerRecord>,
     executable: &str,
     named: bool,
 ) -> (bool, String) {
@@ -214,7 +214,7 @@ mod tests {
 
     use super::*;
     use crate::container::engine::KEY;
-    use crate::container::record::Entry;
+    use crate::container::record::ContainerEntry;
 
     #[test]
     fn only_certain_leftovers_are_removed() {
@@ -238,9 +238,9 @@ mod tests {
                 keep: kept,
                 ..ContainerSettings::default()
             };
-            let mut entry = Entry::new(&settings, "n");
+            let mut entry = ContainerEntry::new(&settings, "n");
             entry.owner = owner.to_owned();
-            let container = Listed {
+            let container = ListedContainer {
                 id: "i".into(),
                 name: "n".into(),
                 labels: BTreeMap::from([
@@ -249,7 +249,7 @@ mod tests {
                     (KEY.to_owned(), entry.key.clone()),
                 ]),
             };
-            let record = Record::in_memory(entry);
+            let record = ContainerRecord::in_memory(entry);
             let judge = |record, named| judge(&container, record, "docker", named);
             let judged = judge(Some(&record), false);
             assert_eq!(judged.0, goes, "{owner:?} {kept}");

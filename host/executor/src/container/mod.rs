@@ -43,7 +43,7 @@ mod trouble;
 
 pub use connect::{Transport, is_here};
 pub use executor::ContainerExecutor;
-pub use leftovers::{Leftover, remove_leftovers};
+pub use leftovers::{LeftoverContainer, remove_leftovers};
 pub use record::{engines_of_run, is_awaited};
 pub use settings::ContainerSettings;
 

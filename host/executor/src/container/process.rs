@@ -16,7 +16,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use crate::programs;
-use crate::spawn::{Child, Spec, spawn};
+use crate::spawn::{ChildProcess, ProcessSpec, spawn};
 use mswea_secrecy as secrecy;
 use mswea_secrecy::looks_secret;
 
@@ -46,8 +46,8 @@ pub(super) struct Finished {
 
 /// A client's process. Dropped, it is killed.
 #[derive(Debug)]
-pub(super) struct Running {
-    child: Child,
+pub(super) struct ClientProcess {
+    child: ChildProcess,
     pidfd: Option<AsyncFd<OwnedFd>>,
     /// Whether it gets a SIGTERM before it is killed: podman, killed while it makes or removes a
     /// container, leaves a monitor behind that never ends, or records that later make it fail.
@@ -78,8 +78,8 @@ pub(super) enum Feed {
 }
 
 /// A started process and its pipes.
-pub(super) struct Started {
-    pub(super) process: Running,
+pub(super) struct StartedProgram {
+    pub(super) process: ClientProcess,
     pub(super) input: Option<Sender>,
     pub(super) output: Receiver,
     pub(super) errors: Option<Receiver>,
@@ -104,7 +104,7 @@ impl Program {
         env: &[(String, String)],
         input: Input,
         errors: Errors,
-    ) -> io::Result<Started> {
+    ) -> io::Result<StartedProgram> {
         let args = self.args(args)?;
         let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
         // Of variables with the same name, the first one counts.
@@ -134,7 +134,7 @@ impl Program {
         {
             rustix::io::ioctl_fionbio(ours, true)?;
         }
-        let child = spawn(&Spec {
+        let child = spawn(&ProcessSpec {
             program: &self.path,
             args: &args,
             env: &all,
@@ -151,7 +151,7 @@ impl Program {
             interruptible: false,
             deaf: false,
         })?;
-        let mut process = Running {
+        let mut process = ClientProcess {
             child,
             pidfd: None,
             gently: false,
@@ -159,7 +159,7 @@ impl Program {
         if let Some(fd) = process.child.pidfd() {
             process.pidfd = Some(watch(fd)?);
         }
-        Ok(Started {
+        Ok(StartedProgram {
             process,
             input: input
                 .map(|(_, ours)| Sender::from_owned_fd(ours))
@@ -215,7 +215,7 @@ impl Program {
 }
 
 async fn finish(
-    started: Started,
+    started: StartedProgram,
     input: Option<Vec<u8>>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Finished> {
@@ -259,7 +259,7 @@ async fn finish(
     })
 }
 
-impl Running {
+impl ClientProcess {
     /// Waits for its end; can be dropped and called again.
     pub(super) async fn exited(&mut self) -> io::Result<i32> {
         loop {
@@ -278,7 +278,7 @@ impl Running {
     }
 }
 
-impl Running {
+impl ClientProcess {
     fn ask_to_end(&self) {
         if !self.child.is_reaped()
             && let Some(pid) = Pid::from_raw(self.child.pid())
@@ -300,7 +300,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ClientProcess {
     fn drop(&mut self) {
         if self.child.is_reaped() {
             return;

@@ -20,13 +20,13 @@ struct Layer {
 }
 
 /// Sums up the layers.
-pub(super) struct Progress<'a> {
+pub(super) struct PullProgress<'a> {
     layers: BTreeMap<String, Layer>,
     tell: Tell<'a>,
     told: Option<Instant>,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> PullProgress<'a> {
     pub(super) fn new(tell: Tell<'a>) -> Self {
         Self {
             layers: BTreeMap::new(),
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn layers_are_summed_up() {
         let tell = |_: &str| {};
-        let mut progress = Progress::new(&tell);
+        let mut progress = PullProgress::new(&tell);
         let vectors = [
             (
                 json!({"status": "Pulling from x", "id": "latest"}),
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn clients_are_understood() {
         let tell = |_: &str| {};
-        let mut progress = Progress::new(&tell);
+        let mut progress = PullProgress::new(&tell);
         for (line, wanted) in [
             ("latest: Pulling from a/b", "0 of 0 layers"),
             ("0a1b: Pulling fs layer", "0 of 1 layers"),

@@ -22,14 +22,14 @@ pub(super) struct PullKey {
 
 /// The state of a pull.
 #[derive(Clone, Debug)]
-enum State {
+enum PullState {
     Going(String),
     Done(Result<(), (EngineErrorKind, String)>),
 }
 
 /// A pull in progress. Dropping it cancels the pull.
 struct Pull {
-    state: watch::Receiver<State>,
+    state: watch::Receiver<PullState>,
     task: AbortHandle,
 }
 
@@ -82,16 +82,16 @@ fn join(engine: &Arc<dyn Engine>, wanted: &PullKey) -> Arc<Pull> {
     if let Some(pull) = pulls.get(wanted).and_then(Weak::upgrade) {
         return pull;
     }
-    let (sender, state) = watch::channel(State::Going(String::new()));
+    let (sender, state) = watch::channel(PullState::Going(String::new()));
     let (engine, wanting) = (engine.clone(), wanted.clone());
     let task = tokio::spawn(async move {
         let tell = |text: &str| {
-            sender.send_replace(State::Going(text.to_owned()));
+            sender.send_replace(PullState::Going(text.to_owned()));
         };
         let platform = wanting.platform.as_deref();
         let result = engine.pull(&wanting.image, platform, &tell).await;
         let result = result.map_err(|error| (error.kind, error.message));
-        sender.send_replace(State::Done(result));
+        sender.send_replace(PullState::Done(result));
     });
     let pull = Arc::new(Pull {
         state,
@@ -121,14 +121,14 @@ impl Pull {
         loop {
             let now = state.borrow_and_update().clone();
             match now {
-                State::Done(result) => {
+                PullState::Done(result) => {
                     return Some(result.map_err(|(kind, message)| EngineError { kind, message }));
                 }
-                State::Going(text) if text != told => {
+                PullState::Going(text) if text != told => {
                     tell(&format!("pulling image `{image}`: {text}"));
                     told = text;
                 }
-                State::Going(_) => {}
+                PullState::Going(_) => {}
             }
             state.changed().await.ok()?;
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::ContainerSettings;
-use super::engine::{KEY, Listed};
+use super::engine::{KEY, ListedContainer};
 use crate::owner::Owner;
 use crate::state::state_folder;
 
@@ -36,7 +36,7 @@ const PLACES: [&str; 3] = ["DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"];
 /// The data of a container before it is made: the first line of the file. The container's id
 /// follows when it is known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct ContainerEntry {
     /// The mark of the processes of the run's host.
     pub(super) run: String,
     /// The id in the container's label. Empty: `run`.
@@ -59,9 +59,9 @@ pub(super) struct Entry {
 
 /// A record on disk.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+pub(super) struct ContainerRecord {
     file: PathBuf,
-    pub(super) entry: Entry,
+    pub(super) entry: ContainerEntry,
     id: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn place() -> Vec<String> {
         .collect()
 }
 
-impl Entry {
+impl ContainerEntry {
     /// The entry for a container of this process, with a new key.
     pub(super) fn new(settings: &ContainerSettings, name: &str) -> Self {
         Self {
@@ -107,12 +107,12 @@ impl Entry {
     /// # Errors
     /// [`io::Error`] if neither folder for records can be made, is this user's own, and can be
     /// written to.
-    pub(super) fn write(self) -> io::Result<Record> {
+    pub(super) fn write(self) -> io::Result<ContainerRecord> {
         let mut failure = None;
         for folder in folders() {
             match self.write_in(&folder) {
                 Ok(file) => {
-                    return Ok(Record {
+                    return Ok(ContainerRecord {
                         file,
                         entry: self,
                         id: None,
@@ -152,7 +152,7 @@ impl Entry {
     }
 }
 
-impl Record {
+impl ContainerRecord {
     /// Adds the container's id.
     pub(super) fn found(&mut self, id: &str) {
         self.id = Some(id.to_owned());
@@ -167,7 +167,7 @@ impl Record {
     ///
     /// # Errors
     /// [`io::Error`] if the new file can't be written; the old one is then unchanged.
-    pub(super) fn replace(self, entry: Entry) -> io::Result<Self> {
+    pub(super) fn replace(self, entry: ContainerEntry) -> io::Result<Self> {
         let mut text = serde_json::to_string(&entry)?;
         text.push('\n');
         if let Some(id) = &self.id {
@@ -196,7 +196,7 @@ impl Record {
     }
 
     /// Whether `container` is the one of this record.
-    pub(super) fn is_of(&self, container: &Listed) -> bool {
+    pub(super) fn is_of(&self, container: &ListedContainer) -> bool {
         let same = match &self.id {
             Some(id) => *id == container.id,
             None => self.entry.name == container.name,
@@ -219,7 +219,7 @@ impl Record {
 
     /// A record that is not on disk.
     #[cfg(test)]
-    pub(super) fn in_memory(entry: Entry) -> Self {
+    pub(super) fn in_memory(entry: ContainerEntry) -> Self {
         Self {
             file: PathBuf::new(),
             entry,
@@ -251,10 +251,10 @@ impl Record {
 }
 
 /// All records of this user.
-pub(super) fn all() -> Vec<Record> {
+pub(super) fn all() -> Vec<ContainerRecord> {
     files()
         .iter()
-        .filter_map(|file| Record::read(file))
+        .filter_map(|file| ContainerRecord::read(file))
         .collect()
 }
 
@@ -322,12 +322,12 @@ mod tests {
 
     use super::*;
 
-    fn entry() -> Entry {
+    fn entry() -> ContainerEntry {
         let settings = ContainerSettings {
             run_id: "r".into(),
             ..ContainerSettings::default()
         };
-        Entry::new(&settings, "n")
+        ContainerEntry::new(&settings, "n")
     }
 
     #[test]
@@ -336,12 +336,12 @@ mod tests {
         let entry = entry();
         let key = entry.key.clone();
         let file = entry.write_in(folder.path()).unwrap();
-        let listed = |id: &str, name: &str, key: &str| Listed {
+        let listed = |id: &str, name: &str, key: &str| ListedContainer {
             id: id.to_owned(),
             name: name.to_owned(),
             labels: BTreeMap::from([(KEY.to_owned(), key.to_owned())]),
         };
-        let mut record = Record::read(&file).unwrap();
+        let mut record = ContainerRecord::read(&file).unwrap();
         assert_eq!((record.entry.run.as_str(), &record.id), ("r", &None));
         // A container of an image made from it has its labels and another name.
         assert!(record.is_of(&listed("1", "n", &key)));
@@ -349,14 +349,14 @@ mod tests {
         assert!(!record.is_of(&listed("1", "n", "other")));
         assert!(!record.is_over("docker"), "it may still be made");
         record.found("1");
-        let record = Record::read(&file).unwrap();
+        let record = ContainerRecord::read(&file).unwrap();
         assert!(record.is_of(&listed("1", "renamed", &key)));
         assert!(!record.is_of(&listed("2", "n", &key)));
         assert!(!record.is_of(&listed("1", "n", "other")));
         assert!(record.is_over("docker") && !record.is_over("podman"));
         record.forget();
         record.forget();
-        assert!(Record::read(&file).is_none());
+        assert!(ContainerRecord::read(&file).is_none());
     }
 
     #[test]
@@ -368,14 +368,14 @@ mod tests {
         };
         let open = write();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(Record::read(&open).is_none());
+        assert!(ContainerRecord::read(&open).is_none());
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(write(), &link).unwrap();
-        assert!(Record::read(&link).is_none());
+        assert!(ContainerRecord::read(&link).is_none());
         let half = write();
         let text = fs::read(&half).unwrap();
         fs::write(&half, &text[..text.len() - 1]).unwrap();
-        assert!(Record::read(&half).is_none());
+        assert!(ContainerRecord::read(&half).is_none());
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let entry = entry();
         assert!(entry.write_in(folder.path()).is_err());

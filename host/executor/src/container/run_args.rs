@@ -1,6 +1,6 @@
 //! Translates the arguments of `docker run` for the daemon's API.
 //!
-//! Only common arguments are translated. For [`Problem::Unknown`] the caller makes the container
+//! Only common arguments are translated. For [`ArgumentProblem::Unknown`] the caller makes the container
 //! with the command line client, which supports all of them.
 
 mod making;
@@ -14,7 +14,7 @@ use values::boolean;
 
 /// Why arguments have no translation.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum ArgumentProblem {
     /// An argument that is not supported here, but may be valid.
     Unknown(String),
     /// A wrong argument: the message names it, and the reason.
@@ -80,8 +80,11 @@ const SWITCHES: &[&str] = &[
 /// The container that `spec` describes.
 ///
 /// # Errors
-/// [`Problem`] if an argument is not supported, or wrong.
-pub(super) fn translate(spec: &ContainerSpec, variable: Lookup<'_>) -> Result<Translated, Problem> {
+/// [`ArgumentProblem`] if an argument is not supported, or wrong.
+pub(super) fn translate(
+    spec: &ContainerSpec,
+    variable: Lookup<'_>,
+) -> Result<Translated, ArgumentProblem> {
     let mut making = Making::new(spec);
     let mut args = spec.run_args.iter().map(String::as_str);
     while let Some(arg) = args.next() {
@@ -90,9 +93,11 @@ pub(super) fn translate(spec: &ContainerSpec, variable: Lookup<'_>) -> Result<Tr
             let value = match value {
                 Some(value) => value,
                 None if is_switch => "true",
-                None if !making.knows(name) => return Err(Problem::Unknown(spec.origin(arg))),
+                None if !making.knows(name) => {
+                    return Err(ArgumentProblem::Unknown(spec.origin(arg)));
+                }
                 None => args.next().ok_or_else(|| {
-                    Problem::Bad(format!(
+                    ArgumentProblem::Bad(format!(
                         "`{arg}` in `environment.run_args` needs a value after it"
                     ))
                 })?,
@@ -103,8 +108,8 @@ pub(super) fn translate(spec: &ContainerSpec, variable: Lookup<'_>) -> Result<Tr
                 making.apply(name, value, variable)
             };
             applied.map_err(|wrong| match wrong {
-                Wrong::Unknown => Problem::Unknown(spec.origin(arg)),
-                Wrong::Value(why) => Problem::Bad(match spec.is_typed(arg) {
+                Wrong::Unknown => ArgumentProblem::Unknown(spec.origin(arg)),
+                Wrong::Value(why) => ArgumentProblem::Bad(match spec.is_typed(arg) {
                     true => format!("{} is not usable: {why}", spec.origin(arg)),
                     false => format!(
                         "`{}` in `environment.run_args` is not usable: {why}",
@@ -189,7 +194,7 @@ enum Wrong {
 }
 
 /// The arguments in one word: `--a`, `--a=b`, `-ab`, `-a=b`, `-abVALUE`.
-fn split(word: &str) -> Result<Vec<(&str, Option<&str>)>, Problem> {
+fn split(word: &str) -> Result<Vec<(&str, Option<&str>)>, ArgumentProblem> {
     if let Some(long) = word.strip_prefix("--")
         && !long.is_empty()
     {
@@ -212,7 +217,7 @@ fn split(word: &str) -> Result<Vec<(&str, Option<&str>)>, Problem> {
     for (at, letter) in letters.char_indices() {
         let known = LETTERS.iter().find(|(known, _)| *known == letter);
         let Some((_, name)) = known else {
-            return Err(Problem::Unknown(format!(
+            return Err(ArgumentProblem::Unknown(format!(
                 "`{}` in `environment.run_args`",
                 shown(word)
             )));
@@ -231,8 +236,8 @@ fn split(word: &str) -> Result<Vec<(&str, Option<&str>)>, Problem> {
     Ok(found)
 }
 
-fn two_in_one(word: &str) -> Problem {
-    Problem::Bad(format!(
+fn two_in_one(word: &str) -> ArgumentProblem {
+    ArgumentProblem::Bad(format!(
         "`{word}` in `environment.run_args` is not an argument of `run`: write an argument and its value as two entries of the list, or as one with `=`"
     ))
 }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::attend::{Answer, ask};
+use super::attend::{ProgramAnswer, ask};
 use super::engine::{Engine, EngineError, ExecSpec};
 use super::fast::HELPER;
-use super::record::Record;
-use crate::processes::{self, ACTION_VARIABLE, Hunt, Target};
+use super::record::ContainerRecord;
+use crate::processes::{self, ACTION_VARIABLE, Hunt, ProcessTarget};
 
 /// The time limit of killing.
 const KILLING: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub(super) struct Container {
     pub(super) id: String,
     pub(super) name: String,
     /// Its record on disk.
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<ContainerRecord>,
     pub(super) began: Instant,
     pub(super) way: Way,
 }
@@ -68,7 +68,7 @@ impl Container {
         &self,
         spec: &ExecSpec,
         limit: Duration,
-    ) -> Result<Answer, EngineError> {
+    ) -> Result<ProgramAnswer, EngineError> {
         ask(self.engine.as_ref(), &self.id, spec, limit).await
     }
 
@@ -106,7 +106,7 @@ impl Container {
     /// First as the user of the actions, because only that user can read their environments (not
     /// even root without a capability that containers lack); then as root, for processes that have
     /// changed their user.
-    async fn as_both_users(&self, argv: &[&str]) -> Result<Answer, EngineError> {
+    async fn as_both_users(&self, argv: &[&str]) -> Result<ProgramAnswer, EngineError> {
         let spec = ExecSpec {
             argv: argv.iter().map(|&arg| arg.to_owned()).collect(),
             cwd: Some("/".to_owned()),
@@ -127,7 +127,7 @@ impl Container {
 /// Kills by the pids on this machine, if the container runs on it and this user may. Returns
 /// whether there were such processes, and none is left.
 async fn kill_from_here(mark: &str) -> bool {
-    let target = Target::marked(ACTION_VARIABLE, [mark.to_owned()]);
+    let target = ProcessTarget::marked(ACTION_VARIABLE, [mark.to_owned()]);
     if !processes::exist(&target) {
         return false;
     }

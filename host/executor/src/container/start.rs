@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::connect::{connect, sees_this_machine};
 use super::engine::KEY;
 use super::engine::{ContainerSpec, Engine, EngineError, EngineErrorKind, Image};
-use super::record::{Entry, Record};
+use super::record::{ContainerEntry, ContainerRecord};
 use super::running::Container;
 use super::{ContainerSettings, fast, leftovers, pulls, run_args};
 use crate::owner::Owner;
@@ -45,7 +45,7 @@ fn stopped() -> ExecutorError {
 pub(super) async fn start(
     settings: &ContainerSettings,
     context: &Context,
-) -> Result<(Container, Option<fast::Session>), ExecutorError> {
+) -> Result<(Container, Option<fast::ContainerSession>), ExecutorError> {
     let stop = &context.stop;
     let image_name = settings.image.as_str();
     if image_name.is_empty() {
@@ -178,7 +178,7 @@ fn foreign(settings: &ContainerSettings, image: &Image) -> Option<String> {
 struct StartedContainer {
     id: String,
     name: String,
-    record: Option<Record>,
+    record: Option<ContainerRecord>,
 }
 
 /// Creates and starts the container.
@@ -224,7 +224,7 @@ async fn run_as(
     name: &str,
     stop: &Stop,
 ) -> Result<StartedContainer, Refusal> {
-    let entry = Entry::new(settings, name);
+    let entry = ContainerEntry::new(settings, name);
     let key = entry.key.clone();
     let mut record = match entry.write() {
         Ok(record) => Some(record),
@@ -274,7 +274,7 @@ async fn run_as(
                 failed.kind,
                 EngineErrorKind::TimedOut | EngineErrorKind::Unavailable
             ) {
-                written.iter().for_each(Record::forget);
+                written.iter().for_each(ContainerRecord::forget);
             }
         }
         if let Err(Ok(id)) = sender.send(result) {
@@ -318,9 +318,9 @@ async fn run_as(
 }
 
 /// Removes a container after its start was cancelled.
-async fn give_up(engine: &dyn Engine, id: &str, record: Option<&Record>) {
+async fn give_up(engine: &dyn Engine, id: &str, record: Option<&ContainerRecord>) {
     match engine.remove(id, REMOVING).await {
-        Ok(()) => record.into_iter().for_each(Record::forget),
+        Ok(()) => record.into_iter().for_each(ContainerRecord::forget),
         Err(left) => tracing::warn!(container = id, error = %left, "a container is left behind"),
     }
 }

@@ -20,17 +20,17 @@ const HEAD: usize = 1024;
 
 /// Splits a connection into output, input, and information about the output. Without `input`, that
 /// direction stays open and unused.
-pub(super) fn split(wire: Wire, input: bool) -> (Output, Option<Input>, Watched) {
+pub(super) fn split(wire: Wire, input: bool) -> (ExecOutput, Option<ExecInput>, Watched) {
     let (reading, writing) = tokio::io::split(wire);
     let (tap, watched) = tap();
-    let output = Output {
+    let output = ExecOutput {
         wire: BufReader::with_capacity(PIECE, reading),
         header: [0; 8],
         got: 0,
         left: 0,
         tap,
     };
-    (output, input.then_some(Input(writing)), watched)
+    (output, input.then_some(ExecInput(writing)), watched)
 }
 
 /// Records what a reader of an output has read.
@@ -66,7 +66,7 @@ impl Tap {
     }
 }
 
-/// Information about an [`Output`] for code that does not read it.
+/// Information about an [`ExecOutput`] for code that does not read it.
 pub(super) struct Watched {
     ended: watch::Receiver<bool>,
     head: Arc<Mutex<Vec<u8>>>,
@@ -87,7 +87,7 @@ impl Watched {
 
 /// The output of the process. On the connection each piece has a header with its stream and its
 /// length.
-pub(super) struct Output {
+pub(super) struct ExecOutput {
     wire: BufReader<ReadHalf<Wire>>,
     header: [u8; 8],
     /// How many bytes of the header have come.
@@ -97,7 +97,7 @@ pub(super) struct Output {
     tap: Tap,
 }
 
-impl AsyncRead for Output {
+impl AsyncRead for ExecOutput {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -141,9 +141,9 @@ impl AsyncRead for Output {
 }
 
 /// The input of the process. Dropping it or shutting it down ends the input.
-pub(super) struct Input(WriteHalf<Wire>);
+pub(super) struct ExecInput(WriteHalf<Wire>);
 
-impl AsyncWrite for Input {
+impl AsyncWrite for ExecInput {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -161,7 +161,7 @@ impl AsyncWrite for Input {
     }
 }
 
-impl Drop for Input {
+impl Drop for ExecInput {
     fn drop(&mut self) {
         // For sockets this never waits.
         let mut context = Context::from_waker(Waker::noop());

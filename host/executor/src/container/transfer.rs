@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::attend::Answer;
+use super::attend::ProgramAnswer;
 use super::engine::ExecSpec;
 use super::running::Container;
 use crate::files;
@@ -57,7 +57,7 @@ fn failed(from: &str, to: &str, why: impl std::fmt::Display) -> ExecutorError {
 
 /// The target of an upload.
 #[derive(Debug, PartialEq)]
-struct Target {
+struct UploadTarget {
     /// The existing folder into which the archive is unpacked.
     folder: String,
     /// The name in it; empty for the folder itself.
@@ -105,7 +105,7 @@ async fn prepare(
     from: &Path,
     to: &str,
     is_folder: bool,
-) -> Result<Target, String> {
+) -> Result<UploadTarget, String> {
     let kind = if is_folder { "folder" } else { "file" };
     let spec = ExecSpec {
         argv: ["sh", "-c", PREPARE, "sh", to, kind]
@@ -125,7 +125,7 @@ async fn prepare(
     }
     let (parent, name) = to.rsplit_once('/').unwrap_or_default();
     match answer {
-        Ok(Answer { status: 0, text }) => {
+        Ok(ProgramAnswer { status: 0, text }) => {
             let mut lines = text.lines();
             let into = lines.next() == Some("into");
             let mut number = || lines.next().and_then(|line| line.trim().parse().ok());
@@ -136,16 +136,16 @@ async fn prepare(
                 (false, true) => (to, file_name.as_ref()),
                 (false, false) => (parent, name),
             };
-            Ok(Target {
+            Ok(UploadTarget {
                 folder: if folder.is_empty() { "/" } else { folder }.to_owned(),
                 name: name.to_owned(),
                 owner,
             })
         }
-        Ok(Answer { status: 1, text }) => Err(text.trim().to_owned()),
+        Ok(ProgramAnswer { status: 1, text }) => Err(text.trim().to_owned()),
         // Without a shell, the engine makes the folders of the archive, and a file can't be put
         // into an existing folder.
-        _ => Ok(Target {
+        _ => Ok(UploadTarget {
             folder: "/".to_owned(),
             name: to.trim_start_matches('/').to_owned(),
             owner: (0, 0),
@@ -193,7 +193,7 @@ fn no_room(error: &io::Error) -> String {
     }
 }
 
-fn pack(from: &Path, target: &Target, to: fs::File, given_up: &AtomicBool) -> io::Result<()> {
+fn pack(from: &Path, target: &UploadTarget, to: fs::File, given_up: &AtomicBool) -> io::Result<()> {
     let mut archive = tar::Builder::new(AbortableFile {
         file: BufWriter::with_capacity(BUFFER, to),
         given_up,
@@ -343,7 +343,7 @@ mod tests {
         std::os::unix::fs::symlink("b/x", at("a/link")).unwrap();
         let long = "n".repeat(150);
         fs::write(at("a").join(&long), "long").unwrap();
-        let target = Target {
+        let target = UploadTarget {
             folder: "/".into(),
             name: "to".into(),
             owner: (7, 8),

@@ -16,13 +16,13 @@ const ENTRY: usize = 16;
 
 /// The host's side.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct SessionTable {
     memory: OwnedFd,
     /// Entries that may be in use.
     used: usize,
 }
 
-impl Table {
+impl SessionTable {
     /// # Errors
     /// If the kernel has no such memory.
     pub(super) fn new() -> io::Result<Self> {
@@ -108,8 +108,8 @@ mod tests {
             id,
             start: u64::MAX - u64::from(id.unsigned_abs()),
         };
-        let mut table = Table::new().unwrap();
-        let read = |table: &Table| read(table.memory()).unwrap();
+        let mut table = SessionTable::new().unwrap();
+        let read = |table: &SessionTable| read(table.memory()).unwrap();
         assert_eq!(read(&table), []);
         for id in 2..10_000 {
             table.add(session(id)).unwrap();

@@ -75,7 +75,7 @@ fn attempt(args: impl IntoIterator<Item = OsString>) -> Result<Infallible, Strin
         let scoped = Ruleset::new(0, true).and_then(Ruleset::enforce);
         scoped.map_err(refused)?;
     } else {
-        let mut places = Places::usual();
+        let mut places = WritablePlaces::usual();
         places.folders.extend(request.writable);
         places.enforce(abi, request.sockets)?;
     }
@@ -109,7 +109,7 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
 
 /// The places that may be written to.
 #[derive(Debug, Default)]
-struct Places {
+struct WritablePlaces {
     /// Required.
     folders: Vec<PathBuf>,
     /// Used if they exist.
@@ -118,7 +118,7 @@ struct Places {
     devices: Vec<PathBuf>,
 }
 
-impl Places {
+impl WritablePlaces {
     fn usual() -> Self {
         let temporary = std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
         let folders = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
@@ -212,9 +212,9 @@ fn trial(folder: &Path, abi: i32, request: &Request) -> Result<String, String> {
     prepared.map_err(|error| format!("`{}` can't be used: {error}", folder.display()))?;
     // By a short name, because a socket's path has to be short. Some file systems have no sockets.
     let service = std::env::set_current_dir(&folder).and_then(|()| UnixListener::bind("service"));
-    let places = Places {
+    let places = WritablePlaces {
         folders: vec![at("in")],
-        ..Places::default()
+        ..WritablePlaces::default()
     };
     places.enforce(abi, request.sockets)?;
 

@@ -13,8 +13,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::aside::aside;
 use crate::capture::Capture;
-use crate::processes::{self, Session, Target};
-use crate::spawn::Child;
+use crate::processes::{self, ProcessTarget, Session};
+use crate::spawn::ChildProcess;
 use mswea_core::Stop;
 
 /// How long a killed command may take to end.
@@ -27,7 +27,7 @@ pub(super) const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 
 /// How the wait for a command ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum CommandEnd {
     Exited(i32),
     TimedOut,
     Stopped,
@@ -37,15 +37,19 @@ pub(super) enum End {
 /// A started command. Dropped before its end, it is killed with all processes that it started.
 #[derive(Debug)]
 pub(super) struct Running {
-    child: Child,
+    child: ChildProcess,
     pidfd: Option<AsyncFd<OwnedFd>>,
     /// None once the output has ended.
     pipe: Option<AsyncFd<OwnedFd>>,
-    target: Target,
+    target: ProcessTarget,
 }
 
 impl Running {
-    pub(super) fn new(child: Child, pipe: OwnedFd, target: Target) -> io::Result<Self> {
+    pub(super) fn new(
+        child: ChildProcess,
+        pipe: OwnedFd,
+        target: ProcessTarget,
+    ) -> io::Result<Self> {
         let mut this = Self {
             child,
             pidfd: None,
@@ -77,7 +81,7 @@ impl Running {
         capture: &mut Capture,
         limit: Duration,
         stop: &Stop,
-    ) -> End {
+    ) -> CommandEnd {
         let mut expired = pin!(sleep(limit));
         let mut stopped = pin!(stop.stopped());
         loop {
@@ -85,13 +89,13 @@ impl Running {
             tokio::select! {
                 biased;
                 end = exited(&mut self.child, self.pidfd.as_ref()) => {
-                    return end.map_or_else(End::Lost, End::Exited);
+                    return end.map_or_else(CommandEnd::Lost, CommandEnd::Exited);
                 }
-                () = &mut stopped => return End::Stopped,
+                () = &mut stopped => return CommandEnd::Stopped,
                 // A host that was stopped (SIGSTOP) has not noticed ends in that time.
                 () = &mut expired => return match self.child.try_wait() {
-                    Ok(Some(returncode)) => End::Exited(returncode),
-                    _ => End::TimedOut,
+                    Ok(Some(returncode)) => CommandEnd::Exited(returncode),
+                    _ => CommandEnd::TimedOut,
                 },
                 open = fill(self.pipe.as_ref(), capture), if self.pipe.is_some() => {
                     if !open {
@@ -184,7 +188,7 @@ impl Drop for Running {
 
 /// Kills until no process is left, for at most `limit`; returns whether none is left. Each search walks
 /// through `/proc`, on a thread of its own.
-pub(super) async fn kill_until_gone(target: &Target, limit: Duration) -> bool {
+pub(super) async fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> bool {
     let target = target.clone();
     let hunt = move || processes::kill_until_gone(&target, limit);
     aside("hunt", hunt).await.unwrap_or(false)
@@ -198,7 +202,10 @@ pub(super) fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Waits for the child; can be dropped and called again.
-pub(super) async fn exited(child: &mut Child, pidfd: Option<&AsyncFd<OwnedFd>>) -> io::Result<i32> {
+pub(super) async fn exited(
+    child: &mut ChildProcess,
+    pidfd: Option<&AsyncFd<OwnedFd>>,
+) -> io::Result<i32> {
     loop {
         let ready = match pidfd {
             Some(fd) => Some(fd.readable().await?),

@@ -16,10 +16,10 @@ use super::settings::nested;
 use super::{LocalExecutor, Presence};
 use crate::environment;
 use crate::failure::ActionFailure;
-use crate::processes::{ACTION_VARIABLE, RUN_VARIABLE, Session, Target};
+use crate::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
 use crate::programs::in_path;
 use crate::sandbox::SandboxKind;
-use crate::spawn::{Child, Spec, spawn};
+use crate::spawn::{ChildProcess, ProcessSpec, spawn};
 use crate::wrap::Wrap;
 
 /// What to run.
@@ -182,10 +182,10 @@ impl LocalExecutor {
         if let Some(lease) = &self.lease {
             lease.tell_session(session);
         }
-        let target = Target {
+        let target = ProcessTarget {
             sessions: vec![session],
             since: self.since,
-            ..Target::marked(ACTION_VARIABLE, [action])
+            ..ProcessTarget::marked(ACTION_VARIABLE, [action])
         };
         Running::new(child, pipe, target).map_err(|error| ActionFailure::system(&error, None))
     }
@@ -197,7 +197,7 @@ fn start(
     env: &[CString],
     cwd: Option<&Path>,
     [third, fourth]: [Option<BorrowedFd<'_>>; 2],
-) -> Result<(Child, OwnedFd), ActionFailure> {
+) -> Result<(ChildProcess, OwnedFd), ActionFailure> {
     let system = |error: rustix::io::Errno| ActionFailure::system(&error.into(), None);
     let program_text = c_path(program)?;
     let longest = args.last().map_or(0, |arg| arg.as_bytes().len());
@@ -206,7 +206,7 @@ fn start(
     let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system)?;
     // The two ends have separate flags: the command's end stays blocking.
     rustix::io::ioctl_fionbio(&reading, true).map_err(system)?;
-    let child = spawn(&Spec {
+    let child = spawn(&ProcessSpec {
         program: &program_text,
         args: &args,
         env,

@@ -20,8 +20,8 @@ use tokio::time::{sleep, timeout};
 
 use super::attend::{DYING, FLOOD_PAUSE, exited, fill, register};
 use crate::capture::Capture;
-use crate::processes::{self, Session, Shell, Target};
-use crate::spawn::Child;
+use crate::processes::{self, ProcessTarget, Session, Shell};
+use crate::spawn::ChildProcess;
 use mswea_core::Stop;
 
 /// The pause between two looks whether an action's background processes have ended.
@@ -59,7 +59,7 @@ pub(super) enum Wake {
 /// A living shell. Dropped, it is killed with all processes of its session.
 #[derive(Debug)]
 pub(super) struct LivingShell {
-    child: Child,
+    child: ChildProcess,
     pidfd: Option<AsyncFd<OwnedFd>>,
     control: OwnedFd,
     output: Arc<AsyncFd<OwnedFd>>,
@@ -70,7 +70,7 @@ pub(super) struct LivingShell {
     /// Reads the output of background processes between two actions.
     drain: Option<JoinHandle<()>>,
     /// All processes of its session.
-    target: Target,
+    target: ProcessTarget,
     /// Its children when the action began.
     before: Vec<i32>,
     /// When the action began.
@@ -81,9 +81,9 @@ pub(super) struct LivingShell {
 
 impl LivingShell {
     pub(super) fn new(
-        child: Child,
+        child: ChildProcess,
         ends: Ends,
-        target: Target,
+        target: ProcessTarget,
         dialogue: Dialogue,
     ) -> io::Result<Self> {
         let pidfd = child.pidfd().map(register).transpose()?;
@@ -240,15 +240,15 @@ impl LivingShell {
     }
 
     /// What the action `action` has started, without what earlier actions have left running.
-    pub(super) fn action(&self, action: &str) -> Target {
-        Target {
+    pub(super) fn action(&self, action: &str) -> ProcessTarget {
+        ProcessTarget {
             sessions: vec![self.session()],
             since: self.since,
             shell: Some(Shell {
                 pid: self.pid(),
                 before: self.before.clone(),
             }),
-            ..Target::marked(processes::ACTION_VARIABLE, [action.to_owned()])
+            ..ProcessTarget::marked(processes::ACTION_VARIABLE, [action.to_owned()])
         }
     }
 

@@ -21,9 +21,9 @@ use crate::capture::Capture;
 use crate::environment;
 use crate::failure::ActionFailure;
 use crate::orphans;
-use crate::processes::{self, ACTION_VARIABLE, Session, Target};
+use crate::processes::{self, ACTION_VARIABLE, ProcessTarget, Session};
 use crate::programs::in_path;
-use crate::spawn::{Spec, spawn};
+use crate::spawn::{ProcessSpec, spawn};
 use mswea_core::{Command, Output, Stop};
 
 /// What is told of a shell that was ended because nobody waited for its command any more.
@@ -341,10 +341,10 @@ impl LocalExecutor {
         if let Some(lease) = &self.lease {
             lease.tell_session(session);
         }
-        let target = Target {
+        let target = ProcessTarget {
             sessions: vec![session],
             since: self.since,
-            ..Target::marked(ACTION_VARIABLE, [mark])
+            ..ProcessTarget::marked(ACTION_VARIABLE, [mark])
         };
         let nonce: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
         let mut shell = LivingShell::new(child, ends, target, Dialogue::new(&nonce))
@@ -360,7 +360,7 @@ fn start(
     env: &[CString],
     cwd: Option<&Path>,
     exported: &[u8],
-) -> Result<(crate::spawn::Child, Ends), ActionFailure> {
+) -> Result<(crate::spawn::ChildProcess, Ends), ActionFailure> {
     let system = |error: std::io::Error| ActionFailure::system(&error, None);
     let program_text = c_path(program)?;
     let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
@@ -389,7 +389,7 @@ fn start(
     let [input, writing, errors] = [&input, &writing, &errors].map(above);
     let (input, writing) = (input.map_err(system)?, writing.map_err(system)?);
     let errors = errors.map_err(system)?;
-    let child = spawn(&Spec {
+    let child = spawn(&ProcessSpec {
         program: &program_text,
         args: &args,
         env,

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
 use super::*;
-use crate::probe::{self, State};
+use crate::probe::{self, ProbeState};
 use crate::{adopt_orphans, folders};
 
 /// The user `nobody`.
@@ -48,7 +48,7 @@ async fn sandboxes_need_no_root() {
     let works = |name: &str| {
         probes
             .iter()
-            .any(|probe| probe.name == name && probe.state == State::Works)
+            .any(|probe| probe.name == name && probe.state == ProbeState::Works)
     };
 
     // A place that `nobody` can reach, unlike the build's folder and home folders.
@@ -103,11 +103,11 @@ async fn probes_say_what_there_is() {
     for probe in probes {
         let expected = match (probe.name, probe.state) {
             // Cause and remedy.
-            (_, State::Missing) => "`",
+            (_, ProbeState::Missing) => "`",
             ("bubblewrap", _) => "bubblewrap 0.",
             ("singularity", _) => "version",
-            ("landlock", State::Works) => "network can be switched off",
-            ("landlock", State::Limited) => "the network can't be switched off",
+            ("landlock", ProbeState::Works) => "network can be switched off",
+            ("landlock", ProbeState::Limited) => "the network can't be switched off",
             (name, _) => unreachable!("{name}"),
         };
         assert!(probe.detail.contains(expected), "{probe:?}");

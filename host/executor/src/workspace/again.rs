@@ -27,13 +27,13 @@ pub(super) struct Base {
     pub(super) cloned: bool,
 }
 
-/// The member [`Known::taken`].
+/// The member [`WorkspaceHandle::taken`].
 const TAKEN: &str = "taken";
 
 /// The handle of an environment with a workspace.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Known {
+pub(super) struct WorkspaceHandle {
     /// The environment's own handle.
     pub(super) inner: Option<Value>,
     /// The folder of the repository; empty: it is not on the host's own disk.
@@ -45,7 +45,7 @@ pub(super) struct Known {
     taken: Option<TakenFolder>,
 }
 
-impl Known {
+impl WorkspaceHandle {
     pub(super) fn of(handle: Option<&Value>) -> Self {
         handle
             .and_then(|handle| Self::deserialize(handle).ok())
@@ -76,7 +76,7 @@ impl Known {
 
 /// The folder of this machine in which the commands of an environment with this handle work.
 pub fn folder_of_handle(handle: &Value) -> Option<PathBuf> {
-    let known = Known::of(Some(handle));
+    let known = WorkspaceHandle::of(Some(handle));
     let folder = match known.path.as_str() {
         "" => folder_of(known.inner.as_ref().or(Some(handle)))?,
         path => path,
@@ -98,7 +98,7 @@ impl WorkspaceExecutor {
     pub(super) fn known(&self) -> Value {
         let settings = &self.settings;
         let room = self.room.as_ref().filter(|_| self.base.is_none());
-        json!(Known {
+        json!(WorkspaceHandle {
             taken: room.and_then(HostFolder::taken).cloned(),
             inner: Some(self.handle.clone()),
             path: match settings.on_host {

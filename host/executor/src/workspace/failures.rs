@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::settings::WorkspaceSettings;
-use super::source::Source;
+use super::source::RepositorySource;
 use mswea_core::Output;
 
 /// How many bytes of a command are shown in progress and messages.
@@ -91,11 +91,11 @@ pub(super) fn of_script(
 pub(super) fn of_step(
     reason: &str,
     settings: &WorkspaceSettings,
-    source: Option<&Source>,
+    source: Option<&RepositorySource>,
     printed: &str,
 ) -> String {
     let path = &settings.repo_path;
-    let repo = source.map_or_else(|| path.clone(), Source::shown);
+    let repo = source.map_or_else(|| path.clone(), RepositorySource::shown);
     let commit = settings.base_commit.as_deref().unwrap_or("HEAD");
     let cause = match reason {
         "no-git" => format!(
@@ -106,7 +106,7 @@ pub(super) fn of_step(
         "folder" => format!(
             "the folder `{path}` can't be made or written in the environment: set `workspace.path` to another folder"
         ),
-        "occupied" if matches!(source, Some(Source::Folder(_))) => format!(
+        "occupied" if matches!(source, Some(RepositorySource::Folder(_))) => format!(
             "the folder `{path}` is not empty, and a copy would be mixed with its files: set \
              `workspace.path` to another, or leave out `workspace.repo` to work in it as it is"
         ),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::source::Source;
+use super::source::RepositorySource;
 use mswea_core::ExecutorError;
 
 /// A shell command that runs before the first action.
@@ -113,7 +113,7 @@ impl WorkspaceSettings {
             ));
         };
         self.repo_path = path.to_owned();
-        if let Some(Source::Folder(folder)) = &source {
+        if let Some(RepositorySource::Folder(folder)) = &source {
             self.check_folder(folder)?;
         }
         let start = if chosen { cwd } else { path };
@@ -121,11 +121,11 @@ impl WorkspaceSettings {
     }
 
     /// Where the repository comes from.
-    pub(super) fn source(&self) -> Result<Option<Source>, ExecutorError> {
+    pub(super) fn source(&self) -> Result<Option<RepositorySource>, ExecutorError> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         self.repo
             .as_deref()
-            .map(|repo| Source::parse(repo, home.as_deref()).map_err(error_of))
+            .map(|repo| RepositorySource::parse(repo, home.as_deref()).map_err(error_of))
             .transpose()
     }
 

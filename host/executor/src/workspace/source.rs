@@ -13,7 +13,7 @@ const SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
 /// Where a repository comes from.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum RepositorySource {
     /// A server, or a repository in the environment: git fetches it there.
     Remote(Remote),
     /// A folder of the host, which is copied unchanged.
@@ -29,7 +29,7 @@ pub(super) struct Remote {
     pub(super) credentials: Option<String>,
 }
 
-impl Source {
+impl RepositorySource {
     /// Parses `repo`. Relative paths are relative to this process's folder; `home` replaces `~`.
     ///
     /// # Errors
@@ -137,9 +137,9 @@ impl Source {
 }
 
 /// A derived one would print the secrets.
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for RepositorySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Source({})", self.shown())
+        write!(f, "RepositorySource({})", self.shown())
     }
 }
 
@@ -254,8 +254,8 @@ mod tests {
             ("file:///", "file:///", None, "repo"),
             ("https://h", "https://h", None, "h"),
         ] {
-            let source = Source::parse(repo, None).unwrap();
-            let wanted = Source::Remote(Remote {
+            let source = RepositorySource::parse(repo, None).unwrap();
+            let wanted = RepositorySource::Remote(Remote {
                 url: url.to_owned(),
                 credentials: credentials.map(str::to_owned),
             });
@@ -274,17 +274,20 @@ mod tests {
             ("~/x", PathBuf::from("/home/x")),
             ("-x", here.join("-x")),
         ] {
-            let source = Source::parse(repo, Some(Path::new("/home"))).unwrap();
-            assert!(source == Source::Folder(path), "{repo}: {source:?}");
+            let source = RepositorySource::parse(repo, Some(Path::new("/home"))).unwrap();
+            assert!(
+                source == RepositorySource::Folder(path),
+                "{repo}: {source:?}"
+            );
         }
         let folder = tempfile::tempdir().unwrap();
         let odd = folder.path().join("host:path");
         std::fs::create_dir(&odd).unwrap();
-        let source = Source::parse(odd.to_str().unwrap(), None).unwrap();
-        assert!(source == Source::Folder(odd));
+        let source = RepositorySource::parse(odd.to_str().unwrap(), None).unwrap();
+        assert!(source == RepositorySource::Folder(odd));
         assert_eq!(source.name(), "host:path");
         let around = folder.path().join("host:path/../host:path/.");
-        let source = Source::parse(around.to_str().unwrap(), None).unwrap();
+        let source = RepositorySource::parse(around.to_str().unwrap(), None).unwrap();
         let real = folder.path().canonicalize().unwrap().join("host:path");
         assert_eq!(source.shown(), real.to_str().unwrap());
     }
@@ -301,7 +304,7 @@ mod tests {
             "-oProxyCommand=x:y",
             "https://u:sesame@h/x\ny",
         ] {
-            let error = Source::parse(repo, None).unwrap_err();
+            let error = RepositorySource::parse(repo, None).unwrap_err();
             assert!(error.contains("git@HOST:PATH"), "{error}");
             assert!(!error.contains("sesame"), "{error}");
         }
@@ -309,9 +312,9 @@ mod tests {
 
     #[test]
     fn texts_lose_their_secrets() {
-        let token = Source::parse("https://me:se%2Fsame1@h/x", None).unwrap();
-        let bare = Source::parse("https://sesame1@h/x", None).unwrap();
-        let plain = Source::parse("https://h/x", None).unwrap();
+        let token = RepositorySource::parse("https://me:se%2Fsame1@h/x", None).unwrap();
+        let bare = RepositorySource::parse("https://sesame1@h/x", None).unwrap();
+        let plain = RepositorySource::parse("https://h/x", None).unwrap();
         for (source, text, wanted) in [
             (&token, "is se%2Fsame1 or se/same1?", "is *** or ***?"),
             (

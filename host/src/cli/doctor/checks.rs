@@ -13,7 +13,7 @@ use rustix::process::PidfdFlags;
 use crate::cli::front::Look;
 use mswea_core::{Executor, Stop};
 use mswea_executor::guard::SUBCOMMAND;
-use mswea_executor::probe::{Probe, State};
+use mswea_executor::probe::{Probe, ProbeState};
 use mswea_executor::{LocalExecutor, LocalSettings};
 use mswea_plugin_host::{CACHE_VARIABLE, CacheUse};
 
@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// If less is free, a warning is shown.
 const ROOM: u64 = 100 << 20;
 
-fn probe(name: &'static str, state: State, detail: impl Into<String>, remedy: &str) -> Probe {
+fn probe(name: &'static str, state: ProbeState, detail: impl Into<String>, remedy: &str) -> Probe {
     Probe {
         name,
         state,
@@ -38,7 +38,7 @@ fn probe(name: &'static str, state: State, detail: impl Into<String>, remedy: &s
 pub(super) async fn local(guard: Option<&Path>) -> Probe {
     let missing = |detail: String| {
         let remedy = "make room for processes and files (`ulimit -a`, `df`), and check that `/bin/sh` exists";
-        probe(LOCAL, State::Missing, detail, remedy)
+        probe(LOCAL, ProbeState::Missing, detail, remedy)
     };
     let mut executor = LocalExecutor::new(LocalSettings {
         timeout: LIMIT,
@@ -55,7 +55,7 @@ pub(super) async fn local(guard: Option<&Path>) -> Probe {
     let root = rustix::process::geteuid().is_root();
     let user = if root { "root" } else { "this user" };
     let detail = format!("commands run on this machine as {user}, without a sandbox");
-    probe(LOCAL, State::Works, detail, "")
+    probe(LOCAL, ProbeState::Works, detail, "")
 }
 
 /// The shell that commands are written for.
@@ -65,10 +65,10 @@ pub(super) fn interpreter(path: &OsStr) -> Probe {
     if let Some(bash) = on_path("bash", path) {
         let shown = bash.display();
         return match first_line(&bash, "--version") {
-            Ok(version) => probe(NAME, State::Works, format!("{shown}: {version}"), ""),
+            Ok(version) => probe(NAME, ProbeState::Works, format!("{shown}: {version}"), ""),
             Err(error) => probe(
                 NAME,
-                State::Limited,
+                ProbeState::Limited,
                 format!("`{shown}` does not work: {error}"),
                 "reinstall bash, or set `environment.interpreter`",
             ),
@@ -77,14 +77,14 @@ pub(super) fn interpreter(path: &OsStr) -> Probe {
     if is_program(sh) {
         return probe(
             NAME,
-            State::Limited,
+            ProbeState::Limited,
             "/bin/sh; there is no bash on `PATH`, and models often write commands for bash",
             "install bash",
         );
     }
     probe(
         NAME,
-        State::Missing,
+        ProbeState::Missing,
         "there is neither bash on `PATH` nor `/bin/sh`",
         "install bash, or set `environment.interpreter` to a shell that is there",
     )
@@ -95,18 +95,18 @@ pub(super) fn git(path: &OsStr) -> Probe {
     const NAME: &str = "git";
     let remedy = "install git: without it, no diff is saved when a run ends early, and no repository is cloned";
     let Some(git) = on_path("git", path) else {
-        return probe(NAME, State::Missing, "not on `PATH`", remedy);
+        return probe(NAME, ProbeState::Missing, "not on `PATH`", remedy);
     };
     match first_line(&git, "--version") {
         Ok(version) => probe(
             NAME,
-            State::Works,
+            ProbeState::Works,
             format!("{}: {version}", git.display()),
             "",
         ),
         Err(error) => {
             let detail = format!("`{}` does not work: {error}", git.display());
-            probe(NAME, State::Missing, detail, remedy)
+            probe(NAME, ProbeState::Missing, detail, remedy)
         }
     }
 }
@@ -116,7 +116,7 @@ pub(super) fn guardian(program: Option<&Path>) -> Probe {
     const NAME: &str = "guardian";
     let missing = |detail: String, remedy: &str| {
         let detail = format!("{detail}: commands of a host that is killed with -9 live on");
-        probe(NAME, State::Missing, detail, remedy)
+        probe(NAME, ProbeState::Missing, detail, remedy)
     };
     let by_hand = "run `mswea-host gc` after a crash";
     let Some(program) = program else {
@@ -139,13 +139,13 @@ pub(super) fn guardian(program: Option<&Path>) -> Probe {
     match rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()) {
         Ok(_) => probe(
             NAME,
-            State::Works,
+            ProbeState::Works,
             "the guardian the guardian ends the commands of a host that is killed",
             "",
         ),
         Err(error) => probe(
             NAME,
-            State::Limited,
+            ProbeState::Limited,
             format!(
                 "this kernel has no descriptors of processes ({error}): they are ended by number"
             ),
@@ -163,10 +163,10 @@ pub(super) fn cgroups(root: &Path) -> Probe {
         let controllers = std::fs::read_to_string(folder.join("cgroup.controllers"));
         let controllers = controllers.unwrap_or_default();
         return match controllers.split_whitespace().any(|name| name == "memory") {
-            true => probe(NAME, State::Works, "version 2", ""),
+            true => probe(NAME, ProbeState::Works, "version 2", ""),
             false => probe(
                 NAME,
-                State::Limited,
+                ProbeState::Limited,
                 "version 2, but memory can't be limited",
                 "boot with `cgroup_enable=memory`, or delegate the controller to this user",
             ),
@@ -175,14 +175,14 @@ pub(super) fn cgroups(root: &Path) -> Probe {
     if is("memory") || is("unified") || is("cpu") {
         return probe(
             NAME,
-            State::Limited,
+            ProbeState::Limited,
             "version 1: limits of containers work for root only",
             "boot with `systemd.unified_cgroup_hierarchy=1` for version 2",
         );
     }
     probe(
         NAME,
-        State::Limited,
+        ProbeState::Limited,
         format!(
             "none at `{}`: containers can't be limited",
             folder.display()
@@ -197,7 +197,7 @@ pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
     if let CacheUse::None(why) = kept {
         return probe(
             NAME,
-            State::Limited,
+            ProbeState::Limited,
             format!(
                 "{why}: plugins of your own are compiled in every run, because commands of the model could change the cache"
             ),
@@ -207,7 +207,7 @@ pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
     let Some(folder) = folder else {
         return probe(
             NAME,
-            State::Limited,
+            ProbeState::Limited,
             "there is no place for it: plugins of your own are compiled in every run",
             "set `XDG_CACHE_HOME` or `HOME`",
         );
@@ -220,11 +220,11 @@ pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
         Ok(()) if there.is_dir() => match kept {
             CacheUse::Trusting => probe(
                 NAME,
-                State::Works,
+                ProbeState::Works,
                 format!("{shown}, trusted as it is (`{CACHE_VARIABLE}`)"),
                 "",
             ),
-            _ => probe(NAME, State::Works, format!("{shown}"), ""),
+            _ => probe(NAME, ProbeState::Works, format!("{shown}"), ""),
         },
         done => {
             let why = match done {
@@ -233,7 +233,7 @@ pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
             };
             probe(
                 NAME,
-                State::Limited,
+                ProbeState::Limited,
                 format!(
                     "{shown} can't be written ({why}): plugins of your own are compiled in every run"
                 ),
@@ -252,7 +252,7 @@ pub(super) fn temporary(folder: &Path) -> Probe {
     if let Err(error) = written {
         return probe(
             NAME,
-            State::Missing,
+            ProbeState::Missing,
             format!("{shown} can't be written: {error}"),
             "make it writable, or set `TMPDIR` to a folder that is",
         );
@@ -261,17 +261,17 @@ pub(super) fn temporary(folder: &Path) -> Probe {
     match free {
         Ok(free) if free < ROOM => probe(
             NAME,
-            State::Limited,
+            ProbeState::Limited,
             format!("{shown}, with {} MB left", free >> 20),
             "make room, or set `TMPDIR` to a folder with more",
         ),
         Ok(free) => probe(
             NAME,
-            State::Works,
+            ProbeState::Works,
             format!("{shown}, {} MB free", free >> 20),
             "",
         ),
-        Err(_) => probe(NAME, State::Works, format!("{shown}"), ""),
+        Err(_) => probe(NAME, ProbeState::Works, format!("{shown}"), ""),
     }
 }
 
@@ -291,7 +291,7 @@ pub(super) fn terminal(look: Look) -> Probe {
         (true, []) => "yes, without colours".to_owned(),
         (true, can) => format!("yes: {}", can.join(", ")),
     };
-    probe("terminal", State::Works, detail, "")
+    probe("terminal", ProbeState::Works, detail, "")
 }
 
 /// Which keys are set, by name.
@@ -303,12 +303,12 @@ pub(super) fn keys(names: impl Iterator<Item = &'static str>) -> Probe {
     match names.as_slice() {
         [] => probe(
             NAME,
-            State::Limited,
+            ProbeState::Limited,
             "no key of a known provider is set",
             "set one (`export OPENAI_API_KEY=..`), use a server of your own (`-m local/NAME \
              --base-url URL`), or try `mswea-host demo`, which needs none",
         ),
-        names => probe(NAME, State::Works, names.join(", "), ""),
+        names => probe(NAME, ProbeState::Works, names.join(", "), ""),
     }
 }
 
@@ -316,10 +316,10 @@ pub(super) fn keys(names: impl Iterator<Item = &'static str>) -> Probe {
 pub(super) fn leftovers(found: &str) -> Probe {
     const NAME: &str = "leftovers";
     match found {
-        "" => probe(NAME, State::Works, "none", ""),
+        "" => probe(NAME, ProbeState::Works, "none", ""),
         found => probe(
             NAME,
-            State::Limited,
+            ProbeState::Limited,
             format!("{found} of runs that were killed"),
             "run `mswea-host gc`",
         ),

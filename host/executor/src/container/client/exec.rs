@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{Client, owned};
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, ExecSpec};
 use crate::container::errors::Doing;
-use crate::container::process::Running;
+use crate::container::process::ClientProcess;
 use crate::container::stream::{Tap, Watched};
 use mswea_secrecy::looks_secret;
 
@@ -19,12 +19,12 @@ use mswea_secrecy::looks_secret;
 const READING: Duration = Duration::from_millis(200);
 
 /// The output of a process; its tap keeps the beginning.
-pub(super) struct Output {
+pub(super) struct ClientOutput {
     pub(super) pipe: tokio::net::unix::pipe::Receiver,
     pub(super) tap: Tap,
 }
 
-impl AsyncRead for Output {
+impl AsyncRead for ClientOutput {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -44,7 +44,7 @@ impl AsyncRead for Output {
 /// exit codes: by its messages, and then by inspecting the container.
 pub(super) async fn wait(
     client: Client,
-    mut process: Running,
+    mut process: ClientProcess,
     mut watched: Watched,
     id: String,
     what: String,

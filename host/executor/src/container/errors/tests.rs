@@ -153,7 +153,7 @@ fn a_socket_for_others_names_their_group() {
         std::os::unix::fs::chown(socket.path(), None, Some(id)).unwrap();
     }
     let address = Address::Unix(socket.path().to_owned());
-    let refused = Fault::Unreachable(std::io::ErrorKind::PermissionDenied.into());
+    let refused = DaemonFault::Unreachable(std::io::ErrorKind::PermissionDenied.into());
     let error = fault(Doing::Asking, "docker", &address, refused);
     assert_eq!(error.kind, Kind::Unavailable);
     let remedy = if is_root {

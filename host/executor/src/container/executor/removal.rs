@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::ContainerExecutor;
 use crate::container::connect::connect;
 use crate::container::engine::{EngineError, EngineErrorKind};
-use crate::container::record::{self, Record};
+use crate::container::record::{self, ContainerRecord};
 use crate::container::running::Container;
 use crate::guard::Lease;
 
@@ -66,7 +66,7 @@ impl ContainerExecutor {
             return;
         };
         match result {
-            Ok(()) => record.iter().for_each(Record::forget),
+            Ok(()) => record.iter().for_each(ContainerRecord::forget),
             Err(error) => {
                 let program = &self.settings.executable;
                 tracing::warn!(
@@ -111,7 +111,7 @@ impl Drop for ContainerExecutor {
             let _ = sender.send(removed);
         });
         if matches!(receiver.recv_timeout(DROPPING), Ok(true)) {
-            container.record.iter().for_each(Record::forget);
+            container.record.iter().for_each(ContainerRecord::forget);
         } else {
             if let Some(lease) = self.lease.take() {
                 lease.hand_over();

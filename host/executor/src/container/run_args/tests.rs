@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Choices, Problem, PullPolicy, choices, translate, variables};
+use super::{ArgumentProblem, Choices, PullPolicy, choices, translate, variables};
 use crate::container::engine::ContainerSpec;
 
 fn spec(args: &[&str]) -> ContainerSpec {
@@ -257,7 +257,7 @@ fn unknown_arguments_are_left_to_the_client() {
     ] {
         let problem = translate(&spec(args), &variable).unwrap_err();
         let named = format!("`{named}` in `environment.run_args`");
-        assert_eq!(problem, Problem::Unknown(named), "{args:?}");
+        assert_eq!(problem, ArgumentProblem::Unknown(named), "{args:?}");
     }
 }
 
@@ -284,7 +284,7 @@ fn what_is_wrong_is_named() {
         (&[""], "``"),
     ] {
         match translate(&spec(args), &variable) {
-            Err(Problem::Bad(text)) => assert!(text.contains(named), "{args:?}: {text}"),
+            Err(ArgumentProblem::Bad(text)) => assert!(text.contains(named), "{args:?}: {text}"),
             other => panic!("{args:?}: {other:?}"),
         }
     }
@@ -326,7 +326,7 @@ fn values_of_keys_are_told_by_their_keys() {
         typed: vec![("environment.cpus", "--cpus=many".to_owned())],
         ..spec(&["--cpus=many"])
     };
-    let Problem::Bad(text) = translate(&spec, &variable).unwrap_err() else {
+    let ArgumentProblem::Bad(text) = translate(&spec, &variable).unwrap_err() else {
         panic!("it is known")
     };
     assert!(

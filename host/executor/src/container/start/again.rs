@@ -11,7 +11,7 @@ use crate::container::connect::connect;
 use crate::container::engine::KEY;
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, Image};
 use crate::container::leftovers::RUN;
-use crate::container::record::{self, Entry, Record};
+use crate::container::record::{self, ContainerEntry, ContainerRecord};
 use crate::container::running::Container;
 use crate::container::{ContainerSettings, fast};
 use crate::owner::{Life, Owner};
@@ -50,7 +50,7 @@ impl Handle {
 }
 
 /// A container with what its actions need, or why it can't be used again.
-type Found = Result<(Container, Option<fast::Session>), String>;
+type FoundContainer = Result<(Container, Option<fast::ContainerSession>), String>;
 
 /// Finds the container of `handle`, by its id and its labels. One that is paused is unpaused, one that
 /// has stopped is started again.
@@ -62,7 +62,7 @@ pub(in crate::container) async fn find(
     settings: &ContainerSettings,
     handle: &Value,
     context: &Context,
-) -> Result<Found, ExecutorError> {
+) -> Result<FoundContainer, ExecutorError> {
     let Ok(handle) = Handle::deserialize(handle) else {
         return Ok(Err("it was not recorded which container it was".to_owned()));
     };
@@ -189,12 +189,12 @@ fn is_of(label: &str, run: &str) -> bool {
 
 /// The record of the container, rewritten so that this process is its owner.
 fn take_over(
-    known: Option<Record>,
+    known: Option<ContainerRecord>,
     handle: &Handle,
     settings: &ContainerSettings,
-) -> Option<Record> {
-    let fresh = Entry::new(settings, &handle.name);
-    let entry = Entry {
+) -> Option<ContainerRecord> {
+    let fresh = ContainerEntry::new(settings, &handle.name);
+    let entry = ContainerEntry {
         key: handle.key.clone(),
         ..fresh
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mswea_core::ExecutorError;
 
 use super::error;
-use crate::container::attend::{Answer, ask};
+use crate::container::attend::{ProgramAnswer, ask};
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, ExecSpec, Image};
 use crate::container::running::{Way, joined};
 use crate::container::{ContainerSettings, fast};
@@ -20,7 +20,7 @@ pub(super) async fn make_ready(
     id: &str,
     settings: &ContainerSettings,
     image: &Image,
-) -> Result<(Way, Option<fast::Session>), ExecutorError> {
+) -> Result<(Way, Option<fast::ContainerSession>), ExecutorError> {
     let engine = engine.as_ref();
     let (probed, put) = tokio::join!(
         probe(engine, id, settings),
@@ -67,7 +67,7 @@ async fn answer(
     id: &str,
     settings: &ContainerSettings,
     argv: Vec<String>,
-) -> Result<Answer, EngineError> {
+) -> Result<ProgramAnswer, EngineError> {
     let spec = ExecSpec {
         argv,
         cwd: Some(settings.cwd.clone()),

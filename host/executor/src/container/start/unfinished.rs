@@ -11,7 +11,7 @@ use crate::container::ContainerSettings;
 use crate::container::clear::remove_for_good;
 use crate::container::engine::{Engine, EngineError};
 use crate::container::leftovers::RUN;
-use crate::container::record::{self, Record};
+use crate::container::record::{self, ContainerRecord};
 use crate::owner::{Life, Owner};
 use mswea_core::{Context, ExecutorError, Progress};
 
@@ -29,7 +29,7 @@ pub(super) async fn clear(
     settings: &ContainerSettings,
     context: &Context,
 ) -> Result<(), ExecutorError> {
-    let left: Vec<Record> = record::all()
+    let left: Vec<ContainerRecord> = record::all()
         .into_iter()
         .filter(|record| is_left(record, settings))
         .collect();
@@ -57,7 +57,7 @@ pub(super) async fn clear(
 }
 
 /// Whether a record is of a container of this run and this image whose process is gone.
-fn is_left(record: &Record, settings: &ContainerSettings) -> bool {
+fn is_left(record: &ContainerRecord, settings: &ContainerSettings) -> bool {
     let entry = &record.entry;
     let is_alike = entry.label() == settings.label()
         && entry.image == settings.image

@@ -26,7 +26,7 @@ async fn commands_run_here() {
     let works = local(None).await;
     assert_eq!(
         (works.name, works.state),
-        (LOCAL, State::Works),
+        (LOCAL, ProbeState::Works),
         "{works:?}"
     );
     assert_eq!(works.remedy, "");
@@ -39,23 +39,28 @@ fn shells_and_git() {
     for (files, bash, git_state, detail) in [
         (
             &[("bash", good, 0o755), ("git", good, 0o755)][..],
-            State::Works,
-            State::Works,
+            ProbeState::Works,
+            ProbeState::Works,
             "git: the version",
         ),
         (
             &[("bash", bad, 0o755), ("git", bad, 0o755)],
-            State::Limited,
-            State::Missing,
+            ProbeState::Limited,
+            ProbeState::Missing,
             "does not work",
         ),
         (
             &[("bash", good, 0o644), ("git/x", "", 0o755)],
-            State::Limited,
-            State::Missing,
+            ProbeState::Limited,
+            ProbeState::Missing,
             "not on `PATH`",
         ),
-        (&[], State::Limited, State::Missing, "not on `PATH`"),
+        (
+            &[],
+            ProbeState::Limited,
+            ProbeState::Missing,
+            "not on `PATH`",
+        ),
     ] {
         let folder = folder(files);
         let path = folder.path().as_os_str();
@@ -69,7 +74,7 @@ fn shells_and_git() {
         for probe in [shell, git] {
             assert_eq!(
                 probe.remedy.is_empty(),
-                probe.state == State::Works,
+                probe.state == ProbeState::Works,
                 "{probe:?}"
             );
         }
@@ -94,10 +99,14 @@ fn guardians() {
         ("none", false),
     ] {
         let probe = guardian(Some(&folder.path().join(name)));
-        assert_eq!(probe.state == State::Missing, !works, "{name}: {probe:?}");
+        assert_eq!(
+            probe.state == ProbeState::Missing,
+            !works,
+            "{name}: {probe:?}"
+        );
         assert_eq!(probe.detail.contains("live on"), !works);
     }
-    assert_eq!(guardian(None).state, State::Missing);
+    assert_eq!(guardian(None).state, ProbeState::Missing);
 }
 
 #[test]
@@ -105,12 +114,12 @@ fn versions_of_cgroups() {
     for (files, state, detail) in [
         (
             &["cgroup.controllers"][..],
-            State::Limited,
+            ProbeState::Limited,
             "can't be limited",
         ),
-        (&["memory/tasks"], State::Limited, "version 1"),
-        (&["unified/cgroup.procs"], State::Limited, "version 1"),
-        (&[], State::Limited, "none at"),
+        (&["memory/tasks"], ProbeState::Limited, "version 1"),
+        (&["unified/cgroup.procs"], ProbeState::Limited, "version 1"),
+        (&[], ProbeState::Limited, "none at"),
     ] {
         let files: Vec<_> = files
             .iter()
@@ -135,7 +144,7 @@ fn versions_of_cgroups() {
     let probe = cgroups(two.path());
     assert_eq!(
         (probe.state, probe.detail.as_str()),
-        (State::Works, "version 2")
+        (ProbeState::Works, "version 2")
     );
 }
 
@@ -144,20 +153,20 @@ fn folders() {
     let folder = folder(&[("file", "", 0o644)]);
     let at = |name: &str| folder.path().join(name);
     let kept = CacheUse::Trusting;
-    assert_eq!(cache(Some(&at("new/deep")), &kept).state, State::Works);
+    assert_eq!(cache(Some(&at("new/deep")), &kept).state, ProbeState::Works);
     assert!(!at("new").exists(), "looking made it");
-    assert_eq!(cache(Some(&at("file/x")), &kept).state, State::Limited);
-    assert_eq!(cache(None, &kept).state, State::Limited);
+    assert_eq!(cache(Some(&at("file/x")), &kept).state, ProbeState::Limited);
+    assert_eq!(cache(None, &kept).state, ProbeState::Limited);
     let unsafe_here = cache(Some(&at("new/deep")), &CacheUse::None("no login".into()));
-    assert_eq!(unsafe_here.state, State::Limited);
-    assert_ne!(temporary(folder.path()).state, State::Missing);
+    assert_eq!(unsafe_here.state, ProbeState::Limited);
+    assert_ne!(temporary(folder.path()).state, ProbeState::Missing);
     assert_eq!(
         folder.path().read_dir().unwrap().count(),
         1,
         "something is left"
     );
-    assert_eq!(temporary(&at("missing")).state, State::Missing);
-    assert_eq!(temporary(&at("file")).state, State::Missing);
+    assert_eq!(temporary(&at("missing")).state, ProbeState::Missing);
+    assert_eq!(temporary(&at("file")).state, ProbeState::Missing);
 }
 
 #[test]
@@ -165,12 +174,12 @@ fn small_ones() {
     let probe = keys(["B_KEY", "A_KEY", "B_KEY"].into_iter());
     assert_eq!(
         (probe.state, probe.detail.as_str()),
-        (State::Works, "A_KEY, B_KEY")
+        (ProbeState::Works, "A_KEY, B_KEY")
     );
-    assert_eq!(keys([].into_iter()).state, State::Limited);
-    assert_eq!(leftovers("").state, State::Works);
+    assert_eq!(keys([].into_iter()).state, ProbeState::Limited);
+    assert_eq!(leftovers("").state, ProbeState::Works);
     let probe = leftovers("2 processes");
-    assert_eq!(probe.state, State::Limited);
+    assert_eq!(probe.state, ProbeState::Limited);
     assert!(probe.remedy.contains("mswea-host gc"));
     let look = |live, colour| Look {
         live,

@@ -3,12 +3,12 @@
 use super::*;
 use crate::container::engine::KEY;
 use crate::container::leftovers::{self, remove_leftovers};
-use crate::container::record::{Entry, Record, all};
+use crate::container::record::{ContainerEntry, ContainerRecord, all};
 use crate::owner::Owner;
 
 /// Makes a container as a run of `owner` does, with a record of it.
-fn leave(name: &str, run: &str, owner: &str) -> Record {
-    let mut entry = Entry::new(
+fn leave(name: &str, run: &str, owner: &str) -> ContainerRecord {
+    let mut entry = ContainerEntry::new(
         &ContainerSettings {
             run_id: run.to_owned(),
             ..settings()

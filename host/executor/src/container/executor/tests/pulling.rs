@@ -89,7 +89,7 @@ impl Engine for Puller {
     async fn get(&self, _: &str, _: &str, _: &Path) -> Result<(), EngineError> {
         unreachable!()
     }
-    async fn list(&self, _: &str) -> Result<Vec<Listed>, EngineError> {
+    async fn list(&self, _: &str) -> Result<Vec<ListedContainer>, EngineError> {
         unreachable!()
     }
     async fn remove(&self, _: &str, _: Duration) -> Result<(), EngineError> {
