@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use mswea_host::provider::PriceQuery;
-use mswea_host::provider::price::{BUILT_IN, Sources};
+use mswea_host::provider::price::{BUILT_IN, PriceSources};
 use mswea_host::roles::Usage;
 use shared::{Samples, Table, timed};
 
@@ -19,7 +19,7 @@ const ROUNDS: usize = 200;
 
 fn main() -> ExitCode {
     // The search of a process's first run unpacks the table, and the later runs share it.
-    let sources = Sources::default();
+    let sources = PriceSources::default();
     let known = PriceQuery::new(Some("anthropic"), "claude-sonnet-4-5-20250929");
     let unknown = PriceQuery::new(Some("openai"), "no-such-model-2026-01-01");
     let (first, cold) = timed(|| sources.find(&known).unwrap());

@@ -20,12 +20,12 @@ const TRAILER: usize = 8;
 #[derive(Default)]
 pub(super) struct Decoder {
     /// None for a body that is not compressed.
-    packed: Option<Packed>,
+    packed: Option<CompressedBody>,
 }
 
-struct Packed {
-    form: Form,
-    stage: Stage,
+struct CompressedBody {
+    form: CompressionFormat,
+    stage: DecodingStage,
     /// The part of a header or trailer that has arrived so far.
     kept: Vec<u8>,
     state: Box<InflateState>,
@@ -34,13 +34,13 @@ struct Packed {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum CompressionFormat {
     Gzip,
     Deflate,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum DecodingStage {
     /// Nothing of the body has arrived.
     Empty,
     Header,
@@ -68,11 +68,11 @@ impl Decoder {
         {
             let form = match coding {
                 "" | "identity" => continue,
-                "gzip" | "x-gzip" if packed.is_none() => Form::Gzip,
-                "deflate" if packed.is_none() => Form::Deflate,
+                "gzip" | "x-gzip" if packed.is_none() => CompressionFormat::Gzip,
+                "deflate" if packed.is_none() => CompressionFormat::Deflate,
                 _ => return Err(codings.join(", ")),
             };
-            packed = Some(Packed::new(form));
+            packed = Some(CompressedBody::new(form));
         }
         Ok(Self { packed })
     }
@@ -94,8 +94,8 @@ impl Decoder {
         match packed.take(&piece, &mut out, room) {
             Some(()) => Ok(out.into()),
             None => Err(match packed.form {
-                Form::Gzip => "gzip",
-                Form::Deflate => "deflate",
+                CompressionFormat::Gzip => "gzip",
+                CompressionFormat::Deflate => "deflate",
             }),
         }
     }
@@ -103,15 +103,18 @@ impl Decoder {
     /// Whether the body ended before the compressed data did.
     pub fn is_torn(&self) -> bool {
         let stage = self.packed.as_ref().map(|packed| packed.stage);
-        !matches!(stage, None | Some(Stage::Empty | Stage::Done))
+        !matches!(
+            stage,
+            None | Some(DecodingStage::Empty | DecodingStage::Done)
+        )
     }
 }
 
-impl Packed {
-    fn new(form: Form) -> Self {
+impl CompressedBody {
+    fn new(form: CompressionFormat) -> Self {
         Self {
             form,
-            stage: Stage::Empty,
+            stage: DecodingStage::Empty,
             kept: Vec::new(),
             state: InflateState::new_boxed(DataFormat::Raw),
             sum: Hasher::new(),
@@ -130,8 +133,8 @@ impl Packed {
         };
         while !input.is_empty() {
             match self.stage {
-                Stage::Empty => self.stage = Stage::Header,
-                Stage::Header => {
+                DecodingStage::Empty => self.stage = DecodingStage::Header,
+                DecodingStage::Header => {
                     let Some((length, data)) = header(self.form, input)? else {
                         self.kept = input.to_vec();
                         return (input.len() <= LONGEST_HEADER).then_some(());
@@ -139,15 +142,15 @@ impl Packed {
                     input = &input[length..];
                     self.state = InflateState::new_boxed(data);
                     self.sum = Hasher::new();
-                    self.stage = Stage::Data;
+                    self.stage = DecodingStage::Data;
                 }
-                Stage::Data => {
+                DecodingStage::Data => {
                     input = self.data(input, out, room)?;
-                    if self.stage == Stage::Data {
+                    if self.stage == DecodingStage::Data {
                         return Some(());
                     }
                 }
-                Stage::Trailer => {
+                DecodingStage::Trailer => {
                     let Some((trailer, rest)) = input.split_at_checked(TRAILER) else {
                         self.kept = input.to_vec();
                         return Some(());
@@ -156,13 +159,15 @@ impl Packed {
                         return None;
                     }
                     input = rest;
-                    self.stage = Stage::Done;
+                    self.stage = DecodingStage::Done;
                 }
-                Stage::Done if self.form == Form::Gzip && input[0] == MAGIC[0] => {
-                    self.stage = Stage::Header;
+                DecodingStage::Done
+                    if self.form == CompressionFormat::Gzip && input[0] == MAGIC[0] =>
+                {
+                    self.stage = DecodingStage::Header;
                 }
                 // Zeros may fill the last block.
-                Stage::Done => return Some(()),
+                DecodingStage::Done => return Some(()),
             }
         }
         Some(())
@@ -176,14 +181,14 @@ impl Packed {
             let unpacked = &buffer[..result.bytes_written];
             input = &input[result.bytes_consumed..];
             out.extend_from_slice(unpacked);
-            if self.form == Form::Gzip {
+            if self.form == CompressionFormat::Gzip {
                 self.sum.update(unpacked);
             }
             match result.status {
                 Ok(MZStatus::StreamEnd) => {
                     self.stage = match self.form {
-                        Form::Gzip => Stage::Trailer,
-                        Form::Deflate => Stage::Done,
+                        CompressionFormat::Gzip => DecodingStage::Trailer,
+                        CompressionFormat::Deflate => DecodingStage::Done,
                     };
                     return Some(input);
                 }
@@ -207,8 +212,8 @@ const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
     clippy::option_option,
     reason = "no header is not the same as a header whose end is missing"
 )]
-fn header(form: Form, input: &[u8]) -> Option<Option<(usize, DataFormat)>> {
-    if form == Form::Deflate {
+fn header(form: CompressionFormat, input: &[u8]) -> Option<Option<(usize, DataFormat)>> {
+    if form == CompressionFormat::Deflate {
         // `deflate` is used for both forms: with zlib's header, as the standard says, and without.
         let [first, second, ..] = *input else {
             return Some(None);

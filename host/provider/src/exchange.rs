@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::fault::{Again, Fault};
+use super::fault::{Again, RequestFault};
 use super::grants::Grants;
 use super::http::Http;
 use super::request::{self, Prepared};
@@ -60,8 +60,8 @@ impl From<ModelError> for FailedAttempt {
     }
 }
 
-impl From<Fault> for FailedAttempt {
-    fn from(fault: Fault) -> Self {
+impl From<RequestFault> for FailedAttempt {
+    fn from(fault: RequestFault) -> Self {
         Self {
             again: fault.again,
             error: fault.into(),
@@ -346,7 +346,7 @@ fn record(context: &Context, event: &Event) -> Result<(), ModelError> {
 }
 
 /// Waits for `work`, at most until the run is stopped.
-async fn until_stopped<T, E: From<Fault>>(
+async fn until_stopped<T, E: From<RequestFault>>(
     stop: &Stop,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
@@ -354,7 +354,7 @@ async fn until_stopped<T, E: From<Fault>>(
         biased;
         () = stop.stopped() => {
             let message = "interrupted while waiting for the model";
-            Err(Fault::new(ModelFailure::Interrupted, message).into())
+            Err(RequestFault::new(ModelFailure::Interrupted, message).into())
         }
         outcome = work => outcome,
     }

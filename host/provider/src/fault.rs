@@ -14,7 +14,7 @@ use mswea_core::{ErrorClass, ModelError, ModelFailure};
 
 /// A request that led to no complete response.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct RequestFault {
     pub class: ModelFailure,
     pub message: String,
     pub again: Again,
@@ -47,7 +47,7 @@ impl Again {
     }
 }
 
-impl Fault {
+impl RequestFault {
     pub fn new(class: impl Into<ModelFailure>, message: impl Into<String>) -> Self {
         Self {
             class: class.into(),
@@ -69,30 +69,30 @@ impl Fault {
     }
 }
 
-impl From<Fault> for ModelError {
-    fn from(fault: Fault) -> Self {
+impl From<RequestFault> for ModelError {
+    fn from(fault: RequestFault) -> Self {
         Self::new(fault.class, fault.message)
     }
 }
 
 /// The timeout that expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum TimeoutPhase {
     Head,
     Body,
     Total,
 }
 
 /// The fault of an expired timeout; its message names the key that sets the timeout.
-pub(super) fn timeout(phase: Phase, origin: &str, limit: Limit) -> Fault {
+pub(super) fn timeout(phase: TimeoutPhase, origin: &str, limit: Limit) -> RequestFault {
     let what = match phase {
-        Phase::Head => format!("`{origin}` sent no response within"),
-        Phase::Body => {
+        TimeoutPhase::Head => format!("`{origin}` sent no response within"),
+        TimeoutPhase::Body => {
             format!("`{origin}` sent nothing in the middle of its response for more than")
         }
-        Phase::Total => format!("the response of `{origin}` was not complete within"),
+        TimeoutPhase::Total => format!("the response of `{origin}` was not complete within"),
     };
-    Fault::new(
+    RequestFault::new(
         ErrorClass::Timeout,
         format!(
             "{what} {}: is it overloaded? To wait longer, raise `{}`",
@@ -103,8 +103,8 @@ pub(super) fn timeout(phase: Phase, origin: &str, limit: Limit) -> Fault {
 }
 
 /// A response larger than the limit. Another attempt would be as large.
-pub(super) fn too_large(origin: &str, settings: &RequestSettings) -> Fault {
-    Fault::new(
+pub(super) fn too_large(origin: &str, settings: &RequestSettings) -> RequestFault {
+    RequestFault::new(
         ErrorClass::MalformedResponse,
         format!(
             "the response of `{origin}` is larger than {} bytes: is it a model's API? To read \
@@ -116,8 +116,8 @@ pub(super) fn too_large(origin: &str, settings: &RequestSettings) -> Fault {
 }
 
 /// A response in a content coding that is not supported.
-pub(super) fn unknown_coding(origin: &str, coding: &str) -> Fault {
-    Fault::new(
+pub(super) fn unknown_coding(origin: &str, coding: &str) -> RequestFault {
+    RequestFault::new(
         ErrorClass::MalformedResponse,
         format!(
             "`{origin}` compresses its response as `{coding}`, which the request did not ask for and which the host does not support (it supports `gzip` and `deflate`): switch the compression off at the server or at the proxy before it"
@@ -127,8 +127,8 @@ pub(super) fn unknown_coding(origin: &str, coding: &str) -> Fault {
 }
 
 /// A compressed response that can't be unpacked.
-pub(super) fn damaged(origin: &str, coding: &str) -> Fault {
-    Fault::new(
+pub(super) fn damaged(origin: &str, coding: &str) -> RequestFault {
+    RequestFault::new(
         ErrorClass::MalformedResponse,
         format!(
             "the response of `{origin}` has the content coding `{coding}`, but can't be decompressed: is there a proxy before it that changes responses?"
@@ -137,8 +137,8 @@ pub(super) fn damaged(origin: &str, coding: &str) -> Fault {
 }
 
 /// A compressed response whose end is missing.
-pub(super) fn torn(origin: &str) -> Fault {
-    Fault::new(
+pub(super) fn torn(origin: &str) -> RequestFault {
+    RequestFault::new(
         ErrorClass::Network,
         format!(
             "the response of `{origin}` ended in the middle of its compressed body: check the network, and whether the server was stopped"
@@ -152,7 +152,7 @@ pub(super) fn on_send(
     url: &Url,
     proxy: Option<&Proxy>,
     settings: &RequestSettings,
-) -> Fault {
+) -> RequestFault {
     let origin = &origin(url);
     if let Some(fault) = tls(error, origin) {
         return fault;
@@ -167,21 +167,21 @@ pub(super) fn on_send(
         || chain.contains("status-code parsed")
         || chain.contains("head is too large")
     {
-        return Fault::new(
+        return RequestFault::new(
             ErrorClass::MalformedResponse,
             format!("`{origin}` does not answer in HTTP ({cause}): check `--base-url`"),
         )
         .if_address_is_right(0);
     }
     if is_closed(error, &chain) {
-        return Fault::new(
+        return RequestFault::new(
             ErrorClass::Network,
             format!(
                 "`{origin}` closed the connection without a response: the log of the server, or of a proxy before it, may say why"
             ),
         );
     }
-    Fault::new(
+    RequestFault::new(
         ErrorClass::Network,
         format!("the request to `{origin}` could not be sent: {cause}"),
     )
@@ -193,14 +193,14 @@ fn on_connect(
     url: &Url,
     proxy: Option<&Proxy>,
     settings: &RequestSettings,
-) -> Fault {
+) -> RequestFault {
     let origin = origin(url);
     if error.is_timeout() {
         let target = proxy.map_or_else(
             || format!("`{origin}`"),
             |proxy| format!("the proxy {}", proxy.shown()),
         );
-        return Fault::new(
+        return RequestFault::new(
             ErrorClass::Timeout,
             format!(
                 "no connection to {target} within {} (`model.connect_timeout`): check the \
@@ -210,7 +210,7 @@ fn on_connect(
         );
     }
     if let Some(proxy) = proxy {
-        return Fault::new(
+        return RequestFault::new(
             ErrorClass::Network,
             format!(
                 "the proxy {} did not connect to `{origin}` ({cause}): check `{}`, or name the \
@@ -221,7 +221,7 @@ fn on_connect(
         );
     }
     if error.is_dns() || chain(error).contains("dns error") {
-        return Fault::new(
+        return RequestFault::new(
             ErrorClass::Network,
             format!(
                 "the host name in `{origin}` could not be resolved ({cause}): check `--base-url` \
@@ -231,7 +231,7 @@ fn on_connect(
     }
     match io_kind(error) {
         Some(io::ErrorKind::ConnectionRefused) => {
-            let fault = Fault::new(
+            let fault = RequestFault::new(
                 ErrorClass::Network,
                 format!("nothing listens at `{origin}`: is the server running? check `--base-url`"),
             );
@@ -243,13 +243,15 @@ fn on_connect(
                 fault
             }
         }
-        Some(io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => Fault::new(
-            ErrorClass::Network,
-            format!(
-                "no route to `{origin}` ({cause}): is there a network? Behind a proxy, set `HTTPS_PROXY`"
-            ),
-        ),
-        _ => Fault::new(
+        Some(io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => {
+            RequestFault::new(
+                ErrorClass::Network,
+                format!(
+                    "no route to `{origin}` ({cause}): is there a network? Behind a proxy, set `HTTPS_PROXY`"
+                ),
+            )
+        }
+        _ => RequestFault::new(
             ErrorClass::Network,
             format!("no connection to `{origin}`: {cause}"),
         ),
@@ -257,8 +259,8 @@ fn on_connect(
 }
 
 /// The connection ended within the body.
-pub(super) fn on_body(error: &reqwest::Error, origin: &str) -> Fault {
-    Fault::new(
+pub(super) fn on_body(error: &reqwest::Error, origin: &str) -> RequestFault {
+    RequestFault::new(
         ErrorClass::Network,
         format!(
             "the connection to `{origin}` was lost in the middle of the response ({}): check the network, and whether the server was stopped",
@@ -267,7 +269,7 @@ pub(super) fn on_body(error: &reqwest::Error, origin: &str) -> Fault {
     )
 }
 
-fn tls(error: &reqwest::Error, origin: &str) -> Option<Fault> {
+fn tls(error: &reqwest::Error, origin: &str) -> Option<RequestFault> {
     let found = find::<rustls::Error>(error)?;
     let fault = match found {
         rustls::Error::InvalidCertificate(reason) => {
@@ -289,13 +291,13 @@ fn tls(error: &reqwest::Error, origin: &str) -> Option<Fault> {
                 }
                 _ => "check `--base-url`",
             };
-            Fault::new(
+            RequestFault::new(
                 ErrorClass::Network,
                 format!("the certificate of `{origin}` is not accepted ({found}): {remedy}"),
             )
             .lasting()
         }
-        rustls::Error::InvalidMessage(_) => Fault::new(
+        rustls::Error::InvalidMessage(_) => RequestFault::new(
             ErrorClass::Network,
             format!(
                 "`{origin}` does not speak TLS ({found}): is it an `http:` server? check \
@@ -303,7 +305,7 @@ fn tls(error: &reqwest::Error, origin: &str) -> Option<Fault> {
             ),
         )
         .lasting(),
-        _ => Fault::new(
+        _ => RequestFault::new(
             ErrorClass::Network,
             format!("no TLS connection to `{origin}`: {found}"),
         ),

@@ -16,9 +16,9 @@ use reqwest::{Client, Method, Response, StatusCode, redirect};
 use tokio::time::Instant;
 use url::Url;
 
-use super::Environment;
+use super::EnvironmentLookup;
 use super::coding::Decoder;
-use super::fault::{self, Fault, Phase, origin};
+use super::fault::{self, RequestFault, TimeoutPhase, origin};
 use super::outgoing;
 use super::proxy::{self, Proxy};
 use super::request::Prepared;
@@ -32,13 +32,13 @@ const MAX_REDIRECTS: u32 = 5;
 /// built when the first request needs it. A client for plain http loads no certificates.
 #[derive(Clone)]
 pub struct Http {
-    environment: Environment,
-    clients: Arc<Mutex<HashMap<Key, Client>>>,
+    environment: EnvironmentLookup,
+    clients: Arc<Mutex<HashMap<ClientKey, Client>>>,
 }
 
 /// The properties in which clients differ.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct ClientKey {
     tls: bool,
     proxy: Option<Proxy>,
     connect_timeout: Duration,
@@ -47,7 +47,7 @@ struct Key {
 impl Http {
     /// Clients that take proxies and certificates from the variables of `environment`.
     #[must_use]
-    pub fn new(environment: Environment) -> Self {
+    pub fn new(environment: EnvironmentLookup) -> Self {
         Self {
             environment,
             clients: Arc::default(),
@@ -61,7 +61,7 @@ impl Http {
         request: &Prepared,
         settings: &RequestSettings,
         may_follow: &(dyn Fn(&Url) -> bool + Sync),
-    ) -> Result<Answer, Fault> {
+    ) -> Result<StartedResponse, RequestFault> {
         let start = Instant::now();
         let mut url = request.url.clone();
         for _ in 0..=MAX_REDIRECTS {
@@ -77,7 +77,7 @@ impl Http {
                 Some(target) => Some(not_followed(status, &url, &target)),
                 None => None,
             };
-            return Ok(Answer {
+            return Ok(StartedResponse {
                 origin: origin(&url),
                 status: status.as_u16(),
                 headers: headers.clone(),
@@ -89,7 +89,7 @@ impl Http {
                 read: 0,
             });
         }
-        Err(Fault::new(
+        Err(RequestFault::new(
             ErrorClass::Network,
             format!(
                 "`{}` redirected more than {MAX_REDIRECTS} times: check `--base-url`",
@@ -105,8 +105,8 @@ impl Http {
         url: &Url,
         settings: &RequestSettings,
         start: Instant,
-    ) -> Result<Response, Fault> {
-        let setup = |message| Fault::new(ErrorClass::BadRequest, message).lasting();
+    ) -> Result<Response, RequestFault> {
+        let setup = |message| RequestFault::new(ErrorClass::BadRequest, message).lasting();
         let proxy = proxy::for_url(&self.environment, url).map_err(setup)?;
         let client = self.client(url, proxy.as_ref(), settings).map_err(setup)?;
         let origin = origin(url);
@@ -117,7 +117,7 @@ impl Http {
             builder = builder.body(outgoing::body(&request.body));
         }
         let head = settings.first_byte_timeout.map(|limit| (limit, start));
-        let due = Due::of(Phase::Head, head, settings, start);
+        let due = Due::of(TimeoutPhase::Head, head, settings, start);
         match tokio::time::timeout_at(due.at, builder.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
@@ -135,7 +135,7 @@ impl Http {
         settings: &RequestSettings,
     ) -> Result<Client, String> {
         let over_tls = |url: &Url| url.scheme() == "https";
-        let key = Key {
+        let key = ClientKey {
             tls: over_tls(url) || proxy.is_some_and(|proxy| over_tls(&proxy.url)),
             proxy: proxy.cloned(),
             connect_timeout: settings.connect_timeout,
@@ -151,7 +151,7 @@ impl Http {
         Ok(client)
     }
 
-    fn build(&self, key: &Key) -> Result<Client, String> {
+    fn build(&self, key: &ClientKey) -> Result<Client, String> {
         let tls = if key.tls {
             tls::trusting_roots(&self.environment)?
         } else {
@@ -189,7 +189,7 @@ impl fmt::Debug for Http {
 /// The next timeout that expires.
 struct Due {
     at: Instant,
-    phase: Phase,
+    phase: TimeoutPhase,
     limit: Limit,
 }
 
@@ -197,7 +197,7 @@ impl Due {
     /// The earlier of a phase's own limit, counted from some moment, and the limit of the whole
     /// attempt.
     fn of(
-        phase: Phase,
+        phase: TimeoutPhase,
         own: Option<(Limit, Instant)>,
         settings: &RequestSettings,
         start: Instant,
@@ -205,7 +205,7 @@ impl Due {
         let limit = settings.total_timeout;
         let total = Self {
             at: start + limit.time,
-            phase: Phase::Total,
+            phase: TimeoutPhase::Total,
             limit,
         };
         match own.map(|(limit, from)| (from + limit.time, limit)) {
@@ -214,13 +214,13 @@ impl Due {
         }
     }
 
-    fn fault(&self, origin: &str) -> Fault {
+    fn fault(&self, origin: &str) -> RequestFault {
         fault::timeout(self.phase, origin, self.limit)
     }
 }
 
 /// A response whose head has arrived.
-pub(super) struct Answer {
+pub(super) struct StartedResponse {
     /// Scheme, host and port of its URL.
     pub origin: String,
     pub status: u16,
@@ -234,7 +234,7 @@ pub(super) struct Answer {
     read: u64,
 }
 
-impl Answer {
+impl StartedResponse {
     /// Its headers for adapters: names in lower case, values as text; without those that describe
     /// the compressed body.
     pub fn plain_headers(&self) -> Vec<(String, String)> {
@@ -250,13 +250,16 @@ impl Answer {
     }
 
     /// The next piece of the body, unpacked; none at the end.
-    pub async fn piece(&mut self, settings: &RequestSettings) -> Result<Option<Bytes>, Fault> {
+    pub async fn piece(
+        &mut self,
+        settings: &RequestSettings,
+    ) -> Result<Option<Bytes>, RequestFault> {
         let cap = settings.max_response_bytes;
         if self.read == 0 && self.response.content_length().is_some_and(|len| len > cap) {
             return Err(fault::too_large(&self.origin, settings));
         }
         let idle = settings.idle_timeout.map(|limit| (limit, Instant::now()));
-        let due = Due::of(Phase::Body, idle, settings, self.start);
+        let due = Due::of(TimeoutPhase::Body, idle, settings, self.start);
         let piece = match tokio::time::timeout_at(due.at, self.response.chunk()).await {
             Ok(Ok(piece)) => piece,
             Ok(Err(error)) => return Err(fault::on_body(&error, &self.origin)),
@@ -277,7 +280,7 @@ impl Answer {
         }
         // A body that never pauses would never let the timer of the whole attempt expire, so the
         // time is checked here.
-        let total = Due::of(Phase::Total, None, settings, self.start);
+        let total = Due::of(TimeoutPhase::Total, None, settings, self.start);
         if Instant::now() >= total.at {
             return Err(total.fault(&self.origin));
         }

@@ -33,19 +33,19 @@ use mswea_secrecy as secrecy;
 
 pub use grants::{Grants, HostPattern, PatternError};
 pub use http::Http;
-pub use model::{Asker, ProviderModel};
+pub use model::{AdapterMaker, ProviderModel};
 pub use plain_http::is_near;
 pub use price::{PriceQuery, Prices, Quote, Rates};
 pub use secrets::{Secret, Secrets, SecretsError, is_placeholder};
 pub use settings::{Limit, RequestSettings};
 
 /// Looks up an environment variable; tests pass one of their own.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type EnvironmentLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The environment of this process, including the variables that [`secrecy`] removed from it. A
 /// value that is not UTF-8 counts as unset: neither a key nor a proxy's address can contain such
 /// bytes.
 #[must_use]
-pub fn process_environment() -> Environment {
+pub fn process_environment() -> EnvironmentLookup {
     Arc::new(secrecy::var)
 }

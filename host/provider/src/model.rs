@@ -15,13 +15,13 @@ use mswea_core::{
 };
 
 /// Makes another instance of the adapter, with the same config.
-pub type Asker = Box<dyn FnMut() -> Result<Box<dyn Adapter>, PluginFault> + Send>;
+pub type AdapterMaker = Box<dyn FnMut() -> Result<Box<dyn Adapter>, PluginFault> + Send>;
 
 /// Answers queries through an adapter and HTTP.
 pub struct ProviderModel {
     access: ModelAccess,
     main: AdapterInstance,
-    asker: Asker,
+    asker: AdapterMaker,
     /// The instance for [`Model::ask`], made when it is first needed: a question must not change
     /// the history that the main instance has encoded.
     second: Option<AdapterInstance>,
@@ -77,7 +77,7 @@ impl ProviderModel {
     #[must_use]
     pub fn new(
         adapter: Box<dyn Adapter>,
-        asker: Asker,
+        asker: AdapterMaker,
         plugin_name: impl Into<String>,
         grants: Grants,
         secrets: Arc<Secrets>,

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use super::Environment;
+use super::EnvironmentLookup;
 use super::plain_http::{is_loopback, is_near};
 
 /// A proxy and the variable that names it.
@@ -38,7 +38,10 @@ impl Proxy {
 ///
 /// # Errors
 /// A message if the variable's value is not a proxy address.
-pub(super) fn for_url(environment: &Environment, target: &Url) -> Result<Option<Proxy>, String> {
+pub(super) fn for_url(
+    environment: &EnvironmentLookup,
+    target: &Url,
+) -> Result<Option<Proxy>, String> {
     if is_loopback(target) {
         return Ok(None);
     }
@@ -233,7 +236,7 @@ mod tests {
             ),
         ] {
             let variables = variables.to_vec();
-            let environment: Environment = Arc::new(move |name| {
+            let environment: EnvironmentLookup = Arc::new(move |name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             });
@@ -241,7 +244,7 @@ mod tests {
             assert_eq!(found.map(|proxy| proxy.shown()), expected, "{target}");
         }
         for bad in ["ftp://p:1", "http://", "://", "http://me:hidden@", "p:x"] {
-            let environment: Environment =
+            let environment: EnvironmentLookup =
                 Arc::new(|name| (name == "HTTPS_PROXY").then(|| bad.to_owned()));
             let error = for_url(&environment, &"https://a.com".parse().unwrap());
             let Err(error) = error else { panic!("{bad}") };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::Environment;
+use super::EnvironmentLookup;
 use mswea_files as regular_file;
 
 /// Values shorter than this are not redacted: they would match ordinary text, and no key is so
@@ -82,7 +82,7 @@ pub enum SecretsError {
 
 /// Finds secrets by name: in the environment, then in the secrets file.
 pub struct Secrets {
-    environment: Environment,
+    environment: EnvironmentLookup,
     path: Option<PathBuf>,
     file: OnceLock<Result<BTreeMap<String, Secret>, SecretsError>>,
     /// Secrets in the config, which come before all others.
@@ -95,7 +95,7 @@ impl Secrets {
     /// Secrets from `environment`, then from the file at `path`. The file is read when a name is
     /// not in the environment; it need not exist.
     #[must_use]
-    pub fn new(environment: Environment, path: Option<PathBuf>) -> Self {
+    pub fn new(environment: EnvironmentLookup, path: Option<PathBuf>) -> Self {
         Self {
             environment,
             path,
@@ -313,7 +313,7 @@ mod tests {
 
     use super::*;
 
-    fn environment(pairs: &'static [(&'static str, &'static str)]) -> Environment {
+    fn environment(pairs: &'static [(&'static str, &'static str)]) -> EnvironmentLookup {
         Arc::new(move |name| {
             pairs
                 .iter()

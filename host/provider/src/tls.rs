@@ -15,14 +15,14 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use super::Environment;
+use super::EnvironmentLookup;
 
 /// A configuration that trusts the system's roots, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR`
 /// name, or Mozilla's if the system has none (a bare container).
 ///
 /// # Errors
 /// A message if the variables name no usable certificate.
-pub(super) fn trusting_roots(environment: &Environment) -> Result<ClientConfig, String> {
+pub(super) fn trusting_roots(environment: &EnvironmentLookup) -> Result<ClientConfig, String> {
     let provider = provider();
     let Roots { store, named } = roots(environment)?;
     let unusable = |error| format!("the root certificates can't be used: {error}");
@@ -138,7 +138,7 @@ struct Roots {
     named: Vec<CertificateDer<'static>>,
 }
 
-fn roots(environment: &Environment) -> Result<Roots, String> {
+fn roots(environment: &EnvironmentLookup) -> Result<Roots, String> {
     let get = |name| {
         environment(name)
             .filter(|value| !value.is_empty())
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn named_certificates_are_used_alone() {
-        let environment = |file: &str, dir: &str| -> Environment {
+        let environment = |file: &str, dir: &str| -> EnvironmentLookup {
             let (file, dir) = (file.to_owned(), dir.to_owned());
             Arc::new(move |name| match name {
                 "SSL_CERT_FILE" => Some(file.clone()),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::shell;
 use mswea_config::{Config, ModelChoice, RequestTimes, TimeLimit};
 use mswea_core::Object;
-use mswea_provider::price::{self, PriceError, Sources, UnknownPrice};
+use mswea_provider::price::{self, PriceError, PriceSources, UnknownPrice};
 use mswea_provider::{PriceQuery, Prices, Rates};
 use mswea_secrecy as secrecy;
 
@@ -22,7 +22,7 @@ pub fn seconds(seconds: f64) -> Duration {
 /// When a price file that the user named or wrote can't be used.
 pub fn prices(config: &Config, choice: &ModelChoice) -> Result<(Prices, Vec<String>), PriceError> {
     let model = &config.model;
-    let sources = Sources {
+    let sources = PriceSources {
         rates: model.price.map(|price| Rates {
             input: Some(price.input),
             output: Some(price.output),
@@ -137,12 +137,12 @@ pub fn base_variables(config: &Config, task: &str) -> Object {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mswea_config::{Layers, ProcessEnvironment, Sources as ConfigSources, resolve_model};
+    use mswea_config::{Layers, ProcessEnvironment, Sources, resolve_model};
 
     fn config(specs: &[&str]) -> Config {
-        let sources = ConfigSources {
+        let sources = Sources {
             configs: specs.iter().map(|spec| (*spec).to_owned()).collect(),
-            ..ConfigSources::default()
+            ..Sources::default()
         };
         let layers = Layers::load(&sources, &ProcessEnvironment).unwrap();
         layers.resolve().unwrap()

@@ -56,7 +56,7 @@ pub fn show(model: &str, json: bool, specs: &[String]) -> Result<ExitCode, Failu
 
 fn near(model: &str) -> Vec<String> {
     let wanted = model.to_lowercase();
-    let sources = price::Sources::default();
+    let sources = price::PriceSources::default();
     let Some(Ok((table, _))) = sources.tables().next() else {
         return Vec::new();
     };

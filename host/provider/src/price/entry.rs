@@ -69,7 +69,7 @@ pub fn provider(entry: &Map<String, Value>) -> Option<&str> {
 /// # Errors
 /// [`EntryError`] if a rate is not a number, or tiers have an unknown form.
 pub fn tariff(entry: &Value) -> Result<Option<Tariff>, EntryError> {
-    let entry = Entry(entry.as_object().ok_or(EntryError::NoObject)?);
+    let entry = PriceEntry(entry.as_object().ok_or(EntryError::NoObject)?);
     let tiers = entry.tier_list()?;
     let standard = entry.plan(None)?;
     let first = standard.0[0].row;
@@ -100,9 +100,9 @@ pub fn tariff(entry: &Value) -> Result<Option<Tariff>, EntryError> {
     }))
 }
 
-struct Entry<'a>(&'a Map<String, Value>);
+struct PriceEntry<'a>(&'a Map<String, Value>);
 
-impl Entry<'_> {
+impl PriceEntry<'_> {
     fn rate(&self, key: &str) -> Result<Option<f64>, EntryError> {
         rate(self.0, key)
     }

@@ -29,7 +29,7 @@ pub use names::PriceQuery;
 pub use place::{PlaceError, Updated, reset, update, updated_table};
 pub use rates::Rates;
 pub use registry::RegistryError;
-pub use table::{Listed, Packed, Table, TableError, pack};
+pub use table::{Listed, PackedTable, Table, TableError, pack};
 pub use tariff::{
     CACHE_WRITE_1H, CACHE_WRITE_12H, COLUMNS, OffPeak, Plan, Row, SERVICE_TIER, Tariff, Tier,
     Window,
@@ -42,7 +42,7 @@ pub const BUILT_IN: &[u8] = include_bytes!("../../../data/prices.table");
 
 /// Sources of prices, other than the provider.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct PriceSources {
     /// The rates that the user set.
     pub rates: Option<Rates>,
     /// A file in litellm's JSON format.
@@ -131,20 +131,20 @@ pub enum PriceError {
 
 /// The result of a search for a price.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct FoundPrice {
     /// The price, if a source has it.
     pub quote: Option<Quote>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-impl Sources {
+impl PriceSources {
     /// Looks for the price of a model.
     ///
     /// # Errors
     /// [`PriceError`] if the registry or a table exists but can't be read, or has another format.
-    pub fn find(&self, wanted: &PriceQuery) -> Result<Found, PriceError> {
-        let mut found = Found::default();
+    pub fn find(&self, wanted: &PriceQuery) -> Result<FoundPrice, PriceError> {
+        let mut found = FoundPrice::default();
         if let Some(tariff) = self.rates.and_then(|rates| rates.tariff()) {
             found.quote = Some(Quote {
                 name: String::new(),

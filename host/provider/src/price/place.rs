@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::table::{self, Packed};
+use super::table::{self, PackedTable};
 use mswea_files as regular_file;
 
 /// The file of the table that replaces the one in this binary:
@@ -82,7 +82,7 @@ pub fn update(file: &Path, table: &Path, source: &str) -> Result<Updated, PlaceE
         Ok(_) => return Err(none("it is JSON, but no object of models".to_owned())),
         Err(error) => return Err(none(format!("it is not JSON: {error}"))),
     };
-    let Packed {
+    let PackedTable {
         bytes,
         models,
         refused,

@@ -196,7 +196,7 @@ fn lower(name: &str) -> Cow<'_, str> {
 
 /// The result of packing a price file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Packed {
+pub struct PackedTable {
     /// The table as the bytes of a file.
     pub bytes: Vec<u8>,
     /// How many models it has.
@@ -208,7 +208,7 @@ pub struct Packed {
 /// Makes a table of a price file in litellm's format. An entry that can't be read is left out and
 /// named in the result, so that one entry of a new form does not make all prices unusable.
 #[must_use]
-pub fn pack(prices: &Map<String, Value>, source: &str) -> Packed {
+pub fn pack(prices: &Map<String, Value>, source: &str) -> PackedTable {
     let mut models: BTreeMap<String, (String, String)> = BTreeMap::new();
     let mut refused = Vec::new();
     for (name, entry) in prices {
@@ -248,7 +248,7 @@ pub fn pack(prices: &Map<String, Value>, source: &str) -> Packed {
     let source = source.replace('\n', " ");
     let mut bytes = format!("{MAGIC}{FORMAT} {source}\n").into_bytes();
     bytes.extend(lz4_flex::compress_prepend_size(text.as_bytes()));
-    Packed {
+    PackedTable {
         bytes,
         models: models.len(),
         refused,
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use mswea_core::Usage;
 
-    fn packed() -> Packed {
+    fn packed() -> PackedTable {
         let prices = json!({
             "sample_spec": {"input_cost_per_token": 1},
             "b/Two": {"litellm_provider": "b", "mode": "chat", "input_cost_per_token": 2},

@@ -12,7 +12,7 @@ fn million(input: u64) -> Usage {
 }
 
 /// Dollars for a million input tokens, and the source of the price.
-fn dollars(sources: &Sources, wanted: &PriceQuery) -> Option<(f64, String)> {
+fn dollars(sources: &PriceSources, wanted: &PriceQuery) -> Option<(f64, String)> {
     let quote = sources.find(wanted).unwrap().quote?;
     let origin = match &quote.origin {
         PriceSource::Config => "config",
@@ -50,7 +50,7 @@ fn the_nearest_source_wins() {
         input: Some(9.0),
         ..Rates::default()
     });
-    let sources = |rates, registry: bool, table: bool| Sources {
+    let sources = |rates, registry: bool, table: bool| PriceSources {
         rates,
         registry: registry.then(|| path("registry.json")),
         table: table.then(|| path("t/prices.table")),
@@ -115,7 +115,7 @@ fn the_nearest_source_wins() {
 
 #[test]
 fn what_the_provider_reports_wins() {
-    let quote = Sources::default()
+    let quote = PriceSources::default()
         .find(&PriceQuery::new(Some("openai"), "gpt-4o"))
         .unwrap()
         .quote;
@@ -168,9 +168,9 @@ fn files_that_are_no_prices_are_explained() {
     ] {
         let path = folder.path().join("r.json");
         fs::write(&path, content).unwrap();
-        let sources = Sources {
+        let sources = PriceSources {
             registry: Some(path),
-            ..Sources::default()
+            ..PriceSources::default()
         };
         let error = sources.find(&wanted).unwrap_err().to_string();
         for part in parts {
@@ -191,9 +191,9 @@ fn files_that_are_no_prices_are_explained() {
     ] {
         let path = folder.path().join("prices.table");
         fs::write(&path, content).unwrap();
-        let sources = Sources {
+        let sources = PriceSources {
             table: Some(path),
-            ..Sources::default()
+            ..PriceSources::default()
         };
         let error = sources.find(&wanted).unwrap_err().to_string();
         for part in parts {
@@ -223,9 +223,9 @@ fn files_that_are_no_prices_are_explained() {
 
 #[test]
 fn a_registry_that_is_not_there_is_said() {
-    let sources = Sources {
+    let sources = PriceSources {
         registry: Some("/nonexistent/r.json".into()),
-        ..Sources::default()
+        ..PriceSources::default()
     };
     let found = sources
         .find(&PriceQuery::new(Some("openai"), "gpt-4o"))
@@ -285,9 +285,9 @@ fn a_table_is_read_again_only_if_its_file_has_changed() {
         update(&json, &table, "test").unwrap();
     };
     write(1e-6);
-    let sources = Sources {
+    let sources = PriceSources {
         table: Some(table.clone()),
-        ..Sources::default()
+        ..PriceSources::default()
     };
     let read = || -> Vec<_> { sources.tables().map(|table| table.unwrap().0).collect() };
     let price = || {

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CACHE_WRITE_1H, PriceQuery, Quote, SERVICE_TIER, Sources};
+use super::{CACHE_WRITE_1H, PriceQuery, PriceSources, Quote, SERVICE_TIER};
 use mswea_core::Usage;
 
 #[derive(Debug, Deserialize)]
@@ -25,7 +25,7 @@ struct Vector {
 impl Vector {
     fn quote(&self) -> Option<Quote> {
         let wanted = PriceQuery::new(Some(&self.provider), &self.model);
-        Sources::default().find(&wanted).unwrap().quote
+        PriceSources::default().find(&wanted).unwrap().quote
     }
 
     fn our_cost(&self, quote: &Quote) -> Option<f64> {

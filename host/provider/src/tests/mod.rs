@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use self::adapter::{Fake, Log};
-use super::{Environment, Grants, Http, Limit, ProviderModel, RequestSettings, Secrets};
+use super::{EnvironmentLookup, Grants, Http, Limit, ProviderModel, RequestSettings, Secrets};
 use mswea_core::Event;
 use mswea_core::{
     Change, Context, Front, Journal, Message, Model, ModelError, Progress, Reply, Stop, StopSource,
@@ -28,7 +28,7 @@ fn quick() -> RequestSettings {
     }
 }
 
-fn environment(pairs: &[(&str, &str)]) -> Environment {
+fn environment(pairs: &[(&str, &str)]) -> EnvironmentLookup {
     let pairs: Vec<(String, String)> = pairs
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -84,7 +84,7 @@ impl Front for Recorder {
 struct Bench {
     settings: RequestSettings,
     grants: Grants,
-    environment: Environment,
+    environment: EnvironmentLookup,
     secrets_file: Option<std::path::PathBuf>,
     /// Name of the secret that the adapter puts into `authorization`.
     secret: Option<&'static str>,
