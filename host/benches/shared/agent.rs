@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mswea_host::config::{Config, Environment, Layers, Sources};
+use mswea_host::config::{Config, HostEnvironment, Layers, Sources};
 use mswea_host::journal::{Event, JournalFile};
 use mswea_host::roles::{Context, Front, Journal, Nobody, Progress, Stop};
 use mswea_host::run::Agent;
@@ -23,7 +23,7 @@ pub const WHOLE_OUTPUT: &str =
 /// A source of files and variables without any of this machine's user.
 struct Nowhere;
 
-impl Environment for Nowhere {
+impl HostEnvironment for Nowhere {
     fn var(&self, _: &str) -> Option<String> {
         None
     }

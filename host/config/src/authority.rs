@@ -136,7 +136,8 @@ impl Layers {
         let sandbox = self.merged.get(&["environment", "sandbox"]);
         let is_open = sandbox.is_none_or(|node| node.to_value() == "none");
         let class = environment_class::find(&self.environment_class());
-        let is_local = class.is_none_or(|class| class.kind == environment_class::Kind::Local);
+        let is_local =
+            class.is_none_or(|class| class.kind == environment_class::EnvironmentKind::Local);
         if is_local && is_open && !set_anew("sandbox") && !set_anew("environment_class") {
             found.push(RecordedValue {
                 key: "environment.sandbox".to_owned(),
@@ -217,7 +218,7 @@ mod tests {
 
     use super::super::keys::KEYS;
     use super::super::layers::Sources;
-    use super::super::recorded::Recorded;
+    use super::super::recorded::RecordedConfig;
     use super::super::testing::Memory;
     use super::*;
 
@@ -225,7 +226,7 @@ mod tests {
     fn needed(config: Value, anew: &[&str]) -> Vec<String> {
         let sources = Sources {
             configs: anew.iter().map(|spec| (*spec).to_owned()).collect(),
-            recorded: Some(Recorded {
+            recorded: Some(RecordedConfig {
                 config,
                 journal: "j.events.jsonl".into(),
                 mini: false,

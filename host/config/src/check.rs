@@ -6,9 +6,9 @@
 
 use serde_json::Value;
 
-use super::error::{Files, Kind, Problem};
+use super::error::{ConfigProblem, Files, ProblemKind};
 use super::import_paths;
-use super::keys::{self, Found, KNOWN_LATER, Key, MAX_SECONDS, Type};
+use super::keys::{self, ConfigKey, Found, KNOWN_LATER, MAX_SECONDS, Type};
 use super::model_class;
 use super::node::{Content, Entry, Node};
 use super::origin::Origin;
@@ -16,7 +16,11 @@ use super::suggest;
 
 /// Checks a layer. With `mini`, keys that mini-swe-agent has and this version ignores are removed,
 /// with a warning.
-pub(super) fn layer(node: &mut Node, mini: bool, files: &Files) -> (Vec<Problem>, Vec<String>) {
+pub(super) fn layer(
+    node: &mut Node,
+    mini: bool,
+    files: &Files,
+) -> (Vec<ConfigProblem>, Vec<String>) {
     let mut checker = Checker {
         mini,
         files,
@@ -30,7 +34,7 @@ pub(super) fn layer(node: &mut Node, mini: bool, files: &Files) -> (Vec<Problem>
 struct Checker<'a> {
     mini: bool,
     files: &'a Files,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     warnings: Vec<String>,
 }
 
@@ -53,7 +57,7 @@ impl Checker<'_> {
                     };
                     let message = format!("{what} must be a map of keys, not {}", found(node));
                     self.problems.push(
-                        Problem::new(Kind::WrongValue, message)
+                        ConfigProblem::new(ProblemKind::WrongValue, message)
                             .key(path.join("."))
                             .at(&node.origin, width(node), self.files)
                             .hint(group_hint(path)),
@@ -104,9 +108,10 @@ impl Checker<'_> {
     }
 
     fn unknown(&mut self, segments: &[&str], dotted: &str, entry: &Entry) {
-        let problem = Problem::new(Kind::UnknownKey, format!("unknown key `{dotted}`"))
-            .key(dotted)
-            .at(&entry.at, entry.key.chars().count(), self.files);
+        let problem =
+            ConfigProblem::new(ProblemKind::UnknownKey, format!("unknown key `{dotted}`"))
+                .key(dotted)
+                .at(&entry.at, entry.key.chars().count(), self.files);
         let hint = match KNOWN_LATER.contains(&dotted) {
             true => Some("mini-swe-agent has this key, this version does not: leave it out".into()),
             false => suggest::for_key(segments),
@@ -117,7 +122,7 @@ impl Checker<'_> {
         });
     }
 
-    fn value(&mut self, key: &'static Key, path: &[String], node: &mut Node) {
+    fn value(&mut self, key: &'static ConfigKey, path: &[String], node: &mut Node) {
         if key.nullable && node.content == Content::Scalar(Value::Null) {
             return;
         }
@@ -159,11 +164,9 @@ impl Checker<'_> {
         };
         if !fits {
             let message = format!("`{dotted}` must be {}, not {}", expected(kind), found(node));
-            let problem = Problem::new(Kind::WrongValue, message).key(dotted).at(
-                &node.origin,
-                width(node),
-                self.files,
-            );
+            let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
+                .key(dotted)
+                .at(&node.origin, width(node), self.files);
             self.problems.push(match value_hint(kind, dotted, node) {
                 Some(hint) => problem.hint(hint),
                 None => problem,

@@ -3,21 +3,21 @@
 
 use serde_json::{Map, Value};
 
-use super::environment_class::{self, Kind as EnvironmentKind};
-use super::error::{Kind, Problem};
-use super::host_env::Environment;
+use super::environment_class::{self, EnvironmentKind};
+use super::error::{ConfigProblem, ProblemKind};
+use super::host_env::HostEnvironment;
 use super::keys::KEYS;
 use super::layers::Layers;
 use super::node::Node;
 use super::origin::Origin;
-use super::recorded::Recorded;
+use super::recorded::RecordedConfig;
 
 /// The class if the config names none.
 const LOCAL: &str = "local";
 
 impl Layers {
     /// Every setting that contradicts the environment's class.
-    pub(super) fn environment_problems(&self) -> impl Iterator<Item = Problem> {
+    pub(super) fn environment_problems(&self) -> impl Iterator<Item = ConfigProblem> {
         [
             self.absent_environment(),
             self.no_image(),
@@ -39,7 +39,7 @@ impl Layers {
 
     /// Sets what the layers imply: an image without a class selects docker, and the environment
     /// variable of a class (`MSWEA_DOCKER_EXECUTABLE`, ...) names its program.
-    pub(super) fn settle_environment(&mut self, env: &dyn Environment) {
+    pub(super) fn settle_environment(&mut self, env: &dyn HostEnvironment) {
         if let Some(origin) = self.meant_by_image() {
             let path = ["environment", "environment_class"];
             let node = Node::nested(&path, "docker".into(), &origin);
@@ -108,7 +108,7 @@ impl Layers {
     }
 
     /// A network setting that this class can't enforce is an error, so that no user relies on it.
-    fn open_network(&self) -> Option<Problem> {
+    fn open_network(&self) -> Option<ConfigProblem> {
         let path = ["environment", "sandbox_network"];
         let node = self.merged.get(&path)?;
         let class = self.environment_class();
@@ -118,7 +118,7 @@ impl Layers {
         let message = format!(
             "`environment.sandbox_network` = false does not switch off the network in the class `{class}` without Landlock"
         );
-        let problem = Problem::new(Kind::WrongValue, message)
+        let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
             .key(path.join("."))
             .at(&node.origin, "false".len(), &self.files);
         Some(problem.hint(
@@ -128,7 +128,7 @@ impl Layers {
     }
 
     /// One shell for all commands where there is only one for each, so that no prompt relies on it.
-    fn no_session(&self) -> Option<Problem> {
+    fn no_session(&self) -> Option<ConfigProblem> {
         let path = ["environment", "session"];
         let node = self.merged.get(&path)?;
         let class = self.environment_class();
@@ -138,7 +138,7 @@ impl Layers {
         let message = format!(
             "`environment.session` = true has no effect in the class `{class}`: each of its commands has a shell of its own"
         );
-        let problem = Problem::new(Kind::WrongValue, message)
+        let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
             .key(path.join("."))
             .at(&node.origin, "true".len(), &self.files);
         Some(problem.hint(
@@ -148,7 +148,7 @@ impl Layers {
     }
 
     /// The error for `--image` together with a class that takes no image.
-    fn useless_image(&self) -> Option<Problem> {
+    fn useless_image(&self) -> Option<ConfigProblem> {
         let class = self.environment_class();
         let takes = environment_class::classes_of("image")?;
         let image = self.merged.get(&["environment", "image"])?;
@@ -157,13 +157,15 @@ impl Layers {
             return None;
         }
         let message = format!("`--image` has no effect in the class `{class}`");
-        Some(Problem::new(Kind::WrongValue, message).hint(format!(
-            "name a class that runs images: `{}`",
-            takes.join("`, `")
-        )))
+        Some(
+            ConfigProblem::new(ProblemKind::WrongValue, message).hint(format!(
+                "name a class that runs images: `{}`",
+                takes.join("`, `")
+            )),
+        )
     }
 
-    fn absent_environment(&self) -> Option<Problem> {
+    fn absent_environment(&self) -> Option<ConfigProblem> {
         let class = self.environment_class();
         let path = ["environment", "environment_class"];
         let node = self.merged.get(&path)?;
@@ -172,15 +174,13 @@ impl Layers {
         }
         let key = path.join(".");
         let message = format!("`{key}` is `{class}`, which this version does not have");
-        let problem = Problem::new(Kind::WrongValue, message).key(&key).at(
-            &node.origin,
-            class.len(),
-            &self.files,
-        );
+        let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
+            .key(&key)
+            .at(&node.origin, class.len(), &self.files);
         Some(problem.hint(environment_class::hint(&class)))
     }
 
-    fn no_image(&self) -> Option<Problem> {
+    fn no_image(&self) -> Option<ConfigProblem> {
         let class = environment_class::find(&self.environment_class())?;
         let needs = environment_class::classes_of("image")?.contains(&class.name);
         let image = self.merged.get(&["environment", "image"]);
@@ -194,7 +194,7 @@ impl Layers {
         }
         let message = format!("the environment class `{}` needs an image", class.name);
         Some(
-            Problem::new(Kind::Missing, message)
+            ConfigProblem::new(ProblemKind::Missing, message)
                 .key("environment.image")
                 .hint("set `environment.image`, or pass `--image IMAGE`"),
         )
@@ -210,7 +210,7 @@ impl Layers {
     ///
     /// `recorded`: the config of an earlier run, whose keys were warned about when that run began, and
     /// hold defaults of its class.
-    pub(super) fn idle_keys(&self, recorded: Option<&Recorded>) -> Vec<String> {
+    pub(super) fn idle_keys(&self, recorded: Option<&RecordedConfig>) -> Vec<String> {
         let class = self.environment_class();
         let recorded = recorded.filter(|it| it.environment_class() == Some(&class));
         if environment_class::find(&class).is_none() {

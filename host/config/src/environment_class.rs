@@ -2,7 +2,7 @@
 
 /// Where commands run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EnvironmentKind {
     /// On this machine, without isolation.
     Local,
     /// In a container of docker, podman or a compatible program.
@@ -19,7 +19,7 @@ pub struct EnvironmentClass {
     /// Its name.
     pub name: &'static str,
     /// Where its commands run.
-    pub kind: Kind,
+    pub kind: EnvironmentKind,
     /// The program that it needs.
     pub executable: Option<&'static str>,
     /// The environment variable that names another program, as in mini-swe-agent.
@@ -28,7 +28,7 @@ pub struct EnvironmentClass {
 
 const fn class(
     name: &'static str,
-    kind: Kind,
+    kind: EnvironmentKind,
     executable: Option<&'static str>,
     variable: Option<&'static str>,
 ) -> EnvironmentClass {
@@ -41,24 +41,29 @@ const fn class(
 }
 
 const CLASSES: &[EnvironmentClass] = &[
-    class(NAMES[0], Kind::Local, None, None),
+    class(NAMES[0], EnvironmentKind::Local, None, None),
     class(
         NAMES[1],
-        Kind::Container,
+        EnvironmentKind::Container,
         Some("docker"),
         Some("MSWEA_DOCKER_EXECUTABLE"),
     ),
-    class(NAMES[2], Kind::Container, Some("podman"), None),
+    class(NAMES[2], EnvironmentKind::Container, Some("podman"), None),
     class(
         NAMES[3],
-        Kind::Singularity,
+        EnvironmentKind::Singularity,
         Some("singularity"),
         Some("MSWEA_SINGULARITY_EXECUTABLE"),
     ),
-    class(NAMES[4], Kind::Singularity, Some("apptainer"), None),
+    class(
+        NAMES[4],
+        EnvironmentKind::Singularity,
+        Some("apptainer"),
+        None,
+    ),
     class(
         NAMES[5],
-        Kind::Bubblewrap,
+        EnvironmentKind::Bubblewrap,
         Some("bwrap"),
         Some("MSWEA_BUBBLEWRAP_EXECUTABLE"),
     ),
@@ -94,43 +99,61 @@ pub fn hint(name: &str) -> String {
 }
 
 /// Keys of `[environment]` that apply to some kinds only.
-const SPECIAL: &[(&str, &[Kind])] = &[
-    ("image", &[Kind::Container, Kind::Singularity]),
-    ("forward_env", &[Kind::Container, Kind::Singularity]),
+const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
+    (
+        "image",
+        &[EnvironmentKind::Container, EnvironmentKind::Singularity],
+    ),
+    (
+        "forward_env",
+        &[EnvironmentKind::Container, EnvironmentKind::Singularity],
+    ),
     (
         "executable",
-        &[Kind::Container, Kind::Singularity, Kind::Bubblewrap],
+        &[
+            EnvironmentKind::Container,
+            EnvironmentKind::Singularity,
+            EnvironmentKind::Bubblewrap,
+        ],
     ),
-    ("run_args", &[Kind::Container]),
-    ("container_timeout", &[Kind::Container]),
-    ("pull_timeout", &[Kind::Container]),
-    ("start_timeout", &[Kind::Container]),
-    ("transport", &[Kind::Container]),
-    ("fast_path", &[Kind::Container]),
-    ("keep_container", &[Kind::Container]),
-    ("user", &[Kind::Container]),
-    ("network", &[Kind::Container]),
-    ("mounts", &[Kind::Container]),
-    ("memory", &[Kind::Container]),
-    ("cpus", &[Kind::Container]),
-    ("platform", &[Kind::Container]),
-    ("sandbox_build_retries", &[Kind::Singularity]),
-    ("build_timeout", &[Kind::Singularity]),
-    ("global_args", &[Kind::Singularity]),
-    ("exec_args", &[Kind::Singularity]),
-    ("wrapper_args", &[Kind::Bubblewrap]),
-    ("session", &[Kind::Local]),
-    ("sandbox", &[Kind::Local]),
-    ("sandbox_network", &[Kind::Local]),
-    ("sandbox_sockets", &[Kind::Local]),
-    ("writable", &[Kind::Local]),
+    ("run_args", &[EnvironmentKind::Container]),
+    ("container_timeout", &[EnvironmentKind::Container]),
+    ("pull_timeout", &[EnvironmentKind::Container]),
+    ("start_timeout", &[EnvironmentKind::Container]),
+    ("transport", &[EnvironmentKind::Container]),
+    ("fast_path", &[EnvironmentKind::Container]),
+    ("keep_container", &[EnvironmentKind::Container]),
+    ("user", &[EnvironmentKind::Container]),
+    ("network", &[EnvironmentKind::Container]),
+    ("mounts", &[EnvironmentKind::Container]),
+    ("memory", &[EnvironmentKind::Container]),
+    ("cpus", &[EnvironmentKind::Container]),
+    ("platform", &[EnvironmentKind::Container]),
+    ("sandbox_build_retries", &[EnvironmentKind::Singularity]),
+    ("build_timeout", &[EnvironmentKind::Singularity]),
+    ("global_args", &[EnvironmentKind::Singularity]),
+    ("exec_args", &[EnvironmentKind::Singularity]),
+    ("wrapper_args", &[EnvironmentKind::Bubblewrap]),
+    ("session", &[EnvironmentKind::Local]),
+    ("sandbox", &[EnvironmentKind::Local]),
+    ("sandbox_network", &[EnvironmentKind::Local]),
+    ("sandbox_sockets", &[EnvironmentKind::Local]),
+    ("writable", &[EnvironmentKind::Local]),
     (
         "interpreter",
-        &[Kind::Local, Kind::Container, Kind::Bubblewrap],
+        &[
+            EnvironmentKind::Local,
+            EnvironmentKind::Container,
+            EnvironmentKind::Bubblewrap,
+        ],
     ),
     (
         "env_allow",
-        &[Kind::Local, Kind::Bubblewrap, Kind::Singularity],
+        &[
+            EnvironmentKind::Local,
+            EnvironmentKind::Bubblewrap,
+            EnvironmentKind::Singularity,
+        ],
     ),
 ];
 
@@ -141,7 +164,7 @@ pub fn classes_of(key: &str) -> Option<Vec<&'static str>> {
     Some(names.map(|class| class.name).collect())
 }
 
-impl Kind {
+impl EnvironmentKind {
     /// The interpreter of commands if the config sets none.
     pub fn interpreter(self) -> &'static [&'static str] {
         match self {

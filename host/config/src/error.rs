@@ -8,7 +8,7 @@ use super::redact;
 
 /// The kind of a problem, for callers that decide by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProblemKind {
     /// A `-c` names neither a file nor a preset.
     NotFound,
     /// A file is there but can't be read.
@@ -87,11 +87,11 @@ impl fmt::Display for Snippet {
 
 /// One error. Boxed, because it is the error type of many small functions.
 #[derive(Clone, Debug)]
-pub struct Problem(Box<Details>);
+pub struct ConfigProblem(Box<Details>);
 
 #[derive(Clone, Debug)]
 struct Details {
-    kind: Kind,
+    kind: ProblemKind,
     message: String,
     key: Option<String>,
     origin: Option<Origin>,
@@ -99,9 +99,9 @@ struct Details {
     hint: Option<String>,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// A problem without a place.
-    pub(super) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(super) fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
         Self(Box::new(Details {
             kind,
             message: message.into(),
@@ -153,7 +153,7 @@ impl Problem {
     }
 
     /// What kind of problem it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ProblemKind {
         self.0.kind
     }
 
@@ -178,7 +178,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
         match (&self.0.snippet, &self.0.origin) {
@@ -197,12 +197,12 @@ impl fmt::Display for Problem {
 /// once.
 #[derive(Clone, Debug)]
 pub struct ConfigError {
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
 impl ConfigError {
     /// `Err` if there are problems.
-    pub(super) fn check(problems: Vec<Problem>) -> Result<(), Self> {
+    pub(super) fn check(problems: Vec<ConfigProblem>) -> Result<(), Self> {
         if problems.is_empty() {
             Ok(())
         } else {
@@ -211,13 +211,13 @@ impl ConfigError {
     }
 
     /// The problems; at least one.
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
 }
 
-impl From<Problem> for ConfigError {
-    fn from(problem: Problem) -> Self {
+impl From<ConfigProblem> for ConfigError {
+    fn from(problem: ConfigProblem) -> Self {
         Self {
             problems: vec![problem],
         }
@@ -324,8 +324,8 @@ mod tests {
     fn problems_are_told_with_place_and_remedy() {
         let error = ConfigError {
             problems: vec![
-                Problem::new(Kind::Missing, "no model"),
-                Problem::new(Kind::WrongValue, "bad value")
+                ConfigProblem::new(ProblemKind::Missing, "no model"),
+                ConfigProblem::new(ProblemKind::WrongValue, "bad value")
                     .at(&Origin::Flag { name: "-x".into() }, 1, &Files::default())
                     .hint("do this"),
             ],

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{Files, Kind, Problem, Snippet};
-use super::host_env::Environment;
+use super::error::{ConfigProblem, Files, ProblemKind, Snippet};
+use super::host_env::HostEnvironment;
 use super::keys::{self, Names, Type};
 use super::mini_files::{self, OfMini};
 use super::node::{Content, Node};
@@ -55,9 +55,9 @@ pub(super) enum Named {
 pub(super) fn load(
     name: &str,
     asked: &str,
-    env: &dyn Environment,
+    env: &dyn HostEnvironment,
     files: &mut Files,
-) -> Result<Named, Problem> {
+) -> Result<Named, ConfigProblem> {
     let mut tried = Vec::new();
     for path in candidates(name, env) {
         let shown = path.display().to_string();
@@ -78,7 +78,7 @@ pub(super) fn load(
             Err(_) if format.is_none() => tried.push(format!("`{shown}` (no file)")),
             Err(error) => {
                 let message = format!("can't read `{shown}`: {error}");
-                return Err(Problem::new(Kind::Unreadable, message)
+                return Err(ConfigProblem::new(ProblemKind::Unreadable, message)
                     .hint("check that it is a file and that you may read it"));
             }
         }
@@ -108,14 +108,14 @@ pub(super) fn load(
              preset{tried}"
         );
         let hint = format!("copy it from there: {}", of_mini.copying());
-        return Err(Problem::new(Kind::NotFound, message).hint(hint));
+        return Err(ConfigProblem::new(ProblemKind::NotFound, message).hint(hint));
     }
     let message = format!("`{asked}` names neither a file nor a preset{tried}");
-    Err(Problem::new(Kind::NotFound, message).hint(remedy(name, env)))
+    Err(ConfigProblem::new(ProblemKind::NotFound, message).hint(remedy(name, env)))
 }
 
 /// The remedy for a name that was not found.
-fn remedy(name: &str, env: &dyn Environment) -> String {
+fn remedy(name: &str, env: &dyn HostEnvironment) -> String {
     if is_bare(name) {
         let here = with_suffixes(Path::new(name));
         let mut here = here.filter(|path| env.read(&env.cwd().join(path)).is_ok());
@@ -163,7 +163,7 @@ fn with_suffixes(path: &Path) -> impl Iterator<Item = PathBuf> {
         .into_iter()
 }
 
-fn candidates(name: &str, env: &dyn Environment) -> Vec<PathBuf> {
+fn candidates(name: &str, env: &dyn HostEnvironment) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let mut add = |path: PathBuf| {
         if !paths.contains(&path) {
@@ -188,9 +188,9 @@ fn read(
     path: &Path,
     format: Format,
     bytes: Vec<u8>,
-    env: &dyn Environment,
+    env: &dyn HostEnvironment,
     files: &mut Files,
-) -> Result<Named, Problem> {
+) -> Result<Named, ConfigProblem> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let lossy = String::from_utf8_lossy(error.as_bytes());
@@ -201,7 +201,7 @@ fn read(
             .next()
             .map_or(0, |last| last.chars().count())
             + 1;
-        Problem::new(Kind::Syntax, format!("`{shown}` is not UTF-8"))
+        ConfigProblem::new(ProblemKind::Syntax, format!("`{shown}` is not UTF-8"))
             .snippet(Snippet::new(shown, &lossy, line, column, 1))
             .hint("save the file as UTF-8")
     })?;
@@ -223,7 +223,7 @@ fn read(
 
 /// Makes the paths in a config file absolute. They are relative to that file, and which file it was
 /// is no longer known after merging.
-fn anchor(path: &mut Vec<String>, node: &mut Node, folder: &Path, env: &dyn Environment) {
+fn anchor(path: &mut Vec<String>, node: &mut Node, folder: &Path, env: &dyn HostEnvironment) {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
     match keys::find(&segments) {
         keys::Found::Key(key) if key.names != Names::Nothing => match &mut node.content {
@@ -250,7 +250,12 @@ fn anchor(path: &mut Vec<String>, node: &mut Node, folder: &Path, env: &dyn Envi
     }
 }
 
-fn anchor_text(value: &mut serde_json::Value, names: Names, folder: &Path, env: &dyn Environment) {
+fn anchor_text(
+    value: &mut serde_json::Value,
+    names: Names,
+    folder: &Path,
+    env: &dyn HostEnvironment,
+) {
     let Some(text) = value.as_str() else { return };
     if text.is_empty() || (names == Names::Plugin && !text.ends_with(".wasm")) {
         return;

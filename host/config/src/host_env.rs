@@ -7,7 +7,7 @@ use mswea_files as regular_file;
 use mswea_secrecy as secrecy;
 
 /// Environment variables, files and the working directory.
-pub trait Environment {
+pub trait HostEnvironment {
     /// The value of a variable; `None` when it is not set or not Unicode.
     fn var(&self, name: &str) -> Option<String>;
     /// The whole content of a file.
@@ -28,7 +28,7 @@ pub trait Environment {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessEnvironment;
 
-impl Environment for ProcessEnvironment {
+impl HostEnvironment for ProcessEnvironment {
     fn var(&self, name: &str) -> Option<String> {
         secrecy::var(name)
     }

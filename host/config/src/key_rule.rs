@@ -18,7 +18,7 @@
 //! there is sent to the `base_url` that is set there. The further conditions for sending a key, a
 //! grant and an encrypted connection, are in `host/provider/src/grants.rs`.
 
-use super::error::{Kind, Problem};
+use super::error::{ConfigProblem, ProblemKind};
 use super::set_by::{NamedModel, SetBy, Setting};
 
 /// Checks the rule for the model `typed`, whose key is the secret `secret`. `provider` is the
@@ -30,7 +30,7 @@ pub(super) fn check(
     typed: &str,
     provider: &str,
     whose: impl Fn(&NamedModel) -> String,
-) -> Result<(), Problem> {
+) -> Result<(), ConfigProblem> {
     let SetBy { address, key } = set_by;
     if let (Some(address), Some(key)) = (address, key)
         && address.file.is_some()
@@ -66,9 +66,9 @@ pub(super) fn check(
     Ok(())
 }
 
-fn problem(message: String, setting: &Setting) -> Problem {
-    Problem::new(
-        Kind::Model,
+fn problem(message: String, setting: &Setting) -> ConfigProblem {
+    ConfigProblem::new(
+        ProblemKind::Model,
         format!("{message} (`{}`, {})", setting.key, setting.place),
     )
     .key(setting.key.clone())

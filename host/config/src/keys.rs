@@ -50,7 +50,7 @@ pub enum Names {
 
 /// One key.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct ConfigKey {
     /// Dotted path.
     pub path: &'static str,
     /// What its value must be.
@@ -67,7 +67,7 @@ pub struct Key {
     pub variable: Option<&'static str>,
 }
 
-impl Key {
+impl ConfigKey {
     /// The default as a value; null for a required key.
     pub fn default_value(&self) -> Value {
         self.default.map_or(Value::Null, |json| {
@@ -97,8 +97,13 @@ impl Key {
     }
 }
 
-const fn key(path: &'static str, kind: Type, default: &'static str, doc: &'static str) -> Key {
-    Key {
+const fn key(
+    path: &'static str,
+    kind: Type,
+    default: &'static str,
+    doc: &'static str,
+) -> ConfigKey {
+    ConfigKey {
         path,
         kind,
         nullable: false,
@@ -109,13 +114,13 @@ const fn key(path: &'static str, kind: Type, default: &'static str, doc: &'stati
     }
 }
 
-const fn required(path: &'static str, kind: Type, doc: &'static str) -> Key {
+const fn required(path: &'static str, kind: Type, doc: &'static str) -> ConfigKey {
     let mut required = key(path, kind, "null", doc);
     required.default = None;
     required
 }
 
-const fn optional(path: &'static str, kind: Type, doc: &'static str) -> Key {
+const fn optional(path: &'static str, kind: Type, doc: &'static str) -> ConfigKey {
     key(path, kind, "null", doc).nullable()
 }
 
@@ -132,7 +137,7 @@ const AGENT_CLASSES: &[&str] = &["interactive", "default"];
 
 /// Every key, in the order in which it is shown.
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[ConfigKey] = &[
     required("agent.system_template", Type::Text, "Jinja template of the system message."),
     required("agent.instance_template", Type::Text, "Jinja template of the first user message; `task` is the task."),
     key("agent.step_limit", ANY, "0", "Ends the run before the query after this many, questions of history processors included; 0: no limit."),
@@ -267,14 +272,14 @@ pub const KNOWN_LATER: &[&str] = &[
 #[derive(Clone, Copy, Debug)]
 pub enum Found {
     /// A key.
-    Key(&'static Key),
+    Key(&'static ConfigKey),
     /// A group of keys.
     Group {
         /// Whether null unsets it.
         nullable: bool,
     },
     /// A place inside a key's own free-form value.
-    Inside(&'static Key),
+    Inside(&'static ConfigKey),
     /// Nothing.
     Unknown,
 }

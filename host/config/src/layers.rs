@@ -5,16 +5,16 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::check;
-use super::error::{ConfigError, Files, Kind, Problem};
+use super::error::{ConfigError, ConfigProblem, Files, ProblemKind};
 use super::files::{self, Format, Named};
 use super::given_key::{self, GivenKey, KeyChange};
-use super::host_env::Environment;
+use super::host_env::HostEnvironment;
 use super::keys::KEYS;
 use super::litellm::unverified;
 use super::node::Node;
 use super::origin::Origin;
 use super::presets;
-use super::recorded::Recorded;
+use super::recorded::RecordedConfig;
 use super::redact;
 use super::set_by::Ledger;
 use super::spec::{self, Spec};
@@ -30,7 +30,7 @@ pub struct Sources {
     pub flags: Vec<(String, Value, String)>,
     /// The config of an earlier run. It replaces the environment variables, because it already
     /// contains the values that these had when that run began.
-    pub recorded: Option<Recorded>,
+    pub recorded: Option<RecordedConfig>,
 }
 
 /// All layers, lowest first, and what they merge to.
@@ -63,7 +63,7 @@ impl Layers {
     /// # Errors
     /// [`ConfigError`] if a source can't be read, does not parse, or holds an unknown key or a
     /// wrong value; it lists all errors of all layers.
-    pub fn load(sources: &Sources, env: &dyn Environment) -> Result<Self, ConfigError> {
+    pub fn load(sources: &Sources, env: &dyn HostEnvironment) -> Result<Self, ConfigError> {
         let mut files = Files::default();
         let mut given = Vec::new();
         let mut notices = Vec::new();
@@ -72,7 +72,7 @@ impl Layers {
             .configs
             .iter()
             .map(|config| Ok((spec::parse(config)?, format!("-c {config}"))))
-            .collect::<Result<Vec<_>, Problem>>()?;
+            .collect::<Result<Vec<_>, ConfigProblem>>()?;
         let names_one = specs.iter().any(|(spec, _)| matches!(spec, Spec::Name(_)));
         let standard = (!sources.no_default_config && !names_one)
             .then(|| env.var(DEFAULT_FILE).filter(|path| !path.is_empty()))
@@ -282,7 +282,7 @@ struct Builder {
     names: Vec<String>,
     merged: Node,
     files: Files,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     warnings: Vec<String>,
     ledger: Ledger,
     given_key: Option<GivenKey>,
@@ -309,7 +309,7 @@ impl Builder {
         self.layer(format!("preset {name}"), presets::tree(name), false);
     }
 
-    fn recorded(&mut self, recorded: &Recorded) {
+    fn recorded(&mut self, recorded: &RecordedConfig) {
         if !recorded.mini {
             self.preset(presets::DEFAULT);
         }
@@ -324,7 +324,7 @@ impl Builder {
         self.warnings = warnings;
     }
 
-    fn environment(&mut self, env: &dyn Environment) -> Result<(), ConfigError> {
+    fn environment(&mut self, env: &dyn HostEnvironment) -> Result<(), ConfigError> {
         let mut used = Vec::new();
         for key in KEYS {
             let Some(name) = key.variable else { continue };
@@ -372,11 +372,11 @@ const DEFAULT_FILE: &str = "MSWEA_MINI_CONFIG_PATH";
 const ATTEMPTS: &str = "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT";
 
 /// The variable counts all attempts, the keys count the retries after the first.
-fn retries(text: &str) -> Result<u32, Problem> {
+fn retries(text: &str) -> Result<u32, ConfigProblem> {
     match text.trim().parse::<u32>() {
         Ok(attempts) if attempts > 0 => Ok(attempts - 1),
-        _ => Err(Problem::new(
-            Kind::WrongValue,
+        _ => Err(ConfigProblem::new(
+            ProblemKind::WrongValue,
             format!("`{ATTEMPTS}` must be an integer of at least 1, not `{text}`"),
         )
         .hint("it counts attempts: with 1 a request is not sent again")),

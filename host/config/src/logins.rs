@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::error::{Kind, Problem};
+use super::error::{ConfigProblem, ProblemKind};
 use super::given_key::VARIABLE;
 use super::layers::Layers;
 use super::node::Node;
@@ -11,7 +11,7 @@ use super::providers;
 /// The errors for login parameters in `model_kwargs`. They are refused, because they would pass
 /// through a plugin and into the request's body, and because the host does not support these
 /// logins.
-pub(super) fn credentials(layers: &Layers) -> Vec<Problem> {
+pub(super) fn credentials(layers: &Layers) -> Vec<ConfigProblem> {
     let path = ["model", "model_kwargs"];
     let Some(Value::Object(kwargs)) = layers.merged.get(&path).map(Node::to_value) else {
         return Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn credentials(layers: &Layers) -> Vec<Problem> {
                 hint.to_owned(),
             )
         };
-        let problem = Problem::new(Kind::WrongValue, message)
+        let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
             .key(dotted)
             .hint(hint);
         // Only the place is shown: the line itself would show the key.

@@ -1,12 +1,12 @@
 //! From the model's name to its provider: `openai/gpt-5` is the model `gpt-5` of the provider
 //! `openai`.
 
-use super::error::{ConfigError, Kind, Problem};
-use super::host_env::{Environment, ProcessEnvironment};
+use super::error::{ConfigError, ConfigProblem, ProblemKind};
+use super::host_env::{HostEnvironment, ProcessEnvironment};
 use super::key_rule;
 use super::litellm;
 use super::model_class::{self, ModelClass};
-use super::providers::{self, LOCAL, PROVIDERS, Provider, REPLAY, Shape};
+use super::providers::{self, AddressShape, LOCAL, PROVIDERS, Provider, REPLAY};
 use super::sections::Config;
 use super::set_by::NamedModel;
 
@@ -83,14 +83,14 @@ pub fn whose_model(config: &Config) -> Result<ModelChoice, ConfigError> {
 /// [`ConfigError`] in the same cases.
 pub fn resolve_model_in(
     config: &Config,
-    env: &dyn Environment,
+    env: &dyn HostEnvironment,
 ) -> Result<ModelChoice, ConfigError> {
     resolve(config, env, true)
 }
 
 fn resolve(
     config: &Config,
-    env: &dyn Environment,
+    env: &dyn HostEnvironment,
     needs_address: bool,
 ) -> Result<ModelChoice, ConfigError> {
     let name = config
@@ -105,8 +105,8 @@ fn resolve(
         .as_deref()
         .and_then(model_class::find);
     if name.is_empty() && class.and_then(|class| class.provider) != Some(REPLAY) {
-        return Err(Problem::new(
-            Kind::Model,
+        return Err(ConfigProblem::new(
+            ProblemKind::Model,
             "no model: pass `-m PREFIX/NAME`, for example `-m openai/gpt-5`",
         )
         .key("model.model_name")
@@ -125,13 +125,13 @@ fn resolve(
 struct Chooser<'a> {
     config: &'a Config,
     class: Option<&'static ModelClass>,
-    env: &'a dyn Environment,
+    env: &'a dyn HostEnvironment,
     /// Whether a missing address of the server is an error.
     needs_address: bool,
 }
 
 /// A provider's key.
-enum Key {
+enum ProviderKey {
     None,
     Named(String),
     /// The first of these that is set.
@@ -209,7 +209,7 @@ impl Chooser<'_> {
             let message = format!("the model `{name}` has no name after its prefix `{prefix}/`");
             let hint =
                 format!("write `{prefix}/NAME`, with the name that the provider gives the model");
-            return Err(Problem::new(Kind::Model, message)
+            return Err(ConfigProblem::new(ProblemKind::Model, message)
                 .key("model.model_name")
                 .hint(hint)
                 .into());
@@ -239,7 +239,7 @@ impl Chooser<'_> {
                              address into `api_base`"
                 .to_owned(),
         };
-        Err(Problem::new(Kind::Model, message)
+        Err(ConfigProblem::new(ProblemKind::Model, message)
             .key(key)
             .hint(hint)
             .into())
@@ -308,7 +308,7 @@ impl Chooser<'_> {
                 "pass `--base-url`, for example `--base-url http://127.0.0.1:8000/v1`, or set \
                  `model.base_url`{variable}"
             );
-            return Err(Problem::new(Kind::Model, message)
+            return Err(ConfigProblem::new(ProblemKind::Model, message)
                 .key("model.base_url")
                 .hint(hint)
                 .into());
@@ -332,21 +332,21 @@ impl Chooser<'_> {
             !model.starts_with(family)
         });
         let model = format!("{}{model}", name_prefix.unwrap_or_default());
-        let shape = row.map_or(Shape::Plain, |row| row.shape);
+        let shape = row.map_or(AddressShape::Plain, |row| row.shape);
         let api_key_env = config
             .model
             .api_key_env
             .clone()
             .or_else(|| own.and_then(|own| own.api_key_env.clone()));
         let key = match (api_key_env, row) {
-            (Some(name), _) => Key::Named(name),
+            (Some(name), _) => ProviderKey::Named(name),
             (None, Some(row)) => self.key(row, own_address),
-            (None, None) => Key::None,
+            (None, None) => ProviderKey::None,
         };
         let (api_key_env, optional_keys) = match key {
-            Key::None => (None, &[][..]),
-            Key::Named(name) => (Some(name), &[][..]),
-            Key::Optional(names) => (None, names),
+            ProviderKey::None => (None, &[][..]),
+            ProviderKey::Named(name) => (Some(name), &[][..]),
+            ProviderKey::Optional(names) => (None, names),
         };
         Ok(ModelChoice {
             prefix: prefix.to_owned(),
@@ -373,14 +373,14 @@ impl Chooser<'_> {
     /// the secrets file, and messages name it. All are optional for a server of the user's own,
     /// which rarely needs a key, and if a variable is set to an empty value, which states that the
     /// server needs none.
-    fn key(&self, row: &'static Provider, own_address: bool) -> Key {
+    fn key(&self, row: &'static Provider, own_address: bool) -> ProviderKey {
         let set = row.keys.iter().find(|name| self.is_set(name));
         let is_emptied = |name: &&str| self.env.var(name).is_some_and(|value| value.is_empty());
         let is_optional = row.key_is_optional || own_address && row.keys.iter().any(is_emptied);
         match set.or(row.keys.first()) {
-            Some(_) if set.is_none() && is_optional => Key::Optional(row.keys),
-            Some(name) => Key::Named((*name).to_owned()),
-            None => Key::None,
+            Some(_) if set.is_none() && is_optional => ProviderKey::Optional(row.keys),
+            Some(name) => ProviderKey::Named((*name).to_owned()),
+            None => ProviderKey::None,
         }
     }
 
@@ -393,14 +393,14 @@ impl Chooser<'_> {
         values.find(|value| !value.trim().is_empty())
     }
 
-    fn shaped(&self, shape: Shape, url: &str, model: &str) -> String {
+    fn shaped(&self, shape: AddressShape, url: &str, model: &str) -> String {
         let bare = |url: &str| {
             let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
             !rest.trim_end_matches('/').contains(['/', '?'])
         };
         match shape {
-            Shape::AddV1 if bare(url) => format!("{}/v1", url.trim_end_matches('/')),
-            Shape::Azure if bare(url) => {
+            AddressShape::AddV1 if bare(url) => format!("{}/v1", url.trim_end_matches('/')),
+            AddressShape::Azure if bare(url) => {
                 let url = url.trim_end_matches('/');
                 // Azure's newer API takes the deployment as the model, and no version.
                 match self.first(&["AZURE_API_VERSION"]) {
@@ -415,7 +415,7 @@ impl Chooser<'_> {
     }
 }
 
-fn unknown(config: &Config, name: &str, prefix: &str) -> Problem {
+fn unknown(config: &Config, name: &str, prefix: &str) -> ConfigProblem {
     let mut known: Vec<&str> = PROVIDERS.iter().map(|provider| provider.prefix).collect();
     let own = config.providers.keys().map(String::as_str);
     known.extend(own.filter(|own| providers::find(own).is_none()));
@@ -440,7 +440,7 @@ fn unknown(config: &Config, name: &str, prefix: &str) -> Problem {
                          the prefix under `[providers]` in a config file"
             .to_owned(),
     };
-    Problem::new(Kind::Model, message)
+    ConfigProblem::new(ProblemKind::Model, message)
         .key("model.model_name")
         .hint(hint)
 }

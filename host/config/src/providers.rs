@@ -5,7 +5,7 @@
 
 /// How the configured address becomes the one that adapters take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum AddressShape {
     /// As it is.
     Plain,
     /// A bare server gets `/v1`.
@@ -30,7 +30,7 @@ pub struct Provider {
     /// Variables that may hold another address; the first one that is set counts.
     pub base_url_vars: &'static [&'static str],
     /// How the address is completed.
-    pub shape: Shape,
+    pub shape: AddressShape,
     /// Secrets that may hold the key: the first that is set counts. Empty: no key is sent.
     pub keys: &'static [&'static str],
     /// The header that the key is sent in; none: the adapter's default, usually a bearer token.
@@ -65,7 +65,7 @@ const fn openai(
         adapter: "openai",
         base_url: Some(base_url),
         base_url_vars,
-        shape: Shape::Plain,
+        shape: AddressShape::Plain,
         keys,
         auth_header: None,
         headers: &[],
@@ -108,7 +108,7 @@ impl Provider {
         self
     }
 
-    const fn shape(mut self, shape: Shape) -> Self {
+    const fn shape(mut self, shape: AddressShape) -> Self {
         self.shape = shape;
         self
     }
@@ -176,7 +176,7 @@ pub const PROVIDERS: &[Provider] = &[
     openai("openrouter", "https://openrouter.ai/api/v1", &["OPENROUTER_API_BASE"], &["OPENROUTER_API_KEY", "OR_API_KEY"])
         .adapter("openrouter", None).reports_cost(),
     openai("azure", "", &["AZURE_API_BASE"], &["AZURE_API_KEY", "AZURE_OPENAI_API_KEY"])
-        .without_url().shape(Shape::Azure).auth_header("api-key"),
+        .without_url().shape(AddressShape::Azure).auth_header("api-key"),
     openai("azure_ai", "", &["AZURE_AI_API_BASE"], &["AZURE_AI_API_KEY"])
         .without_url().auth_header("api-key"),
 
@@ -186,7 +186,7 @@ pub const PROVIDERS: &[Provider] = &[
     own("sglang", "http://127.0.0.1:30000/v1", &["SGLANG_API_BASE"], &["SGLANG_API_KEY"]),
     own("llama_cpp", "http://127.0.0.1:8080/v1", &["LLAMA_CPP_API_BASE"], &["LLAMA_CPP_API_KEY"]).aliases(&["llamacpp", "llama.cpp"]),
     own("llamafile", "http://127.0.0.1:8080/v1", &["LLAMAFILE_API_BASE"], &["LLAMAFILE_API_KEY"]),
-    own("ollama", "http://localhost:11434", &["OLLAMA_API_BASE"], &["OLLAMA_API_KEY"]).shape(Shape::AddV1).aliases(&["ollama_chat"]),
+    own("ollama", "http://localhost:11434", &["OLLAMA_API_BASE"], &["OLLAMA_API_KEY"]).shape(AddressShape::AddV1).aliases(&["ollama_chat"]),
     own("lm_studio", "http://127.0.0.1:1234/v1", &["LM_STUDIO_API_BASE"], &["LM_STUDIO_API_KEY"]).aliases(&["lmstudio"]),
     openai("custom_openai", "", &["OPENAI_LIKE_API_BASE"], &["OPENAI_LIKE_API_KEY"]).without_url().aliases(&["openai_like"])
         .key_is_optional(),

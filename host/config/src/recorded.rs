@@ -7,8 +7,8 @@
 
 use serde_json::Value;
 
-use super::error::{Kind, Problem};
-use super::keys::{KEYS, Key, Type};
+use super::error::{ConfigProblem, ProblemKind};
+use super::keys::{ConfigKey, KEYS, Type};
 use super::node::{Content, Node};
 use super::origin::Origin;
 use super::secret_name::MARK;
@@ -23,7 +23,7 @@ const ALWAYS: [&str; 3] = [
 
 /// The config of an earlier run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recorded {
+pub struct RecordedConfig {
     /// As [`Config::redacted`](super::Config::redacted) gave it.
     pub config: Value,
     /// The journal's path, for messages.
@@ -32,7 +32,7 @@ pub struct Recorded {
     pub mini: bool,
 }
 
-impl Recorded {
+impl RecordedConfig {
     /// The class of environment.
     pub(super) fn environment_class(&self) -> Option<&str> {
         at(&self.config, &["environment", "environment_class"])?.as_str()
@@ -74,7 +74,7 @@ impl Recorded {
     }
 
     /// The paths of a key: one for each name that the user chose in place of its `*`.
-    fn paths(&self, key: &Key) -> Vec<Vec<String>> {
+    fn paths(&self, key: &ConfigKey) -> Vec<Vec<String>> {
         let segments: Vec<String> = key.segments().map(str::to_owned).collect();
         let Some(star) = segments.iter().position(|segment| segment == "*") else {
             return vec![segments];
@@ -90,12 +90,12 @@ impl Recorded {
     }
 
     /// An error for each secret that the journal leaves out and no other layer sets.
-    pub(super) fn missing(&self, merged: &Node) -> Vec<Problem> {
+    pub(super) fn missing(&self, merged: &Node) -> Vec<ConfigProblem> {
         let mut found = Vec::new();
         marks(merged, &self.origin(), &mut Vec::new(), &mut found);
         let problem = |key: String| {
-            Problem::new(
-                Kind::Missing,
+            ConfigProblem::new(
+                ProblemKind::Missing,
                 format!(
                     "`{key}` holds a secret, which the journal `{}` leaves out",
                     self.journal
@@ -159,7 +159,7 @@ mod tests {
     fn again(config: &Config, configs: &[&str]) -> Result<(Layers, Config), ConfigError> {
         let sources = Sources {
             configs: configs.iter().map(|spec| (*spec).to_owned()).collect(),
-            recorded: Some(Recorded {
+            recorded: Some(RecordedConfig {
                 config: config.redacted(),
                 journal: "j.events.jsonl".into(),
                 mini: config.mini,
@@ -287,9 +287,9 @@ mod tests {
             json!({ "plugins": { "x": [] }, "nothing": { "of": "ours" } }),
         ] {
             let sources = Sources {
-                recorded: Some(Recorded {
+                recorded: Some(RecordedConfig {
                     config,
-                    ..Recorded::default()
+                    ..RecordedConfig::default()
                 }),
                 ..Sources::default()
             };

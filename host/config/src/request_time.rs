@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::error::{Kind, Problem};
+use super::error::{ConfigProblem, ProblemKind};
 use super::keys::MAX_SECONDS;
 use super::layers::Layers;
 use super::node::Node;
@@ -89,13 +89,13 @@ fn seconds(value: &Value) -> Result<Option<f64>, ()> {
 }
 
 /// The errors for litellm's parameters whose values are no times.
-pub(super) fn problems(layers: &Layers) -> Vec<Problem> {
+pub(super) fn problems(layers: &Layers) -> Vec<ConfigProblem> {
     let problems = WHOLE.into_iter().chain([STREAM]).filter_map(|(name, key)| {
         let path = ["model", "model_kwargs", name];
         let value = layers.merged.get(&path).map(Node::to_value)?;
         seconds(&value).err()?;
-        let problem = Problem::new(
-            Kind::WrongValue,
+        let problem = ConfigProblem::new(
+            ProblemKind::WrongValue,
             format!("`{key}` must be a time in seconds, not `{value}`"),
         )
         .key(key)

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::error::{ConfigError, Kind, Problem};
-use super::keys::{KEYS, Key, Type};
+use super::error::{ConfigError, ConfigProblem, ProblemKind};
+use super::keys::{ConfigKey, KEYS, Type};
 use super::layers::Layers;
 use super::model_class;
 use super::node::Node;
@@ -43,8 +43,8 @@ impl Layers {
         let mut config: Config = serde_json::from_value(self.complete()).map_err(|error| {
             // This can't happen: every layer was checked against the table of keys, and the
             // sections have the same fields as that table.
-            Problem::new(
-                Kind::WrongValue,
+            ConfigProblem::new(
+                ProblemKind::WrongValue,
                 format!("the configuration is inconsistent: {error}"),
             )
             .hint("this is a bug in mswea-host: please report it with your configuration")
@@ -122,7 +122,7 @@ impl Layers {
         }
     }
 
-    fn effective(&self, key: &Key, path: &[&str]) -> Value {
+    fn effective(&self, key: &ConfigKey, path: &[&str]) -> Value {
         let given = self.merged.get(path).map(Node::to_value);
         let value = given.unwrap_or_else(|| key.default_value());
         match (key.kind, value) {
@@ -134,7 +134,7 @@ impl Layers {
         }
     }
 
-    fn missing(&self) -> Vec<Problem> {
+    fn missing(&self) -> Vec<ConfigProblem> {
         let missing: Vec<_> = KEYS
             .iter()
             .filter(|key| key.default.is_none())
@@ -150,8 +150,8 @@ impl Layers {
         }
         let missing = missing.join(" and ");
         let problem = match &self.displaced_by {
-            Some(path) => Problem::new(
-                Kind::Missing,
+            Some(path) => ConfigProblem::new(
+                ProblemKind::Missing,
                 format!(
                     "no value for {missing}: `{path}` is a YAML file, and with one the preset \
                      `default` is left out, as in mini-swe-agent"
@@ -160,8 +160,8 @@ impl Layers {
             .hint(format!(
                 "add {missing} to it, or lay it over the preset: `-c default -c {path}`"
             )),
-            None => Problem::new(
-                Kind::Missing,
+            None => ConfigProblem::new(
+                ProblemKind::Missing,
                 format!("no value for {missing}: the preset `default` is left out"),
             )
             .hint(format!("set {missing}, or drop `--no-default-config`")),
@@ -169,7 +169,7 @@ impl Layers {
         vec![problem]
     }
 
-    fn bad_price(&self) -> Option<Problem> {
+    fn bad_price(&self) -> Option<ConfigProblem> {
         let price = self.merged.get(&["model", "price"])?;
         let set = |name: &str| {
             price
@@ -183,16 +183,19 @@ impl Layers {
             return None;
         }
         let name = if set("input") { "output" } else { "input" };
-        let problem = Problem::new(Kind::Missing, format!("`model.price` has no `{name}`"))
-            .key("model.price")
-            .hint("give both `input` and `output`, in dollars per million tokens");
+        let problem = ConfigProblem::new(
+            ProblemKind::Missing,
+            format!("`model.price` has no `{name}`"),
+        )
+        .key("model.price")
+        .hint("give both `input` and `output`, in dollars per million tokens");
         Some(match self.merged.origin_of(&["model", "price"]) {
             Some(origin) => problem.at(origin, "price".len(), &self.files),
             None => problem,
         })
     }
 
-    fn bad_digests(&self) -> Vec<Problem> {
+    fn bad_digests(&self) -> Vec<ConfigProblem> {
         let names = self.names_under(&["plugins"]);
         let digests = names.iter().filter_map(|name| {
             let path = ["plugins", name, "sha256"];
@@ -204,7 +207,7 @@ impl Layers {
             }
             let key = path.join(".");
             let message = format!("`{key}` must be 64 hexadecimal digits, not `{digest}`");
-            let problem = Problem::new(Kind::WrongValue, message)
+            let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
                 .hint("`mswea-host plugin inspect FILE` prints the digest of a plugin");
             let origin = self.merged.origin_of(&path)?;
             Some(problem.key(key).at(origin, "sha256".len(), &self.files))
@@ -214,7 +217,7 @@ impl Layers {
 
     /// Variables whose name or value the system does not accept; the error would otherwise come in
     /// the middle of a run.
-    fn bad_variables(&self) -> Vec<Problem> {
+    fn bad_variables(&self) -> Vec<ConfigProblem> {
         let names = self.names_under(&["environment", "env"]);
         let bad = names.iter().filter_map(|name| {
             let path = ["environment", "env", name.as_str()];
@@ -227,8 +230,8 @@ impl Layers {
             } else {
                 return None;
             };
-            let problem = Problem::new(
-                Kind::WrongValue,
+            let problem = ConfigProblem::new(
+                ProblemKind::WrongValue,
                 format!("`{}` in `environment.env` {what}", name.escape_debug()),
             )
             .hint("a name is not empty and has no `=`; neither name nor value has NUL characters");

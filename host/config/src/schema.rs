@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{self, Found, KEYS, Key, MAX_SECONDS, Type};
+use super::keys::{self, ConfigKey, Found, KEYS, MAX_SECONDS, Type};
 
 /// The schema of a whole config file. No key is required: a file may set a single key and leave the
 /// others to other layers.
@@ -55,7 +55,7 @@ fn member<'a>(group: &'a mut Value, name: &str, make: impl FnOnce() -> Value) ->
     slot
 }
 
-fn of_key(key: &Key) -> Value {
+fn of_key(key: &ConfigKey) -> Value {
     let mut schema = match key.kind {
         Type::Text => json!({"type": "string"}),
         Type::OneOf(words) => json!({"type": "string", "enum": words}),
@@ -78,7 +78,7 @@ fn of_key(key: &Key) -> Value {
     schema
 }
 
-fn describe(schema: &mut Map<String, Value>, key: &Key) {
+fn describe(schema: &mut Map<String, Value>, key: &ConfigKey) {
     schema.insert("description".to_owned(), key.doc.into());
     if key.default.is_some() {
         schema.insert("default".to_owned(), key.default_value());

@@ -124,7 +124,7 @@ fn is_secret_parameter(name: &str) -> bool {
 }
 
 /// A form of secret: its beginning, the characters that may follow, and their least number.
-struct Form {
+struct SecretForm {
     start: &'static str,
     body: fn(char) -> bool,
     least: usize,
@@ -132,8 +132,8 @@ struct Form {
     digits: bool,
 }
 
-const fn form(start: &'static str, body: fn(char) -> bool, least: usize) -> Form {
-    Form {
+const fn form(start: &'static str, body: fn(char) -> bool, least: usize) -> SecretForm {
+    SecretForm {
         start,
         body,
         least,
@@ -157,7 +157,7 @@ fn capitals(c: char) -> bool {
     c.is_ascii_uppercase() || c.is_ascii_digit()
 }
 
-const FORMS: &[Form] = &[
+const FORMS: &[SecretForm] = &[
     form("sk-", dashed, 16),
     form("ghp_", word, 16),
     form("gho_", word, 16),
@@ -177,11 +177,11 @@ const FORMS: &[Form] = &[
     form("dckr_pat_", dashed, 16),
     form("xapp-", dashed, 16),
     form("AIza", dashed, 30),
-    Form {
+    SecretForm {
         digits: false,
         ..form("AKIA", capitals, 16)
     },
-    Form {
+    SecretForm {
         digits: false,
         ..form("ASIA", capitals, 16)
     },

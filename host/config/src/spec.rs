@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::error::{Kind, Problem};
+use super::error::{ConfigProblem, ProblemKind};
 use super::node::Node;
 use super::origin::Origin;
 
@@ -16,10 +16,10 @@ pub(super) enum Spec {
 }
 
 /// Reads one `-c`.
-pub(super) fn parse(spec: &str) -> Result<Spec, Problem> {
+pub(super) fn parse(spec: &str) -> Result<Spec, ConfigProblem> {
     let Some((key, value)) = spec.split_once('=') else {
         if spec.trim().is_empty() {
-            return Err(Problem::new(Kind::BadSpec, "`-c` is empty").hint(
+            return Err(ConfigProblem::new(ProblemKind::BadSpec, "`-c` is empty").hint(
                 "give a file, a preset or `dotted.key=value`, for example `-c agent.step_limit=50`",
             ));
         }
@@ -28,7 +28,7 @@ pub(super) fn parse(spec: &str) -> Result<Spec, Problem> {
     let segments: Vec<&str> = key.trim().split('.').map(str::trim).collect();
     if segments.iter().any(|segment| segment.is_empty()) {
         let message = format!("`-c {key}=...` has an empty part in its key");
-        let problem = Problem::new(Kind::BadSpec, message);
+        let problem = ConfigProblem::new(ProblemKind::BadSpec, message);
         return Err(problem.hint("write `dotted.key=value`, for example `-c agent.step_limit=50`"));
     }
     // A text need not be quoted as in JSON: a value that is not JSON is a text.
@@ -70,7 +70,7 @@ mod tests {
     fn empty_parts_are_refused() {
         for spec in ["=1", "a..b=1", ".a=1", "a.=1", " =x", "", "  "] {
             let problem = parse(spec).unwrap_err();
-            assert_eq!(problem.kind(), Kind::BadSpec, "{spec:?}");
+            assert_eq!(problem.kind(), ProblemKind::BadSpec, "{spec:?}");
             assert!(problem.remedy().is_some());
         }
     }

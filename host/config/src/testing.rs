@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::host_env::Environment;
+use super::host_env::HostEnvironment;
 use super::layers::{Layers, Sources};
 use super::{Config, ConfigError};
 
@@ -65,7 +65,7 @@ pub(super) fn sources(configs: &[&str]) -> Sources {
     }
 }
 
-impl Environment for Memory {
+impl HostEnvironment for Memory {
     fn var(&self, name: &str) -> Option<String> {
         self.vars.get(name).cloned()
     }

@@ -4,15 +4,15 @@ use serde_json::{Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Kind, Problem, Snippet};
+use super::error::{ConfigProblem, ProblemKind, Snippet};
 use super::node::{Content, Entry, Node};
 use super::origin::Origin;
 
 /// Reads a TOML document.
-pub(super) fn parse(path: &str, source: &str) -> Result<Node, Problem> {
+pub(super) fn parse(path: &str, source: &str) -> Result<Node, ConfigProblem> {
     // Windows editors put a byte-order mark in front; TOML itself forbids it.
     let text = source.strip_prefix('\u{feff}').unwrap_or(source);
-    let reader = Reader { path, text };
+    let reader = TomlFileReader { path, text };
     let document = DeTable::parse(text).map_err(|error| {
         let span = error.span().unwrap_or(text.len()..text.len());
         reader.problem(span, &format!("invalid TOML: {}", error.message()))
@@ -23,13 +23,13 @@ pub(super) fn parse(path: &str, source: &str) -> Result<Node, Problem> {
     })
 }
 
-struct Reader<'a> {
+struct TomlFileReader<'a> {
     path: &'a str,
     text: &'a str,
 }
 
-impl Reader<'_> {
-    fn table(&self, table: &DeTable<'_>) -> Result<Content, Problem> {
+impl TomlFileReader<'_> {
+    fn table(&self, table: &DeTable<'_>) -> Result<Content, ConfigProblem> {
         let entries = table
             .iter()
             .map(|(key, value)| {
@@ -39,11 +39,11 @@ impl Reader<'_> {
                     node: self.node(value)?,
                 })
             })
-            .collect::<Result<_, Problem>>()?;
+            .collect::<Result<_, ConfigProblem>>()?;
         Ok(Content::Map(entries))
     }
 
-    fn node(&self, value: &Spanned<DeValue<'_>>) -> Result<Node, Problem> {
+    fn node(&self, value: &Spanned<DeValue<'_>>) -> Result<Node, ConfigProblem> {
         let span = value.span();
         let origin = self.origin(span.start);
         let content = match value.get_ref() {
@@ -73,7 +73,7 @@ impl Reader<'_> {
                 items
                     .iter()
                     .map(|item| self.node(item))
-                    .collect::<Result<_, Problem>>()?,
+                    .collect::<Result<_, ConfigProblem>>()?,
             ),
             DeValue::Table(table) => self.table(table)?,
         };
@@ -107,13 +107,13 @@ impl Reader<'_> {
         )
     }
 
-    fn problem(&self, span: std::ops::Range<usize>, message: &str) -> Problem {
+    fn problem(&self, span: std::ops::Range<usize>, message: &str) -> ConfigProblem {
         let (line, column) = self.position(span.start);
         let width = self
             .text
             .get(span)
             .map_or(1, |marked| marked.chars().count());
-        Problem::new(Kind::Syntax, message)
+        ConfigProblem::new(ProblemKind::Syntax, message)
             .snippet(Snippet::new(self.path, self.text, line, column, width))
     }
 }

@@ -7,15 +7,15 @@
 
 use serde_json::{Number, Value};
 
-use super::error::{Kind, Problem, Snippet};
+use super::error::{ConfigProblem, ProblemKind, Snippet};
 use super::node::{Content, Entry, Node};
 use super::origin::Origin;
 use super::yaml::{self, Fault, Located, Mark, Yaml};
 use mswea_template::python::float_repr;
 
 /// Reads a YAML document; the texts are warnings.
-pub(super) fn parse(path: &str, source: &str) -> Result<(Node, Vec<String>), Problem> {
-    let mut reader = Reader {
+pub(super) fn parse(path: &str, source: &str) -> Result<(Node, Vec<String>), ConfigProblem> {
+    let mut reader = YamlFileReader {
         path,
         warnings: Vec::new(),
     };
@@ -29,12 +29,12 @@ pub(super) fn parse(path: &str, source: &str) -> Result<(Node, Vec<String>), Pro
     Ok((node, reader.warnings))
 }
 
-struct Reader<'a> {
+struct YamlFileReader<'a> {
     path: &'a str,
     warnings: Vec<String>,
 }
 
-impl Reader<'_> {
+impl YamlFileReader<'_> {
     fn node(&mut self, Located { mark, value }: Located) -> Result<Node, Fault> {
         let origin = self.origin(mark);
         let content = match value {
@@ -153,10 +153,13 @@ fn largest(number: f64) -> Value {
     Number::from_f64(number.clamp(f64::MIN, f64::MAX)).map_or(Value::Null, Value::Number)
 }
 
-fn problem(path: &str, source: &str, fault: Fault) -> Problem {
+fn problem(path: &str, source: &str, fault: Fault) -> ConfigProblem {
     let (line, column) = (fault.mark.line + 1, fault.mark.column + 1);
-    let problem = Problem::new(Kind::Syntax, format!("invalid YAML: {}", fault.message))
-        .snippet(Snippet::new(path, source, line, column, 1));
+    let problem = ConfigProblem::new(
+        ProblemKind::Syntax,
+        format!("invalid YAML: {}", fault.message),
+    )
+    .snippet(Snippet::new(path, source, line, column, 1));
     match fault.hint {
         Some(hint) => problem.hint(hint),
         None => problem,

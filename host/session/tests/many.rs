@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mswea_config::{Config, Environment, Layers, Sources};
+use mswea_config::{Config, HostEnvironment, Layers, Sources};
 use mswea_core::{Front, Nobody, Progress, Stop};
 use mswea_session::{Done, Job, Outcome, Runtime, Unwatched};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -366,7 +366,7 @@ impl Front for Faulty {
 /// The built-in defaults and nothing of this machine's user.
 struct Nowhere;
 
-impl Environment for Nowhere {
+impl HostEnvironment for Nowhere {
     fn var(&self, _: &str) -> Option<String> {
         None
     }

@@ -13,7 +13,7 @@ use super::front::{self, CliFront};
 use super::output::{self, Failure};
 use super::run::{self, ProcessOptions};
 use super::runs::find_one;
-use mswea_config::{Config, Layers, ProcessEnvironment, Recorded, Sources};
+use mswea_config::{Config, Layers, ProcessEnvironment, RecordedConfig, Sources};
 use mswea_core::Progress;
 use mswea_run::journal::trajectory;
 use mswea_session::{Earlier, EarlierError, Job};
@@ -191,7 +191,7 @@ fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<Layers, Fail
         flags: overrides
             .map(|entry| (entry.key.to_owned(), entry.value, entry.flag.to_owned()))
             .collect(),
-        recorded: Some(Recorded {
+        recorded: Some(RecordedConfig {
             config,
             journal: earlier.journal().display().to_string(),
             mini,

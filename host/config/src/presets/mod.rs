@@ -58,13 +58,13 @@ const XML_TEMPLATE: &str = include_str!("../../../../plugins/formatters/jinja/te
 const BUDGET_TEMPLATE: &str = include_str!("budget.jinja");
 
 /// How a reply holds a command, for the prompt of SWE-bench.
-struct Form {
+struct CommandForm {
     reply: &'static str,
     before: &'static str,
     after: &'static str,
 }
 
-const TOOL: Form = Form {
+const TOOL: CommandForm = CommandForm {
     reply: "Every reply of yours says in a sentence or two what you want to find out or change, and \
             then\ncalls the tool `bash` at least once; commands that do not depend on each other may \
             be called\ntogether. You are shown what they printed and their exit codes, and go on from \
@@ -73,7 +73,7 @@ const TOOL: Form = Form {
     after: "\n```",
 };
 
-const FENCES: Form = Form {
+const FENCES: CommandForm = CommandForm {
     reply: "Every reply of yours says in a sentence or two what you want to find out or change, and \
             then\nholds exactly one fenced block with a command. You are shown what it printed and \
             its exit code,\nand go on from there. Join steps that belong together with `&&`.",
@@ -81,7 +81,7 @@ const FENCES: Form = Form {
     after: "\n```",
 };
 
-const TAGS: Form = Form {
+const TAGS: CommandForm = CommandForm {
     reply: "Every reply of yours says in a sentence or two what you want to find out or change, and \
             then\nholds exactly one command between its tags. You are shown what it printed and its \
             exit code,\nand go on from there. Join steps that belong together with `&&`.",
@@ -95,7 +95,7 @@ pub(super) fn tree(name: &str) -> Node {
         name: name.to_owned(),
     };
     let set = |path: &[&str], value: Value| Node::nested(path, value, &origin);
-    let swebench = |form: &Form| {
+    let swebench = |form: &CommandForm| {
         parse(
             name,
             &SWEBENCH_TOML

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use super::parse::{Child, Document, Id, Shape};
+use super::parse::{Child, Document, Id, YamlShape};
 use super::resolve::{self, Tag, Time};
 use super::{Fault, Located, Mark, Pair, Yaml};
 
@@ -19,7 +19,7 @@ pub(super) fn construct(mut document: Document) -> Result<Located, Fault> {
         let message = "an anchor holds an alias of itself, which would never end";
         return Err(Fault::new(mark, message).hint("write the value out in place of the alias"));
     }
-    let mut checker = Checker {
+    let mut checker = YamlChecker {
         seen: vec![false; document.nodes.len()],
         queue: VecDeque::new(),
         scalars: vec![None; document.nodes.len()],
@@ -35,11 +35,11 @@ pub(super) fn construct(mut document: Document) -> Result<Located, Fault> {
         .nodes
         .iter()
         .map(|node| match &node.shape {
-            Shape::Scalar(text) => cost(text),
+            YamlShape::Scalar(text) => cost(text),
             _ => 1,
         })
         .sum::<usize>();
-    let mut builder = Builder {
+    let mut builder = YamlBuilder {
         document: &document,
         scalars: &checker.scalars,
         merged: &checker.merged,
@@ -54,7 +54,7 @@ pub(super) fn construct(mut document: Document) -> Result<Located, Fault> {
 }
 
 /// Finds nodes that can't be values, in the order in which PyYAML finds them: level by level.
-struct Checker {
+struct YamlChecker {
     seen: Vec<bool>,
     queue: VecDeque<Id>,
     scalars: Vec<Option<Yaml>>,
@@ -64,7 +64,7 @@ struct Checker {
     copied: usize,
 }
 
-impl Checker {
+impl YamlChecker {
     fn visit(&mut self, document: &Document, id: Id) -> Result<(), Fault> {
         if std::mem::replace(&mut self.seen[id], true) {
             return Ok(());
@@ -111,12 +111,12 @@ impl Checker {
         }
         let node = &document.nodes[id];
         match (&node.tag, &node.shape) {
-            (Tag::Seq, Shape::List(items)) => {
+            (Tag::Seq, YamlShape::List(items)) => {
                 for item in items {
                     self.visit(document, item.id)?;
                 }
             }
-            (Tag::Map, Shape::Map(pairs)) => {
+            (Tag::Map, YamlShape::Map(pairs)) => {
                 for (key, value) in pairs {
                     self.visit(document, key.id)?;
                     let node = &document.nodes[key.id];
@@ -142,7 +142,7 @@ impl Checker {
             return Err(Fault::new(mark, "too many maps merge each other")
                 .hint("write the keys out instead of `<<`"));
         }
-        let Shape::Map(pairs) = &mut document.nodes[id].shape else {
+        let YamlShape::Map(pairs) = &mut document.nodes[id].shape else {
             return Ok(());
         };
         let pairs = std::mem::take(pairs);
@@ -165,7 +165,7 @@ impl Checker {
             .chain(own.iter().map(|(_, merged)| *merged));
         self.merged[id] = marks.collect();
         merged.extend(own.into_iter().map(|(pair, _)| pair));
-        document.nodes[id].shape = Shape::Map(merged);
+        document.nodes[id].shape = YamlShape::Map(merged);
         Ok(())
     }
 
@@ -178,14 +178,14 @@ impl Checker {
     ) -> Result<(), Fault> {
         let maps = match &document.nodes[value.id].shape {
             // the first map of a list takes precedence, so it is merged last
-            Shape::List(items) => items.clone(),
+            YamlShape::List(items) => items.clone(),
             _ => vec![value],
         };
         let mut found = Vec::new();
         for map in maps {
             self.flatten(document, map.id, depth + 1)?;
             match &document.nodes[map.id].shape {
-                Shape::Map(pairs) => {
+                YamlShape::Map(pairs) => {
                     self.copied += pairs.len();
                     if self.copied > MAX_COPIES {
                         return Err(too_large(map.mark));
@@ -219,14 +219,14 @@ fn too_large(mark: Mark) -> Fault {
 fn text_of(document: &Document, id: Id) -> Result<&str, Fault> {
     let node = &document.nodes[id];
     match &node.shape {
-        Shape::Scalar(text) => return Ok(text),
-        Shape::Map(pairs) => {
+        YamlShape::Scalar(text) => return Ok(text),
+        YamlShape::Map(pairs) => {
             let is_value = |pair: &&(Child, Child)| document.nodes[pair.0.id].tag == Tag::Value;
             if let Some((_, value)) = pairs.iter().find(is_value) {
                 return text_of(document, value.id);
             }
         }
-        Shape::List(_) => {}
+        YamlShape::List(_) => {}
     }
     let message = format!("the value after this tag is not a {}", noun(&node.tag));
     Err(Fault::new(node.mark, message).hint("leave the tag out"))
@@ -245,20 +245,20 @@ fn noun(tag: &Tag) -> &'static str {
     }
 }
 
-struct Builder<'d> {
+struct YamlBuilder<'d> {
     document: &'d Document,
     scalars: &'d [Option<Yaml>],
     merged: &'d [Vec<bool>],
     budget: usize,
 }
 
-impl Builder<'_> {
+impl YamlBuilder<'_> {
     /// `used_at`: the position of the alias through which the node was reached.
     fn build(&mut self, child: Child, used_at: Option<Mark>) -> Result<Located, Fault> {
         let used_at = used_at.or(child.alias.then_some(child.mark));
         let node = &self.document.nodes[child.id];
         let cost = match &node.shape {
-            Shape::Scalar(text) => 1 + text.len() / 16,
+            YamlShape::Scalar(text) => 1 + text.len() / 16,
             _ => 1,
         };
         let mark = used_at.unwrap_or(node.mark);
@@ -268,13 +268,13 @@ impl Builder<'_> {
             .ok_or_else(|| too_large(mark))?;
         let value = match (&self.scalars[child.id], &node.shape) {
             (Some(value), _) => value.clone(),
-            (None, Shape::List(items)) => Yaml::List(
+            (None, YamlShape::List(items)) => Yaml::List(
                 items
                     .iter()
                     .map(|item| self.build(*item, used_at))
                     .collect::<Result<_, _>>()?,
             ),
-            (None, Shape::Map(pairs)) => {
+            (None, YamlShape::Map(pairs)) => {
                 let mut map = Vec::<Pair>::new();
                 let mut keys = HashMap::<String, (usize, bool)>::new();
                 for (index, (key, value)) in pairs.iter().enumerate() {
@@ -305,7 +305,7 @@ impl Builder<'_> {
                 Yaml::Map(map)
             }
             // every node that can be reached was visited
-            (None, Shape::Scalar(text)) => Yaml::Text(text.clone()),
+            (None, YamlShape::Scalar(text)) => Yaml::Text(text.clone()),
         };
         Ok(Located { mark, value })
     }

@@ -14,7 +14,7 @@ pub(super) type Id = usize;
 
 /// The nodes of a document.
 pub(super) struct Document {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<YamlNode>,
     pub(super) root: Id,
     /// The position of the first alias that is inside of the node that it names.
     pub(super) recursive: Option<Mark>,
@@ -22,15 +22,15 @@ pub(super) struct Document {
 
 /// A node, with the position at which it is written.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     pub(super) mark: Mark,
     pub(super) tag: Tag,
-    pub(super) shape: Shape,
+    pub(super) shape: YamlShape,
 }
 
 /// What a node is made of.
 #[derive(Clone, Debug)]
-pub(super) enum Shape {
+pub(super) enum YamlShape {
     Scalar(String),
     List(Vec<Child>),
     Map(Vec<(Child, Child)>),
@@ -46,7 +46,7 @@ pub(super) struct Child {
 
 /// Reads a text of at most one document.
 pub(super) fn document(source: &str) -> Result<Option<Document>, Fault> {
-    let mut parser = Parser {
+    let mut parser = YamlParser {
         scanner: Scanner::new(source)?,
         nodes: Vec::new(),
         anchors: HashMap::new(),
@@ -103,9 +103,9 @@ fn default_handles() -> HashMap<String, String> {
         .into()
 }
 
-struct Parser {
+struct YamlParser {
     scanner: Scanner,
-    nodes: Vec<Node>,
+    nodes: Vec<YamlNode>,
     anchors: HashMap<String, Id>,
     /// Nodes that are not closed yet, outermost first.
     open: Vec<Id>,
@@ -113,7 +113,7 @@ struct Parser {
     handles: HashMap<String, String>,
 }
 
-impl Parser {
+impl YamlParser {
     fn peek(&mut self) -> Result<&Token, Fault> {
         Ok(&self.scanner.peek()?.token)
     }
@@ -165,8 +165,8 @@ impl Parser {
         Ok(true)
     }
 
-    fn add(&mut self, mark: Mark, tag: Tag, shape: Shape) -> Child {
-        self.nodes.push(Node { mark, tag, shape });
+    fn add(&mut self, mark: Mark, tag: Tag, shape: YamlShape) -> Child {
+        self.nodes.push(YamlNode { mark, tag, shape });
         Child {
             id: self.nodes.len() - 1,
             mark,
@@ -175,7 +175,7 @@ impl Parser {
     }
 
     fn empty(&mut self, mark: Mark) -> Child {
-        self.add(mark, resolve::plain(""), Shape::Scalar(String::new()))
+        self.add(mark, resolve::plain(""), YamlShape::Scalar(String::new()))
     }
 
     /// A value. With `block` it may be a block collection, with `indentless` also a list whose `- `
@@ -230,9 +230,9 @@ impl Parser {
             (None, _) => Tag::Map,
         };
         let shape = match &scalar {
-            Some((text, _)) => Shape::Scalar(text.clone()),
-            None if list => Shape::List(Vec::new()),
-            None => Shape::Map(Vec::new()),
+            Some((text, _)) => YamlShape::Scalar(text.clone()),
+            None if list => YamlShape::List(Vec::new()),
+            None => YamlShape::Map(Vec::new()),
         };
         let node = self.add(mark, kind, shape);
         if let Some(name) = anchor {
@@ -246,11 +246,11 @@ impl Parser {
         }
         self.open.push(node.id);
         self.nodes[node.id].shape = match token {
-            Token::Item => Shape::List(self.indentless_list(depth)?),
-            Token::BlockListStart => Shape::List(self.block_list(depth)?),
-            Token::ListStart => Shape::List(self.flow_list(depth)?),
-            Token::MapStart => Shape::Map(self.flow_map(depth)?),
-            _ => Shape::Map(self.block_map(depth)?),
+            Token::Item => YamlShape::List(self.indentless_list(depth)?),
+            Token::BlockListStart => YamlShape::List(self.block_list(depth)?),
+            Token::ListStart => YamlShape::List(self.flow_list(depth)?),
+            Token::MapStart => YamlShape::Map(self.flow_map(depth)?),
+            _ => YamlShape::Map(self.block_map(depth)?),
         };
         self.open.pop();
         Ok(node)
@@ -402,11 +402,11 @@ impl Parser {
                 Token::ListEnd => break,
                 // `[a: b]` is a list of a map
                 Token::Key => {
-                    let map = self.add(lexeme.start, Tag::Map, Shape::Map(Vec::new()));
+                    let map = self.add(lexeme.start, Tag::Map, YamlShape::Map(Vec::new()));
                     self.scanner.next()?;
                     let key = self.value(ends_key, false, false, depth, lexeme.end)?;
                     let value = self.flow_value(ends_value, depth)?;
-                    self.nodes[map.id].shape = Shape::Map(vec![(key, value)]);
+                    self.nodes[map.id].shape = YamlShape::Map(vec![(key, value)]);
                     items.push(map);
                 }
                 _ => items.push(self.node(false, false, depth + 1)?),

@@ -175,12 +175,12 @@ fn is_timestamp(text: &str) -> bool {
 pub(super) struct Time<'t> {
     /// Year, month, day.
     pub(super) date: [u32; 3],
-    pub(super) clock: Option<Clock<'t>>,
+    pub(super) clock: Option<TimeOfDay<'t>>,
 }
 
 /// The time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Clock<'t> {
+pub(super) struct TimeOfDay<'t> {
     /// Hour, minute, second.
     pub(super) time: [u32; 3],
     pub(super) fraction: &'t str,
@@ -238,7 +238,7 @@ pub(super) fn time(text: &str) -> Option<Time<'_>> {
             zone = Some((west, hours, minutes));
         }
     }
-    let clock = Some(Clock {
+    let clock = Some(TimeOfDay {
         time: [hour, minute, second],
         fraction,
         zone,
