@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-pub use key::{Key, Use, VARIABLE, found, withdraw};
+pub use key::{AuthenticationKey, CacheUse, VARIABLE, found, withdraw};
 use mswea_files as regular_file;
 
 /// The first bytes of a file, before the authentication code.
@@ -35,12 +35,12 @@ const KEYS: usize = 4;
 pub struct Cache {
     folder: PathBuf,
     /// Without a key, the cache is neither read nor written.
-    key: Option<Key>,
+    key: Option<AuthenticationKey>,
 }
 
 /// The record beside a compiled plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct CacheEntry {
     /// The path of the plugin's file, or the name of a built-in plugin.
     pub plugin: String,
     /// SHA-256 of the component, in hex.
@@ -61,9 +61,9 @@ impl Cache {
                 home.is_absolute().then(|| home.join(".cache"))
             })?;
         let key = match found() {
-            Use::Keyed(key) => Some(key),
-            Use::Trusting => Some(Key::public()),
-            Use::None(_) => None,
+            CacheUse::Keyed(key) => Some(key),
+            CacheUse::Trusting => Some(AuthenticationKey::public()),
+            CacheUse::None(_) => None,
         };
         let folder = base.join("mswea-host").join("wasm");
         Some(Self { folder, key })
@@ -73,7 +73,7 @@ impl Cache {
     pub fn at(folder: PathBuf) -> Self {
         Self {
             folder,
-            key: Some(Key::public()),
+            key: Some(AuthenticationKey::public()),
         }
     }
 
@@ -167,7 +167,7 @@ impl Cache {
 
     fn try_put(
         &self,
-        key: &Key,
+        key: &AuthenticationKey,
         name: &str,
         path: &Path,
         plugin: &str,
@@ -179,7 +179,7 @@ impl Cache {
             .mode(0o700)
             .create(&self.folder)?;
         anyhow::ensure!(self.trusted(), "the folder can be written by others");
-        let entry = Entry {
+        let entry = CacheEntry {
             plugin: plugin.to_owned(),
             sha256: digest.to_owned(),
             size: code.len() as u64,
@@ -205,7 +205,7 @@ impl Cache {
     ///
     /// # Errors
     /// If the folder can't be read.
-    pub fn entries(&self) -> std::io::Result<Vec<(Entry, std::time::SystemTime)>> {
+    pub fn entries(&self) -> std::io::Result<Vec<(CacheEntry, std::time::SystemTime)>> {
         let files = match std::fs::read_dir(&self.folder) {
             Ok(files) => files,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -272,7 +272,7 @@ impl Cache {
                 .is_ok_and(|meta| meta.is_dir() && is_private(&meta))
     }
 
-    fn path(&self, key: &Key, name: &str) -> PathBuf {
+    fn path(&self, key: &AuthenticationKey, name: &str) -> PathBuf {
         self.folder.join(format!("{name}-{}.cwasm", key.id()))
     }
 }
@@ -306,13 +306,13 @@ fn is_private(meta: &std::fs::Metadata) -> bool {
 }
 
 /// The record beside a compiled plugin. It is used for lists and for tidying only.
-fn entry_of(code: &Path) -> Option<Entry> {
+fn entry_of(code: &Path) -> Option<CacheEntry> {
     let text = regular_file::read(&code.with_extension("json"), 64 << 10).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
 /// The code in a file of this name, if its authentication code is right.
-fn authentic<'a>(key: &Key, name: &str, file: &'a [u8]) -> Option<&'a [u8]> {
+fn authentic<'a>(key: &AuthenticationKey, name: &str, file: &'a [u8]) -> Option<&'a [u8]> {
     let (tag, code) = file.strip_prefix(MAGIC.as_slice())?.split_at_checked(TAG)?;
     let wanted = key.code(&[MAGIC, name.as_bytes(), code]);
     // The comparison takes the same time for every difference, so that a forger can't find the

@@ -19,7 +19,7 @@ pub enum Source {
 /// A plugin that was found and is not compiled or run yet, so that callers can check its digest
 /// first.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundPlugin {
     /// The plugin's name in messages.
     pub label: String,
     /// The source of the plugin.
@@ -27,17 +27,17 @@ pub struct Found {
     /// SHA-256 of the component, in hex.
     pub digest: String,
     /// The component's bytes, or the built-in plugin.
-    pub(super) component: Content,
+    pub(super) component: ComponentContent,
 }
 
 /// The component of a plugin that was found.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum ComponentContent {
     File(Vec<u8>),
     BuiltIn(&'static Builtin),
 }
 
-impl Found {
+impl FoundPlugin {
     /// Finds what `--plugin` names: a file, or the name of a built-in plugin.
     pub(super) fn find(name: &str) -> Result<Self, LoadError> {
         // A bare name is never a file: a repository that contains a file called `toolcall` must not
@@ -81,7 +81,7 @@ impl Found {
             label: path.display().to_string(),
             source: Source::File(path.to_owned()),
             digest: cache::digest(&bytes),
-            component: Content::File(bytes),
+            component: ComponentContent::File(bytes),
         })
     }
 
@@ -90,7 +90,7 @@ impl Found {
             label: builtin.name.to_owned(),
             source: Source::BuiltIn(builtin.folder),
             digest: builtin.sha256.to_owned(),
-            component: Content::BuiltIn(builtin),
+            component: ComponentContent::BuiltIn(builtin),
         }
     }
 
@@ -105,8 +105,8 @@ impl Found {
     /// Its name in the binary, if it is a variant of another plugin's component.
     pub(super) fn variant(&self) -> Option<&'static str> {
         match &self.component {
-            Content::BuiltIn(builtin) => builtin.variant.map(|_| builtin.name),
-            Content::File(_) => None,
+            ComponentContent::BuiltIn(builtin) => builtin.variant.map(|_| builtin.name),
+            ComponentContent::File(_) => None,
         }
     }
 }

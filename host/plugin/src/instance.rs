@@ -19,7 +19,7 @@ use super::kind::Kind;
 use super::limits::PluginLimits;
 use super::plugin::Plugin;
 use super::quoted::bound;
-use super::started::{Parts, StartFailure, Started};
+use super::started::{InstanceParts, StartFailure, Started};
 use super::store::{Guest, Renderer};
 use mswea_core::PluginFault;
 
@@ -235,8 +235,8 @@ impl<K: Bindings> PluginInstance<K> {
 }
 
 impl Recipe {
-    fn parts(&self) -> Parts<'_> {
-        Parts {
+    fn parts(&self) -> InstanceParts<'_> {
+        InstanceParts {
             shared: &self.plugin.shared,
             pre: &self.plugin.pre,
             name: &self.name,

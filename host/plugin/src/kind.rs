@@ -11,7 +11,7 @@ pub const VERSION: (u32, u32, u32) = (0, 1, 0);
 
 /// An interface's name as a component has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct InterfaceName {
     /// The interface, without package and version.
     pub interface: String,
     /// The version, if it could be parsed.
@@ -19,13 +19,13 @@ pub struct Named {
 }
 
 /// Parses `mswea:plugin/action-parser@0.1.0`; `None` for other packages.
-pub fn named(name: &str) -> Option<Named> {
+pub fn named(name: &str) -> Option<InterfaceName> {
     let rest = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
     let (interface, version) = match rest.split_once('@') {
         Some((interface, version)) => (interface, parse_version(version)),
         None => (rest, None),
     };
-    Some(Named {
+    Some(InterfaceName {
         interface: interface.to_owned(),
         version,
     })

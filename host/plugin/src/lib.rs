@@ -37,13 +37,13 @@ mod started;
 mod store;
 
 pub use adapter::WasmAdapter;
-pub use cache::{Cache, Entry as CacheEntry, Use as CacheUse, VARIABLE as CACHE_VARIABLE, digest};
+pub use cache::{Cache, CacheEntry, CacheUse, VARIABLE as CACHE_VARIABLE, digest};
 pub use cache::{found as cache_use, withdraw as withdraw_key};
 pub use descriptor::Descriptor;
 pub use dynamic::{ByHand, CallError, Producers, functions, producers, wit};
 pub use error::{CallFailure, LoadError};
 pub use formatter::WasmFormatter;
-pub use found::{Found, Source};
+pub use found::{FoundPlugin, Source};
 pub use instance::Recipe;
 pub use kind::Kind;
 pub use limits::PluginLimits;

@@ -14,14 +14,14 @@ use super::compile;
 use super::descriptor::Descriptor;
 use super::engine::{self, Shared};
 use super::error::LoadError;
-use super::found::{Content, Found, Source};
+use super::found::{ComponentContent, FoundPlugin, Source};
 use super::instance::check_kind;
 use super::kind::Kind;
 use super::limits::PluginLimits;
 use super::plugin::Plugin;
 use super::recognise::{check_bytes, check_imports, exports, kinds, mismatch, uncompiled};
 use super::schema::Schema;
-use super::started::{Parts, StartFailure, Started};
+use super::started::{InstanceParts, StartFailure, Started};
 
 /// Compiled code.
 struct Ready {
@@ -66,16 +66,16 @@ impl Loader {
     ///
     /// # Errors
     /// [`LoadError`] if there is no such plugin, or its file can't be read.
-    pub fn find(&self, name: &str) -> Result<Found, LoadError> {
-        Found::find(name)
+    pub fn find(&self, name: &str) -> Result<FoundPlugin, LoadError> {
+        FoundPlugin::find(name)
     }
 
     /// Finds a component's file.
     ///
     /// # Errors
     /// [`LoadError`] if it can't be read.
-    pub fn find_file(&self, path: &Path) -> Result<Found, LoadError> {
-        Found::file(path)
+    pub fn find_file(&self, path: &Path) -> Result<FoundPlugin, LoadError> {
+        FoundPlugin::file(path)
     }
 
     /// Finds a plugin and loads it.
@@ -92,7 +92,7 @@ impl Loader {
     /// # Errors
     /// [`LoadError`] if it can't be read or loaded.
     pub async fn load_file(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
-        self.load_found(Found::file(path)?, &PluginLimits::STANDARD)
+        self.load_found(FoundPlugin::file(path)?, &PluginLimits::STANDARD)
             .await
     }
 
@@ -101,7 +101,7 @@ impl Loader {
     /// # Errors
     /// [`LoadError`] if it can't be loaded.
     pub async fn load_builtin(&self, builtin: &'static Builtin) -> Result<Arc<Plugin>, LoadError> {
-        let found = Found::built_in(builtin);
+        let found = FoundPlugin::built_in(builtin);
         self.load_found(found, &PluginLimits::STANDARD).await
     }
 
@@ -111,7 +111,7 @@ impl Loader {
     /// [`LoadError`] if it can't be compiled, or is no plugin for this host.
     pub async fn load_found(
         &self,
-        found: Found,
+        found: FoundPlugin,
         limits: &PluginLimits,
     ) -> Result<Arc<Plugin>, LoadError> {
         let variant = found.variant();
@@ -122,7 +122,7 @@ impl Loader {
         }
         let shared = shared()?;
         let (component, changed_from) = match &found.component {
-            Content::File(bytes) => {
+            ComponentContent::File(bytes) => {
                 check_bytes(&found.label, bytes)?;
                 let absolute = match &found.source {
                     Source::File(path) => {
@@ -136,7 +136,9 @@ impl Loader {
                 let changed_from = changed_from.or_else(|| self.forget(&found.source));
                 (ready, changed_from)
             }
-            Content::BuiltIn(builtin) => (self.ready(&shared, &found, builtin.name).await?, None),
+            ComponentContent::BuiltIn(builtin) => {
+                (self.ready(&shared, &found, builtin.name).await?, None)
+            }
         };
         self.finish(shared, component, found, changed_from, limits)
             .await
@@ -146,7 +148,7 @@ impl Loader {
     async fn ready(
         &self,
         shared: &Shared,
-        found: &Found,
+        found: &FoundPlugin,
         cached_as: &str,
     ) -> Result<Ready, LoadError> {
         let engine = &shared.engine;
@@ -164,9 +166,9 @@ impl Loader {
         let started = Instant::now();
         let unusable = |error: wasmtime::Error| uncompiled(&found.label, &format!("{error:#}"));
         let code = match &found.component {
-            Content::File(bytes) => compile::compile(engine, &found.label, bytes).await?,
+            ComponentContent::File(bytes) => compile::compile(engine, &found.label, bytes).await?,
             // A built-in plugin is compiled without limits.
-            Content::BuiltIn(builtin) => {
+            ComponentContent::BuiltIn(builtin) => {
                 compile::unbounded(engine, &found.label, builtin.wasm()).await?
             }
         };
@@ -189,7 +191,7 @@ impl Loader {
     pub fn next_time(&self) -> String {
         match (&self.cache, cache::found()) {
             (Some(cache), _) if cache.keeps() => "the next run takes it from the cache".to_owned(),
-            (Some(_), cache::Use::None(why)) => format!(
+            (Some(_), cache::CacheUse::None(why)) => format!(
                 "every run compiles it again: {why}, so the cache is not safe from the model's commands (`mswea-host doctor` says more)"
             ),
             _ => "every run compiles it again: there is no cache".to_owned(),
@@ -223,15 +225,15 @@ impl Loader {
         &self,
         shared: Arc<Shared>,
         ready: Ready,
-        found: Found,
+        found: FoundPlugin,
         changed_from: Option<String>,
         limits: &PluginLimits,
     ) -> Result<Arc<Plugin>, LoadError> {
         let component = ready.component;
         let variant = found.variant();
         let size = match &found.component {
-            Content::File(bytes) => bytes.len(),
-            Content::BuiltIn(builtin) => builtin.size,
+            ComponentContent::File(bytes) => bytes.len(),
+            ComponentContent::BuiltIn(builtin) => builtin.size,
         };
         let label = found.label;
         let exports = exports(&shared, &component);
@@ -247,7 +249,7 @@ impl Loader {
             .instantiate_pre(&component)
             .map_err(|error| mismatch(&label, &error))?;
         let name: Arc<str> = label.as_str().into();
-        let parts = Parts {
+        let parts = InstanceParts {
             shared: &shared,
             pre: &pre,
             name: &name,
@@ -257,7 +259,7 @@ impl Loader {
             lent: self.lent.as_deref(),
         };
         let mut descriptor = inspect(parts, &kinds).await?;
-        if let Content::BuiltIn(builtin) = found.component {
+        if let ComponentContent::BuiltIn(builtin) = found.component {
             descriptor.become_variant(builtin);
         }
         let schema =
@@ -296,7 +298,7 @@ fn shared() -> Result<Arc<Shared>, LoadError> {
 
 /// Instantiates once with everything denied, since only that checks all types, and reads the
 /// descriptor.
-async fn inspect(parts: Parts<'_>, kinds: &[Kind]) -> Result<Descriptor, LoadError> {
+async fn inspect(parts: InstanceParts<'_>, kinds: &[Kind]) -> Result<Descriptor, LoadError> {
     let name = parts.name;
     let unusable = |failure: StartFailure| match failure {
         StartFailure::Mismatch(error) => mismatch(name, &error),

@@ -47,7 +47,7 @@ pub(super) fn exports(shared: &Shared, component: &Component) -> Vec<String> {
 
 /// The kinds among a component's exports, and the version of the contract that it was built for.
 pub(super) fn kinds(label: &str, exports: &[String]) -> Result<(Vec<Kind>, String), LoadError> {
-    let ours: Vec<kind::Named> = exports
+    let ours: Vec<kind::InterfaceName> = exports
         .iter()
         .filter_map(|name| kind::named(name))
         .collect();

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 /// A value that does not fit the schema.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct SchemaProblem {
     /// JSON pointer into the config.
     pub pointer: String,
     /// The error and its remedy.
@@ -58,18 +58,18 @@ impl Schema {
     /// Checks `config`, and returns it with the defaults of top-level properties filled in.
     ///
     /// # Errors
-    /// The first [`Problem`].
-    pub fn check(&self, config: &Value) -> Result<Value, Problem> {
+    /// The first [`SchemaProblem`].
+    pub fn check(&self, config: &Value) -> Result<Value, SchemaProblem> {
         check(&self.value, &self.validator, config)
     }
 }
 
-fn check(schema: &Value, validator: &Validator, config: &Value) -> Result<Value, Problem> {
+fn check(schema: &Value, validator: &Validator, config: &Value) -> Result<Value, SchemaProblem> {
     let mut filled = match config {
         Value::Object(map) => map.clone(),
         Value::Null => Map::new(),
         other => {
-            return Err(Problem {
+            return Err(SchemaProblem {
                 pointer: String::new(),
                 detail: format!("it must be a table, not {other}"),
             });
@@ -123,12 +123,12 @@ fn check(schema: &Value, validator: &Validator, config: &Value) -> Result<Value,
                     }
                 }
             };
-            return Err(Problem {
+            return Err(SchemaProblem {
                 pointer: format!("/{key}"),
                 detail,
             });
         }
-        return Err(Problem { pointer, detail });
+        return Err(SchemaProblem { pointer, detail });
     }
     Ok(filled)
 }
@@ -154,7 +154,7 @@ mod tests {
         })
     }
 
-    fn check_with(schema: &Value, config: &Value) -> Result<Value, Problem> {
+    fn check_with(schema: &Value, config: &Value) -> Result<Value, SchemaProblem> {
         Schema::new(schema).unwrap().check(config)
     }
 

@@ -17,7 +17,7 @@ use super::quoted::bound;
 use super::store::{self, Guest, Renderer};
 
 /// The parts of which an instance is made.
-pub(super) struct Parts<'a> {
+pub(super) struct InstanceParts<'a> {
     pub(super) shared: &'a Shared,
     pub(super) pre: &'a InstancePre<Guest>,
     /// The plugin's name in messages.
@@ -70,7 +70,7 @@ impl Started {
     ///
     /// # Errors
     /// [`StartFailure`] if it can't be instantiated within its limits, or does not fit the contract.
-    pub(super) async fn new(parts: Parts<'_>) -> Result<Self, StartFailure> {
+    pub(super) async fn new(parts: InstanceParts<'_>) -> Result<Self, StartFailure> {
         let limits = parts.limits;
         let mut store = store::new(
             &parts.shared.engine,

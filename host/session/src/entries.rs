@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mswea_config::PluginEntry;
-use mswea_plugin_host::{Found, LoadError, Source, builtin};
+use mswea_plugin_host::{FoundPlugin, LoadError, Source, builtin};
 
 type Entries = BTreeMap<String, PluginEntry>;
 
@@ -42,7 +42,7 @@ impl EntryMatch {
 pub(super) fn naming<'a>(
     entries: &'a Entries,
     spec: &str,
-    found: &Found,
+    found: &FoundPlugin,
 ) -> Result<Vec<&'a str>, LoadError> {
     let names = |key: &str, entry: &PluginEntry| match &found.source {
         Source::BuiltIn(_) => entry.path.is_none() && key == found.label,

@@ -39,7 +39,7 @@ struct Block {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct PayloadEntry {
     /// Digest of the plugin that the code belongs to.
     plugin: String,
     #[serde(flatten)]
@@ -49,9 +49,9 @@ struct Entry {
 #[derive(Serialize, Deserialize)]
 struct Index {
     /// The code of the plugin that is not packed.
-    base: Entry,
+    base: PayloadEntry,
     /// The code of the others.
-    packed: Vec<Entry>,
+    packed: Vec<PayloadEntry>,
 }
 
 /// The payload of the running program.
@@ -180,7 +180,7 @@ pub(super) fn append(
     let mut add = |plugin: &str, bytes: &[u8]| {
         let start = program.len() as u64;
         program.extend_from_slice(bytes);
-        Entry {
+        PayloadEntry {
             plugin: plugin.to_owned(),
             block: Block {
                 sha256: digest(bytes),

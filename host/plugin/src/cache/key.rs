@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 
 use sha2::{Digest as _, Sha256};
 
-/// The variable that chooses how the cache is used; see [`Use`].
+/// The variable that chooses how the cache is used; see [`CacheUse`].
 pub const VARIABLE: &str = "MSWEA_PLUGIN_CACHE";
 
 /// The key's name in the keyring.
@@ -32,20 +32,20 @@ const NAME: &str = "mswea-host:compiled-plugins";
 
 /// A key for a message authentication code.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key([u8; 32]);
+pub struct AuthenticationKey([u8; 32]);
 
 /// The use of the cache in this process.
 #[derive(Clone)]
-pub enum Use {
+pub enum CacheUse {
     /// Code is authenticated with a key that commands do not have.
-    Keyed(Key),
+    Keyed(AuthenticationKey),
     /// The user allows every process that can write to the cache to run code as the host.
     Trusting,
     /// The cache is not used; the text is the reason.
     None(String),
 }
 
-impl Key {
+impl AuthenticationKey {
     /// The authentication code of a text in parts: HMAC-SHA256.
     pub fn code(&self, parts: &[&[u8]]) -> [u8; 32] {
         let pad = |byte: u8| {
@@ -76,13 +76,13 @@ impl Key {
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for AuthenticationKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Key({})", self.id())
+        write!(f, "AuthenticationKey({})", self.id())
     }
 }
 
-static USE: OnceLock<Use> = OnceLock::new();
+static USE: OnceLock<CacheUse> = OnceLock::new();
 
 /// Takes the key, and removes it from what processes started later inherit.
 ///
@@ -90,22 +90,22 @@ static USE: OnceLock<Use> = OnceLock::new();
 /// thread.
 pub fn withdraw() {
     let _ = USE.set(match take() {
-        Ok(key) => wanted(Use::Keyed(key)),
-        Err(why) => wanted(Use::None(why)),
+        Ok(key) => wanted(CacheUse::Keyed(key)),
+        Err(why) => wanted(CacheUse::None(why)),
     });
 }
 
 /// The key that [`withdraw`] took, or the reason why there is none.
-pub fn found() -> Use {
+pub fn found() -> CacheUse {
     USE.get()
         .cloned()
-        .unwrap_or_else(|| Use::None("the program has not asked for a key".to_owned()))
+        .unwrap_or_else(|| CacheUse::None("the program has not asked for a key".to_owned()))
 }
 
-fn wanted(found: Use) -> Use {
+fn wanted(found: CacheUse) -> CacheUse {
     match std::env::var(VARIABLE).as_deref() {
-        Ok("trust") => Use::Trusting,
-        Ok("off") => Use::None(format!("`{VARIABLE}` is `off`")),
+        Ok("trust") => CacheUse::Trusting,
+        Ok("off") => CacheUse::None(format!("`{VARIABLE}` is `off`")),
         _ => found,
     }
 }
@@ -191,7 +191,7 @@ fn members(keyring: i64) -> Result<Vec<i64>, rustix::io::Errno> {
 
 /// The key of the session; makes one if there is none. Afterwards this process has another session
 /// keyring.
-fn take() -> Result<Key, String> {
+fn take() -> Result<AuthenticationKey, String> {
     let session = keyctl(GET_KEYRING_ID, THE_SESSION, 0, 0, 0)
         .map_err(|error| format!("the kernel's keyrings can't be used here ({error})"))?;
     let me = rustix::process::geteuid().as_raw();
@@ -214,7 +214,7 @@ fn take() -> Result<Key, String> {
         |error: rustix::io::Errno| format!("the session's keyring can't be used ({error})");
     left.map_err(unusable)?;
     match read.map_err(unusable)? {
-        32 => Ok(Key(bytes)),
+        32 => Ok(AuthenticationKey(bytes)),
         _ => Err("the key in the session's keyring was not made by this program".to_owned()),
     }
 }
@@ -302,7 +302,7 @@ mod tests {
         let mut key = [0; 32];
         key[..20].fill(0x0b);
         assert_eq!(
-            super::super::hex(&Key(key).code(&[b"Hi ", b"There"])),
+            super::super::hex(&AuthenticationKey(key).code(&[b"Hi ", b"There"])),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"
         );
     }

@@ -6,10 +6,10 @@ use wasmtime::component::Val;
 use wasmtime::component::types::Type;
 
 /// The position of an error in the JSON, and the error.
-type Problem = (String, String);
+type JsonProblem = (String, String);
 
 /// The arguments of a call.
-pub fn arguments(params: &[(String, Type)], given: &Value) -> Result<Vec<Val>, Problem> {
+pub fn arguments(params: &[(String, Type)], given: &Value) -> Result<Vec<Val>, JsonProblem> {
     match (params, given) {
         ([], Value::Null) => Ok(Vec::new()),
         ([], _) => Err(problem(
@@ -58,7 +58,7 @@ pub fn arguments(params: &[(String, Type)], given: &Value) -> Result<Vec<Val>, P
     }
 }
 
-fn problem(at: &str, text: &str) -> Problem {
+fn problem(at: &str, text: &str) -> JsonProblem {
     (at.to_owned(), text.to_owned())
 }
 
@@ -80,7 +80,7 @@ fn known_only<'a>(
     object: &Map<String, Value>,
     known: impl Iterator<Item = &'a str> + Clone,
     at: &str,
-) -> Result<(), Problem> {
+) -> Result<(), JsonProblem> {
     for key in object.keys() {
         let kebab = key.replace('_', "-");
         if known.clone().any(|name| name == kebab) {
@@ -99,7 +99,7 @@ fn known_only<'a>(
 
 /// Makes a value of this type from JSON.
 #[allow(clippy::too_many_lines)] // one arm a type
-pub fn to_val(ty: &Type, value: &Value, at: &str) -> Result<Val, Problem> {
+pub fn to_val(ty: &Type, value: &Value, at: &str) -> Result<Val, JsonProblem> {
     let wrong = |wanted: &str| {
         let shown: String = value.to_string().chars().take(40).collect();
         problem(at, &format!("{wanted} is needed, not `{shown}`"))
@@ -259,7 +259,7 @@ pub fn to_val(ty: &Type, value: &Value, at: &str) -> Result<Val, Problem> {
 }
 
 /// The value of a field that is left out.
-fn empty(ty: &Type, at: &str) -> Result<Val, Problem> {
+fn empty(ty: &Type, at: &str) -> Result<Val, JsonProblem> {
     let json = match ty {
         Type::Bool => Value::Bool(false),
         Type::String => Value::String(String::new()),

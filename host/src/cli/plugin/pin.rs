@@ -6,7 +6,7 @@ use super::super::args::PinArgs;
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::load;
-use mswea_plugin_host::{Found, Loader};
+use mswea_plugin_host::{FoundPlugin, Loader};
 use mswea_session::pins::{Lock, Pin, PinError};
 
 /// Writes pins, removes pins, or lists and checks them.
@@ -123,7 +123,7 @@ fn list(lock: &Lock) -> Result<ExitCode, Failure> {
     })
 }
 
-fn how(lock: &Lock, found: &Found) -> Result<(), String> {
+fn how(lock: &Lock, found: &FoundPlugin) -> Result<(), String> {
     match lock.check(&found.source, &found.label, &found.digest) {
         Ok(()) => Ok(()),
         Err(PinError::Changed { found, .. }) => Err(format!("CHANGED: now {found}")),
