@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::state::Account;
 use mswea_core::Object;
-use mswea_template::{Started, TemplateError, Templates, Vars};
+use mswea_template::{StartedRendering, TemplateError, Templates, Vars};
 
 /// Makes a copy without values that look like secrets, by their names or their form.
 pub type Redact = fn(&Value) -> Value;
@@ -150,8 +150,8 @@ impl Variables {
             .templates
             .start(template, self.read().vars(over, is_guest));
         match started {
-            Started::Done(done) => done,
-            Started::Heavy(heavy) => heavy
+            StartedRendering::Done(done) => done,
+            StartedRendering::Heavy(heavy) => heavy
                 .run()
                 .await
                 .map_err(|failed| failed.describe(self.read().vars(over, is_guest))),

@@ -4,7 +4,7 @@ use minijinja::value::Kwargs;
 use minijinja::{Error, Value};
 
 use super::args::{defined, fits, invalid, printed};
-use super::format::{Spec, is_float, real, take_digits, whole, width};
+use super::format::{FormatSpecification, is_float, real, take_digits, whole, width};
 use super::python::{ascii_repr, repr};
 
 /// `format.format(*args, **kwargs)`
@@ -137,9 +137,9 @@ fn field_end(text: &str) -> Option<usize> {
     None
 }
 
-fn parse_spec(text: &str) -> Result<Spec, Error> {
+fn parse_spec(text: &str) -> Result<FormatSpecification, Error> {
     let bad = || invalid(format!("`{text}` is not a format of a field"));
-    let mut spec = Spec::default();
+    let mut spec = FormatSpecification::default();
     let mut chars = text.chars();
     let is_align = |char: Option<char>| char.filter(|char| matches!(char, '<' | '>' | '^' | '='));
     let (first, second) = (chars.clone().next(), chars.clone().nth(1));
@@ -208,7 +208,7 @@ fn format_value(value: &Value, text: &str) -> Result<String, Error> {
             Some(most) => source.chars().take(most).collect(),
             None => source.to_owned(),
         };
-        let zero = Spec {
+        let zero = FormatSpecification {
             fill: if spec.zero { '0' } else { spec.fill },
             ..spec
         };

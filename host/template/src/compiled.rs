@@ -19,7 +19,7 @@ pub(super) struct Compiled {
     /// Every word of the source. It contains all variables that the template can refer to, so that
     /// only those need be converted for the engine.
     pub(super) words: HashSet<Box<str>>,
-    source: Source,
+    source: SourceText,
 }
 
 struct Code<'s> {
@@ -29,14 +29,14 @@ struct Code<'s> {
 
 /// A text that others borrow from: it is neither changed nor moved, and is freed when this is
 /// dropped. It is no `Box`, which must not be moved while its content is borrowed.
-struct Source(*mut str);
+struct SourceText(*mut str);
 
 // SAFETY: it is the only owner of a text that never changes.
-unsafe impl Send for Source {}
+unsafe impl Send for SourceText {}
 // SAFETY: as above; through a reference the text can only be read.
-unsafe impl Sync for Source {}
+unsafe impl Sync for SourceText {}
 
-impl Source {
+impl SourceText {
     fn new(text: String) -> Self {
         Self(Box::into_raw(text.into_boxed_str()))
     }
@@ -56,7 +56,7 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for SourceText {
     fn drop(&mut self) {
         // SAFETY: made by `Box::into_raw`; after this nothing uses it.
         drop(unsafe { Box::from_raw(self.0) });
@@ -87,7 +87,7 @@ impl Compiled {
         environment: &Environment<'_>,
     ) -> Result<Self, TemplateError> {
         // Jinja2 reads every kind of line end as ` `
-        let source = Source::new(template.replace("\r\n", "\n").replace('\r', "\n"));
+        let source = SourceText::new(template.replace("\r\n", "\n").replace('\r', "\n"));
         // SAFETY: only `code` keeps what is borrowed, and it is a field of the same struct that is
         // dropped before `source`.
         let text = unsafe { source.borrowed() };
@@ -147,12 +147,12 @@ fn check_names(environment: &Environment<'_>, source: &str) -> Result<(), Templa
         // every filter and test fails without arguments, but only one that does not exist fails
         // with the kind `missing`
         let (result, missing, word) = match kind {
-            scan::Use::Filter => (
+            scan::NameUse::Filter => (
                 state.apply_filter(name, &[]).map(drop),
                 ErrorKind::UnknownFilter,
                 "filter",
             ),
-            scan::Use::Test => (
+            scan::NameUse::Test => (
                 state.perform_test(name, &[]).map(drop),
                 ErrorKind::UnknownTest,
                 "test",

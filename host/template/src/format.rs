@@ -11,7 +11,7 @@ use super::python::float_repr;
 const MAX_WIDTH: usize = 1 << 15;
 
 /// The specification of a field.
-pub(super) struct Spec {
+pub(super) struct FormatSpecification {
     pub(super) fill: char,
     /// `<`, `>`, `^` or `=`; the default depends on the type.
     pub(super) align: Option<char>,
@@ -25,7 +25,7 @@ pub(super) struct Spec {
     pub(super) kind: Option<char>,
 }
 
-impl Default for Spec {
+impl Default for FormatSpecification {
     fn default() -> Self {
         Self {
             fill: ' ',
@@ -73,7 +73,7 @@ pub(super) fn is_float(value: &Value) -> bool {
     value.kind() == ValueKind::Number && !value.is_integer()
 }
 
-impl Spec {
+impl FormatSpecification {
     /// In the base of the type `kind`.
     pub(super) fn int(&self, number: i128, kind: char) -> Digits {
         let size = number.unsigned_abs();

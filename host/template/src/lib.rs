@@ -47,7 +47,7 @@ use rendering::Heavy;
 
 pub use error::TemplateError;
 pub use python::splitlines;
-pub use rendering::Started;
+pub use rendering::StartedRendering;
 
 /// How deeply blocks, macros and includes may nest.
 const MAX_RECURSION: usize = 150;
@@ -71,20 +71,20 @@ const BIG_STACK: usize = 256 << 20;
 
 /// Renders templates and keeps their compiled forms. It is shared by `Arc`.
 pub struct Templates {
-    engine: Arc<Engine>,
+    engine: Arc<TemplateEngine>,
 }
 
 /// The part that rendering threads share.
-struct Engine {
+struct TemplateEngine {
     /// With the steps of [`RenderLimits::LIGHT`].
     light: Environment<'static>,
     /// With the steps of [`RenderLimits::FULL`].
     full: Environment<'static>,
-    cache: Mutex<Cache>,
+    cache: Mutex<TemplateCache>,
 }
 
 #[derive(Default)]
-struct Cache {
+struct TemplateCache {
     clock: u64,
     entries: HashMap<Box<str>, (u64, Arc<Compiled>)>,
 }
@@ -120,7 +120,7 @@ impl Templates {
         light.set_fuel(Some(RenderLimits::LIGHT.fuel));
         let cache = Mutex::default();
         Self {
-            engine: Arc::new(Engine { light, full, cache }),
+            engine: Arc::new(TemplateEngine { light, full, cache }),
         }
     }
 
@@ -143,22 +143,22 @@ impl Templates {
         let none = Object::new();
         let vars = Vars::new(vars, &none);
         match self.start(template, vars) {
-            Started::Done(done) => done,
-            Started::Heavy(heavy) => heavy.wait().map_err(|failed| failed.describe(vars)),
+            StartedRendering::Done(done) => done,
+            StartedRendering::Heavy(heavy) => heavy.wait().map_err(|failed| failed.describe(vars)),
         }
     }
 
     /// Renders a template in place if it stays within small limits. Otherwise it has to be rendered
     /// again on a thread; that is possible because a rendering has no effects. Only variables that
     /// the template names are copied.
-    pub fn start(&self, template: &str, vars: Vars<'_>) -> Started {
+    pub fn start(&self, template: &str, vars: Vars<'_>) -> StartedRendering {
         if template.len() > LONG_SOURCE && self.engine.known(template).is_none() {
             let context = vars.context(&compiled::words(template));
-            return Started::Heavy(Heavy::new(self.engine.clone(), template, context));
+            return StartedRendering::Heavy(Heavy::new(self.engine.clone(), template, context));
         }
         let compiled = match self.engine.compiled(template) {
             Ok(compiled) => compiled,
-            Err(error) => return Started::Done(Err(error)),
+            Err(error) => return StartedRendering::Done(Err(error)),
         };
         let context = vars.context(&compiled.words);
         match rendering::render(
@@ -170,9 +170,11 @@ impl Templates {
         ) {
             Err(failed) if failed.is_for_more() => {
                 let context = vars.context(&compiled.words);
-                Started::Heavy(Heavy::new(self.engine.clone(), template, context))
+                StartedRendering::Heavy(Heavy::new(self.engine.clone(), template, context))
             }
-            done => Started::Done(done.map_err(|failed| failed.describe(compiled.source(), vars))),
+            done => StartedRendering::Done(
+                done.map_err(|failed| failed.describe(compiled.source(), vars)),
+            ),
         }
     }
 }
@@ -198,7 +200,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-impl Engine {
+impl TemplateEngine {
     /// The compiled form of a template, if it is cached.
     fn known(&self, template: &str) -> Option<Arc<Compiled>> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);

@@ -105,7 +105,7 @@ const LOOK: u64 = 256 << 10;
 /// The least work that a report counts.
 const REPORT: u64 = 256;
 
-struct Meter {
+struct RenderingMeter {
     /// None: no rendering is in progress, so nothing is limited.
     limits: Cell<Option<RenderLimits>>,
     start: Cell<isize>,
@@ -118,7 +118,7 @@ struct Meter {
 }
 
 thread_local! {
-    static METER: Meter = const { Meter {
+    static METER: RenderingMeter = const { RenderingMeter {
         limits: Cell::new(None),
         start: Cell::new(0),
         work: Cell::new(0),
@@ -198,7 +198,7 @@ pub(super) fn spend(bytes: usize) -> Result<(), Error> {
     })
 }
 
-fn look(meter: &Meter) -> Result<(), Error> {
+fn look(meter: &RenderingMeter) -> Result<(), Error> {
     let abandoned = meter.abandoned.borrow();
     if abandoned
         .as_ref()
@@ -213,7 +213,7 @@ fn look(meter: &Meter) -> Result<(), Error> {
 }
 
 /// Bytes that may still be allocated.
-fn room(meter: &Meter, limits: RenderLimits) -> usize {
+fn room(meter: &RenderingMeter, limits: RenderLimits) -> usize {
     let held = usize::try_from(live().wrapping_sub(meter.start.get())).unwrap_or(0);
     limits.memory.saturating_sub(held)
 }

@@ -8,7 +8,7 @@ use super::args::{fits, items};
 use super::braces::format_braces;
 use super::filters::replaced;
 use super::meter;
-use super::objects::View;
+use super::objects::MapView;
 use super::python::{is_printable, is_space, splitlines};
 use super::text_filters::{capitalize, centered, titled};
 use super::weight::same;
@@ -440,7 +440,7 @@ fn collection_method(value: &Value, method: &str, args: &[Value]) -> Option<Resu
                 "keys" => ("dict_keys", pairs.map(|(key, _)| key).collect()),
                 _ => ("dict_values", pairs.map(|(_, value)| value).collect()),
             };
-            Value::from_object(View { name, items })
+            Value::from_object(MapView { name, items })
         }),
         (ValueKind::Map, "copy") => from_args::<()>(args).map(|()| value.clone()),
         _ => return None,

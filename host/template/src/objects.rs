@@ -34,13 +34,13 @@ impl Object for Range {
 
 /// The result of a map's `items()`, `keys()` or `values()`.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct MapView {
     /// Python's name of its type.
     pub(super) name: &'static str,
     pub(super) items: Vec<Value>,
 }
 
-impl Object for View {
+impl Object for MapView {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Iterable
     }

@@ -4,7 +4,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, Value};
 
 use super::args::{defined, fits, invalid, printed};
-use super::format::{Digits, Spec, is_float, real, take_digits, whole, width};
+use super::format::{Digits, FormatSpecification, is_float, real, take_digits, whole, width};
 use super::python::{ascii_repr, repr};
 
 /// The right operand of `%`.
@@ -48,7 +48,7 @@ pub(super) fn format_percent(format: &str, arguments: &Arguments) -> Result<Stri
             named = true;
             rest = after;
         }
-        let mut spec = Spec::default();
+        let mut spec = FormatSpecification::default();
         let mut left = false;
         loop {
             match rest.bytes().next() {
@@ -121,7 +121,7 @@ pub(super) fn format_percent(format: &str, arguments: &Arguments) -> Result<Stri
     Ok(out)
 }
 
-fn percent_field(spec: &Spec, kind: char, value: &Value) -> Result<String, Error> {
+fn percent_field(spec: &FormatSpecification, kind: char, value: &Value) -> Result<String, Error> {
     let text = |text: String| {
         let text = match spec.precision {
             Some(most) => text.chars().take(most).collect(),

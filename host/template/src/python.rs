@@ -12,7 +12,7 @@ use minijinja::value::{DynObject, ValueKind};
 
 use super::group::Group;
 use super::meter;
-use super::objects::{Range, View};
+use super::objects::{MapView, Range};
 
 /// Values nested more deeply are not printed, because the printers recurse.
 const MAX_DEPTH: usize = 200;
@@ -139,7 +139,7 @@ fn write_repr(out: &mut dyn Write, value: &Value, depth: usize) -> fmt::Result {
             _ => write!(out, "range({start}, {stop}, {step})"),
         };
     }
-    if let Some(view) = value.downcast_object_ref::<View>() {
+    if let Some(view) = value.downcast_object_ref::<MapView>() {
         write!(out, "{}(", view.name)?;
         write_repr(out, &Value::from(view.items.clone()), depth + 1)?;
         return out.write_char(')');

@@ -8,13 +8,13 @@ use minijinja::{Environment, ErrorKind, Value};
 
 use super::compiled::{Compiled, Failed};
 use super::meter::{Bound, RenderLimits, metered};
-use super::{BIG_STACK, Engine, LONG_SOURCE, TemplateError, Vars};
+use super::{BIG_STACK, LONG_SOURCE, TemplateEngine, TemplateError, Vars};
 
 /// The stack of a rendering: macros recurse, and so does freeing nested values.
 const STACK: usize = 8 << 20;
 
 /// The result of starting a rendering.
-pub enum Started {
+pub enum StartedRendering {
     /// It has ended.
     Done(Result<String, TemplateError>),
     /// It needs the larger limits.
@@ -23,7 +23,7 @@ pub enum Started {
 
 /// A rendering with the larger limits, which is done on a thread.
 pub struct Heavy {
-    engine: Arc<Engine>,
+    engine: Arc<TemplateEngine>,
     template: String,
     context: Value,
 }
@@ -87,7 +87,7 @@ impl Unrendered {
 }
 
 impl Heavy {
-    pub(super) fn new(engine: Arc<Engine>, template: &str, context: Value) -> Self {
+    pub(super) fn new(engine: Arc<TemplateEngine>, template: &str, context: Value) -> Self {
         Self {
             engine,
             template: template.to_owned(),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// What kind of name it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum NameUse {
     /// After `|`, or in `{% filter %}`.
     Filter,
     /// After `is` or `is not`.
@@ -13,7 +13,7 @@ pub(super) enum Use {
 }
 
 /// The names in the expressions of a template that compiles, in order.
-pub(super) fn uses(source: &str) -> Vec<(Use, Range<usize>)> {
+pub(super) fn uses(source: &str) -> Vec<(NameUse, Range<usize>)> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(open) = find(source, at, "{") {
@@ -64,7 +64,7 @@ fn end_of_raw(source: &str, from: usize) -> usize {
 }
 
 /// Scans one tag up to `close` and returns where it ends.
-fn tag(source: &str, from: usize, close: &str, found: &mut Vec<(Use, Range<usize>)>) -> usize {
+fn tag(source: &str, from: usize, close: &str, found: &mut Vec<(NameUse, Range<usize>)>) -> usize {
     let bytes = source.as_bytes();
     let mut at = from;
     // what the next word is
@@ -84,7 +84,7 @@ fn tag(source: &str, from: usize, close: &str, found: &mut Vec<(Use, Range<usize
             }
             b'{' => braces += 1,
             b'}' => braces = braces.saturating_sub(1),
-            b'|' => expected = Some(Use::Filter),
+            b'|' => expected = Some(NameUse::Filter),
             byte if byte.is_ascii_alphabetic() || byte == b'_' => {
                 let start = at;
                 while at < bytes.len() && (bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_') {
@@ -92,13 +92,13 @@ fn tag(source: &str, from: usize, close: &str, found: &mut Vec<(Use, Range<usize
                 }
                 let word = &source[start..at];
                 expected = match (expected, word) {
-                    (Some(Use::Test), "not") => Some(Use::Test),
+                    (Some(NameUse::Test), "not") => Some(NameUse::Test),
                     (Some(kind), _) => {
                         found.push((kind, start..at));
                         None
                     }
-                    (None, "is") => Some(Use::Test),
-                    (None, "filter") if first && close == "%}" => Some(Use::Filter),
+                    (None, "is") => Some(NameUse::Test),
+                    (None, "filter") if first && close == "%}" => Some(NameUse::Filter),
                     (None, _) => None,
                 };
                 first = false;
@@ -141,8 +141,8 @@ mod tests {
             let found: Vec<String> = uses(source)
                 .into_iter()
                 .map(|(kind, range)| match kind {
-                    Use::Filter => source[range].to_owned(),
-                    Use::Test => format!("?{}", &source[range]),
+                    NameUse::Filter => source[range].to_owned(),
+                    NameUse::Test => format!("?{}", &source[range]),
                 })
                 .collect();
             assert_eq!(found.join(" "), expected, "{source}");

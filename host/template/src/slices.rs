@@ -8,7 +8,7 @@ use super::meter;
 use super::weight::weigh;
 
 /// The selected items: the first, the one before which it ends, and the step.
-struct Range {
+struct SliceRange {
     start: i128,
     stop: i128,
     step: i128,
@@ -21,7 +21,7 @@ fn bound(value: &Value) -> Result<Option<i128>, Error> {
     Ok(Some(i128::from(i64::try_from(value.clone())?)))
 }
 
-impl Range {
+impl SliceRange {
     fn new(start: Option<i128>, stop: Option<i128>, step: i128, length: usize) -> Self {
         let length = i128::try_from(length).unwrap_or(i128::MAX);
         // the bounds of beginning and end
@@ -70,7 +70,7 @@ pub(super) fn slice(
         ValueKind::None | ValueKind::Undefined => Ok(Value::from(Vec::<Value>::new())),
         ValueKind::Seq | ValueKind::Iterable => {
             let all = items(value)?;
-            let range = Range::new(start, stop, step, all.len());
+            let range = SliceRange::new(start, stop, step, all.len());
             let taken: Vec<Value> = range.indexes().map(|index| all[index].clone()).collect();
             let taken = match value.is_tuple() {
                 true => Value::from(Tuple::from(taken)),
@@ -98,7 +98,7 @@ fn part(text: &str, start: Option<i128>, stop: Option<i128>, step: i128) -> Resu
         return Ok(text[begin..end].to_owned());
     }
     meter::build(text.len())?;
-    let range = Range::new(start, stop, step, text.chars().count());
+    let range = SliceRange::new(start, stop, step, text.chars().count());
     if step == 1 {
         let begin = byte(range.start);
         return Ok(text[begin..byte(range.stop).max(begin)].to_owned());

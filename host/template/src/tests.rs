@@ -151,8 +151,8 @@ fn layers_lie_over_each_other() {
     let over = object(json!({"b": {"y": 2}, "c": null, "d": 4}));
     let vars = Vars::new(&base, &over);
     let render = |template: &str, vars| match Templates::new().start(template, vars) {
-        Started::Done(text) => text,
-        Started::Heavy(_) => panic!("{template}"),
+        StartedRendering::Done(text) => text,
+        StartedRendering::Heavy(_) => panic!("{template}"),
     };
     let text = render("{{ a }} {{ b }} {{ c }} {{ d }}", vars);
     assert_eq!(text.unwrap(), "1 {'y': 2} None 4");

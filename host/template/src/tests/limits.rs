@@ -285,7 +285,7 @@ async fn a_rendering_that_is_left_ends() {
     let vars = Object::new();
     let templates = Templates::new();
     let endless = "{% for a in range(99999) %}{% for b in range(99999) %}{{ [a, b]|sort|join }}{% endfor %}{% endfor %}";
-    let Started::Heavy(heavy) = templates.start(endless, Vars::new(&vars, &vars)) else {
+    let StartedRendering::Heavy(heavy) = templates.start(endless, Vars::new(&vars, &vars)) else {
         panic!("it is not heavy");
     };
     let running = Arc::downgrade(&templates.engine);
