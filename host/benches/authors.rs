@@ -67,7 +67,7 @@ fn parser(language: Language, projects: &Path) -> Result<PathBuf, String> {
     if !folder.exists() {
         std::fs::create_dir_all(projects).unwrap();
         let made = mswea_scaffold::new(&New {
-            kind: mswea_scaffold::Kind::Parser,
+            kind: mswea_scaffold::PluginKind::Parser,
             language,
             name,
             folder: Some(folder.clone()),

@@ -33,7 +33,7 @@ pub struct Build {
 
 /// The result of a build.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub struct BuiltComponent {
     /// The component: `build/NAME.wasm` in the project's folder.
     pub path: PathBuf,
     /// Its size in bytes.
@@ -52,7 +52,7 @@ pub fn build(
     folder: &Path,
     options: &Build,
     progress: &mut dyn FnMut(&str),
-) -> Result<Built, Error> {
+) -> Result<BuiltComponent, Error> {
     let begin = Instant::now();
     let mut project = Project::read(folder)?;
     // Tools are run in it.
@@ -95,7 +95,7 @@ pub fn build(
             });
         }
     };
-    Ok(Built {
+    Ok(BuiltComponent {
         // As the user would type it.
         path: match folder.strip_prefix(".") {
             Ok(rest) => rest.join("build").join(file),

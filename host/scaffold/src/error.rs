@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::kinds::{Kind, Language};
+use crate::kinds::{Language, PluginKind};
 
 /// Why a project could not be made, or a component not be built.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum Error {
     )]
     NoTemplate {
         /// The kind.
-        kind: Kind,
+        kind: PluginKind,
         /// The language.
         language: Language,
     },

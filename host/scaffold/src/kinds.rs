@@ -27,7 +27,7 @@ pub struct UnknownLanguage {
 
 /// A kind of plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum PluginKind {
     /// Speaks a model's wire format.
     Adapter,
     /// Finds the actions in a reply.
@@ -40,7 +40,7 @@ pub enum Kind {
     Policy,
 }
 
-impl Kind {
+impl PluginKind {
     /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Adapter,
@@ -73,13 +73,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for PluginKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for PluginKind {
     type Err = UnknownKind;
 
     fn from_str(word: &str) -> Result<Self, UnknownKind> {
@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn every_word_leads_back() {
-        for kind in Kind::ALL {
-            assert_eq!(kind.word().parse::<Kind>().unwrap(), kind);
-            assert_eq!(kind.interface().parse::<Kind>().unwrap(), kind);
+        for kind in PluginKind::ALL {
+            assert_eq!(kind.word().parse::<PluginKind>().unwrap(), kind);
+            assert_eq!(kind.interface().parse::<PluginKind>().unwrap(), kind);
         }
         for language in Language::ALL {
             assert_eq!(language.word().parse::<Language>().unwrap(), language);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_unknown_word_is_answered_with_the_known_ones() {
-        let error = "parsers".parse::<Kind>().unwrap_err().to_string();
+        let error = "parsers".parse::<PluginKind>().unwrap_err().to_string();
         assert!(error.contains("`parsers`") && error.contains("`processor`"));
         let error = "go".parse::<Language>().unwrap_err().to_string();
         assert!(error.contains("`go`") && error.contains("`python`"));

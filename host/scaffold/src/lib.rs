@@ -12,8 +12,8 @@ mod new;
 mod project;
 mod sources;
 
-pub use build::{Build, Built, build, test_command};
+pub use build::{Build, BuiltComponent, build, test_command};
 pub use error::Error;
-pub use kinds::{Kind, Language, UnknownKind, UnknownLanguage};
+pub use kinds::{Language, PluginKind, UnknownKind, UnknownLanguage};
 pub use new::{Created, New, new};
 pub use project::{MANIFEST, Project};

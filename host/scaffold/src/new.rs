@@ -7,16 +7,16 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::build::test_words;
 use crate::error::Error;
-use crate::kinds::{Kind, Language};
+use crate::kinds::{Language, PluginKind};
 use crate::names;
 use crate::project::{MANIFEST, Project};
-use crate::sources::{self, Source};
+use crate::sources::{self, ArchiveFile};
 
 /// The properties of a new project.
 #[derive(Clone, Debug)]
 pub struct New {
     /// The plugin's kind.
-    pub kind: Kind,
+    pub kind: PluginKind,
     /// The language to write it in.
     pub language: Language,
     /// Its name: `[a-z][a-z0-9_-]*`, at most 64 characters.
@@ -58,7 +58,7 @@ pub fn new(request: &New) -> Result<Created, Error> {
     // On the file system of the project's folder, so that only a rename remains.
     let home = if exists { folder.clone() } else { parent };
     fs::create_dir_all(&home).map_err(Error::io("make the folder", &home))?;
-    let unfinished = Unfinished::in_folder(&home)?;
+    let unfinished = UnfinishedProject::in_folder(&home)?;
     for file in &files {
         write(&unfinished.0, file)?;
     }
@@ -105,9 +105,9 @@ fn taken_or(folder: &Path, error: io::Error) -> Error {
 }
 
 /// A temporary folder, which is removed unless it was renamed.
-struct Unfinished(PathBuf);
+struct UnfinishedProject(PathBuf);
 
-impl Unfinished {
+impl UnfinishedProject {
     fn in_folder(home: &Path) -> Result<Self, Error> {
         let path = home.join(format!(".mswea-plugin-new-{}", std::process::id()));
         fs::create_dir(&path).map_err(Error::io("make the folder", &path))?;
@@ -137,14 +137,14 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedProject {
     fn drop(&mut self) {
         // If it was renamed, it does not exist any more.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-fn write(folder: &Path, file: &Source) -> Result<(), Error> {
+fn write(folder: &Path, file: &ArchiveFile) -> Result<(), Error> {
     let path = folder.join(&file.path);
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(Error::io("make the folder", parent))?;
@@ -161,7 +161,7 @@ fn write(folder: &Path, file: &Source) -> Result<(), Error> {
 }
 
 /// The project's files, and the author's among them.
-fn content(request: &New) -> Result<(Vec<Source>, Vec<PathBuf>), Error> {
+fn content(request: &New) -> Result<(Vec<ArchiveFile>, Vec<PathBuf>), Error> {
     let New {
         kind,
         language,
@@ -214,7 +214,7 @@ fn content(request: &New) -> Result<(Vec<Source>, Vec<PathBuf>), Error> {
         // A template may have a file of its own in place of it.
         if !own.iter().any(|there| there == Path::new(path)) {
             own.push(path.into());
-            files.push(Source {
+            files.push(ArchiveFile {
                 path: path.into(),
                 bytes: text.into_bytes(),
                 executable: false,
@@ -287,7 +287,7 @@ mod tests {
 
     fn request(folder: &Path) -> New {
         New {
-            kind: Kind::Parser,
+            kind: PluginKind::Parser,
             language: Language::Rust,
             name: "my-parser".to_owned(),
             folder: Some(folder.to_owned()),
@@ -355,7 +355,7 @@ mod tests {
         assert!(matches!(new(&bad), Err(Error::Name { .. })));
         assert_eq!(entries(root.path()), Vec::<String>::new());
         // Files that were moved before one that can't be are moved back.
-        let unfinished = Unfinished::in_folder(root.path()).unwrap();
+        let unfinished = UnfinishedProject::in_folder(root.path()).unwrap();
         fs::write(unfinished.0.join("a"), "").unwrap();
         fs::create_dir(unfinished.0.join("b")).unwrap();
         let target = root.path().join("target");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::kinds::{Kind, Language, UnknownKind, UnknownLanguage};
+use crate::kinds::{Language, PluginKind, UnknownKind, UnknownLanguage};
 use crate::names;
 
 /// The file's name.
@@ -24,7 +24,7 @@ pub struct Project {
     /// The plugin's name.
     pub name: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: PluginKind,
     /// Its language.
     pub language: Language,
     /// The version of the contract that it contains.
@@ -103,7 +103,7 @@ impl Project {
     }
 
     /// The text of a new project's file.
-    pub(crate) fn text(name: &str, kind: Kind, language: Language, contract: &str) -> String {
+    pub(crate) fn text(name: &str, kind: PluginKind, language: Language, contract: &str) -> String {
         let mut text = format!(
             "# The settings of `mswea-host plugin build`.\n\
              name = \"{name}\"\n\
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for kind in Kind::ALL {
+        for kind in PluginKind::ALL {
             for language in Language::ALL {
                 let project = read(&Project::text("my-plugin", kind, language, "0.1.0")).unwrap();
                 assert_eq!(

@@ -8,7 +8,7 @@ use crate::error::Error;
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.tar.deflate"));
 
 /// A file of the archive.
-pub(crate) struct Source {
+pub(crate) struct ArchiveFile {
     /// Its path in the repository: `sdk/c/mswea.h`.
     pub(crate) path: PathBuf,
     pub(crate) bytes: Vec<u8>,
@@ -16,18 +16,18 @@ pub(crate) struct Source {
 }
 
 /// Every file of the archive, in the order of their paths.
-pub(crate) fn all() -> Result<Vec<Source>, Error> {
+pub(crate) fn all() -> Result<Vec<ArchiveFile>, Error> {
     let fault = |why: String| Error::Embedded { why };
     let bytes = miniz_oxide::inflate::decompress_to_vec(PACKED)
         .map_err(|error| fault(error.to_string()))?;
-    let read = || -> std::io::Result<Vec<Source>> {
+    let read = || -> std::io::Result<Vec<ArchiveFile>> {
         tar::Archive::new(&*bytes)
             .entries()?
             .map(|entry| {
                 let mut entry = entry?;
                 let mut bytes = Vec::new();
                 entry.read_to_end(&mut bytes)?;
-                Ok(Source {
+                Ok(ArchiveFile {
                     path: entry.path()?.into_owned(),
                     executable: entry.header().mode()? & 0o100 != 0,
                     bytes,
@@ -39,7 +39,7 @@ pub(crate) fn all() -> Result<Vec<Source>, Error> {
 }
 
 /// The version of the contract in the archive, from its `package` line.
-pub(crate) fn contract(sources: &[Source]) -> Result<String, Error> {
+pub(crate) fn contract(sources: &[ArchiveFile]) -> Result<String, Error> {
     sources
         .iter()
         .filter(|source| source.path.starts_with("wit"))

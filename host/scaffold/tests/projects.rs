@@ -14,7 +14,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mswea_scaffold::{Build, Created, Error, Kind, Language, New, build, new, test_command};
+use mswea_scaffold::{Build, Created, Error, Language, New, PluginKind, build, new, test_command};
 use tempfile::TempDir;
 
 /// A project in a folder of its own.
@@ -24,7 +24,7 @@ struct TestProject {
     created: Created,
 }
 
-fn make(kind: Kind, language: Language) -> TestProject {
+fn make(kind: PluginKind, language: Language) -> TestProject {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("project");
     let created = new(&New {
@@ -50,7 +50,7 @@ fn make(kind: Kind, language: Language) -> TestProject {
     }
 }
 
-fn build_quietly(folder: &Path) -> Result<mswea_scaffold::Built, Error> {
+fn build_quietly(folder: &Path) -> Result<mswea_scaffold::BuiltComponent, Error> {
     build(folder, &Build::default(), &mut |_| {})
 }
 
@@ -105,7 +105,7 @@ fn run(folder: &Path, words: &[String]) {
 
 /// Makes a project and checks that it passes its own tests, builds, and has the properties that
 /// were asked for.
-fn works(kind: Kind, language: Language) {
+fn works(kind: PluginKind, language: Language) {
     let made = make(kind, language);
     assert!(!made.created.next.is_empty());
     run(&made.folder, &test_command(&made.folder).unwrap());
@@ -142,7 +142,7 @@ fn works(kind: Kind, language: Language) {
 
 #[test]
 fn every_kind_works_in_rust() {
-    for kind in Kind::ALL {
+    for kind in PluginKind::ALL {
         works(kind, Language::Rust);
     }
 }
@@ -150,7 +150,7 @@ fn every_kind_works_in_rust() {
 #[test]
 fn every_kind_works_in_c() {
     if has("clang") && has("make") {
-        for kind in Kind::ALL {
+        for kind in PluginKind::ALL {
             works(kind, Language::C);
         }
     }
@@ -158,7 +158,7 @@ fn every_kind_works_in_c() {
 
 #[test]
 fn a_mistake_in_rust_is_shown_with_its_line() {
-    let made = make(Kind::Policy, Language::Rust);
+    let made = make(PluginKind::Policy, Language::Rust);
     let file = made.folder.join("src/lib.rs");
     let text = fs::read_to_string(&file).unwrap();
     fs::create_dir(made.folder.join("build")).unwrap();
@@ -174,7 +174,7 @@ fn a_mistake_in_rust_is_shown_with_its_line() {
 
 #[test]
 fn a_library_without_a_component_is_told() {
-    let made = make(Kind::Policy, Language::Rust);
+    let made = make(PluginKind::Policy, Language::Rust);
     let file = made.folder.join("Cargo.toml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("[\"cdylib\", \"rlib\"]", "[\"rlib\"]")).unwrap();
@@ -190,7 +190,7 @@ fn a_mistake_in_c_is_shown_with_its_line() {
     if !(has("clang") && has("make")) {
         return;
     }
-    let made = make(Kind::Policy, Language::C);
+    let made = make(PluginKind::Policy, Language::C);
     let file = made.folder.join("plugin.c");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("return NULL;", "return NUL;")).unwrap();
@@ -216,7 +216,7 @@ fn a_missing_tool_is_named_with_the_command_that_installs_it() {
         (Language::Rust, "`cargo`", "rustup target add wasm32-wasip2"),
         (Language::C, "`make`", "apt-get install make"),
     ] {
-        let made = make(Kind::Parser, language);
+        let made = make(PluginKind::Parser, language);
         let error = with_path(&made.folder, empty.path(), false);
         assert!(matches!(error, Error::Missing { .. }), "{error}");
         let text = error.to_string();
@@ -225,7 +225,7 @@ fn a_missing_tool_is_named_with_the_command_that_installs_it() {
     // With `make` alone.
     let make_alone = tempfile::tempdir().unwrap();
     symlink("/bin/true", make_alone.path().join("make")).unwrap();
-    let made = make(Kind::Parser, Language::C);
+    let made = make(PluginKind::Parser, Language::C);
     let text = with_path(&made.folder, make_alone.path(), false).to_string();
     for part in ["`clang`", "apt-get install clang wasi-libc", "ziglang"] {
         assert!(text.contains(part), "{text}");
@@ -271,7 +271,7 @@ fn the_target_of_rust_is_fetched_only_if_that_is_wanted() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         file.set_permissions(mode).unwrap();
     }
-    let made = make(Kind::Parser, Language::Rust);
+    let made = make(PluginKind::Parser, Language::Rust);
     let text = with_path(&made.folder, tools.path(), false).to_string();
     assert!(text.contains("rustup target add wasm32-wasip2"), "{text}");
     assert!(!at("asked").exists(), "rustup was run without `--install`");

@@ -10,7 +10,7 @@ use crate::project::Project;
 const ENTRY: &str = "mswea-sdk/entry.js";
 
 /// A JavaScript engine for components.
-struct Engine {
+struct JavaScriptEngine {
     tool: &'static str,
     /// A module that must be installed as well.
     needs: &'static str,
@@ -19,7 +19,7 @@ struct Engine {
     args: (&'static [&'static str], &'static [&'static str]),
 }
 
-const QUICKJS: Engine = Engine {
+const QUICKJS: JavaScriptEngine = JavaScriptEngine {
     tool: "componentize-qjs",
     needs: "componentize-qjs",
     install: &["npm", "ci"],
@@ -29,7 +29,7 @@ const QUICKJS: Engine = Engine {
     ),
 };
 
-const STARLINGMONKEY: Engine = Engine {
+const STARLINGMONKEY: JavaScriptEngine = JavaScriptEngine {
     tool: "componentize-js",
     // componentize-js does not declare this dependency itself, and newer versions can't read
     // folders.

@@ -16,7 +16,7 @@ const RUSTUP: &str = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs 
 
 /// The part of Cargo's messages that is used here.
 #[derive(Deserialize)]
-struct Message {
+struct CargoMessage {
     reason: String,
     #[serde(default)]
     filenames: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub(super) fn build(
     let manifest = project.folder.join("Cargo.toml");
     let component = output
         .lines()
-        .filter_map(|line| serde_json::from_str::<Message>(line).ok())
+        .filter_map(|line| serde_json::from_str::<CargoMessage>(line).ok())
         .filter(|message| {
             message.reason == "compiler-artifact"
                 && message.manifest_path.as_deref() == Some(&*manifest)
