@@ -29,7 +29,7 @@ pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
     PluginCommand,
 };
-pub use price::{Price, PriceError};
+pub use price::{PriceArgument, PriceArgumentError};
 pub use runs::{ListArgs, RemoveArgs, RepairArgs, RunsCommand, ShowArgs};
 pub use stray::advice;
 pub use task::{TaskError, read_task};
@@ -118,7 +118,7 @@ Examples:
 pub struct Cli {
     /// The commands besides running a task.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<HostCommand>,
     /// Flags of a run.
     #[command(flatten)]
     pub run: RunArgs,
@@ -126,7 +126,7 @@ pub struct Cli {
 
 /// The commands besides running a task.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub enum HostCommand {
     /// Fix a bug in a small repository with a scripted model: no key, no network
     Demo(DemoArgs),
     /// Write, check, compare and look at plugins
@@ -267,7 +267,7 @@ pub struct RunArgs {
 
     /// Dollars per million tokens: `in=1.25,out=10`, also `cache_read=`, `cache_write=`
     #[arg(long, value_name = "PRICES", help_heading = LIMITS, allow_hyphen_values = true)]
-    pub price: Option<Price>,
+    pub price: Option<PriceArgument>,
 
     /// Run this shell command when the run has ended, whatever the ending
     #[arg(long, value_name = "CMD", allow_hyphen_values = true)]

@@ -24,7 +24,7 @@ use mswea_text::harmless;
 
 /// The result of one check.
 #[derive(Debug, Serialize)]
-struct Report {
+struct DoctorReport {
     version: &'static str,
     system: String,
     /// Where commands can run.
@@ -36,7 +36,7 @@ struct Report {
 /// Runs all checks and prints the results.
 pub fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
     let runtime = output::runtime()?;
-    let report = Report::make(&runtime);
+    let report = DoctorReport::make(&runtime);
     output::data(|out| match args.json {
         true => report.write_json(out),
         false => report.write(Look::of_stdout(), out),
@@ -45,20 +45,20 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 /// A front that shows nothing.
-struct Unwatched;
+struct SilentFront;
 
-impl Front for Unwatched {
+impl Front for SilentFront {
     fn show(&self, _: &Progress<'_>) {}
 }
 
-impl Journal for Unwatched {
+impl Journal for SilentFront {
     fn record(&self, _: &Event) -> io::Result<f64> {
         Ok(0.0)
     }
 }
 
 fn quiet() -> Context {
-    Context::new(Arc::new(Unwatched), Arc::new(Unwatched), Stop::never())
+    Context::new(Arc::new(SilentFront), Arc::new(SilentFront), Stop::never())
 }
 
 /// The environments, in the order of their requirements.
@@ -95,7 +95,7 @@ fn machine(runtime: &Runtime) -> Vec<Probe> {
     ]
 }
 
-impl Report {
+impl DoctorReport {
     fn make(runtime: &Runtime) -> Self {
         let system = rustix::system::uname();
         let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
@@ -171,8 +171,8 @@ mod tests {
         }
     }
 
-    fn report(local: ProbeState) -> Report {
-        Report {
+    fn report(local: ProbeState) -> DoctorReport {
+        DoctorReport {
             version: "1.2.3",
             system: "Linux 6 x".to_owned(),
             executors: vec![

@@ -23,10 +23,10 @@ const NAMED: usize = 8;
 /// The kinds of leftovers, with a function for each that searches and removes them. If it can't
 /// search, it returns the reason and the remedy. A program that is not installed can't have left
 /// anything, and is no error.
-type Source = fn(&GcArgs, &Runtime) -> (Vec<Leftover>, Vec<String>);
+type LeftoverSearch = fn(&GcArgs, &Runtime) -> (Vec<Leftover>, Vec<String>);
 
 /// All kinds. Processes come first, because they may use the others.
-const SOURCES: &[Source] = &[processes, folders, containers];
+const SOURCES: &[LeftoverSearch] = &[processes, folders, containers];
 
 fn processes(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
     let found = match &args.run {
@@ -176,7 +176,7 @@ pub fn run(args: &GcArgs) -> Result<ExitCode, Failure> {
 }
 
 impl Swept {
-    fn make(args: &GcArgs, sources: &[Source], runtime: &Runtime) -> Self {
+    fn make(args: &GcArgs, sources: &[LeftoverSearch], runtime: &Runtime) -> Self {
         let mut swept = Self {
             dry_run: args.dry_run,
             ..Self::default()
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn sources_are_asked_in_turn() {
-        let sources: &[Source] = &[
+        let sources: &[LeftoverSearch] = &[
             |args, _| {
                 assert_eq!(args.run.as_deref(), Some("r"));
                 (

@@ -32,7 +32,9 @@ use clap::Parser as _;
 use mswea_plugin_host as plugins;
 use output::Failure;
 
-use args::{Cli, Command, ConfigCommand, DisplayArgs, PluginCommand, PricesCommand, RunsCommand};
+use args::{
+    Cli, ConfigCommand, DisplayArgs, HostCommand, PluginCommand, PricesCommand, RunsCommand,
+};
 
 /// The whole program, from arguments to exit code.
 pub fn main() -> ExitCode {
@@ -56,7 +58,7 @@ pub fn main() -> ExitCode {
             return code.into();
         }
     };
-    if let Some(Command::Guard { run_id }) = &cli.command {
+    if let Some(HostCommand::Guard { run_id }) = &cli.command {
         // Before anything else, so that the guardian stays small and prints nothing.
         mswea_executor::guard::run(run_id, gc::after_host);
         return ExitCode::SUCCESS;
@@ -65,12 +67,12 @@ pub fn main() -> ExitCode {
     plugins::withdraw_key();
     plugins::compile::in_processes();
     let display = match &cli.command {
-        Some(Command::Demo(demo)) => demo.display,
-        Some(Command::Resume(resume)) => resume.change.display,
-        Some(Command::Fork(fork)) => fork.change.display,
-        Some(Command::Replay(replay)) => replay.change.display,
+        Some(HostCommand::Demo(demo)) => demo.display,
+        Some(HostCommand::Resume(resume)) => resume.change.display,
+        Some(HostCommand::Fork(fork)) => fork.change.display,
+        Some(HostCommand::Replay(replay)) => replay.change.display,
         // A check makes thousands of calls with unusual input, whose logs are not for users.
-        Some(Command::Plugin(
+        Some(HostCommand::Plugin(
             PluginCommand::Check(_) | PluginCommand::Bench(_) | PluginCommand::Diff(_),
         )) => DisplayArgs {
             quiet: true,
@@ -87,39 +89,41 @@ pub fn main() -> ExitCode {
     dotenv::load();
     let done = match cli.command {
         None => run::run(&cli.run),
-        Some(Command::Demo(args)) => run::demo(&args),
-        Some(Command::Resume(args)) => again::resume(&args),
-        Some(Command::Fork(args)) => again::fork(&args),
-        Some(Command::Replay(args)) => replay::replay(&args),
-        Some(Command::Plugin(command)) => plugin::run(&command),
-        Some(Command::Config(ConfigCommand::Show { origin, run })) => configs::show(&run, origin),
-        Some(Command::Config(ConfigCommand::Schema)) => configs::schema(),
-        Some(Command::Prices(PricesCommand::Show {
+        Some(HostCommand::Demo(args)) => run::demo(&args),
+        Some(HostCommand::Resume(args)) => again::resume(&args),
+        Some(HostCommand::Fork(args)) => again::fork(&args),
+        Some(HostCommand::Replay(args)) => replay::replay(&args),
+        Some(HostCommand::Plugin(command)) => plugin::run(&command),
+        Some(HostCommand::Config(ConfigCommand::Show { origin, run })) => {
+            configs::show(&run, origin)
+        }
+        Some(HostCommand::Config(ConfigCommand::Schema)) => configs::schema(),
+        Some(HostCommand::Prices(PricesCommand::Show {
             model,
             json,
             configs,
         })) => prices::show(&model, json, &configs),
-        Some(Command::Prices(PricesCommand::Update {
+        Some(HostCommand::Prices(PricesCommand::Update {
             file,
             source,
             output,
         })) => prices::update(&file, source.as_deref(), output),
-        Some(Command::Prices(PricesCommand::Reset)) => prices::reset(),
-        Some(Command::Runs(command)) => match command {
+        Some(HostCommand::Prices(PricesCommand::Reset)) => prices::reset(),
+        Some(HostCommand::Runs(command)) => match command {
             RunsCommand::List(args) => runs::list(&args),
             RunsCommand::Show(args) => runs::show(&args),
             RunsCommand::Remove(args) => runs::remove(&args),
             RunsCommand::Repair(args) => runs::repair(&args),
         },
-        Some(Command::Doctor(args)) => doctor::run(args),
-        Some(Command::Gc(args)) => gc::run(&args),
-        Some(Command::Completions { shell }) => output::data(|out| {
+        Some(HostCommand::Doctor(args)) => doctor::run(args),
+        Some(HostCommand::Gc(args)) => gc::run(&args),
+        Some(HostCommand::Completions { shell }) => output::data(|out| {
             args::write_completions(shell, out);
             Ok(())
         }),
-        Some(Command::Man) => output::data(|out| args::write_man(out)),
-        Some(Command::Ship { output, plugins }) => ship::run(&output, &plugins),
-        Some(Command::Guard { .. }) => Ok(exit::ExitCode::Submitted),
+        Some(HostCommand::Man) => output::data(|out| args::write_man(out)),
+        Some(HostCommand::Ship { output, plugins }) => ship::run(&output, &plugins),
+        Some(HostCommand::Guard { .. }) => Ok(exit::ExitCode::Submitted),
     };
     let code = done.unwrap_or_else(Failure::report);
     signals::let_go();

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use super::args::{DemoArgs, DisplayArgs, RunArgs, read_task};
 use super::exit::{ExitCode, ExitCodes};
-use super::front::{self, CliFront, Header};
+use super::front::{self, CliFront, RunHeader};
 use super::output::{self, Failure};
 use super::{configs, demo, on_end, panics, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
@@ -192,7 +192,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The result of a run that has ended or was refused.
-struct Done {
+struct RunResult {
     code: ExitCode,
     exit_status: String,
     error: Option<String>,
@@ -202,7 +202,7 @@ struct Done {
     trajectory: Option<PathBuf>,
 }
 
-impl Done {
+impl RunResult {
     /// Prints the failure and the paths of the files, which the front does not show.
     fn tell(&self, display: DisplayArgs) {
         if let Some(error) = &self.error {
@@ -220,11 +220,11 @@ fn execute(
     job: Job<'_>,
     options: &ProcessOptions<'_>,
     front: &Arc<dyn CliFront>,
-) -> Result<Done, Failure> {
+) -> Result<RunResult, Failure> {
     if options.head {
         let files = job.files();
         let home = std::env::home_dir();
-        front.begin(Header::new(
+        front.begin(RunHeader::new(
             config,
             layers,
             &files.trajectory,
@@ -262,7 +262,7 @@ async fn conclude(
     options: &ProcessOptions<'_>,
     front: &dyn CliFront,
     stop: &Stop,
-) -> Result<Done, Failure> {
+) -> Result<RunResult, Failure> {
     let exit_status = done.exit_status().to_owned();
     let mut error = done.error();
     let mut code = match &done.outcome {
@@ -273,7 +273,7 @@ async fn conclude(
             if let SetupError::Output(_) = refused {
                 return Err(Failure::usage(message));
             }
-            return Ok(Done {
+            return Ok(RunResult {
                 code: options.exit_codes.of_setup(setup_code(refused)),
                 exit_status,
                 error: Some(message),
@@ -305,7 +305,7 @@ async fn conclude(
     if !delivered(front, stop, &place).await {
         code = ExitCode::Failed;
     }
-    Ok(Done {
+    Ok(RunResult {
         code,
         exit_status,
         error,

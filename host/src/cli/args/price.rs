@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 /// Dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Price {
+pub struct PriceArgument {
     /// Input tokens.
     pub input: f64,
     /// Output tokens.
@@ -17,7 +17,7 @@ pub struct Price {
 
 /// Why a price can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PriceError {
+pub enum PriceArgumentError {
     /// A part is not `name=number`.
     #[error("`{part}` is not `name=dollars`: {USAGE}")]
     NotAPair {
@@ -70,20 +70,20 @@ fn hint(name: &str) -> String {
     format!(" (did you mean `{meant}`?)")
 }
 
-impl FromStr for Price {
-    type Err = PriceError;
+impl FromStr for PriceArgument {
+    type Err = PriceArgumentError;
 
-    fn from_str(text: &str) -> Result<Self, PriceError> {
+    fn from_str(text: &str) -> Result<Self, PriceArgumentError> {
         let mut given = [None; NAMES.len()];
         for part in text.split(',').map(str::trim) {
             let Some((name, value)) = part.split_once('=') else {
-                return Err(PriceError::NotAPair {
+                return Err(PriceArgumentError::NotAPair {
                     part: part.to_owned(),
                 });
             };
             let (name, value) = (name.trim(), value.trim());
             let Some(index) = NAMES.iter().position(|known| *known == name) else {
-                return Err(PriceError::UnknownName {
+                return Err(PriceArgumentError::UnknownName {
                     name: name.to_owned(),
                 });
             };
@@ -92,27 +92,27 @@ impl FromStr for Price {
             let amount = match amount {
                 Ok(amount) if amount.is_finite() && amount >= 0.0 => amount,
                 _ => {
-                    return Err(PriceError::NotANumber {
+                    return Err(PriceArgumentError::NotANumber {
                         name,
                         value: value.to_owned(),
                     });
                 }
             };
             if given[index].replace(amount).is_some() {
-                return Err(PriceError::Twice { name });
+                return Err(PriceArgumentError::Twice { name });
             }
         }
         let [input, output, cache_read, cache_write] = given;
         Ok(Self {
-            input: input.ok_or(PriceError::Missing { name: "in" })?,
-            output: output.ok_or(PriceError::Missing { name: "out" })?,
+            input: input.ok_or(PriceArgumentError::Missing { name: "in" })?,
+            output: output.ok_or(PriceArgumentError::Missing { name: "out" })?,
             cache_read,
             cache_write,
         })
     }
 }
 
-impl Price {
+impl PriceArgument {
     /// The config keys of a price and their values; none for a price that equals `input`.
     pub fn entries(&self) -> [(&'static str, Option<f64>); 4] {
         [
@@ -139,7 +139,7 @@ mod tests {
             ),
         ];
         for (text, expected) in vectors {
-            let price: Price = text.parse().unwrap();
+            let price: PriceArgument = text.parse().unwrap();
             assert_eq!(price.entries().map(|(_, dollars)| dollars), expected);
         }
     }
@@ -165,7 +165,7 @@ mod tests {
             ("in=,out=2", "`` is not a price for `in`"),
         ];
         for (text, part) in vectors {
-            let message = text.parse::<Price>().unwrap_err().to_string();
+            let message = text.parse::<PriceArgument>().unwrap_err().to_string();
             assert!(message.contains(part), "{text}: {message}");
         }
     }

@@ -8,7 +8,7 @@ use mswea_config::{Config, EnvironmentKind, Layers, environment_class, resolve_m
 
 /// The settings that the header shows.
 #[derive(Clone, Debug, Default)]
-pub struct Header {
+pub struct RunHeader {
     model: String,
     layers: String,
     place: String,
@@ -20,7 +20,7 @@ pub struct Header {
 /// The most characters of a layer's name, which may be a whole value.
 const LONGEST_LAYER: usize = 60;
 
-impl Header {
+impl RunHeader {
     /// The header of a run. `folder` is where the commands of an earlier run started, in which the run
     /// goes on; none: where the config says. `home` is the folder that is shown as `~`.
     pub fn new(
@@ -115,7 +115,7 @@ mod tests {
         let layers = Layers::load(&sources, &ProcessEnvironment).unwrap();
         let config = layers.resolve().unwrap();
         let home = Path::new("/home/u");
-        Header::new(
+        RunHeader::new(
             &config,
             &layers,
             Path::new("/home/u/x/fix.traj.json"),

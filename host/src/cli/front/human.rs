@@ -10,15 +10,15 @@ use std::time::Instant;
 
 use self::screen::Screen;
 use super::outlet::Drain;
-use super::{CliFront, Header, Look, lock, log};
+use super::{CliFront, Look, RunHeader, lock, log};
 use mswea_core::{Front, Progress};
 
 /// Shows a run to a person.
 pub struct HumanFront {
-    shared: Arc<Shared>,
+    shared: Arc<SharedScreen>,
 }
 
-struct Shared {
+struct SharedScreen {
     screen: Mutex<Screen>,
     /// Signals that the run waits for something else.
     changed: Condvar,
@@ -27,7 +27,7 @@ struct Shared {
 impl HumanFront {
     /// Shows progress on `err` and writes the submission to `out`.
     pub(super) fn new(err: impl Drain + 'static, out: impl Drain + 'static, look: Look) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedScreen {
             screen: Mutex::new(Screen::new(err, out, look)),
             changed: Condvar::new(),
         });
@@ -60,7 +60,7 @@ impl HumanFront {
     }
 }
 
-impl Shared {
+impl SharedScreen {
     /// Updates the line that counts seconds, on a thread of its own, because a front has no async
     /// runtime.
     fn count(&self) {
@@ -91,7 +91,7 @@ impl Front for HumanFront {
 }
 
 impl CliFront for HumanFront {
-    fn begin(&self, header: Header) {
+    fn begin(&self, header: RunHeader) {
         lock(&self.shared.screen).announce(header);
     }
 

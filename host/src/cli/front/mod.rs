@@ -26,7 +26,7 @@ use mswea_core::Front;
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
 
-pub use header::Header;
+pub use header::RunHeader;
 pub use human::HumanFront;
 pub use json::JsonFront;
 pub(super) use log::{LogLine, PlainFormat};
@@ -41,7 +41,7 @@ pub(super) use words::{account, dollars_text};
 /// A front of the command line.
 pub trait CliFront: Front {
     /// Stores the header, which is shown when the run's files are known.
-    fn begin(&self, _: Header) {}
+    fn begin(&self, _: RunHeader) {}
 
     /// Why data is missing on stdout, if it is; called after the run has ended. A closed pipe is no
     /// error, because its reader needs no more data.

@@ -66,18 +66,18 @@ impl<W: Write + Send> Drain for W {
 /// One stream of a queue.
 #[derive(Clone)]
 pub(super) struct Outlet {
-    queue: Arc<Queue>,
+    queue: Arc<OutletQueue>,
     stream: usize,
-    lost: Lost,
+    lost: LossNotice,
 }
 
 /// The writer of a stream.
-type Writer = Box<dyn Write + Send>;
+type StreamWriter = Box<dyn Write + Send>;
 /// Says that so many pieces are missing.
-type Lost = fn(u64) -> String;
+type LossNotice = fn(u64) -> String;
 
-struct Queue {
-    state: Mutex<State>,
+struct OutletQueue {
+    state: Mutex<OutletState>,
     /// Signals that there is something to write.
     more: Condvar,
     /// Signals that something was written.
@@ -87,18 +87,18 @@ struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct OutletState {
     pieces: VecDeque<(usize, Vec<u8>)>,
     /// Bytes of them.
     held: usize,
     /// Pieces that come after those.
     spool: Spool,
-    streams: Vec<Stream>,
+    streams: Vec<OutletStream>,
     written: u64,
 }
 
 #[derive(Default)]
-struct Stream {
+struct OutletStream {
     /// Bytes that were taken in and not written.
     waiting: usize,
     /// Pieces that were left out since the last one that was not.
@@ -111,13 +111,16 @@ struct Stream {
 impl Outlet {
     /// A queue with a stream for each of these writers, in the order of which the texts of all of
     /// them appear.
-    fn start<const N: usize>(streams: [(Writer, Lost); N], spool: Spool) -> io::Result<[Self; N]> {
+    fn start<const N: usize>(
+        streams: [(StreamWriter, LossNotice); N],
+        spool: Spool,
+    ) -> io::Result<[Self; N]> {
         let (written, _) = watch::channel(0);
-        let queue = Arc::new(Queue {
-            state: Mutex::new(State {
-                streams: streams.iter().map(|_| Stream::default()).collect(),
+        let queue = Arc::new(OutletQueue {
+            state: Mutex::new(OutletState {
+                streams: streams.iter().map(|_| OutletStream::default()).collect(),
                 spool,
-                ..State::default()
+                ..OutletState::default()
             }),
             more: Condvar::new(),
             less: Condvar::new(),
@@ -160,7 +163,7 @@ impl Outlet {
         self.is_empty_in(&mut lock(&self.queue.state))
     }
 
-    fn is_empty_in(&self, state: &mut State) -> bool {
+    fn is_empty_in(&self, state: &mut OutletState) -> bool {
         let stream = &state.streams[self.stream];
         if stream.waiting == 0 && stream.lost > 0 && !stream.closed {
             let count = std::mem::take(&mut state.streams[self.stream].lost);
@@ -224,7 +227,7 @@ impl Drain for Outlet {
     }
 }
 
-impl State {
+impl OutletState {
     /// Takes a piece in; answers whether it could.
     fn push(&mut self, stream: usize, text: &str, worth: Worth) -> bool {
         let text = text.as_bytes();
@@ -279,8 +282,8 @@ impl State {
     }
 }
 
-impl Queue {
-    fn write(&self, writers: &mut [Writer]) {
+impl OutletQueue {
+    fn write(&self, writers: &mut [StreamWriter]) {
         loop {
             let mut state = lock(&self.state);
             let (stream, piece) = loop {
@@ -308,7 +311,7 @@ impl Queue {
 
     fn close(&self, stream: usize, error: io::Error) {
         let mut state = lock(&self.state);
-        let State {
+        let OutletState {
             pieces,
             held,
             streams,
@@ -378,11 +381,11 @@ pub(super) struct Outlets {
 static OUTLETS: OnceLock<Outlets> = OnceLock::new();
 
 /// The queues of this process, made on the first call; none if no thread can be started.
-pub(super) fn start(look: Look, lost_on_stdout: Lost) -> Option<&'static Outlets> {
+pub(super) fn start(look: Look, lost_on_stdout: LossNotice) -> Option<&'static Outlets> {
     if OUTLETS.get().is_none() {
-        let out: Writer = Box::new(Standard(io::stdout));
-        let err: Writer = Box::new(Standard(io::stderr));
-        let (out, err) = ((out, lost_on_stdout), (err, lost_words as Lost));
+        let out: StreamWriter = Box::new(Standard(io::stdout));
+        let err: StreamWriter = Box::new(Standard(io::stderr));
+        let (out, err) = ((out, lost_on_stdout), (err, lost_words as LossNotice));
         // On a terminal, both streams appear in the order of their writes.
         let [out, err] = if look.live && look.stdout_terminal {
             Outlet::start([out, err], spool()).ok()?

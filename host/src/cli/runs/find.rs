@@ -13,21 +13,21 @@ const NAMED: usize = 5;
 
 /// A journal that may exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct JournalPlace {
     /// The journal.
     pub(super) journal: PathBuf,
     /// The run's id, if a link has it.
     pub(super) noted: Option<String>,
 }
 
-impl Place {
+impl JournalPlace {
     fn run_id(&self) -> Option<String> {
         self.noted.clone().or_else(|| head(&self.journal).ok())
     }
 }
 
 /// The runs of this user: those below the state folder, and those with a link there.
-pub(super) fn all() -> Vec<Place> {
+pub(super) fn all() -> Vec<JournalPlace> {
     let mut places = Vec::new();
     let entries = std::fs::read_dir(runs_folder()).into_iter().flatten();
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -39,12 +39,12 @@ pub(super) fn all() -> Vec<Place> {
             {
                 continue;
             }
-            places.push(Place {
+            places.push(JournalPlace {
                 journal: followed(&run_id, noted),
                 noted: Some(run_id),
             });
         } else if trajectory_beside(&path).is_some() {
-            places.push(Place {
+            places.push(JournalPlace {
                 journal: path,
                 noted: None,
             });

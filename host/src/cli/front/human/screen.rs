@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use self::answer::Answer;
+use self::answer::StreamedAnswer;
 use super::status::{Status, whole_seconds};
 use crate::cli::front::data_urls::{brief, with_images};
 use crate::cli::front::ending::{submission_text, verdict};
@@ -16,7 +16,7 @@ use crate::cli::front::outlet::Drain;
 use crate::cli::front::shorten::{Size, shorten};
 use crate::cli::front::sink::Sink;
 use crate::cli::front::wrap::{cut, width, wrap};
-use crate::cli::front::{Header, Look, words};
+use crate::cli::front::{Look, RunHeader, words};
 use mswea_core::{Action, Message, Output, Progress};
 use mswea_run::submission;
 use mswea_text::{harmless, one_line};
@@ -38,7 +38,7 @@ pub(super) struct Screen {
     /// Whether something was shown before: then a blank line precedes a step.
     begun: bool,
     /// The answer that is arriving.
-    answer: Answer,
+    answer: StreamedAnswer,
     /// What the run is waiting for.
     status: Option<Status>,
     /// Whether the line that counts seconds is on the screen.
@@ -46,7 +46,7 @@ pub(super) struct Screen {
     /// Withheld variables, until they were shown.
     withheld: Vec<String>,
     /// The settings of the run, until they were shown.
-    header: Option<Header>,
+    header: Option<RunHeader>,
     /// Whether the output has ended.
     closed: bool,
 }
@@ -59,7 +59,7 @@ impl Screen {
             look,
             open: false,
             begun: false,
-            answer: Answer::new(look),
+            answer: StreamedAnswer::new(look),
             status: None,
             counting: false,
             withheld: Vec::new(),
@@ -69,11 +69,11 @@ impl Screen {
     }
 
     /// Shown when the run's files are known.
-    pub fn announce(&mut self, header: Header) {
+    pub fn announce(&mut self, header: RunHeader) {
         self.header = Some(header);
     }
 
-    fn head(&mut self, header: &Header) {
+    fn head(&mut self, header: &RunHeader) {
         for text in header.lines() {
             self.wrapped("", "  ", &one_line(&text), Some(Colour::Dim));
         }
@@ -281,7 +281,7 @@ impl Screen {
 
     fn step(&mut self, step: u32, cost: Option<f64>, tokens: u64) {
         self.gap();
-        self.answer = Answer::new(self.look);
+        self.answer = StreamedAnswer::new(self.look);
         let title = format!("step {step}");
         let account = match cost {
             Some(_) => words::cost(cost),

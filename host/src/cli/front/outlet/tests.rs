@@ -21,7 +21,7 @@ impl Write for Stalled {
 fn stalled(spool: Spool) -> (Outlet, mpsc::Sender<()>, Buffer) {
     let (go, wait) = mpsc::channel();
     let buffer = Buffer::default();
-    let writer: Writer = Box::new(Stalled(wait, buffer.clone()));
+    let writer: StreamWriter = Box::new(Stalled(wait, buffer.clone()));
     let streams = [(writer, (|count| format!("<{count}>")) as _)];
     let [outlet] = Outlet::start(streams, spool).unwrap();
     (outlet, go, buffer)
@@ -120,7 +120,7 @@ fn errors_are_kept_and_a_closed_pipe_is_none() {
         (ErrorKind::StorageFull, true),
         (ErrorKind::BrokenPipe, false),
     ] {
-        let writer: Writer = Box::new(Broken(kind));
+        let writer: StreamWriter = Box::new(Broken(kind));
         let [mut outlet] = Outlet::start([(writer, lost_words as _)], Spool::default()).unwrap();
         for _ in 0..3 {
             outlet.put("text", Worth::Data).unwrap();
@@ -134,7 +134,7 @@ fn errors_are_kept_and_a_closed_pipe_is_none() {
 #[test]
 fn streams_of_one_queue_keep_their_order() {
     let buffer = Buffer::default();
-    let writer = || Box::new(buffer.clone()) as Writer;
+    let writer = || Box::new(buffer.clone()) as StreamWriter;
     let streams = [(writer(), lost_words as _), (writer(), lost_words as _)];
     let [one, two] = Outlet::start(streams, Spool::default()).unwrap();
     for number in 0..100 {

@@ -11,16 +11,16 @@ use mswea_core::{Delta, Part, Reply};
 use mswea_text::{SafePieces, harmless};
 
 /// An answer that arrives in pieces.
-pub(super) struct Answer {
+pub(super) struct StreamedAnswer {
     /// Kind of the last shown piece.
-    stream: Option<Stream>,
+    stream: Option<PieceKind>,
     /// Whether text has been shown in pieces.
     has_text: bool,
     pieces: SafePieces,
     flow: Flow,
 }
 
-impl Answer {
+impl StreamedAnswer {
     pub fn new(look: Look) -> Self {
         Self {
             stream: None,
@@ -32,7 +32,7 @@ impl Answer {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stream {
+enum PieceKind {
     Text,
     Reasoning,
 }
@@ -43,8 +43,8 @@ impl Screen {
             *characters += delta.text.chars().count();
         }
         let stream = match delta.kind.as_str() {
-            "text" => Stream::Text,
-            "reasoning" if self.look.verbose > 0 => Stream::Reasoning,
+            "text" => PieceKind::Text,
+            "reasoning" if self.look.verbose > 0 => PieceKind::Reasoning,
             kind => {
                 // A tool call is shown as the command that is made of it; until then the line that
                 // counts seconds is below the text.
@@ -68,12 +68,12 @@ impl Screen {
                 return;
             }
             self.erase();
-            if stream == Stream::Reasoning {
+            if stream == PieceKind::Reasoning {
                 self.line(&self.look.paint(Colour::Dim, "thinking:"));
             }
             self.answer.stream = Some(stream);
         }
-        self.answer.has_text |= stream == Stream::Text;
+        self.answer.has_text |= stream == PieceKind::Text;
         let text = self.answer.flow.push(&text);
         self.put_piece(&text);
     }
@@ -87,7 +87,7 @@ impl Screen {
         self.begun = true;
         self.open = !text.ends_with('\n');
         let shown = match self.answer.stream {
-            Some(Stream::Reasoning) => self.look.paint(Colour::Dim, text),
+            Some(PieceKind::Reasoning) => self.look.paint(Colour::Dim, text),
             _ => text.to_owned(),
         };
         self.err.put(&shown);
@@ -99,13 +99,13 @@ impl Screen {
             let note = "(the reply was cut off: the query is sent again)";
             self.wrapped("", "", note, Some(Colour::Dim));
         }
-        self.answer = Answer::new(self.look);
+        self.answer = StreamedAnswer::new(self.look);
         self.status = Some(Status::asking(Instant::now()));
     }
 
     pub(super) fn replied(&mut self, reply: &Reply) {
         self.close_line();
-        let answer = std::mem::replace(&mut self.answer, Answer::new(self.look));
+        let answer = std::mem::replace(&mut self.answer, StreamedAnswer::new(self.look));
         if answer.stream.is_none() && self.look.verbose > 0 {
             for part in &reply.message.content {
                 if let Part::Reasoning { text, .. } = part
