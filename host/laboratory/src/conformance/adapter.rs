@@ -10,12 +10,12 @@ use super::law::Law;
 use super::options::Response;
 use super::requests::AllowedRequests;
 use super::responses;
-use super::schema_law::PluginFacts;
+use super::schema_law::LawInput;
 use mswea_core::{Maker, Message, Refused, Tool};
 
 /// How conversations are repeated on a second adapter for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ConversationRepetition {
+enum Rerun {
     /// With the same calls.
     Same,
     /// With an instance that is discarded after every query.
@@ -30,7 +30,7 @@ enum ConversationRepetition {
     Unpieced,
 }
 
-impl ConversationRepetition {
+impl Rerun {
     const ALL: [Self; 6] = [
         Self::Same,
         Self::Fresh,
@@ -78,7 +78,7 @@ async fn compare(
     config: &Value,
     allowed: &AllowedRequests,
     queries: &[Query],
-    again: ConversationRepetition,
+    again: Rerun,
 ) -> Result<ComparedConversations, Refused> {
     // Bodies in pieces have a law of their own, and only that law reports breaches by them.
     let start = async |fresh| {
@@ -88,44 +88,36 @@ async fn compare(
     };
     let mut compared = ComparedConversations::default();
     let mut kept = match again {
-        ConversationRepetition::Unpieced => {
-            AdapterSession::start(maker, config, false, allowed).await?
-        }
+        Rerun::Unpieced => AdapterSession::start(maker, config, false, allowed).await?,
         _ => start(false).await?,
     };
-    let mut other = start(again == ConversationRepetition::Fresh).await?;
+    let mut other = start(again == Rerun::Fresh).await?;
     for (index, query) in queries.iter().enumerate() {
         let one = kept.query(query).await;
         let mut second = query.clone();
         match again {
-            ConversationRepetition::Same
-            | ConversationRepetition::Fresh
-            | ConversationRepetition::Unpieced => {}
-            ConversationRepetition::Whole => {
+            Rerun::Same | Rerun::Fresh | Rerun::Unpieced => {}
+            Rerun::Whole => {
                 second.step = HistoryStep {
                     start: 0,
                     messages: kept.history.clone(),
                 };
                 other = start(false).await?;
             }
-            ConversationRepetition::Uncut => second
+            Rerun::Uncut => second
                 .answer
                 .iter_mut()
                 .for_each(|answer| answer.cuts.clear()),
-            ConversationRepetition::Unbroken => second.broken.clear(),
+            Rerun::Unbroken => second.broken.clear(),
         }
         let measure = other.query(&second).await;
         let (expected, came) = match again {
-            ConversationRepetition::Same
-            | ConversationRepetition::Fresh
-            | ConversationRepetition::Unpieced => (measure.whole(), one.whole()),
+            Rerun::Same | Rerun::Fresh | Rerun::Unpieced => (measure.whole(), one.whole()),
             // Some adapters answer without a request.
-            ConversationRepetition::Whole if measure.sent.is_empty() => (measure.end, one.end),
-            ConversationRepetition::Whole => (json!(measure.sent.first()), json!(one.sent.first())),
+            Rerun::Whole if measure.sent.is_empty() => (measure.end, one.end),
+            Rerun::Whole => (json!(measure.sent.first()), json!(one.sent.first())),
             // Deltas may depend on how a response is cut, so they are not compared.
-            ConversationRepetition::Uncut | ConversationRepetition::Unbroken => {
-                (measure.end, one.end)
-            }
+            Rerun::Uncut | Rerun::Unbroken => (measure.end, one.end),
         };
         compared.sent |= !one.sent.is_empty();
         if let Some((expected, came)) = one.breach {
@@ -159,12 +151,7 @@ fn tools() -> Vec<Tool> {
 }
 
 /// Examines an adapter with one config.
-pub(super) async fn examine(
-    exam: &mut Exam<'_>,
-    config: &Value,
-    known: &PluginFacts,
-    is_first: bool,
-) {
+pub(super) async fn examine(exam: &mut Exam<'_>, config: &Value, known: &LawInput, is_first: bool) {
     let allowed = AllowedRequests::new(known, config);
     let good = understood(exam, config, &allowed).await;
     let mut random = exam.random("conversations");
@@ -172,23 +159,17 @@ pub(super) async fn examine(
         Ok(mut session) => session.say_whole(),
         Err(_) => false,
     };
-    for again in ConversationRepetition::ALL {
-        if again == ConversationRepetition::Unpieced && !has_pieces {
+    for again in Rerun::ALL {
+        if again == Rerun::Unpieced && !has_pieces {
             continue;
         }
         exam.begin();
         let laws = [again.law(), Law::Requests];
-        let spliced = matches!(
-            again,
-            ConversationRepetition::Whole | ConversationRepetition::Unpieced
-        );
+        let spliced = matches!(again, Rerun::Whole | Rerun::Unpieced);
         let samples = exam.options.samples.histories.clone();
         let purpose = exam.random(again.words());
         let mut courses = histories::courses(purpose, &exam.scale, spliced, &samples);
-        if matches!(
-            again,
-            ConversationRepetition::Fresh | ConversationRepetition::Unpieced
-        ) {
+        if matches!(again, Rerun::Fresh | Rerun::Unpieced) {
             courses.push(histories::long(exam.random("long")));
         }
         for course in courses {
@@ -220,12 +201,8 @@ async fn understood(
         })
         .collect();
     let known = good.len();
-    for (index, (label, response)) in good
-        .clone()
-        .into_iter()
-        .chain(responses::good())
-        .enumerate()
-    {
+    let all = good.clone().into_iter().chain(responses::good());
+    for (index, (label, response)) in all.enumerate() {
         let Ok(mut session) = AdapterSession::start(exam.maker, config, false, allowed).await
         else {
             continue;
@@ -262,7 +239,7 @@ fn asked(answer: Option<Response>) -> Query {
 /// Queries along a course, with responses that suit the law.
 fn talk(
     steps: Vec<HistoryStep>,
-    again: ConversationRepetition,
+    again: Rerun,
     good: &[responses::LabelledResponse],
     random: &mut fastrand::Rng,
 ) -> Vec<Query> {
@@ -286,16 +263,13 @@ fn talk(
             broken: Vec::new(),
             answer: Some(pick(random)),
         };
-        if again == ConversationRepetition::Uncut || random.u8(0..3) == 0 {
+        if again == Rerun::Uncut || random.u8(0..3) == 0 {
             query
                 .answer
                 .iter_mut()
                 .for_each(|answer| cut(answer, random));
         }
-        if matches!(
-            again,
-            ConversationRepetition::Unbroken | ConversationRepetition::Unpieced
-        ) {
+        if matches!(again, Rerun::Unbroken | Rerun::Unpieced) {
             query.broken = (0..random.usize(1..3)).map(|_| pick(random)).collect();
             query
                 .broken
@@ -303,13 +277,7 @@ fn talk(
                 .for_each(|broken| cut(broken, random));
         }
         // Some queries are broken off.
-        if matches!(
-            again,
-            ConversationRepetition::Same
-                | ConversationRepetition::Fresh
-                | ConversationRepetition::Unpieced
-        ) && random.u8(0..10) == 0
-        {
+        if matches!(again, Rerun::Same | Rerun::Fresh | Rerun::Unpieced) && random.u8(0..10) == 0 {
             query.answer = None;
         }
         query
@@ -341,7 +309,7 @@ async fn one_talk(
     config: &Value,
     allowed: &AllowedRequests,
     queries: &[Query],
-    again: ConversationRepetition,
+    again: Rerun,
 ) {
     let maker = exam.maker;
     let law = again.law();
@@ -352,12 +320,7 @@ async fn one_talk(
     if compared.sent {
         exam.case(Law::Requests);
     }
-    if compared.sent
-        || !matches!(
-            again,
-            ConversationRepetition::Uncut | ConversationRepetition::Unbroken
-        )
-    {
+    if compared.sent || !matches!(again, Rerun::Uncut | Rerun::Unbroken) {
         exam.case(law);
     }
     if let Some((index, crash)) = &compared.crash {

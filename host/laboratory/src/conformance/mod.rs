@@ -107,7 +107,7 @@ pub async fn examine(maker: &dyn Maker, options: &ExaminationOptions) -> Conform
 async fn one_config(
     exam: &mut Exam<'_>,
     kind: RoleKind,
-    known: &schema_law::PluginFacts,
+    known: &schema_law::LawInput,
     config: &serde_json::Value,
     is_first: bool,
 ) {

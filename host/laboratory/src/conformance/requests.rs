@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::schema_law::PluginFacts;
+use super::schema_law::LawInput;
 use mswea_core::{HeaderValue, HttpRequest};
 
 /// The declared secrets and hosts, and the texts of the config, which may name others.
@@ -13,7 +13,7 @@ pub(super) struct AllowedRequests {
 }
 
 impl AllowedRequests {
-    pub fn new(known: &PluginFacts, config: &Value) -> Self {
+    pub fn new(known: &LawInput, config: &Value) -> Self {
         let mut texts = Vec::new();
         collect(config, &mut texts);
         Self {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn requests() {
-        let known = PluginFacts {
+        let known = LawInput {
             configs: Vec::new(),
             secrets: vec!["KEY".into()],
             hosts: vec!["api.example".into(), "local:8080".into()],

@@ -11,7 +11,7 @@ use super::options::Effort;
 use mswea_core::{Manner, Refused, RoleKind};
 
 /// What the other laws need.
-pub(super) struct PluginFacts {
+pub(super) struct LawInput {
     /// Configs that the plugin accepts.
     pub configs: Vec<Value>,
     /// Names of the secrets that it declares.
@@ -21,7 +21,7 @@ pub(super) struct PluginFacts {
 }
 
 /// Examines the plugin as a whole.
-pub(super) async fn examine(exam: &mut Exam<'_>, kind: RoleKind) -> PluginFacts {
+pub(super) async fn examine(exam: &mut Exam<'_>, kind: RoleKind) -> LawInput {
     let descriptor = descriptor(exam).await;
     let configs = schema(exam, kind).await;
     exam.begin();
@@ -31,7 +31,7 @@ pub(super) async fn examine(exam: &mut Exam<'_>, kind: RoleKind) -> PluginFacts 
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
     };
-    PluginFacts {
+    LawInput {
         configs,
         secrets: list("secrets"),
         hosts: list("hosts"),
