@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mswea_host::experiment::{self, RecordedRuns};
-use mswea_host::plugin::{Cache, Kind, Loader};
+use mswea_host::plugin::{Cache, Loader, RoleKind};
 use mswea_host::roles::{ConfiguredRole, Maker as _, Message, Reply};
 use mswea_host::session::{Runtime, outside};
 use mswea_scaffold::{Build, Language, New};
@@ -119,7 +119,7 @@ async fn language_figures(
             "it comes from the cache"
         );
         let made = outside::maker(plugin)
-            .make(Kind::ActionParser, &json!({}), false)
+            .make(RoleKind::ActionParser, &json!({}), false)
             .await;
         let Ok(ConfiguredRole::Parser(mut parser)) = made else {
             panic!("the template's parser works with its defaults");
@@ -196,7 +196,7 @@ fn diff_figures(
             Arc::new(outside::maker(new)),
             &json!({}),
             &json!({"action_regex": "```bash\\n(.*?)\\n```"}),
-            Kind::ActionParser,
+            RoleKind::ActionParser,
             &recorded,
             &experiment::DiffOptions::default(),
         )

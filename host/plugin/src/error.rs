@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kind::{self, Kind};
+use super::kind::{self, RoleKind};
 use super::limits;
 use mswea_core::Manner;
 
@@ -170,7 +170,7 @@ pub enum LoadError {
         /// Name or file.
         plugin: String,
         /// The kind wanted.
-        wanted: Kind,
+        wanted: RoleKind,
         /// The kinds that it has.
         found: String,
     },

@@ -15,7 +15,7 @@ use super::body_pieces::AdapterExports;
 use super::call::{bounded, returned};
 use super::descriptor::Descriptor;
 use super::error::{CallFailure, LoadError};
-use super::kind::Kind;
+use super::kind::RoleKind;
 use super::limits::PluginLimits;
 use super::plugin::Plugin;
 use super::quoted::bound;
@@ -26,7 +26,7 @@ use mswea_core::PluginFault;
 /// The generated bindings of one kind.
 pub trait Bindings: Sized + Send {
     /// The kind.
-    const KIND: Kind;
+    const KIND: RoleKind;
     /// Finds the kind's exports in an instance.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ pub trait Bindings: Sized + Send {
 macro_rules! bindings {
     ($($kind:ident => $type:ty),* $(,)?) => {
         $(impl Bindings for $type {
-            const KIND: Kind = Kind::$kind;
+            const KIND: RoleKind = RoleKind::$kind;
             fn find(store: &mut Store<Guest>, instance: &WasmInstance) -> wasmtime::Result<Self> {
                 Self::new(store, instance)
             }
@@ -45,12 +45,12 @@ macro_rules! bindings {
 
         /// Checks that an instance has the exports of a kind, with the contract's types.
         pub fn check_kind(
-            kind: Kind,
+            kind: RoleKind,
             store: &mut Store<Guest>,
             instance: &WasmInstance,
         ) -> wasmtime::Result<()> {
             match kind {
-                $(Kind::$kind => <$type as Bindings>::find(store, instance).map(drop),)*
+                $(RoleKind::$kind => <$type as Bindings>::find(store, instance).map(drop),)*
             }
         }
     };

@@ -1,7 +1,7 @@
 //! The kinds of plugins, recognised by a component's exports.
 
 /// A role that a plugin can take.
-pub use mswea_core::RoleKind as Kind;
+pub use mswea_core::RoleKind;
 
 /// The contract's package.
 pub const PACKAGE: &str = "mswea:plugin";

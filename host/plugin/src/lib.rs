@@ -45,7 +45,7 @@ pub use error::{CallFailure, LoadError};
 pub use formatter::WasmFormatter;
 pub use found::{FoundPlugin, Source};
 pub use instance::Recipe;
-pub use kind::Kind;
+pub use kind::RoleKind;
 pub use limits::PluginLimits;
 pub use load::Loader;
 pub use maker::{WasmMaker, descriptor_json};

@@ -16,7 +16,7 @@ use super::engine::{self, Shared};
 use super::error::LoadError;
 use super::found::{ComponentContent, FoundPlugin, Source};
 use super::instance::check_kind;
-use super::kind::Kind;
+use super::kind::RoleKind;
 use super::limits::PluginLimits;
 use super::plugin::Plugin;
 use super::recognise::{check_bytes, check_imports, exports, kinds, mismatch, uncompiled};
@@ -298,7 +298,7 @@ fn shared() -> Result<Arc<Shared>, LoadError> {
 
 /// Instantiates once with everything denied, since only that checks all types, and reads the
 /// descriptor.
-async fn inspect(parts: InstanceParts<'_>, kinds: &[Kind]) -> Result<Descriptor, LoadError> {
+async fn inspect(parts: InstanceParts<'_>, kinds: &[RoleKind]) -> Result<Descriptor, LoadError> {
     let name = parts.name;
     let unusable = |failure: StartFailure| match failure {
         StartFailure::Mismatch(error) => mismatch(name, &error),

@@ -12,7 +12,7 @@ use super::descriptor::Descriptor;
 use super::engine::Shared;
 use super::error::LoadError;
 use super::found::{Source, pinned};
-use super::kind::Kind;
+use super::kind::RoleKind;
 use super::recognise::LARGEST;
 use super::schema::Schema;
 use super::store::Guest;
@@ -32,7 +32,7 @@ pub struct Plugin {
     /// Size of the component in bytes.
     pub size: usize,
     /// The roles that it can take.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<RoleKind>,
     /// Version of the contract that it was built for.
     pub contract: String,
     /// The names of all imports.
@@ -64,7 +64,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`LoadError::WrongKind`] with the kinds that it has.
-    pub fn require(&self, kind: Kind) -> Result<(), LoadError> {
+    pub fn require(&self, kind: RoleKind) -> Result<(), LoadError> {
         if self.kinds.contains(&kind) {
             return Ok(());
         }

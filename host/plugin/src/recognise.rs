@@ -6,7 +6,7 @@ use wasmtime::component::Component;
 
 use super::engine::Shared;
 use super::error::LoadError;
-use super::kind::{self, Kind};
+use super::kind::{self, RoleKind};
 use super::quoted::one_line;
 use super::shortage::shortage;
 
@@ -46,7 +46,7 @@ pub(super) fn exports(shared: &Shared, component: &Component) -> Vec<String> {
 }
 
 /// The kinds among a component's exports, and the version of the contract that it was built for.
-pub(super) fn kinds(label: &str, exports: &[String]) -> Result<(Vec<Kind>, String), LoadError> {
+pub(super) fn kinds(label: &str, exports: &[String]) -> Result<(Vec<RoleKind>, String), LoadError> {
     let ours: Vec<kind::InterfaceName> = exports
         .iter()
         .filter_map(|name| kind::named(name))
@@ -67,7 +67,7 @@ pub(super) fn kinds(label: &str, exports: &[String]) -> Result<(Vec<Kind>, Strin
             return Err(LoadError::version(label, export.version));
         }
     }
-    let mut kinds: Vec<Kind> = Kind::ALL
+    let mut kinds: Vec<RoleKind> = RoleKind::ALL
         .into_iter()
         .filter(|kind| {
             ours.iter()
@@ -77,7 +77,7 @@ pub(super) fn kinds(label: &str, exports: &[String]) -> Result<(Vec<Kind>, Strin
     kinds.sort_unstable();
     let plugin = label.to_owned();
     if kinds.is_empty() {
-        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.interface()).collect();
+        let known: Vec<&str> = RoleKind::ALL.iter().map(|kind| kind.interface()).collect();
         return Err(LoadError::NoKind {
             plugin,
             known: known.join(", "),
@@ -116,7 +116,7 @@ pub(super) fn check_imports(label: &str, imports: &[String]) -> Result<(), LoadE
                 return Err(LoadError::version(label, named.version));
             }
             Some(named) if matches!(named.interface.as_str(), "host" | "types") => continue,
-            Some(named) if Kind::ALL.iter().any(|kind| kind.interface() == named.interface) => {
+            Some(named) if RoleKind::ALL.iter().any(|kind| kind.interface() == named.interface) => {
                 // The types of a kind's interface, which its own exports import.
                 continue;
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mswea_config::{ModelChoice, resolve_model};
 use mswea_core::{Context, Model, Onlooker, Parser, Policy, Processor, Progress};
 use mswea_laboratory::experiment::{Steps, shadow};
-use mswea_plugin_host::{Kind, Source, WasmFormatter, WasmParser, WasmPolicy, WasmProcessor};
+use mswea_plugin_host::{RoleKind, Source, WasmFormatter, WasmParser, WasmPolicy, WasmProcessor};
 use mswea_provider::{Grants, Prices, Secrets};
 use mswea_run::Variables;
 use serde_json::{Value, json};
@@ -124,37 +124,37 @@ impl RoleSetup<'_> {
         self.warn_about_unused(&everyone);
         let mut report = Vec::new();
         let (model, grants) = self.model(&adapter, &choice, secrets).await?;
-        report.push(describe(&adapter, Kind::ModelAdapter, Some(&grants)));
+        report.push(describe(&adapter, RoleKind::ModelAdapter, Some(&grants)));
 
-        let offer = self.offer(&parser, Kind::ActionParser);
-        let recipe = self.recipe(&parser, Kind::ActionParser, &offer)?;
+        let offer = self.offer(&parser, RoleKind::ActionParser);
+        let recipe = self.recipe(&parser, RoleKind::ActionParser, &offer)?;
         let made_parser = WasmParser::start(recipe)
             .await
             .map_err(|error| self.located(error))?;
-        report.push(describe(&parser, Kind::ActionParser, None));
+        report.push(describe(&parser, RoleKind::ActionParser, None));
         self.warn_about_prompts(&made_parser);
 
-        let offer = self.offer(&formatter, Kind::ObservationFormatter);
-        let recipe = self.recipe(&formatter, Kind::ObservationFormatter, &offer)?;
+        let offer = self.offer(&formatter, RoleKind::ObservationFormatter);
+        let recipe = self.recipe(&formatter, RoleKind::ObservationFormatter, &offer)?;
         let made_formatter = WasmFormatter::start(recipe)
             .await
             .map_err(|error| self.located(error))?;
-        report.push(describe(&formatter, Kind::ObservationFormatter, None));
+        report.push(describe(&formatter, RoleKind::ObservationFormatter, None));
 
         let mut processors: Vec<Box<dyn Processor>> = Vec::new();
         for plugin in &loaded.processors {
-            let offer = self.offer(plugin, Kind::HistoryProcessor);
-            let recipe = self.recipe(plugin, Kind::HistoryProcessor, &offer)?;
+            let offer = self.offer(plugin, RoleKind::HistoryProcessor);
+            let recipe = self.recipe(plugin, RoleKind::HistoryProcessor, &offer)?;
             let made = WasmProcessor::start(recipe).await;
             processors.push(Box::new(made.map_err(|error| self.located(error))?));
-            report.push(describe(plugin, Kind::HistoryProcessor, None));
+            report.push(describe(plugin, RoleKind::HistoryProcessor, None));
         }
         let mut policies: Vec<Box<dyn Policy>> = Vec::new();
         for plugin in &loaded.policies {
-            let recipe = self.recipe(plugin, Kind::ActionPolicy, &Value::Null)?;
+            let recipe = self.recipe(plugin, RoleKind::ActionPolicy, &Value::Null)?;
             let made = WasmPolicy::start(recipe).await;
             policies.push(Box::new(made.map_err(|error| self.located(error))?));
-            report.push(describe(plugin, Kind::ActionPolicy, None));
+            report.push(describe(plugin, RoleKind::ActionPolicy, None));
         }
         let made = StartedRoles {
             model,
@@ -214,11 +214,11 @@ impl RoleSetup<'_> {
             for kind in &plugin.plugin.kinds {
                 let plugin = plugin.clone();
                 match kind {
-                    Kind::ModelAdapter => loaded.adapter = Some(plugin),
-                    Kind::ActionParser => loaded.parser = Some(plugin),
-                    Kind::ObservationFormatter => loaded.formatter = Some(plugin),
-                    Kind::HistoryProcessor => loaded.processors.push(plugin),
-                    Kind::ActionPolicy => loaded.policies.push(plugin),
+                    RoleKind::ModelAdapter => loaded.adapter = Some(plugin),
+                    RoleKind::ActionParser => loaded.parser = Some(plugin),
+                    RoleKind::ObservationFormatter => loaded.formatter = Some(plugin),
+                    RoleKind::HistoryProcessor => loaded.processors.push(plugin),
+                    RoleKind::ActionPolicy => loaded.policies.push(plugin),
                 }
             }
         }
@@ -240,7 +240,7 @@ impl RoleSetup<'_> {
 }
 
 /// The entry of a plugin in the journal's first line.
-pub(super) fn describe(named: &NamedPlugin, kind: Kind, grants: Option<&Grants>) -> Value {
+pub(super) fn describe(named: &NamedPlugin, kind: RoleKind, grants: Option<&Grants>) -> Value {
     let plugin = &named.plugin;
     let mut report = json!({
         "name": &*named.name,

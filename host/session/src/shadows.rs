@@ -10,7 +10,7 @@ use super::SetupError;
 use super::plugins::{RoleSetup, StartedRoles, describe};
 use mswea_core::Onlooker;
 use mswea_laboratory::experiment::{Shadow, ShadowError, ShadowSettings, Steps};
-use mswea_plugin_host::{Kind, WasmMaker};
+use mswea_plugin_host::{RoleKind, WasmMaker};
 
 /// How long the end of a run waits for a candidate's remaining calls, if the limit of one call is
 /// not less.
@@ -42,9 +42,9 @@ impl RoleSetup<'_> {
             let only = kinds.len() == 1;
             let kinds = kinds
                 .iter()
-                .filter(|kind| only || **kind != Kind::ModelAdapter);
+                .filter(|kind| only || **kind != RoleKind::ModelAdapter);
             for kind in kinds.copied() {
-                if kind == Kind::ModelAdapter {
+                if kind == RoleKind::ModelAdapter {
                     let plugin = named.name.to_string();
                     return Err(ShadowError::Adapter { plugin }.into());
                 }

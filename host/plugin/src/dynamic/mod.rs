@@ -16,7 +16,7 @@ use super::plugin::Plugin;
 use super::quoted::bound;
 use super::started::StartFailure;
 use super::store::Guest;
-use super::{Kind, Recipe};
+use super::{Recipe, RoleKind};
 
 pub use wit::{Producers, producers};
 
@@ -167,7 +167,7 @@ impl ByHand {
 }
 
 fn interfaces(plugin: &Plugin) -> Vec<&'static str> {
-    let kinds = plugin.kinds.iter().map(|kind: &Kind| kind.interface());
+    let kinds = plugin.kinds.iter().map(|kind: &RoleKind| kind.interface());
     std::iter::once("plugin").chain(kinds).collect()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mswea_config::{ModelChoice, WireKwargs};
 use mswea_core::{Adapter, Model, PluginFault, Progress};
-use mswea_plugin_host::{Kind, Source, WasmAdapter};
+use mswea_plugin_host::{RoleKind, Source, WasmAdapter};
 use mswea_provider::{Grants, HostPattern, ProviderModel, Secrets};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ impl RoleSetup<'_> {
                 None => Replayed::read(config, choice)?.offer,
             };
         }
-        let recipe = self.recipe(named, Kind::ModelAdapter, &offer)?;
+        let recipe = self.recipe(named, RoleKind::ModelAdapter, &offer)?;
         let own: Value = serde_json::from_str(&recipe.config).unwrap_or_default();
         let grants = self.grants(named, choice, key, &own)?;
         for warning in keys::warnings(config, &grants, &own, &secrets) {

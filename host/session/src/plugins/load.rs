@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mswea_config::PluginEntry;
 use mswea_core::Progress;
-use mswea_plugin_host::{Kind, LoadError, Plugin, PluginLimits, Source, builtin};
+use mswea_plugin_host::{LoadError, Plugin, PluginLimits, RoleKind, Source, builtin};
 
 use super::RoleSetup;
 use crate::entries::{self, EntryMatch};
@@ -149,11 +149,11 @@ impl RoleSetup<'_> {
             // A plugin of `--plugin` only gets roles that it has, so the wrong kind was named in the
             // config.
             LoadError::WrongKind { wanted, .. } => self.job.origin(match wanted {
-                Kind::ModelAdapter => "pipeline.adapter",
-                Kind::ActionParser => "pipeline.parser",
-                Kind::ObservationFormatter => "pipeline.formatter",
-                Kind::HistoryProcessor => "pipeline.processors",
-                Kind::ActionPolicy => "pipeline.policies",
+                RoleKind::ModelAdapter => "pipeline.adapter",
+                RoleKind::ActionParser => "pipeline.parser",
+                RoleKind::ObservationFormatter => "pipeline.formatter",
+                RoleKind::HistoryProcessor => "pipeline.processors",
+                RoleKind::ActionPolicy => "pipeline.policies",
             }),
             LoadError::Digest { plugin, .. } => {
                 self.job.origin(&format!("/plugins/{plugin}/sha256"))

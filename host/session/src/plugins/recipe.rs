@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mswea_config::PluginEntry;
 use mswea_core::Object;
-use mswea_plugin_host::{Kind, PluginLimits, Recipe, Renderer, Source};
+use mswea_plugin_host::{PluginLimits, Recipe, Renderer, RoleKind, Source};
 use mswea_run::Variables;
 use serde_json::{Map, Value, json};
 
@@ -42,15 +42,15 @@ impl Renderer for RunRenderer {
 impl RoleSetup<'_> {
     /// The values outside `[plugins.NAME.config]` that a plugin of this kind may use, under the names
     /// that its config schema may have for them; null if there are none.
-    pub(crate) fn offer(&self, named: &NamedPlugin, kind: Kind) -> Value {
+    pub(crate) fn offer(&self, named: &NamedPlugin, kind: RoleKind) -> Value {
         let model = &self.job.config.model;
         match kind {
-            Kind::ActionParser => json!({ "action_regex": model.action_regex }),
-            Kind::ObservationFormatter => {
+            RoleKind::ActionParser => json!({ "action_regex": model.action_regex }),
+            RoleKind::ObservationFormatter => {
                 json!({ "observation_template": model.observation_template })
             }
             // `mode` is this plugin's own word: another plugin may use it for something else.
-            Kind::HistoryProcessor
+            RoleKind::HistoryProcessor
                 if matches!(named.plugin.source, Source::BuiltIn(_))
                     && &*named.plugin.name == CACHE_CONTROL =>
             {
@@ -69,7 +69,7 @@ impl RoleSetup<'_> {
     pub(crate) fn recipe(
         &self,
         named: &NamedPlugin,
-        kind: Kind,
+        kind: RoleKind,
         offer: &Value,
     ) -> Result<Recipe, SetupError> {
         let plugin = &named.plugin;
@@ -124,9 +124,14 @@ impl RoleSetup<'_> {
 
     /// The plugin's limits. Those of a built-in adapter are at least what the largest response takes
     /// that `model.max_response_bytes` allows, unless its entry sets them.
-    fn limits(&self, named: &NamedPlugin, kind: Kind, entry: Option<&PluginEntry>) -> PluginLimits {
+    fn limits(
+        &self,
+        named: &NamedPlugin,
+        kind: RoleKind,
+        entry: Option<&PluginEntry>,
+    ) -> PluginLimits {
         let given = entry.map_or(PluginLimits::STANDARD, limits);
-        if kind != Kind::ModelAdapter || !matches!(named.plugin.source, Source::BuiltIn(_)) {
+        if kind != RoleKind::ModelAdapter || !matches!(named.plugin.source, Source::BuiltIn(_)) {
             return given;
         }
         let room = PluginLimits::for_answers(self.job.config.model.max_response_bytes);

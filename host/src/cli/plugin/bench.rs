@@ -14,7 +14,7 @@ use mswea_core::{
     Action, Asker, Change, ConfiguredRole, ErrorClass, Maker as _, Message, ModelError, Output,
     PluginFault, Refused, Reply, ToolCall,
 };
-use mswea_plugin_host::{ByHand, Cache, Kind, Loader, Plugin, WasmMaker, builtin};
+use mswea_plugin_host::{ByHand, Cache, Loader, Plugin, RoleKind, WasmMaker, builtin};
 use mswea_session::outside;
 
 /// The longest time, and the largest number, of measured warm calls.
@@ -103,10 +103,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The built-in plugin with which this one is compared.
-async fn counterpart(kind: Kind, plugin: &Arc<Plugin>) -> (String, Value) {
+async fn counterpart(kind: RoleKind, plugin: &Arc<Plugin>) -> (String, Value) {
     let name = match kind {
-        Kind::ModelAdapter => return ("openai".into(), json!({"model": "m"})),
-        Kind::ActionParser => {
+        RoleKind::ModelAdapter => return ("openai".into(), json!({"model": "m"})),
+        RoleKind::ActionParser => {
             // The parser for the same form of replies: with tool calls, or text.
             let made = outside::maker(plugin.clone())
                 .make(kind, &json!({}), false)
@@ -116,16 +116,16 @@ async fn counterpart(kind: Kind, plugin: &Arc<Plugin>) -> (String, Value) {
                 _ => "text_regex",
             }
         }
-        Kind::ObservationFormatter => "jinja",
-        Kind::HistoryProcessor => return ("last_n_observations".into(), json!({"n": 5})),
-        Kind::ActionPolicy => "blocklist",
+        RoleKind::ObservationFormatter => "jinja",
+        RoleKind::HistoryProcessor => return ("last_n_observations".into(), json!({"n": 5})),
+        RoleKind::ActionPolicy => "blocklist",
     };
     (name.into(), json!({}))
 }
 
 async fn measure(
     spec: &str,
-    kind: Kind,
+    kind: RoleKind,
     config: &Value,
     cache: &std::path::Path,
 ) -> Result<Figures, Failure> {
@@ -177,7 +177,7 @@ async fn measure(
 }
 
 /// Linear memory after a call.
-async fn memory(maker: &WasmMaker, kind: Kind, config: &Value) -> Option<usize> {
+async fn memory(maker: &WasmMaker, kind: RoleKind, config: &Value) -> Option<usize> {
     let recipe = maker.recipe(config, false).ok()?;
     let mut by_hand = ByHand::start(recipe, false).await.ok()?;
     let reply = reply();
@@ -190,17 +190,17 @@ async fn memory(maker: &WasmMaker, kind: Kind, config: &Value) -> Option<usize> 
     });
     let messages = json!([{"role": "system", "content": "s"}, {"role": "user", "content": "t"}]);
     let (function, arguments) = match kind {
-        Kind::ModelAdapter => (
+        RoleKind::ModelAdapter => (
             "query",
             json!({"change": {"messages": messages}, "request": {}}),
         ),
-        Kind::ActionParser => ("parse", json!({"message": message})),
-        Kind::ObservationFormatter => (
+        RoleKind::ActionParser => ("parse", json!({"message": message})),
+        RoleKind::ObservationFormatter => (
             "format",
             json!({"actions": [{"command": "ls"}], "outputs": [{"output": text(2_000)}]}),
         ),
-        Kind::HistoryProcessor => ("apply", json!({"start": 0, "messages": messages})),
-        Kind::ActionPolicy => ("judge", json!({"command": "ls"})),
+        RoleKind::HistoryProcessor => ("apply", json!({"start": 0, "messages": messages})),
+        RoleKind::ActionPolicy => ("judge", json!({"command": "ls"})),
     };
     by_hand.call(function, &arguments).await.ok()?;
     Some(by_hand.memory())
@@ -314,7 +314,7 @@ fn reply() -> Reply {
     }
 }
 
-fn as_json(kind: Kind, rows: &[Figures]) -> Value {
+fn as_json(kind: RoleKind, rows: &[Figures]) -> Value {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| {
@@ -332,7 +332,7 @@ fn as_json(kind: Kind, rows: &[Figures]) -> Value {
     json!({ "kind": kind.interface(), "plugins": rows })
 }
 
-fn table(kind: Kind, rows: &[Figures]) -> String {
+fn table(kind: RoleKind, rows: &[Figures]) -> String {
     let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
     let mut line = |name: &'static str, show: &dyn Fn(&Figures) -> String| {
         lines.push((name, rows.iter().map(show).collect()));

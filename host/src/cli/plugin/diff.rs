@@ -11,7 +11,7 @@ use super::super::output::{self, Failure};
 use super::{config, load};
 use mswea_core::{ConfiguredRole, Maker as _, Tool};
 use mswea_laboratory::experiment::{self, Comparison, DiffOptions, RecordedRuns, TextOptions};
-use mswea_plugin_host::{Kind, Plugin};
+use mswea_plugin_host::{Plugin, RoleKind};
 use mswea_session::outside;
 
 /// The number of columns if it is unknown.
@@ -40,7 +40,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::usage(error.to_string()))?;
     let options = DiffOptions {
         tools: match kind {
-            Kind::ModelAdapter => tools()?,
+            RoleKind::ModelAdapter => tools()?,
             _ => Vec::new(),
         },
         ..DiffOptions::default()
@@ -122,7 +122,7 @@ fn write_page(args: &DiffArgs, page: &str) -> Result<(), Failure> {
 fn tools() -> Result<Vec<Tool>, Failure> {
     let maker = outside::maker(load("toolcall")?);
     let made = output::runtime()?.block_on(maker.make(
-        Kind::ActionParser,
+        RoleKind::ActionParser,
         &Value::Object(serde_json::Map::new()),
         false,
     ));
@@ -133,12 +133,12 @@ fn tools() -> Result<Vec<Tool>, Failure> {
 }
 
 /// The kind that both have.
-fn kind(args: &DiffArgs, old: &Arc<Plugin>, new: &Arc<Plugin>) -> Result<Kind, Failure> {
-    let words = |kinds: &[Kind]| {
+fn kind(args: &DiffArgs, old: &Arc<Plugin>, new: &Arc<Plugin>) -> Result<RoleKind, Failure> {
+    let words = |kinds: &[RoleKind]| {
         let words: Vec<String> = kinds.iter().map(|kind| format!("`{kind}`")).collect();
         words.join(" and ")
     };
-    let common: Vec<Kind> = old
+    let common: Vec<RoleKind> = old
         .kinds
         .iter()
         .copied()

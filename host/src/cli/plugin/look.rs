@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::super::exit::ExitCode;
 use super::super::output::{self, Failure};
 use super::{load, load_with};
-use mswea_plugin_host::{Cache, Kind, Loader, Plugin, Producers, Source, builtin, producers, wit};
+use mswea_plugin_host::{
+    Cache, Loader, Plugin, Producers, RoleKind, Source, builtin, producers, wit,
+};
 
 fn kinds(plugin: &Plugin) -> Vec<String> {
     plugin.kinds.iter().map(ToString::to_string).collect()
@@ -45,7 +47,7 @@ pub fn list(as_json: bool) -> Result<ExitCode, Failure> {
         .max()
         .unwrap_or_default();
     let mut text = String::new();
-    for kind in Kind::ALL {
+    for kind in RoleKind::ALL {
         let of_kind: Vec<_> = rows
             .iter()
             .filter(|(_, plugin)| plugin.kinds.contains(&kind))
