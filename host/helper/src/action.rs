@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use crate::hunt::{self, ACTION, Children, Target};
-use crate::spawn::Started;
+use crate::hunt::{self, ACTION, Children, HuntTarget};
+use crate::spawn::StartedProcess;
 use crate::{KILLING, sys};
 
 /// How much output is read at once and dropped, of an action that has ended.
@@ -14,7 +14,7 @@ const PIECE: usize = 64 * 1024;
 const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 
 /// A started action.
-pub struct Action {
+pub struct RunningAction {
     pid: i32,
     /// A time before its start.
     since: u64,
@@ -24,13 +24,13 @@ pub struct Action {
     /// None once the output has ended.
     output: Option<OwnedFd>,
     grace: Duration,
-    end: Option<End>,
+    end: Option<ProcessEnd>,
     killed: bool,
     left: usize,
 }
 
 /// How its process ended.
-struct End {
+struct ProcessEnd {
     status: i32,
     /// How much of the output was written before the end of the process, and is read in any case.
     pending: usize,
@@ -38,9 +38,9 @@ struct End {
     settled: Instant,
 }
 
-impl Action {
+impl RunningAction {
     /// `since` is a time before its start; `mark` is its value of [`ACTION`].
-    pub fn new(started: Started, since: u64, mark: Option<&[u8]>, grace: Duration) -> Self {
+    pub fn new(started: StartedProcess, since: u64, mark: Option<&[u8]>, grace: Duration) -> Self {
         // Of nested marks, the innermost one is the action's own.
         let mark = mark
             .and_then(|value| value.rsplit(|byte| *byte == b':').next())
@@ -76,7 +76,7 @@ impl Action {
             .output
             .as_ref()
             .map_or(0, |fd| sys::pending(fd.as_fd()));
-        self.end = Some(End {
+        self.end = Some(ProcessEnd {
             status,
             pending,
             settled: Instant::now() + self.grace,
@@ -125,7 +125,7 @@ impl Action {
             return;
         }
         self.killed = true;
-        let target = Target {
+        let target = HuntTarget {
             since: self.since,
             session: Some((self.pid, self.until)),
             names: &[ACTION],
@@ -155,9 +155,9 @@ impl Action {
     }
 
     /// The output that other processes hold open after its end.
-    pub fn left_open(self) -> Option<Leftover> {
+    pub fn left_open(self) -> Option<BackgroundOutput> {
         let output = self.output.filter(|_| !self.killed)?;
-        Some(Leftover {
+        Some(BackgroundOutput {
             output,
             next: Instant::now(),
         })
@@ -166,12 +166,12 @@ impl Action {
 
 /// The output of background processes. It is read and dropped, because otherwise their writes would
 /// fail.
-pub struct Leftover {
+pub struct BackgroundOutput {
     output: OwnedFd,
     next: Instant,
 }
 
-impl Leftover {
+impl BackgroundOutput {
     /// The descriptor to read from, or the time of the next read.
     pub fn due(&self, now: Instant) -> Result<RawFd, Instant> {
         if now >= self.next {

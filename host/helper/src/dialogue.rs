@@ -194,11 +194,11 @@ pub enum Pressure {
 
 /// The steps by which a command is ended.
 #[derive(Debug, Default)]
-pub struct Ending {
+pub struct CommandEnding {
     is_interrupted: bool,
 }
 
-impl Ending {
+impl CommandEnding {
     /// The next step.
     pub fn step(&mut self) -> Pressure {
         match std::mem::replace(&mut self.is_interrupted, true) {
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_shell_is_killed_last() {
-        let mut ending = Ending::default();
+        let mut ending = CommandEnding::default();
         assert!(matches!(ending.step(), Pressure::Interrupt(_)));
         assert_eq!(ending.step(), Pressure::Kill);
         assert_eq!(ending.step(), Pressure::Kill);

@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// A set of processes: those that have one of these signs, and all their descendants.
 #[derive(Default)]
-pub struct Target<'a> {
+pub struct HuntTarget<'a> {
     /// Processes that started before this time (see [`sys::ticks`]) do not belong to the set.
     pub since: u64,
     /// Their session: its number, and a time at which its first process existed.
@@ -56,7 +56,7 @@ pub enum Children {
 }
 
 #[derive(Clone, Copy)]
-struct Process {
+struct ContainerProcess {
     pid: i32,
     parent: i32,
     session: i32,
@@ -64,7 +64,7 @@ struct Process {
     dead: bool,
 }
 
-impl Process {
+impl ContainerProcess {
     fn signal(&self, number: i32) -> bool {
         sys::signal_process(self.pid, number, || {
             stat(self.pid).is_some_and(|now| now.start == self.start)
@@ -83,16 +83,16 @@ pub fn kill_marked(id: &[u8], limit: Duration) -> io::Result<bool> {
             "processes can't be seen in `/proc`: end the container instead",
         ));
     }
-    let target = Target {
+    let target = HuntTarget {
         names: &[ACTION, RUN],
         id: Some(id),
-        ..Target::default()
+        ..HuntTarget::default()
     };
     Ok(kill_until_gone(&target, limit) == 0)
 }
 
 /// Kills until no process is left, for at most `limit`; returns how many are left.
-pub fn kill_until_gone(target: &Target<'_>, limit: Duration) -> usize {
+pub fn kill_until_gone(target: &HuntTarget<'_>, limit: Duration) -> usize {
     let started = Instant::now();
     let mut spared = BTreeMap::new();
     let mut empty = 0;
@@ -120,7 +120,7 @@ pub fn kill_until_gone(target: &Target<'_>, limit: Duration) -> usize {
 ///
 /// They are stopped first, so that none starts another process while its parent, by which that one
 /// would be recognised, is being killed.
-fn kill(target: &Target<'_>, spared: &mut BTreeMap<i32, u64>) -> usize {
+fn kill(target: &HuntTarget<'_>, spared: &mut BTreeMap<i32, u64>) -> usize {
     let mut seen = spared.clone();
     let mut stopped = Vec::new();
     for _ in 0..ROUNDS {
@@ -142,7 +142,7 @@ fn kill(target: &Target<'_>, spared: &mut BTreeMap<i32, u64>) -> usize {
 }
 
 /// The living processes of `target`, and the descendants of them and of `also`.
-fn find(target: &Target<'_>, also: &BTreeMap<i32, u64>) -> Vec<Process> {
+fn find(target: &HuntTarget<'_>, also: &BTreeMap<i32, u64>) -> Vec<ContainerProcess> {
     let me = std::process::id() as i32;
     let all = all();
     let session = target
@@ -159,7 +159,7 @@ fn find(target: &Target<'_>, also: &BTreeMap<i32, u64>) -> Vec<Process> {
             break;
         }
     }
-    let is_meant = |process: &Process| {
+    let is_meant = |process: &ContainerProcess| {
         if also.get(&process.pid) == Some(&process.start) {
             return true;
         }
@@ -185,7 +185,7 @@ fn find(target: &Target<'_>, also: &BTreeMap<i32, u64>) -> Vec<Process> {
     let living = all
         .iter()
         .filter(|process| !process.dead && !spared.contains(&process.pid));
-    let (mut found, mut rest): (Vec<Process>, Vec<_>) =
+    let (mut found, mut rest): (Vec<ContainerProcess>, Vec<_>) =
         living.partition(|process| is_meant(process));
     let mut family: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
     loop {
@@ -220,7 +220,7 @@ fn mark(environment: &[u8], names: &[&[u8]], id: Option<&[u8]>) -> Option<bool> 
 }
 
 /// Whether there is a process that shows no environment yet and may belong to `target`.
-fn is_in_doubt(target: &Target<'_>) -> bool {
+fn is_in_doubt(target: &HuntTarget<'_>) -> bool {
     let me = std::process::id() as i32;
     all().iter().any(|process| {
         // Kernel threads have no environment either; they are children of process 2.
@@ -251,7 +251,7 @@ fn read(pid: i32, file: &str) -> Option<Vec<u8>> {
     }
 }
 
-fn stat(pid: i32) -> Option<Process> {
+fn stat(pid: i32) -> Option<ContainerProcess> {
     let stat = read(pid, "stat")?;
     // The name is in parentheses and may contain any byte, also `)`.
     let end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -261,7 +261,7 @@ fn stat(pid: i32) -> Option<Process> {
     let parent = fields.next()?.parse().ok()?;
     let session = fields.nth(1)?.parse().ok()?;
     let start = fields.nth(15)?.parse().ok()?;
-    Some(Process {
+    Some(ContainerProcess {
         pid,
         parent,
         session,
@@ -271,7 +271,7 @@ fn stat(pid: i32) -> Option<Process> {
 }
 
 /// All visible processes.
-fn all() -> Vec<Process> {
+fn all() -> Vec<ContainerProcess> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         return ExitCode::from(OWN_FAILURE);
     };
     let argv = argv.iter().cloned().map(OsString::into_vec).collect();
-    ended(once::run(once::Task {
+    ended(once::run(once::SingleAction {
         argv,
         env: Vec::new(),
         grace: Duration::from_millis(grace),

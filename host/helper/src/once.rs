@@ -5,9 +5,9 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mswea_helper::protocol::{self, LONGEST_REQUEST, Request};
+use mswea_helper::protocol::{self, HelperRequest, LONGEST_REQUEST};
 
-use crate::action::{Action, Leftover};
+use crate::action::{BackgroundOutput, RunningAction};
 use crate::hunt::ACTION;
 use crate::spawn::Starter;
 use crate::sys::{self, BROKEN, POLLIN, POLLOUT, STDOUT, watch};
@@ -19,7 +19,7 @@ const PIECE: usize = 64 * 1024;
 const ENDING: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
 /// The action to run.
-pub struct Task {
+pub struct SingleAction {
     pub argv: Vec<Vec<u8>>,
     /// `NAME=value`, laid over the helper's own environment.
     pub env: Vec<Vec<u8>>,
@@ -27,23 +27,23 @@ pub struct Task {
 }
 
 /// Reads an action from stdin, because it is too long for arguments.
-pub fn asked() -> io::Result<Task> {
+pub fn asked() -> io::Result<SingleAction> {
     let mut bytes = Vec::new();
     io::stdin()
         .lock()
         .take(LONGEST_REQUEST as u64 + 64)
         .read_to_end(&mut bytes)?;
     let request = match protocol::frame(&bytes, LONGEST_REQUEST) {
-        Ok(Some((content, _))) => Request::decode(content).ok(),
+        Ok(Some((content, _))) => HelperRequest::decode(content).ok(),
         _ => None,
     };
     match request {
-        Some(Request::Run {
+        Some(HelperRequest::Run {
             argv,
             env,
             grace_ms,
             ..
-        }) => Ok(Task {
+        }) => Ok(SingleAction {
             argv,
             env,
             grace: Duration::from_millis(grace_ms.into()),
@@ -55,8 +55,8 @@ pub fn asked() -> io::Result<Task> {
 }
 
 /// Runs it and returns its exit code, as a shell would; its output goes to stdout.
-pub fn run(task: Task) -> io::Result<u8> {
-    let Task { argv, env, grace } = task;
+pub fn run(task: SingleAction) -> io::Result<u8> {
+    let SingleAction { argv, env, grace } = task;
     let starter = Starter::new()?;
     sys::prepare();
     let wanted = sys::signals(ENDING.into_iter().chain([libc::SIGCHLD]));
@@ -70,7 +70,7 @@ pub fn run(task: Task) -> io::Result<u8> {
             return Ok(if why.errno == libc::ENOENT { 127 } else { 126 });
         }
     };
-    let mut action = Action::new(started, since, starter.var(ACTION), grace);
+    let mut action = RunningAction::new(started, since, starter.var(ACTION), grace);
     let status = match attend(&mut action, signals.as_fd()) {
         Ok(Ok(status)) => status,
         ended => {
@@ -89,7 +89,7 @@ pub fn run(task: Task) -> io::Result<u8> {
 
 /// Passes the output on until the action is over; returns its exit code, or `Err` with the signal
 /// that ends the action and this program.
-fn attend(action: &mut Action, signals: BorrowedFd<'_>) -> io::Result<Result<i32, i32>> {
+fn attend(action: &mut RunningAction, signals: BorrowedFd<'_>) -> io::Result<Result<i32, i32>> {
     let mut outbox = Vec::new();
     let mut sent = 0;
     loop {
@@ -135,7 +135,7 @@ fn attend(action: &mut Action, signals: BorrowedFd<'_>) -> io::Result<Result<i32
 }
 
 /// Reads the output of background processes until the last one has ended.
-fn read_on(mut leftover: Leftover) {
+fn read_on(mut leftover: BackgroundOutput) {
     let mut scratch = Vec::new();
     loop {
         match leftover.due(Instant::now()) {

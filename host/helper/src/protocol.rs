@@ -57,7 +57,7 @@ pub fn may_be_hello(bytes: &[u8]) -> bool {
 
 /// A message of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum HelperRequest {
     /// Starts an action. Only one runs at a time.
     Run {
         /// Chosen by the host; every action has another one.
@@ -73,7 +73,7 @@ pub enum Request {
         grace_ms: u32,
     },
     /// Kills the action and all processes that it started. It ends as always, with
-    /// [`Reply::Exited`].
+    /// [`HelperReply::Exited`].
     Kill {
         /// The action; nothing happens if it has ended.
         id: u32,
@@ -82,7 +82,7 @@ pub enum Request {
 
 /// A message of the helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply<'a> {
+pub enum HelperReply<'a> {
     /// The next piece of the action's output.
     Output {
         /// The action.
@@ -97,7 +97,7 @@ pub enum Reply<'a> {
         /// Its exit code; 128 and the number of the signal if one ended it.
         status: i32,
         /// Whether it was killed at the host's request. If not, it ended by itself before
-        /// [`Request::Kill`] arrived.
+        /// [`HelperRequest::Kill`] arrived.
         killed: bool,
         /// How many processes could not be killed.
         left: u32,
@@ -152,7 +152,7 @@ pub fn output_head(id: u32, length: usize) -> [u8; HEAD] {
     head
 }
 
-impl Request {
+impl HelperRequest {
     /// The request as a frame; none if it would be longer than [`LONGEST_REQUEST`].
     pub fn encode(&self) -> Option<Vec<u8>> {
         let frame = match self {
@@ -180,7 +180,7 @@ impl Request {
     /// # Errors
     /// [`Malformed`] if it is no request.
     pub fn decode(content: &[u8]) -> Result<Self, Malformed> {
-        let (kind, id, mut rest) = Content::of(content)?;
+        let (kind, id, mut rest) = FrameContent::of(content)?;
         let request = match kind {
             RUN => Self::Run {
                 id,
@@ -196,7 +196,7 @@ impl Request {
     }
 }
 
-impl<'a> Reply<'a> {
+impl<'a> HelperReply<'a> {
     /// The reply as a frame.
     pub fn encode(&self) -> Vec<u8> {
         match self {
@@ -231,7 +231,7 @@ impl<'a> Reply<'a> {
     /// # Errors
     /// [`Malformed`] if it is no reply.
     pub fn decode(content: &'a [u8]) -> Result<Self, Malformed> {
-        let (kind, id, mut rest) = Content::of(content)?;
+        let (kind, id, mut rest) = FrameContent::of(content)?;
         let reply = match kind {
             OUTPUT => {
                 let bytes = rest.take(rest.0.len())?;
@@ -296,9 +296,9 @@ impl Frame {
 }
 
 /// The rest of a frame that is being read.
-struct Content<'a>(&'a [u8]);
+struct FrameContent<'a>(&'a [u8]);
 
-impl<'a> Content<'a> {
+impl<'a> FrameContent<'a> {
     fn of(content: &'a [u8]) -> Result<(u8, u32, Self), Malformed> {
         let (kind, rest) = content.split_first().ok_or(Malformed)?;
         let mut rest = Self(rest);
@@ -345,8 +345,8 @@ impl<'a> Content<'a> {
 mod tests {
     use super::*;
 
-    fn run() -> Request {
-        Request::Run {
+    fn run() -> HelperRequest {
+        HelperRequest::Run {
             id: 7,
             argv: vec![b"bash".to_vec(), b"".to_vec(), b"\xff\0".to_vec()],
             env: vec![b"A=b".to_vec()],
@@ -355,20 +355,20 @@ mod tests {
         }
     }
 
-    fn replies() -> [Reply<'static>; 4] {
+    fn replies() -> [HelperReply<'static>; 4] {
         [
-            Reply::Output {
+            HelperReply::Output {
                 id: 1,
                 bytes: b"\xffabc",
             },
-            Reply::Output { id: 1, bytes: b"" },
-            Reply::Exited {
+            HelperReply::Output { id: 1, bytes: b"" },
+            HelperReply::Exited {
                 id: u32::MAX,
                 status: -1,
                 killed: true,
                 left: 3,
             },
-            Reply::Failed {
+            HelperReply::Failed {
                 id: 0,
                 errno: 2,
                 text: "é",
@@ -384,12 +384,12 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for request in [run(), Request::Kill { id: 9 }] {
+        for request in [run(), HelperRequest::Kill { id: 9 }] {
             let bytes = request.encode().unwrap();
-            assert_eq!(Request::decode(content(&bytes)), Ok(request));
+            assert_eq!(HelperRequest::decode(content(&bytes)), Ok(request));
         }
         for reply in replies() {
-            assert_eq!(Reply::decode(content(&reply.encode())), Ok(reply));
+            assert_eq!(HelperReply::decode(content(&reply.encode())), Ok(reply));
         }
         assert_eq!(version(&hello()), Some(VERSION));
     }
@@ -398,7 +398,7 @@ mod tests {
     fn cut_or_altered_frames_are_refused_without_a_panic() {
         let frames = [
             run().encode().unwrap(),
-            Request::Kill { id: 9 }.encode().unwrap(),
+            HelperRequest::Kill { id: 9 }.encode().unwrap(),
         ]
         .into_iter()
         .chain(replies().map(|reply| reply.encode()));
@@ -406,19 +406,19 @@ mod tests {
             for end in 0..bytes.len() {
                 assert_eq!(frame(&bytes[..end], LONGEST_REQUEST), Ok(None));
                 let cut = &bytes[LENGTH..end.max(LENGTH)];
-                assert_eq!(Request::decode(cut), Err(Malformed));
+                assert_eq!(HelperRequest::decode(cut), Err(Malformed));
                 if bytes[LENGTH] != OUTPUT || end < HEAD {
-                    assert_eq!(Reply::decode(cut), Err(Malformed));
+                    assert_eq!(HelperReply::decode(cut), Err(Malformed));
                 }
             }
             let longer = [content(&bytes), b"x"].concat();
-            assert_eq!(Request::decode(&longer), Err(Malformed));
+            assert_eq!(HelperRequest::decode(&longer), Err(Malformed));
             for at in LENGTH..bytes.len() {
                 for value in [0, 1, 0x7f, 0xff] {
                     let mut altered = bytes.clone();
                     altered[at] = value;
-                    let _ = Request::decode(content(&altered));
-                    let _ = Reply::decode(content(&altered));
+                    let _ = HelperRequest::decode(content(&altered));
+                    let _ = HelperReply::decode(content(&altered));
                 }
             }
         }
@@ -436,7 +436,7 @@ mod tests {
         ] {
             assert_eq!(frame(&u32::to_le_bytes(length), 100), wanted, "{length}");
         }
-        let long = Request::Run {
+        let long = HelperRequest::Run {
             id: 1,
             argv: vec![vec![b'x'; LONGEST_REQUEST]],
             env: Vec::new(),
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn output_that_was_cut_off_is_found() {
-        let bytes = Reply::Output {
+        let bytes = HelperReply::Output {
             id: 5,
             bytes: b"abc",
         }
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(cut_off(&bytes[..HEAD], 5), b"");
         assert_eq!(cut_off(&bytes[..HEAD - 1], 5), b"");
         assert_eq!(cut_off(&bytes, 6), b"");
-        let other = Reply::Exited {
+        let other = HelperReply::Exited {
             id: 5,
             status: 0,
             killed: false,

@@ -7,18 +7,20 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-use mswea_helper::protocol::{self, HEAD, LONGEST_REQUEST, Malformed, PIECE, Reply, Request};
+use mswea_helper::protocol::{
+    self, HEAD, HelperReply, HelperRequest, LONGEST_REQUEST, Malformed, PIECE,
+};
 
 use crate::KILLING;
-use crate::action::{Action, Leftover};
-use crate::hunt::{self, ACTION, Children, Target};
+use crate::action::{BackgroundOutput, RunningAction};
+use crate::hunt::{self, ACTION, Children, HuntTarget};
 use crate::spawn::{NotStarted, Starter};
 use crate::sys::{self, BROKEN, POLLIN, POLLOUT, STDIN, STDOUT, watch};
 
 /// How much of a request is read at once.
 const READ: usize = 64 * 1024;
 
-struct Session {
+struct HostSession {
     starter: Starter,
     signals: OwnedFd,
     /// Received bytes that are no complete request yet.
@@ -26,8 +28,8 @@ struct Session {
     /// Bytes to be sent; the first `sent` of them have been.
     outbox: Vec<u8>,
     sent: usize,
-    action: Option<(u32, Action)>,
-    leftovers: Vec<Leftover>,
+    action: Option<(u32, RunningAction)>,
+    leftovers: Vec<BackgroundOutput>,
     scratch: Vec<u8>,
 }
 
@@ -39,7 +41,7 @@ pub fn serve() -> io::Result<u8> {
     sys::prepare();
     let signals = sys::hold_signals(&sys::signals([libc::SIGCHLD]))?;
     let _nonblocking = sys::Nonblocking::new(STDOUT)?;
-    let mut session = Session {
+    let mut session = HostSession {
         starter,
         signals,
         inbox: Vec::new(),
@@ -54,7 +56,7 @@ pub fn serve() -> io::Result<u8> {
     result
 }
 
-impl Session {
+impl HostSession {
     fn run(&mut self) -> io::Result<u8> {
         let mut watches = Vec::new();
         loop {
@@ -83,7 +85,7 @@ impl Session {
     }
 
     /// The descriptors to wait for, and the longest wait.
-    fn wait_for(&self, watches: &mut Vec<sys::Watch>) -> Option<Duration> {
+    fn wait_for(&self, watches: &mut Vec<sys::DescriptorWatch>) -> Option<Duration> {
         let now = Instant::now();
         let mut next = self
             .action
@@ -131,7 +133,7 @@ impl Session {
                 Ok(None) => break,
                 Ok(Some((content, length))) => {
                     done += length;
-                    Request::decode(content)
+                    HelperRequest::decode(content)
                 }
                 Err(Malformed) => Err(Malformed),
             };
@@ -146,16 +148,16 @@ impl Session {
         Ok(true)
     }
 
-    fn serve(&mut self, request: Request) {
+    fn serve(&mut self, request: HelperRequest) {
         match request {
-            Request::Kill { id } => {
+            HelperRequest::Kill { id } => {
                 if let Some((running, action)) = &mut self.action
                     && *running == id
                 {
                     action.kill();
                 }
             }
-            Request::Run {
+            HelperRequest::Run {
                 id,
                 argv,
                 env,
@@ -176,18 +178,18 @@ impl Session {
                             .find_map(|entry| entry.strip_prefix(ACTION)?.strip_prefix(b"="));
                         let grace = Duration::from_millis(grace_ms.into());
                         let mark = mark.or_else(|| self.starter.var(ACTION));
-                        self.action = Some((id, Action::new(started, since, mark, grace)));
+                        self.action = Some((id, RunningAction::new(started, since, mark, grace)));
                     }
                     Err(NotStarted { errno, text }) => {
                         let text = &text;
-                        self.post(&Reply::Failed { id, errno, text });
+                        self.post(&HelperReply::Failed { id, errno, text });
                     }
                 }
             }
         }
     }
 
-    fn post(&mut self, reply: &Reply<'_>) {
+    fn post(&mut self, reply: &HelperReply<'_>) {
         self.outbox.extend_from_slice(&reply.encode());
     }
 
@@ -229,7 +231,7 @@ impl Session {
         };
         let (killed, left) = action.killed();
         self.leftovers.extend(action.left_open());
-        self.post(&Reply::Exited {
+        self.post(&HelperReply::Exited {
             id,
             status,
             killed,
@@ -257,9 +259,9 @@ impl Session {
         if let Some((_, action)) = &mut self.action {
             action.kill();
         }
-        let target = Target {
+        let target = HuntTarget {
             children: Children::All,
-            ..Target::default()
+            ..HuntTarget::default()
         };
         hunt::kill_until_gone(&target, KILLING);
     }

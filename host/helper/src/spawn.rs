@@ -39,7 +39,7 @@ pub struct NotStarted {
 }
 
 /// A started process and its output.
-pub struct Started {
+pub struct StartedProcess {
     pub pid: i32,
     pub output: OwnedFd,
 }
@@ -107,7 +107,7 @@ impl Starter {
         argv: Vec<Vec<u8>>,
         over: &[Vec<u8>],
         cwd: Option<&[u8]>,
-    ) -> Result<Started, NotStarted> {
+    ) -> Result<StartedProcess, NotStarted> {
         let mut env = self.env.clone();
         for entry in over {
             let at = entry
@@ -144,7 +144,7 @@ impl Starter {
         let no_pipe = |error: io::Error| NotStarted::new("no pipe for its output", &error);
         let (output, input) = sys::pipe().map_err(no_pipe)?;
         let program = strings("the program", [program.into_os_string().into_vec()])?;
-        let spec = Spec {
+        let spec = SpawnParameters {
             program: &program[0],
             argv: &argv,
             env: &env,
@@ -155,7 +155,7 @@ impl Starter {
             restored: &self.ignored,
         };
         match spec.spawn() {
-            Ok(pid) => Ok(Started { pid, output }),
+            Ok(pid) => Ok(StartedProcess { pid, output }),
             Err(error) => Err(blame(&error, &shown_name, cwd)),
         }
     }
@@ -219,7 +219,7 @@ fn find(name: &[u8], path: &[u8], cwd: Option<&[u8]>) -> Option<PathBuf> {
 
 /// The parameters of `posix_spawn`, which shares the memory until the exec and so need not copy
 /// page tables.
-struct Spec<'a> {
+struct SpawnParameters<'a> {
     program: &'a CStr,
     argv: &'a [CString],
     env: &'a [CString],
@@ -231,12 +231,12 @@ struct Spec<'a> {
     restored: &'a libc::sigset_t,
 }
 
-impl Spec<'_> {
+impl SpawnParameters<'_> {
     fn spawn(&self) -> io::Result<i32> {
         let argv = pointers(self.argv);
         let env = pointers(self.env);
         let mut actions = MaybeUninit::uninit();
-        let actions = Actions::new(&mut actions)?;
+        let actions = FileActions::new(&mut actions)?;
         for (fd, to) in [(self.stdin, 0), (self.output, 1), (self.output, 2)] {
             actions.dup(fd, to)?;
         }
@@ -247,7 +247,7 @@ impl Spec<'_> {
             actions.chdir(cwd)?;
         }
         let mut attributes = MaybeUninit::uninit();
-        let attributes = Attributes::new(&mut attributes, self.restored)?;
+        let attributes = SpawnAttributes::new(&mut attributes, self.restored)?;
         let mut pid = 0;
         // SAFETY: the program is a C string, `argv` and `env` are null-terminated arrays of C
         // strings, all of which live until the call returns; actions and attributes are
@@ -283,9 +283,9 @@ fn check(code: libc::c_int) -> io::Result<()> {
 }
 
 /// The child's actions before the exec; borrowed, because C does not allow it to be moved.
-struct Actions<'a>(&'a mut libc::posix_spawn_file_actions_t);
+struct FileActions<'a>(&'a mut libc::posix_spawn_file_actions_t);
 
-impl<'a> Actions<'a> {
+impl<'a> FileActions<'a> {
     fn new(place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>) -> io::Result<Self> {
         // SAFETY: the memory belongs to this call and may be written.
         check(unsafe { libc::posix_spawn_file_actions_init(place.as_mut_ptr()) })?;
@@ -306,7 +306,7 @@ impl<'a> Actions<'a> {
     }
 }
 
-impl Drop for Actions<'_> {
+impl Drop for FileActions<'_> {
     fn drop(&mut self) {
         // SAFETY: initialised, and not used after this.
         let _ = unsafe { libc::posix_spawn_file_actions_destroy(self.0) };
@@ -314,9 +314,9 @@ impl Drop for Actions<'_> {
 }
 
 /// Session and signals of the child.
-struct Attributes<'a>(&'a mut libc::posix_spawnattr_t);
+struct SpawnAttributes<'a>(&'a mut libc::posix_spawnattr_t);
 
-impl<'a> Attributes<'a> {
+impl<'a> SpawnAttributes<'a> {
     fn new(
         place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
         restored: &libc::sigset_t,
@@ -341,7 +341,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-impl Drop for Attributes<'_> {
+impl Drop for SpawnAttributes<'_> {
     fn drop(&mut self) {
         // SAFETY: initialised, and not used after this.
         let _ = unsafe { libc::posix_spawnattr_destroy(self.0) };

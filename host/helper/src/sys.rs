@@ -14,11 +14,11 @@ pub const STDIN: RawFd = 0;
 pub const STDOUT: RawFd = 1;
 
 /// A descriptor, the events to wait for, and the events that came.
-pub type Watch = libc::pollfd;
+pub type DescriptorWatch = libc::pollfd;
 
 /// A watch for `events` of a descriptor.
-pub fn watch(fd: RawFd, events: i16) -> Watch {
-    Watch {
+pub fn watch(fd: RawFd, events: i16) -> DescriptorWatch {
+    DescriptorWatch {
         fd,
         events,
         revents: 0,
@@ -35,7 +35,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 /// Waits until an event has come, at most for `limit`, which is rounded up so that it has passed
 /// afterwards.
-pub fn poll(watches: &mut [Watch], limit: Option<Duration>) -> io::Result<()> {
+pub fn poll(watches: &mut [DescriptorWatch], limit: Option<Duration>) -> io::Result<()> {
     let limit = limit.map_or(-1, |limit| {
         i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
     });

@@ -9,7 +9,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use mswea_helper::protocol::{self, HELLO, LONGEST_REPLY, Reply, Request};
+use mswea_helper::protocol::{self, HELLO, HelperReply, HelperRequest, LONGEST_REPLY};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -268,7 +268,7 @@ impl HelperSession {
                         HelperEvent::Stopped => HelperEnd::Stopped,
                         _ => HelperEnd::TimedOut,
                     });
-                    to_send.extend(Request::Kill { id }.encode().unwrap_or_default());
+                    to_send.extend(HelperRequest::Kill { id }.encode().unwrap_or_default());
                     flushed = false;
                     expired.as_mut().reset(Instant::now() + self.killing);
                 }
@@ -285,14 +285,14 @@ impl HelperSession {
             let Some((content, length)) = frame.map_err(|_| HelperError::Garbled)? else {
                 break;
             };
-            let reply = Reply::decode(content).map_err(|_| HelperError::Garbled)?;
+            let reply = HelperReply::decode(content).map_err(|_| HelperError::Garbled)?;
             if reply.id() != id {
                 return Err(HelperError::Garbled);
             }
             done += length;
             match reply {
-                Reply::Output { bytes, .. } => capture.push(bytes),
-                Reply::Exited {
+                HelperReply::Output { bytes, .. } => capture.push(bytes),
+                HelperReply::Exited {
                     status,
                     killed,
                     left,
@@ -309,7 +309,7 @@ impl HelperSession {
                         false => ReportedEnd::Exited(status),
                     });
                 }
-                Reply::Failed { errno, text, .. } => {
+                HelperReply::Failed { errno, text, .. } => {
                     let text = text.to_owned();
                     ended = Some(ReportedEnd::Failed { errno, text });
                 }
@@ -331,8 +331,8 @@ impl HelperAction<'_> {
         self.request(1).encode()
     }
 
-    fn request(&self, id: u32) -> Request {
-        Request::Run {
+    fn request(&self, id: u32) -> HelperRequest {
+        HelperRequest::Run {
             id,
             argv: self
                 .argv

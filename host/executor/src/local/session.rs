@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use mswea_helper::dialogue::{self, Dialogue, Ending, Pressure, Report};
+use mswea_helper::dialogue::{self, CommandEnding, Dialogue, Pressure, Report};
 use rustix::pipe::PipeFlags;
 use rustix::process::Signal;
 
@@ -256,7 +256,7 @@ impl LocalExecutor {
         const KEPT: &str =
             "the command was ended; the shell lives on, with its directory and variables";
         let target = shell.action(action);
-        let mut ending = Ending::default();
+        let mut ending = CommandEnding::default();
         while let Pressure::Interrupt(limit) = ending.step() {
             // First the shell, so that it does not go on when its child has ended.
             shell.signal(Signal::INT);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mswea_helper::protocol::{self, HELLO, Reply, Request};
+use mswea_helper::protocol::{self, HELLO, HelperReply, HelperRequest};
 
 pub const HELPER: &str = env!("CARGO_BIN_EXE_mswea-helper");
 
@@ -146,7 +146,7 @@ impl Client {
 
     pub fn start(&mut self, action: &Action) -> u32 {
         self.next += 1;
-        let request = Request::Run {
+        let request = HelperRequest::Run {
             id: self.next,
             argv: action.argv.clone(),
             env: action.env.clone(),
@@ -158,7 +158,7 @@ impl Client {
     }
 
     pub fn kill(&mut self, id: u32) {
-        self.send(&Request::Kill { id }.encode().unwrap());
+        self.send(&HelperRequest::Kill { id }.encode().unwrap());
     }
 
     /// Reads until the action has printed at least `enough` bytes or has ended.
@@ -174,15 +174,15 @@ impl Client {
                 return (output, Some(End::Gone));
             };
             self.inbox.drain(..length);
-            let reply = Reply::decode(&content).unwrap();
+            let reply = HelperReply::decode(&content).unwrap();
             assert_eq!(reply.id(), id, "{reply:?}");
             let end = match reply {
-                Reply::Output { bytes, .. } => {
+                HelperReply::Output { bytes, .. } => {
                     assert!((1..=protocol::PIECE).contains(&bytes.len()));
                     output.extend_from_slice(bytes);
                     continue;
                 }
-                Reply::Exited {
+                HelperReply::Exited {
                     status,
                     killed,
                     left,
@@ -192,7 +192,7 @@ impl Client {
                     killed,
                     left,
                 },
-                Reply::Failed { errno, text, .. } => End::Failed {
+                HelperReply::Failed { errno, text, .. } => End::Failed {
                     errno,
                     text: text.to_owned(),
                 },

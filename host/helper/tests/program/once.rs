@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mswea_helper::protocol::Request;
+use mswea_helper::protocol::HelperRequest;
 
 use crate::client::*;
 
@@ -93,7 +93,7 @@ fn the_action_is_read_from_stdin() {
     };
     let request = |command: &str| {
         let action = sh(command);
-        let request = Request::Run {
+        let request = HelperRequest::Run {
             id: 1,
             argv: action.argv,
             env: vec![b"GIVEN=a\nb".to_vec()],

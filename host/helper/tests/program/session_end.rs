@@ -62,7 +62,7 @@ fn closing_a_stream_ends_all_processes() {
 #[test]
 fn requests_may_come_in_pieces() {
     let mut client = Client::new();
-    let request = mswea_helper::protocol::Request::Run {
+    let request = mswea_helper::protocol::HelperRequest::Run {
         id: 1,
         argv: vec![b"echo".to_vec(), b"whole".to_vec()],
         env: Vec::new(),
@@ -79,7 +79,7 @@ fn requests_may_come_in_pieces() {
     let mut both = request.encode().unwrap();
     for id in [1, 7] {
         both.extend(
-            mswea_helper::protocol::Request::Kill { id }
+            mswea_helper::protocol::HelperRequest::Kill { id }
                 .encode()
                 .unwrap(),
         );

@@ -55,10 +55,10 @@ async fn others_are_not_taken_for_the_helper() {
 
 #[tokio::test]
 async fn a_helper_that_misbehaves_is_left() {
-    let frame = |reply: Reply<'_>| reply.encode();
+    let frame = |reply: HelperReply<'_>| reply.encode();
     let bytes = b"abc";
-    let output = frame(Reply::Output { id: 1, bytes });
-    let others = frame(Reply::Output { id: 2, bytes });
+    let output = frame(HelperReply::Output { id: 1, bytes });
+    let others = frame(HelperReply::Output { id: 2, bytes });
     for (said, text, wanted) in [
         (
             b"thread 'main' panicked".to_vec(),
