@@ -3,6 +3,7 @@
 mod bubblewrap;
 mod contract;
 mod endings;
+pub(crate) mod executables;
 mod guardian;
 mod landlock;
 mod needs;

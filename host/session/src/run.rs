@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use mswea_core::{Context, End, Front, Person, Progress, Stop};
 use mswea_executor::aside;
-use mswea_run::Ended;
+use mswea_run::{Agent, Ended};
 
 use super::caught::caught;
 use super::earlier::Earlier;
@@ -91,13 +91,26 @@ pub async fn run(
         leftovers.gone(&stop).await;
     }
     runtime.sweep();
+    let outcome = outcome(agent, &record, &stop).await;
+    let written = record.finish(&stop).await;
+    Done {
+        run_id,
+        outcome,
+        journal: record.journal(),
+        trajectory: written.map(|()| record.trajectory()),
+    }
+}
+
+/// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. A panic in the loop is
+/// recorded as the end.
+async fn outcome(agent: Agent, record: &Arc<Record>, stop: &Stop) -> Outcome {
     let mut running: Pin<Box<dyn Future<Output = Ended> + Send>> = Box::pin(agent.run());
     let ended = tokio::select! {
         biased;
         ended = caught(running.as_mut()) => ended,
         never = record.keep_up() => match never {},
     };
-    let outcome = match ended {
+    match ended {
         Ok(mut ended) => {
             // The trajectory is made from the journal, so the messages are not kept: they may be
             // large.
@@ -118,13 +131,6 @@ pub async fn run(
             record.crashed(&end);
             Outcome::Crashed(message)
         }
-    };
-    let written = record.finish(&stop).await;
-    Done {
-        run_id,
-        outcome,
-        journal: record.journal(),
-        trajectory: written.map(|()| record.trajectory()),
     }
 }
 

@@ -383,14 +383,14 @@ fn processes_that_cannot_be_killed_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("setpriv");
     // Only root can make a process that others can't kill.
-    if !rustix::process::geteuid().is_root() || std::fs::copy("/usr/bin/setpriv", &program).is_err()
-    {
+    let setpriv = Path::new("/usr/bin/setpriv");
+    if !rustix::process::geteuid().is_root() || !setpriv.exists() {
         return;
     }
+    executables::install(setpriv, &program, "4755");
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
     let test = folder.path().join("test");
-    std::fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
+    executables::install(&std::env::current_exe().unwrap(), &test, "755");
     let role = in_its_own_process(module_path!(), "nobody_body");
     let status = std::process::Command::new(test)
         .args(role.get_args())

@@ -56,8 +56,7 @@ async fn sandboxes_need_no_root() {
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open.clone()).unwrap();
     let program = folder.path().join("program");
-    std::fs::copy(me, &program).unwrap();
-    std::fs::set_permissions(&program, open.clone()).unwrap();
+    executables::install(&me, &program, "755");
     let outside = tempfile::tempdir_in("/run").unwrap();
     std::fs::set_permissions(outside.path(), open).unwrap();
     chown(outside.path(), Some(NOBODY), Some(NOBODY)).unwrap();

@@ -5,7 +5,6 @@ mod misbehaving;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command as Program, Stdio};
 use std::sync::{LazyLock, Once};
@@ -14,6 +13,7 @@ use std::time::Instant;
 use tokio::process::{Child, Command};
 
 use super::*;
+use crate::tests::executables;
 use mswea_core::StopSource;
 
 /// Far longer than anything here takes.
@@ -28,10 +28,8 @@ static HELPER: LazyLock<PathBuf> = LazyLock::new(|| {
     let path = folder.join(format!("mswea-helper-test-{:x}", hasher.finish()));
     if !path.exists() {
         // Put in place in one step, because several tests look for it at the same time.
-        let mut file = tempfile::NamedTempFile::new_in(&folder).unwrap();
-        file.write_all(&bytes).unwrap();
-        let mode = std::fs::Permissions::from_mode(0o755);
-        file.as_file().set_permissions(mode).unwrap();
+        let file = tempfile::NamedTempFile::new_in(&folder).unwrap();
+        executables::program(file.path(), &bytes);
         file.into_temp_path().persist(&path).unwrap();
     }
     path

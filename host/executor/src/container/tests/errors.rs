@@ -1,6 +1,7 @@
 //! Errors: each has one clear message, and nothing is left behind.
 
 use super::*;
+use crate::tests::executables;
 
 #[tokio::test]
 async fn containers_that_cannot_be_started_are_not_left() {
@@ -274,9 +275,7 @@ async fn a_wrapper_is_used_as_it_is() {
         "#!/bin/sh\necho \"$1\" >> {}\nexec docker \"$@\"\n",
         log.display()
     );
-    std::fs::write(&path, script).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&path, mode).unwrap();
+    executables::program(&path, script);
     let engine = connect(path.to_str().unwrap(), Transport::Auto)
         .await
         .unwrap();
