@@ -26,7 +26,7 @@ use bytes::Bytes;
 use mswea_host::config::Config;
 use mswea_host::plugin::Cache;
 use mswea_host::roles::{Nobody, Stop};
-use mswea_host::session::{self, Job, Outcome, Runtime, Unwatched};
+use mswea_host::session::{self, Job, RunOutcome, Runtime, Unwatched};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use scripted_server::{Scenario, Server, Turn};
 use shared::ship::PLAIN;
@@ -174,7 +174,7 @@ async fn host(agents: usize, steps: usize, url: &str, folder: &Path) -> Duration
     }
     while let Some(done) = running.join_next().await {
         let done = done.unwrap();
-        assert!(matches!(done.outcome, Outcome::Ended(_)), "{done:?}");
+        assert!(matches!(done.outcome, RunOutcome::Ended(_)), "{done:?}");
         assert_eq!(done.exit_status(), "LimitsExceeded", "{done:?}");
         done.trajectory.unwrap();
     }

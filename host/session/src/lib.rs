@@ -41,11 +41,11 @@ use environment::EnvironmentPlan;
 pub use error::SetupError;
 pub use files::{RunFiles, journal_beside, runs_folder, trajectory_beside, trajectory_of};
 pub use job::Job;
-use record::Record;
+use record::RunRecord;
 pub use record_error::{OutputError, Unwritten};
 pub use replay::{Difference, Replay, replay};
 use replayed::Replayed;
-pub use run::{Done, Outcome, Unwatched, run};
+pub use run::{Done, RunOutcome, Unwatched, run};
 use sweep::Sweep;
 use tokio::sync::Semaphore;
 pub use wiring::prices;
@@ -77,7 +77,7 @@ pub struct Runtime {
     /// Permits to write a trajectory.
     writers: Arc<Semaphore>,
     /// The records of the current runs.
-    living: Mutex<Vec<Arc<Record>>>,
+    living: Mutex<Vec<Arc<RunRecord>>>,
     /// Removes the leftovers of killed hosts.
     sweep: Option<Sweep>,
 }

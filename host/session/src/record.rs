@@ -17,9 +17,7 @@ use std::time::{Duration, Instant};
 
 use mswea_core::{Clock, Event, Front, Journal, Progress, Stop};
 use mswea_run::journal::trajectory::{self, Target};
-use mswea_run::journal::{
-    Claim, JournalChange, JournalError, JournalFile, Record as Line, Reopened, Spot,
-};
+use mswea_run::journal::{Claim, JournalChange, JournalError, JournalFile, Record, Reopened, Spot};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::digests::DigestFile;
@@ -42,7 +40,7 @@ const FILE_PATIENCE: Duration = Duration::from_secs(120);
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The journal of a run, and the trajectory that is made of it.
-pub(crate) struct Record {
+pub(crate) struct RunRecord {
     files: RunFiles,
     /// Folders that were made for them.
     folders: Vec<PathBuf>,
@@ -95,7 +93,7 @@ enum Journaling {
     Never,
 }
 
-impl Record {
+impl RunRecord {
     /// Reserves the names, and checks that the files can be written. `held` is the journal of a run
     /// that is continued.
     ///
@@ -182,7 +180,7 @@ impl Record {
         // In this order, so that a trajectory never belongs to another run than its journal,
         // whenever the host is killed.
         if !self.target.is_stream() {
-            let line = Line {
+            let line = Record {
                 seq: 1,
                 t: self.settings.clock.now(),
                 event: event.clone(),
@@ -429,13 +427,13 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for RunRecord {
     fn drop(&mut self) {
         self.forget();
     }
 }
 
-impl Journal for Record {
+impl Journal for RunRecord {
     fn record(&self, event: &Event) -> io::Result<f64> {
         let journal = self.journaling(event)?;
         // First: a host may be killed between the two.

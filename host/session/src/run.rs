@@ -12,7 +12,7 @@ use super::caught::caught;
 use super::earlier::Earlier;
 use super::error::SetupError;
 use super::leftovers::Leftovers;
-use super::record::{JournalSettings, Record};
+use super::record::{JournalSettings, RunRecord};
 use super::record_error::Unwritten;
 use super::{Job, Runtime};
 
@@ -27,7 +27,7 @@ use super::{Job, Runtime};
 /// ended, and its journal has the events so far.
 ///
 /// A panic, in here or in `front`, ends this run only, with its trajectory written
-/// ([`Outcome::Crashed`]), in a program that unwinds. In one that does not (`panic = "abort"`) it is the
+/// ([`RunOutcome::Crashed`]), in a program that unwinds. In one that does not (`panic = "abort"`) it is the
 /// end of the process; see [`Runtime::last_words`].
 ///
 /// It needs a tokio runtime with time and I/O. Use the same one for all runs of `runtime`, because
@@ -45,7 +45,7 @@ pub async fn run(
     let run_id = job.run_id.to_owned();
     let refused = |error: SetupError| Done {
         run_id: run_id.clone(),
-        outcome: Outcome::Refused(error),
+        outcome: RunOutcome::Refused(error),
         journal: None,
         trajectory: Err(Unwritten::Nothing),
     };
@@ -103,7 +103,7 @@ pub async fn run(
 
 /// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. A panic in the loop is
 /// recorded as the end.
-async fn outcome(agent: Agent, record: &Arc<Record>, stop: &Stop) -> Outcome {
+async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutcome {
     let mut running: Pin<Box<dyn Future<Output = Ended> + Send>> = Box::pin(agent.run());
     let ended = tokio::select! {
         biased;
@@ -115,7 +115,7 @@ async fn outcome(agent: Agent, record: &Arc<Record>, stop: &Stop) -> Outcome {
             // The trajectory is made from the journal, so the messages are not kept: they may be
             // large.
             ended.messages = Vec::new();
-            Outcome::Ended(Box::new(ended))
+            RunOutcome::Ended(Box::new(ended))
         }
         Err(words) => {
             // Its destructors end the run's processes, and wait for their end.
@@ -129,7 +129,7 @@ async fn outcome(agent: Agent, record: &Arc<Record>, stop: &Stop) -> Outcome {
                 message: message.clone(),
             };
             record.crashed(&end);
-            Outcome::Crashed(message)
+            RunOutcome::Crashed(message)
         }
     }
 }
@@ -138,7 +138,7 @@ async fn reserve(
     runtime: &Runtime,
     job: &mut Job<'_>,
     front: Arc<dyn Front>,
-) -> Result<Arc<Record>, SetupError> {
+) -> Result<Arc<RunRecord>, SetupError> {
     let files = job.files();
     let held = job.from.as_mut().and_then(Earlier::take_held);
     let run_id = job.run_id.to_owned();
@@ -148,7 +148,7 @@ async fn reserve(
     };
     let writers = runtime.writers.clone();
     // It may be on a file system that does not answer.
-    let reserve = move || Record::reserve(files, held, &run_id, front, writers, settings);
+    let reserve = move || RunRecord::reserve(files, held, &run_id, front, writers, settings);
     let reserved = aside("reserving", reserve).await;
     let record = reserved.ok_or_else(|| SetupError::Internal(bug("the files of a run")))?;
     Ok(Arc::new(record?))
@@ -180,7 +180,7 @@ pub struct Done {
     /// Its id.
     pub run_id: String,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// The path of its journal, if it has one.
     pub journal: Option<PathBuf>,
     /// The path of its trajectory.
@@ -192,7 +192,7 @@ pub struct Done {
 
 /// How a run ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The loop has ended, for whatever reason.
     Ended(Box<Ended>),
     /// The run never began: nothing was started or sent, and no file of an earlier run was touched.
@@ -205,26 +205,26 @@ impl Done {
     /// The exit status, as in the trajectory.
     pub fn exit_status(&self) -> &str {
         match &self.outcome {
-            Outcome::Ended(ended) => ended.end.exit_status(),
-            Outcome::Refused(error) => error.exit_status(),
-            Outcome::Crashed(_) => "InternalError",
+            RunOutcome::Ended(ended) => ended.end.exit_status(),
+            RunOutcome::Refused(error) => error.exit_status(),
+            RunOutcome::Crashed(_) => "InternalError",
         }
     }
 
     /// The submission; empty if there is none.
     pub fn submission(&self) -> &str {
         match &self.outcome {
-            Outcome::Ended(ended) => &ended.submission,
-            Outcome::Refused(_) | Outcome::Crashed(_) => "",
+            RunOutcome::Ended(ended) => &ended.submission,
+            RunOutcome::Refused(_) | RunOutcome::Crashed(_) => "",
         }
     }
 
     /// The failure for the user, with cause and remedy; `None` if nothing failed.
     pub fn error(&self) -> Option<String> {
         match &self.outcome {
-            Outcome::Ended(ended) => ended.end.error().map(str::to_owned),
-            Outcome::Refused(error) => Some(error.to_string()),
-            Outcome::Crashed(words) => Some(words.clone()),
+            RunOutcome::Ended(ended) => ended.end.error().map(str::to_owned),
+            RunOutcome::Refused(error) => Some(error.to_string()),
+            RunOutcome::Crashed(words) => Some(words.clone()),
         }
     }
 }
@@ -238,7 +238,7 @@ impl Front for Unwatched {
 }
 
 /// While this exists, [`Runtime::last_words`] includes its run.
-struct Living<'a>(&'a Runtime, Arc<Record>);
+struct Living<'a>(&'a Runtime, Arc<RunRecord>);
 
 impl Drop for Living<'_> {
     fn drop(&mut self) {
@@ -248,7 +248,7 @@ impl Drop for Living<'_> {
 }
 
 impl Runtime {
-    fn living(&self, record: &Arc<Record>) -> Living<'_> {
+    fn living(&self, record: &Arc<RunRecord>) -> Living<'_> {
         let mut living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
         living.push(record.clone());
         Living(self, record.clone())

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mswea_config::{Config, HostEnvironment, Layers, Sources};
 use mswea_core::{Front, Nobody, Progress, Stop};
-use mswea_session::{Done, Job, Outcome, Runtime, Unwatched};
+use mswea_session::{Done, Job, RunOutcome, Runtime, Unwatched};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use scripted_server::{Scenario, Server, Turn};
 use serde_json::{Value, json};
@@ -206,7 +206,7 @@ impl Place<'_> {
     #[track_caller]
     fn trace(&self, number: usize, done: &Done) -> Trace {
         assert!(
-            matches!(done.outcome, Outcome::Ended(_)),
+            matches!(done.outcome, RunOutcome::Ended(_)),
             "{number}: {done:?}"
         );
         let trajectory = done.trajectory.as_ref().unwrap();
@@ -232,7 +232,7 @@ impl Place<'_> {
     /// Checks that the panic ended this run, and that its record has this end.
     #[track_caller]
     fn panicked(&self, done: &Done) {
-        let Outcome::Crashed(words) = &done.outcome else {
+        let RunOutcome::Crashed(words) = &done.outcome else {
             panic!("{done:?}");
         };
         assert!(words.contains("this front has a bug"), "{words}");

@@ -13,7 +13,7 @@ use super::{configs, demo, on_end, panics, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
 use mswea_core::{Nobody, Progress, Stop, StopSource};
 use mswea_plugin_host::Cache;
-use mswea_session::{self as session, Job, Outcome, Runtime, SetupError, index, runs_folder};
+use mswea_session::{self as session, Job, RunOutcome, Runtime, SetupError, index, runs_folder};
 
 /// The options of one process: flags that are not part of the config.
 pub(super) struct ProcessOptions<'a> {
@@ -266,9 +266,9 @@ async fn conclude(
     let exit_status = done.exit_status().to_owned();
     let mut error = done.error();
     let mut code = match &done.outcome {
-        Outcome::Ended(ended) => options.exit_codes.of_run(&ended.end),
-        Outcome::Crashed(_) => ExitCode::Failed,
-        Outcome::Refused(refused) => {
+        RunOutcome::Ended(ended) => options.exit_codes.of_run(&ended.end),
+        RunOutcome::Crashed(_) => ExitCode::Failed,
+        RunOutcome::Refused(refused) => {
             let message = error.unwrap_or_default();
             if let SetupError::Output(_) = refused {
                 return Err(Failure::usage(message));

@@ -3,9 +3,9 @@
 use mswea_core::{End, Event, Journal as _, Object};
 use mswea_run::journal::fold;
 
-use super::Record;
+use super::RunRecord;
 
-impl Record {
+impl RunRecord {
     /// Records that a bug of the host has ended the run, unless its end is recorded already.
     pub(crate) fn crashed(&self, end: &End) {
         let Some(journal) = self.begun() else {
