@@ -1,11 +1,12 @@
 //! Rules for the source that the compiler does not check: no circle between sibling modules, no file of
-//! more than 500 lines, and nothing that two cargo commands build twice.
+//! more than 500 lines, no two types of the same name, and nothing that two cargo commands build twice.
 //!
 //! The modules of one folder may use each other in one direction only. An item that a parent
 //! re-exports counts as used from the module that defines it. A module may use its parent, and a
 //! parent its children. Test code is left out.
 
 mod builds;
+mod names;
 mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
