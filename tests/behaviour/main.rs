@@ -39,6 +39,7 @@ mod record;
 mod repair;
 mod replayed;
 mod replays;
+mod resumed_kills;
 mod resumed_places;
 mod resumes;
 mod run;

@@ -46,7 +46,7 @@ pub fn prices(config: &Config, choice: &ModelChoice) -> Result<(Prices, Vec<Stri
 /// Checks, before anything is paid, that the cost limit can be enforced.
 ///
 /// # Errors
-/// [`PriceError`] if there is a limit and no price, unless the config allows this.
+/// [`UnknownPrice`] if there is a limit and no price, unless the config allows this.
 pub fn check_price(
     config: &Config,
     choice: &ModelChoice,
