@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use scripted_server::{Scenario, Server, Turn};
 use serde_json::{Value, json};
