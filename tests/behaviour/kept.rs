@@ -166,22 +166,25 @@ fn the_container_of_a_host_that_was_killed_before_it_used_it_is_removed() {
     assert!(containers(&id).is_empty());
 }
 
-/// Its class has an interpreter of its own, which the journal records.
 #[test]
-fn a_resumed_run_in_bubblewrap_is_not_warned_of_its_interpreter() {
+fn a_resumed_run_is_not_warned_again_of_its_first_flags() {
     if !Need::Bubblewrap.is_met() {
         return;
     }
     let server = Server::start(Scenario::always(Turn::commands(&["true"])));
     let host = Host::new().server(&server).task("count");
     let host = host.args(["--environment-class", "bubblewrap"]);
-    let first = host.args(["--step-limit", "1"]).run().expect(3);
+    let memory = ["-c", "environment.memory=1g"];
+    let first = host.args(["--step-limit", "1"]).args(memory).run();
+    let first = first
+        .expect(3)
+        .says(&["`environment.memory` has no effect"]);
     let resume = ["resume", "traj.json", "--step-limit", "2"];
     let resumed = Host::after(&first).args(resume).run().expect(3);
     assert!(!resumed.stderr.contains("has no effect"), "{resumed}");
-    // What the flags set is warned of.
+    // What its own flags set is warned of.
     let resume = ["resume", "traj.json", "--step-limit", "3"];
     let resumed = Host::after(&first).args(resume);
-    let resumed = resumed.args(["-c", "environment.interpreter=[\"sh\", \"-c\"]"]);
-    resumed.run().expect(3).says(&["has no effect"]);
+    let resumed = resumed.args(memory).run().expect(3);
+    resumed.says(&["`environment.memory` has no effect"]);
 }

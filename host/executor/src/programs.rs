@@ -10,7 +10,9 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
         let path = std::path::absolute(Path::new(name)).ok()?;
         return is_program(&path).then_some(path);
     }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let path = std::env::var_os("PATH")
+        .filter(|path| !path.is_empty())
+        .unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     in_path(name, &path)
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use mswea_config::EnvironmentConfig;
 
-/// The folders of programs if there is no `PATH`.
+/// The folders of programs if `PATH` is missing or empty.
 const STANDARD_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The interpreter of a run: the configured one; if that is empty, bash, which models know best, or
@@ -19,7 +19,9 @@ pub fn interpreter(environment: &EnvironmentConfig) -> Vec<String> {
     // The `PATH` of commands.
     let path = match environment.env.get("PATH") {
         Some(path) => path.into(),
-        None => std::env::var_os("PATH").unwrap_or_else(|| STANDARD_PATH.into()),
+        None => std::env::var_os("PATH")
+            .filter(|path| !path.is_empty())
+            .unwrap_or_else(|| STANDARD_PATH.into()),
     };
     let shell = bash_on(&path).unwrap_or_else(|| "/bin/sh".to_owned());
     vec![shell, "-c".to_owned()]
