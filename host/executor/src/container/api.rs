@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::clear::Unfinished;
+use super::create;
 use super::daemon::{Daemon, DaemonFault, Header, QUICK, RequestPayload, encode};
 use super::engine::{
     ContainerSpec, ContainerState, Engine, EngineError, EngineErrorKind, Exec, ExecSpec, Image,
@@ -21,9 +22,8 @@ use super::engine::{
 use super::errors::{self, Doing, explain};
 use super::pull::{PullProgress, name_and_tag};
 use super::registry::{self, Credentials};
-use super::run_args::{self, ArgumentProblem, PullPolicy, Translated};
+use super::run_args;
 use super::stream::{self, Watched};
-use mswea_secrecy as secrecy;
 
 /// The time limit for making and starting a container; a busy machine takes many seconds.
 const MAKING: Duration = Duration::from_secs(300);
@@ -94,12 +94,12 @@ impl Daemon {
 /// Creates and starts a container; removes it again if that fails.
 async fn make(
     daemon: Arc<Daemon>,
-    made: Translated,
+    body: Value,
     spec: &ContainerSpec,
 ) -> Result<Unfinished, EngineError> {
     let doing = Doing::Making(spec);
-    let mut path = format!("/containers/create?name={}", encode(&made.name));
-    if let Some(platform) = &made.platform {
+    let mut path = format!("/containers/create?name={}", encode(&spec.name));
+    if let Some(platform) = &spec.platform {
         path.push_str(&format!("&platform={}", encode(platform)));
     }
     let itself = Api {
@@ -107,7 +107,7 @@ async fn make(
         client: None,
     };
     let mut unfinished = Unfinished::new(Arc::new(itself), spec);
-    let create = daemon.call(Method::POST, &path, RequestPayload::Json(made.body), MAKING);
+    let create = daemon.call(Method::POST, &path, RequestPayload::Json(body), MAKING);
     let created = match create.await {
         Ok(created) => created,
         Err(fault @ (DaemonFault::Refused { .. } | DaemonFault::Unreachable(_))) => {
@@ -229,37 +229,25 @@ impl Engine for Api {
     }
 
     async fn run(&self, spec: &ContainerSpec) -> Result<String, EngineError> {
-        let made = match run_args::translate(spec, &|name| secrecy::var(name)) {
-            Ok(made) => made,
-            Err(ArgumentProblem::Bad(message)) => {
-                return Err(EngineError {
-                    kind: EngineErrorKind::Other,
-                    message,
-                });
+        if let Some(args) = run_args::for_client(spec) {
+            if let Some(client) = &self.client {
+                return client.run(spec).await;
             }
-            Err(ArgumentProblem::Unknown(arg)) => {
-                if let Some(client) = &self.client {
-                    return client.run(spec).await;
-                }
-                return Err(EngineError {
-                    kind: EngineErrorKind::Other,
-                    message: format!(
-                        "{arg} has no translation to the daemon's API: take it out, or install the command line client `{}`, which then makes the container",
-                        self.daemon.product
-                    ),
-                });
-            }
-        };
-        if made.pull == PullPolicy::Always {
-            let platform = made.platform.as_deref();
-            self.pull(&spec.image, platform, &|_| {}).await?;
+            let program = self.daemon.product;
+            return Err(EngineError {
+                kind: EngineErrorKind::Other,
+                message: format!(
+                    "only the program `{program}`, which is not installed, can make a container with {args}: install it, or use keys of their own where there are any (such as `environment.network`)"
+                ),
+            });
         }
+        let body = create::body(spec)?;
         // In a task of its own: if the caller stops waiting, the task still finds out whether there
         // is a container.
         let (sender, receiver) = oneshot::channel();
         let (daemon, making) = (self.daemon.clone(), spec.clone());
         let task = tokio::spawn(async move {
-            let result = make(daemon, made, &making).await;
+            let result = make(daemon, body, &making).await;
             if let Err(Ok(unwanted)) = sender.send(result) {
                 unwanted.remove(Duration::ZERO).await;
             }

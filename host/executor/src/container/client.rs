@@ -18,7 +18,7 @@ use super::clear::Unfinished;
 use super::daemon::QUICK;
 use super::engine::{
     ContainerSpec, ContainerState, Engine, EngineError, EngineErrorKind, Exec, ExecSpec, Image,
-    ListedContainer, Tell,
+    ListedContainer, Tell, TypedArg,
 };
 use super::errors::{self, Doing, explain};
 use super::process::{Errors, Feed, Finished, Input, Program};
@@ -418,7 +418,7 @@ fn passed_on(names: &[&str]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The arguments that make a container. The user's come last, so that they take precedence.
+/// The arguments that make a container. Those of the user come last, so that they take precedence.
 fn run_args_of(spec: &ContainerSpec) -> Vec<String> {
     let mut args = owned(&["run", "-d", "--name", &spec.name, "-w", &spec.cwd]);
     for (key, value) in &spec.labels {
@@ -428,6 +428,9 @@ fn run_args_of(spec: &ContainerSpec) -> Vec<String> {
         args.extend(["--platform".to_owned(), platform.clone()]);
     }
     args.extend(spec.run_args.iter().cloned());
+    for TypedArg { arg, value, .. } in &spec.typed {
+        args.push(format!("--{arg}={value}"));
+    }
     args.push(spec.image.clone());
     args.extend(spec.command.iter().cloned());
     args
@@ -448,10 +451,13 @@ mod tests {
             labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
             run_args: owned(&["--rm", "--net=none"]),
             platform: Some("linux/arm64".to_owned()),
-            typed: Vec::new(),
+            typed: vec![TypedArg {
+                key: "environment.user",
+                arg: "user",
+                value: "u".to_owned(),
+            }],
         };
-        let wanted =
-            "run -d --name n -w /w --label a=b --platform linux/arm64 --rm --net=none i sleep 2h";
+        let wanted = "run -d --name n -w /w --label a=b --platform linux/arm64 --rm --net=none --user=u i sleep 2h";
         assert_eq!(run_args_of(&spec).join(" "), wanted);
     }
 }

@@ -23,29 +23,20 @@ pub(super) struct ContainerSpec {
     pub(super) command: Vec<String>,
     pub(super) cwd: String,
     pub(super) labels: BTreeMap<String, String>,
-    /// As for `docker run`: the user's arguments, `--rm` included.
-    pub(super) run_args: Vec<String>,
     pub(super) platform: Option<String>,
-    /// The arguments among `run_args` that come from keys of the config: the key, the argument.
-    pub(super) typed: Vec<(&'static str, String)>,
+    /// What other keys of the config say.
+    pub(super) typed: Vec<TypedArg>,
+    /// The user's arguments of `docker run`.
+    pub(super) run_args: Vec<String>,
 }
 
-impl ContainerSpec {
-    /// Whether an argument comes from a key of its own.
-    pub(super) fn is_typed(&self, arg: &str) -> bool {
-        self.typed.iter().any(|(_, typed)| typed == arg)
-    }
-
-    /// Where the user set an argument: the config's key for it, or `environment.run_args`.
-    pub(super) fn origin(&self, arg: &str) -> String {
-        match self.typed.iter().find(|(_, typed)| typed == arg) {
-            Some((key, _)) => format!("`{key}`"),
-            None => {
-                let name = arg.split('=').next().unwrap_or(arg);
-                format!("`{name}` in `environment.run_args`")
-            }
-        }
-    }
+/// A key of the config that is an argument of `docker run`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TypedArg {
+    pub(super) key: &'static str,
+    /// The long name of the argument.
+    pub(super) arg: &'static str,
+    pub(super) value: String,
 }
 
 /// An existing image.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::daemon::{Address, DaemonFault};
 use super::engine::{ContainerSpec, EngineError, EngineErrorKind as Kind, ExecSpec};
+use super::run_args::name_of;
 
 /// The operation that the engine refused.
 #[derive(Clone, Copy, Debug)]
@@ -114,8 +115,8 @@ fn filled(remedy: &str, doing: Doing<'_>, product: &str, text: &str) -> String {
         Doing::Making(spec) => spec
             .typed
             .iter()
-            .find(|(_, arg)| text.contains(arg.split('=').next().unwrap_or(arg)))
-            .map(|(key, _)| *key),
+            .find(|typed| text.contains(&format!("--{}", typed.arg)))
+            .map(|typed| typed.key),
         _ => None,
     };
     let args = args.unwrap_or("environment.run_args");
@@ -124,15 +125,13 @@ fn filled(remedy: &str, doing: Doing<'_>, product: &str, text: &str) -> String {
 
 /// Where the user set an argument: in its own key, unless only `environment.run_args` has it.
 fn origin(doing: Doing<'_>, key: &str, flag: &str, letter: &str) -> String {
-    if let Doing::Making(spec) = doing {
-        let is_it = |arg: &&String| {
-            let name = arg.split('=').next().unwrap_or(arg);
-            let is_mount = flag == "--volume" && name == "--mount";
-            (name == flag || name == letter || is_mount) && !spec.is_typed(arg)
-        };
-        let is_typed = spec.typed.iter().any(|(typed, _)| *typed == key);
-        if let Some(arg) = spec.run_args.iter().find(is_it).filter(|_| !is_typed) {
-            return spec.origin(arg);
+    if let Doing::Making(spec) = doing
+        && !spec.typed.iter().any(|typed| typed.key == key)
+    {
+        let mut names = spec.run_args.iter().map(|arg| name_of(arg));
+        let is_mount = |name: &str| flag == "--volume" && name == "--mount";
+        if let Some(name) = names.find(|&name| name == flag || name == letter || is_mount(name)) {
+            return format!("`{name}` in `environment.run_args`");
         }
     }
     format!("`{key}`")
@@ -142,7 +141,7 @@ fn origin(doing: Doing<'_>, key: &str, flag: &str, letter: &str) -> String {
 fn keys(spec: &ContainerSpec) -> String {
     let mut keys = vec!["environment.image"];
     keys.extend(spec.platform.iter().map(|_| "environment.platform"));
-    keys.extend(spec.typed.iter().map(|(key, _)| *key));
+    keys.extend(spec.typed.iter().map(|typed| typed.key));
     keys.dedup();
     let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
     format!("{} and `environment.run_args`", keys.join(", "))

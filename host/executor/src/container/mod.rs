@@ -19,6 +19,7 @@ mod body;
 mod clear;
 mod client;
 mod connect;
+mod create;
 mod daemon;
 mod engine;
 mod errors;

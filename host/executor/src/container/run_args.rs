@@ -1,246 +1,127 @@
-//! Translates the arguments of `docker run` for the daemon's API.
-//!
-//! Only common arguments are translated. For [`ArgumentProblem::Unknown`] the caller makes the container
-//! with the command line client, which supports all of them.
-
-mod making;
-mod values;
-
-use serde_json::Value;
+//! What the host has to know of `environment.run_args`. Only the engine's command line client
+//! understands these arguments, so it makes the container if there are any besides `--rm`.
 
 use super::engine::ContainerSpec;
-use making::Making;
-use values::boolean;
 
-/// Why arguments have no translation.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum ArgumentProblem {
-    /// An argument that is not supported here, but may be valid.
-    Unknown(String),
-    /// A wrong argument: the message names it, and the reason.
-    Bad(String),
-}
-
-/// When the image is pulled before the container is made. The executor itself has pulled a missing
-/// one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PullPolicy {
-    Never,
-    Missing,
-    Always,
-}
-
-/// A container in the form of the daemon's API.
-#[derive(Debug)]
-pub(super) struct Translated {
-    pub(super) name: String,
-    pub(super) platform: Option<String>,
-    pub(super) pull: PullPolicy,
-    /// The body of the request that creates it.
-    pub(super) body: Value,
-}
-
-/// Finds the value of a variable of the host, for `-e NAME`.
-pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// The long names of the arguments that have one letter.
-const LETTERS: &[(char, &str)] = &[
-    ('c', "cpu-shares"),
-    ('d', "detach"),
-    ('e', "env"),
-    ('h', "hostname"),
-    ('i', "interactive"),
-    ('l', "label"),
-    ('m', "memory"),
-    ('p', "publish"),
-    ('P', "publish-all"),
-    ('q', "quiet"),
-    ('t', "tty"),
-    ('u', "user"),
-    ('v', "volume"),
-    ('w', "workdir"),
-];
-
-/// The arguments without a value.
-const SWITCHES: &[&str] = &[
-    "detach",
-    "init",
-    "interactive",
-    "no-healthcheck",
-    "oom-kill-disable",
-    "privileged",
-    "publish-all",
-    "quiet",
-    "read-only",
-    "rm",
-    "sig-proxy",
-    "tty",
-];
-
-/// The container that `spec` describes.
-///
-/// # Errors
-/// [`ArgumentProblem`] if an argument is not supported, or wrong.
-pub(super) fn translate(
-    spec: &ContainerSpec,
-    variable: Lookup<'_>,
-) -> Result<Translated, ArgumentProblem> {
-    let mut making = Making::new(spec);
-    let mut args = spec.run_args.iter().map(String::as_str);
-    while let Some(arg) = args.next() {
-        for (name, value) in split(arg)? {
-            let is_switch = SWITCHES.contains(&name);
-            let value = match value {
-                Some(value) => value,
-                None if is_switch => "true",
-                None if !making.knows(name) => {
-                    return Err(ArgumentProblem::Unknown(spec.origin(arg)));
-                }
-                None => args.next().ok_or_else(|| {
-                    ArgumentProblem::Bad(format!(
-                        "`{arg}` in `environment.run_args` needs a value after it"
-                    ))
-                })?,
-            };
-            let applied = if is_switch {
-                boolean(value).and_then(|on| making.switch(name, on))
-            } else {
-                making.apply(name, value, variable)
-            };
-            applied.map_err(|wrong| match wrong {
-                Wrong::Unknown => ArgumentProblem::Unknown(spec.origin(arg)),
-                Wrong::Value(why) => ArgumentProblem::Bad(match spec.is_typed(arg) {
-                    true => format!("{} is not usable: {why}", spec.origin(arg)),
-                    false => format!(
-                        "`{}` in `environment.run_args` is not usable: {why}",
-                        if name == "env" { "--env" } else { arg }
-                    ),
-                }),
-            })?;
-        }
+/// The settings for which the command line client has to make the container, for messages. They are
+/// named without values, which may be secrets. None: keys of the config and `--rm` describe it.
+pub(super) fn for_client(spec: &ContainerSpec) -> Option<String> {
+    let mut keys = spec.typed.iter();
+    // A network with options.
+    if let Some(network) = keys.find(|typed| typed.arg == "network" && typed.value.contains('=')) {
+        return Some(format!("`{}`", network.key));
     }
-    Ok(making.finish())
+    let is_plain = |arg: &&String| matches!(arg.as_str(), "--rm" | "--rm=true");
+    let args: Vec<&String> = spec.run_args.iter().filter(|arg| !is_plain(arg)).collect();
+    let names = args.iter().filter(|arg| arg.starts_with('-'));
+    let names: Vec<String> = names.map(|arg| format!("`{}`", name_of(arg))).collect();
+    match (args.is_empty(), names.is_empty()) {
+        (true, _) => None,
+        (_, true) => Some("`environment.run_args`".to_owned()),
+        _ => Some(format!("{} in `environment.run_args`", names.join(", "))),
+    }
+}
+
+/// An argument without its value.
+pub(super) fn name_of(arg: &str) -> &str {
+    arg.split('=').next().unwrap_or(arg)
+}
+
+/// The name that the user chose for the container.
+pub(super) fn name(args: &[String]) -> Option<&str> {
+    values(args, "--name", None).pop()
 }
 
 /// The host's variables that arguments pass by name.
 pub(super) fn variables(args: &[String]) -> Vec<&str> {
-    let mut names = Vec::new();
-    let mut args = args.iter().map(String::as_str);
-    while let Some(arg) = args.next() {
-        let value = match arg {
-            "-e" | "--env" => args.next(),
-            _ => arg
-                .strip_prefix("--env=")
-                .or_else(|| arg.strip_prefix("-e")),
-        };
-        names.extend(value.filter(|value| !value.is_empty() && !value.contains('=')));
-    }
+    let mut names = values(args, "--env", Some("-e"));
+    names.retain(|value| !value.is_empty() && !value.contains('='));
     names
 }
 
-/// The arguments that have an effect before there is a container.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Choices {
-    pub(super) name: Option<String>,
-    pub(super) platform: Option<String>,
-    pub(super) pull: Option<PullPolicy>,
-}
-
-/// The choices in `args`, which may also contain arguments without a translation. Of several, the
-/// last one counts.
-pub(super) fn choices(args: &[String]) -> Choices {
-    let mut choices = Choices::default();
+/// The values of an argument, in the forms `--env A`, `--env=A`, `-e A` and `-eA`.
+fn values<'a>(args: &'a [String], long: &str, short: Option<&str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
     let mut args = args.iter().map(String::as_str);
     while let Some(arg) = args.next() {
-        let (name, value) = match arg.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (arg, None),
-        };
-        if !["--name", "--platform", "--pull"].contains(&name) {
-            continue;
-        }
-        let Some(value) = value.or_else(|| args.next()) else {
-            break;
-        };
-        match name {
-            "--name" => choices.name = Some(value.to_owned()),
-            "--platform" => choices.platform = Some(value.to_owned()),
-            _ => choices.pull = pull_policy(value),
-        }
+        let rest = arg.strip_prefix(long);
+        found.extend(match short.and_then(|short| arg.strip_prefix(short)) {
+            _ if rest == Some("") => args.next(),
+            Some("") => args.next(),
+            Some(value) => Some(value),
+            None => rest.and_then(|rest| rest.strip_prefix('=')),
+        });
     }
-    choices
-}
-
-fn pull_policy(value: &str) -> Option<PullPolicy> {
-    match value {
-        "always" => Some(PullPolicy::Always),
-        "missing" => Some(PullPolicy::Missing),
-        "never" => Some(PullPolicy::Never),
-        _ => None,
-    }
-}
-
-/// An argument for messages: without its value, which may be a secret.
-fn shown(arg: &str) -> String {
-    arg.split('=').next().unwrap_or(arg).to_owned()
-}
-
-/// The error in an argument's value.
-#[derive(Debug, PartialEq, Eq)]
-enum Wrong {
-    /// The form of the value is not supported here.
-    Unknown,
-    Value(String),
-}
-
-/// The arguments in one word: `--a`, `--a=b`, `-ab`, `-a=b`, `-abVALUE`.
-fn split(word: &str) -> Result<Vec<(&str, Option<&str>)>, ArgumentProblem> {
-    if let Some(long) = word.strip_prefix("--")
-        && !long.is_empty()
-    {
-        let (name, value) = match long.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (long, None),
-        };
-        if name.contains(char::is_whitespace) {
-            return Err(two_in_one(word));
-        }
-        return Ok(vec![(name, value)]);
-    }
-    let Some(letters) = word
-        .strip_prefix('-')
-        .filter(|rest| !rest.is_empty() && *rest != "-")
-    else {
-        return Err(two_in_one(word));
-    };
-    let mut found = Vec::new();
-    for (at, letter) in letters.char_indices() {
-        let known = LETTERS.iter().find(|(known, _)| *known == letter);
-        let Some((_, name)) = known else {
-            return Err(ArgumentProblem::Unknown(format!(
-                "`{}` in `environment.run_args`",
-                shown(word)
-            )));
-        };
-        let rest = &letters[at + letter.len_utf8()..];
-        if let Some(value) = rest.strip_prefix('=') {
-            found.push((*name, Some(value)));
-            break;
-        }
-        if !SWITCHES.contains(name) {
-            found.push((*name, Some(rest).filter(|rest| !rest.is_empty())));
-            break;
-        }
-        found.push((*name, None));
-    }
-    Ok(found)
-}
-
-fn two_in_one(word: &str) -> ArgumentProblem {
-    ArgumentProblem::Bad(format!(
-        "`{word}` in `environment.run_args` is not an argument of `run`: write an argument and its value as two entries of the list, or as one with `=`"
-    ))
+    found
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::container::engine::TypedArg;
+
+    fn list(args: &[&str]) -> Vec<String> {
+        args.iter().map(|&arg| arg.to_owned()).collect()
+    }
+
+    #[test]
+    fn only_the_default_needs_no_client() {
+        for (args, wanted) in [
+            (&[][..], None),
+            (&["--rm"], None),
+            (&["--rm=true"], None),
+            (&["--rm=false"], Some("`--rm` in `environment.run_args`")),
+            (
+                &["--rm", "-e", "A_KEY=1", "--env=B_KEY=1", "--init"],
+                Some("`-e`, `--env`, `--init` in `environment.run_args`"),
+            ),
+            (&["ubuntu"], Some("`environment.run_args`")),
+        ] {
+            let mut spec = ContainerSpec {
+                run_args: list(args),
+                ..ContainerSpec::default()
+            };
+            assert_eq!(for_client(&spec).as_deref(), wanted, "{args:?}");
+            let network = |value: &str| TypedArg {
+                key: "environment.network",
+                arg: "network",
+                value: value.to_owned(),
+            };
+            spec.typed = vec![network("none")];
+            assert_eq!(for_client(&spec).as_deref(), wanted, "{args:?}");
+            spec.typed = vec![network("name=none,alias=a")];
+            assert_eq!(for_client(&spec).as_deref(), Some("`environment.network`"));
+        }
+    }
+
+    #[test]
+    fn variables_of_the_host_are_found() {
+        let args = [
+            "-e",
+            "A",
+            "--env=B",
+            "-eC",
+            "-e",
+            "D=1",
+            "--env",
+            "E",
+            "--rm",
+            "--env-file",
+            "f",
+            "-e",
+        ];
+        assert_eq!(variables(&list(&args)), ["A", "B", "C", "E"]);
+    }
+
+    #[test]
+    fn of_several_names_the_last_one_counts() {
+        for (args, wanted) in [
+            (&["--init", "--name", "a", "--name=b"][..], Some("b")),
+            (&["--name=b", "--name", "a"], Some("a")),
+            (&["--name"], None),
+            (&["--names=b"], None),
+        ] {
+            assert_eq!(name(&list(args)), wanted, "{args:?}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::connect::Transport;
+use super::engine::TypedArg;
 use crate::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 use crate::{environment, machine};
 use mswea_core::Object;
@@ -127,32 +128,31 @@ impl ContainerSettings {
         }
     }
 
-    /// The arguments of `docker run` besides the name, the labels, the folder and the platform.
-    pub(super) fn all_run_args(&self) -> Vec<String> {
+    /// The user's arguments of `docker run`.
+    pub(super) fn kept_run_args(&self) -> Vec<String> {
         // With `--rm`, the engine would remove the container as soon as its time is over.
         let stays = |arg: &&String| !(self.keep && matches!(arg.as_str(), "--rm" | "--rm=true"));
-        let mut args: Vec<String> = self.run_args.iter().filter(stays).cloned().collect();
-        args.extend(self.typed_args().into_iter().map(|(_, arg)| arg));
-        args
+        self.run_args.iter().filter(stays).cloned().collect()
     }
 
-    /// The arguments that come from keys of their own, with the keys.
-    pub(super) fn typed_args(&self) -> Vec<(&'static str, String)> {
+    /// The arguments that have keys of their own.
+    pub(super) fn typed(&self) -> Vec<TypedArg> {
         let keys = [
             ("environment.user", "user", &self.user),
             ("environment.network", "network", &self.network),
             ("environment.memory", "memory", &self.memory),
             ("environment.cpus", "cpus", &self.cpus),
         ];
-        let mut args = Vec::new();
-        for (key, name, value) in keys {
-            args.extend(value.iter().map(|value| (key, format!("--{name}={value}"))));
-        }
-        let mounts = self.mounts.iter();
-        args.extend(
-            mounts.map(|mount| ("environment.mounts", format!("--volume={}", at_home(mount)))),
-        );
-        args
+        let texts = keys.into_iter().filter_map(|(key, arg, value)| {
+            let value = value.clone()?;
+            Some(TypedArg { key, arg, value })
+        });
+        let mounts = self.mounts.iter().map(|mount| TypedArg {
+            key: "environment.mounts",
+            arg: "volume",
+            value: with_path(mount),
+        });
+        texts.chain(mounts).collect()
     }
 
     /// Checks the values before an engine is asked. `local` tells whether the engine sees the
@@ -267,11 +267,16 @@ fn is_lifetime(text: &str) -> bool {
     is_plain && number.parse::<f64>().is_ok_and(|number| number > 0.0)
 }
 
-/// A mount with the home folder written out, since engines do not know `~`.
-fn at_home(mount: &str) -> String {
-    let rest = mount.strip_prefix('~');
-    match (rest, std::env::var("HOME")) {
-        (Some(rest), Ok(home)) if rest.starts_with(['/', ':']) => format!("{home}{rest}"),
+/// A mount with its path written out, since engines know neither `~` nor the folder of this process.
+fn with_path(mount: &str) -> String {
+    let (source, rest) = mount.split_at(mount.find(':').unwrap_or(mount.len()));
+    let home = source.strip_prefix('~');
+    match (home, std::env::var("HOME")) {
+        (Some(at), Ok(home)) if at.is_empty() || at.starts_with('/') => format!("{home}{at}{rest}"),
+        _ if source.starts_with('.') => match std::path::absolute(source) {
+            Ok(path) => format!("{}{rest}", path.display()),
+            Err(_) => mount.to_owned(),
+        },
         _ => mount.to_owned(),
     }
 }
@@ -282,7 +287,7 @@ fn check_mount(mount: &str, local: bool) -> Result<(), String> {
             "`{mount}` in `environment.mounts` can't be mounted: {why}"
         ))
     };
-    let written = at_home(mount);
+    let written = with_path(mount);
     let mut parts = written.split(':');
     let (Some(source), Some(target)) = (parts.next(), parts.next()) else {
         return fail("it has no target; write `SOURCE:TARGET` or `SOURCE:TARGET:OPTIONS`".into());
@@ -333,26 +338,34 @@ mod tests {
             network: Some("none".into()),
             memory: Some("1g".into()),
             cpus: Some("1.5".into()),
-            mounts: strings(&["/a:/b:ro", "vol:/c"]),
+            mounts: strings(&["/a:/b:ro", "vol:/c", "./d:/d", ".:/e", "~/f:/f"]),
             ..ContainerSettings::default()
         };
+        let here = std::env::current_dir().unwrap().display().to_string();
+        let home = std::env::var("HOME").unwrap();
+        let typed = settings.typed();
+        let typed: Vec<_> = typed
+            .iter()
+            .map(|typed| (typed.key, typed.arg, typed.value.as_str()))
+            .collect();
         let wanted = [
-            "--rm",
-            "--gpus",
-            "all",
-            "--user=1000:1000",
-            "--network=none",
-            "--memory=1g",
-            "--cpus=1.5",
-            "--volume=/a:/b:ro",
-            "--volume=vol:/c",
+            ("environment.user", "user", "1000:1000"),
+            ("environment.network", "network", "none"),
+            ("environment.memory", "memory", "1g"),
+            ("environment.cpus", "cpus", "1.5"),
+            ("environment.mounts", "volume", "/a:/b:ro"),
+            ("environment.mounts", "volume", "vol:/c"),
+            ("environment.mounts", "volume", &format!("{here}/d:/d")),
+            ("environment.mounts", "volume", &format!("{here}:/e")),
+            ("environment.mounts", "volume", &format!("{home}/f:/f")),
         ];
-        assert_eq!(settings.all_run_args(), wanted);
+        assert_eq!(typed, wanted);
+        assert_eq!(settings.kept_run_args(), ["--rm", "--gpus", "all"]);
         let kept = ContainerSettings {
             keep: true,
             ..settings
         };
-        assert_eq!(kept.all_run_args(), wanted[1..]);
+        assert_eq!(kept.kept_run_args(), ["--gpus", "all"]);
     }
 
     #[test]

@@ -192,8 +192,8 @@ async fn run(
         Refusal::Own(e) => e,
     };
     // A name that the user chose is the only one to try.
-    if let Some(name) = run_args::choices(&settings.run_args).name {
-        let made = run_as(engine, settings, &name, stop).await;
+    if let Some(name) = run_args::name(&settings.run_args) {
+        let made = run_as(engine, settings, name, stop).await;
         return made.map_err(refused);
     }
     let plain = settings.container_name();
@@ -258,9 +258,9 @@ async fn run_as(
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
-        run_args: settings.all_run_args(),
         platform: settings.platform.clone(),
-        typed: settings.typed_args(),
+        typed: settings.typed(),
+        run_args: settings.kept_run_args(),
     };
     // In a task of its own: a requested container must be waited for, so that it can be removed.
     let (sender, mut receiver) = oneshot::channel();

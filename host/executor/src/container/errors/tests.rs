@@ -1,4 +1,5 @@
 use super::*;
+use crate::container::engine::TypedArg;
 
 /// Errors that can't be produced on every machine, in the engines' words.
 #[test]
@@ -166,19 +167,24 @@ fn a_socket_for_others_names_their_group() {
 
 #[test]
 fn remedies_name_the_keys_that_people_set() {
-    let arg = |text: &str| text.to_owned();
+    let list = |args: &[&str]| args.iter().map(|&arg| arg.to_owned()).collect();
+    let key = |key, arg, value: &str| TypedArg {
+        key,
+        arg,
+        value: value.to_owned(),
+    };
     let typed = ContainerSpec {
         image: "i".into(),
-        run_args: vec![arg("--rm"), arg("--network=n"), arg("--memory=1k")],
+        run_args: list(&["--rm"]),
         typed: vec![
-            ("environment.network", arg("--network=n")),
-            ("environment.memory", arg("--memory=1k")),
+            key("environment.network", "network", "n"),
+            key("environment.memory", "memory", "1k"),
         ],
         ..ContainerSpec::default()
     };
     let by_hand = ContainerSpec {
         image: "i".into(),
-        run_args: vec![arg("--network=n"), arg("-m"), arg("1k")],
+        run_args: list(&["--network=n", "-m", "1k"]),
         ..ContainerSpec::default()
     };
     let flag = "invalid argument \"1k\" for \"--memory\" flag: no";

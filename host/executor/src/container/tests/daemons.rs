@@ -71,9 +71,13 @@ fn podman_service() -> Address {
     let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
     if !answers() {
         let _ = std::fs::remove_file(&socket);
+        let limits = r#"["nofile=1024:1024", "nproc=1024:1024"]"#;
+        let config = format!("[containers]\ndefault_ulimits = {limits}\n");
+        std::fs::write(folder.join("containers.conf"), config).unwrap();
         let mut service = Command::new("podman")
             .args(["system", "service", "--time=60"])
             .arg(format!("unix://{}", socket.display()))
+            .env("CONTAINERS_CONF", folder.join("containers.conf"))
             .stderr(Stdio::null())
             .spawn()
             .unwrap();

@@ -1,6 +1,8 @@
 //! Errors: each has one clear message, and nothing is left behind.
 
 use super::*;
+use crate::container::api::Api;
+use crate::container::engine::TypedArg;
 use crate::tests::executables;
 
 #[tokio::test]
@@ -45,7 +47,31 @@ async fn containers_that_cannot_be_started_are_not_left() {
             None,
             &["nonesuch", "--network"],
         ),
+        (
+            &["--rm"],
+            |s| s.typed = vec![key("network", "nonesuch")],
+            None,
+            &["nonesuch", "`environment.network`"],
+        ),
         (&["--memory=1k"], same, None, &[]),
+        (
+            &["--rm"],
+            |s| s.typed = vec![key("memory", "1k")],
+            None,
+            &["`environment.memory`"],
+        ),
+        (
+            &["--rm"],
+            |s| s.typed = vec![key("cpus", "many")],
+            None,
+            &["`environment.cpus`"],
+        ),
+        (
+            &["--rm"],
+            |s| s.typed = vec![key("volume", "/a:relative")],
+            None,
+            &["relative", "`environment.mounts`"],
+        ),
         (&["--cpus=many"], same, None, &["cpus"]),
         (&["--runtime=nonesuch"], same, None, &["nonesuch"]),
         (&["--frobnicate"], same, None, &["--frobnicate"]),
@@ -174,11 +200,11 @@ async fn names_that_are_taken_are_left_to_their_owners() {
 }
 
 #[tokio::test]
-async fn arguments_without_translation_go_through_the_client() {
+async fn further_arguments_go_through_the_client() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "from-file=yes\n").unwrap();
     let labels = format!("--label-file={}", file.path().display());
-    for (name, engine) in engines("arguments_without_translation").await {
+    for (name, engine) in engines("further_arguments_go_through_the_client").await {
         let spec = spec(name, &["--rm", &labels]);
         let id = engine.run(&spec).await.unwrap();
         let listed = engine.list(&own(&spec)).await.unwrap();
@@ -190,6 +216,62 @@ async fn arguments_without_translation_go_through_the_client() {
             "{name}"
         );
         engine.remove(&id, LIMIT).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn without_a_client_there_are_only_keys() {
+    let engines = engines("without_a_client_there_are_only_keys").await;
+    if engines.iter().all(|(name, _)| *name != "docker by its API") {
+        return;
+    }
+    let socket = Address::Unix("/var/run/docker.sock".into());
+    let api = Api::new(Daemon::open(socket, LIMIT).await.unwrap(), None);
+    let mut spec = spec("docker", &["--rm"]);
+    spec.typed = vec![
+        key("user", "agent"),
+        key("network", "none"),
+        key("memory", "64m"),
+        key("cpus", "0.5"),
+        key("volume", "/etc/hostname:/seen:ro"),
+    ];
+    let id = api.run(&spec).await.unwrap();
+    let seen = bash("id -un; ls /sys/class/net; cat /seen; (echo >/seen) 2>/dev/null || echo ro");
+    let hostname = std::fs::read_to_string("/etc/hostname").unwrap();
+    let seen = outcome(&api, &id, &seen).await.0;
+    assert_eq!(seen, format!("agent\nlo\n{hostname}ro\n"));
+    let limits = "{{.HostConfig.Memory}} {{.HostConfig.NanoCpus}} {{.HostConfig.AutoRemove}}";
+    let limits = Command::new("docker")
+        .args(["inspect", "-f", limits, &id])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&limits.stdout),
+        "67108864 500000000 true\n"
+    );
+    api.remove(&id, LIMIT).await.unwrap();
+
+    spec.run_args
+        .extend(["-e", "A_KEY=1", "--shm-size=1g"].map(str::to_owned));
+    let error = api.run(&spec).await.unwrap_err();
+    let wanted = "only the program `docker`, which is not installed, can make a container with `-e`, `--shm-size` in `environment.run_args`";
+    assert!(error.message.starts_with(wanted), "{error}");
+    assert_eq!(api.list(&own(&spec)).await.unwrap(), []);
+}
+
+/// What a key of the config says.
+fn key(arg: &'static str, value: &str) -> TypedArg {
+    let key = match arg {
+        "network" => "environment.network",
+        "memory" => "environment.memory",
+        "cpus" => "environment.cpus",
+        "user" => "environment.user",
+        _ => "environment.mounts",
+    };
+    TypedArg {
+        key,
+        arg,
+        value: value.to_owned(),
     }
 }
 
