@@ -270,15 +270,16 @@ fn is_lifetime(text: &str) -> bool {
 /// A mount with its path written out, since engines know neither `~` nor the folder of this process.
 fn with_path(mount: &str) -> String {
     let (source, rest) = mount.split_at(mount.find(':').unwrap_or(mount.len()));
-    let home = source.strip_prefix('~');
-    match (home, std::env::var("HOME")) {
-        (Some(at), Ok(home)) if at.is_empty() || at.starts_with('/') => format!("{home}{at}{rest}"),
-        _ if source.starts_with('.') => match std::path::absolute(source) {
-            Ok(path) => format!("{}{rest}", path.display()),
-            Err(_) => mount.to_owned(),
-        },
-        _ => mount.to_owned(),
-    }
+    let path = match source.strip_prefix('~') {
+        Some(at) if at.is_empty() || at.starts_with('/') => {
+            std::env::var("HOME").ok().map(|home| home + at)
+        }
+        None if source.starts_with('.') => std::path::absolute(source)
+            .ok()
+            .map(|path| path.display().to_string()),
+        _ => None,
+    };
+    path.map_or_else(|| mount.to_owned(), |path| path + rest)
 }
 
 fn check_mount(mount: &str, local: bool) -> Result<(), String> {
@@ -344,10 +345,7 @@ mod tests {
         let here = std::env::current_dir().unwrap().display().to_string();
         let home = std::env::var("HOME").unwrap();
         let typed = settings.typed();
-        let typed: Vec<_> = typed
-            .iter()
-            .map(|typed| (typed.key, typed.arg, typed.value.as_str()))
-            .collect();
+        let typed = typed.iter().map(|of| (of.key, of.arg, of.value.as_str()));
         let wanted = [
             ("environment.user", "user", "1000:1000"),
             ("environment.network", "network", "none"),
@@ -359,7 +357,7 @@ mod tests {
             ("environment.mounts", "volume", &format!("{here}:/e")),
             ("environment.mounts", "volume", &format!("{home}/f:/f")),
         ];
-        assert_eq!(typed, wanted);
+        assert_eq!(typed.collect::<Vec<_>>(), wanted);
         assert_eq!(settings.kept_run_args(), ["--rm", "--gpus", "all"]);
         let kept = ContainerSettings {
             keep: true,
