@@ -87,7 +87,7 @@ impl WorkspaceExecutor {
     ) -> Result<(), ExecutorError> {
         match source {
             Some(RepositorySource::Remote(remote)) => {
-                self.clone_it(remote, source, context).await?
+                self.clone_it(remote, source, context).await?;
             }
             Some(RepositorySource::Folder(folder)) => self.copy_it(folder, source, context).await?,
             None => self.position(source, context).await?,

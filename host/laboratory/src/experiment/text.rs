@@ -194,7 +194,7 @@ impl Comparison {
             match row {
                 ComparisonRow::Same(text) => line(' ', text),
                 ComparisonRow::Skipped(count) => {
-                    line(' ', &format!("[{count} lines are the same]"))
+                    line(' ', &format!("[{count} lines are the same]"));
                 }
                 ComparisonRow::Changed(old, new) => {
                     old.iter().for_each(|text| line('-', text));
