@@ -132,7 +132,8 @@ impl Layers {
         let path = ["environment", "session"];
         let node = self.merged.get(&path)?;
         let class = self.environment_class();
-        if node.to_value() != true || class == LOCAL {
+        let takes = environment_class::classes_of("session")?;
+        if node.to_value() != true || takes.contains(&class) {
             return None;
         }
         let message = format!(
@@ -141,10 +142,10 @@ impl Layers {
         let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
             .key(path.join("."))
             .at(&node.origin, "true".len(), &self.files);
-        Some(problem.hint(
-            "only the class `local`, with or without `environment.sandbox=landlock`, keeps a shell \
-             between commands in this version",
-        ))
+        let classes = takes.join("`, `");
+        Some(problem.hint(format!(
+            "the classes `{classes}` keep a shell between commands"
+        )))
     }
 
     /// The error for `--image` together with a class that takes no image.

@@ -134,7 +134,14 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     ("global_args", &[EnvironmentKind::Singularity]),
     ("exec_args", &[EnvironmentKind::Singularity]),
     ("wrapper_args", &[EnvironmentKind::Bubblewrap]),
-    ("session", &[EnvironmentKind::Local]),
+    (
+        "session",
+        &[
+            EnvironmentKind::Local,
+            EnvironmentKind::Container,
+            EnvironmentKind::Bubblewrap,
+        ],
+    ),
     ("sandbox", &[EnvironmentKind::Local]),
     ("sandbox_network", &[EnvironmentKind::Local]),
     ("sandbox_sockets", &[EnvironmentKind::Local]),

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::PipeFlags;
 
-use super::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
 use super::spawn::{ChildProcess, ProcessSpec, spawn};
+use mswea_helper::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
 use table::SessionTable;
 
 /// The hidden subcommand of the guard program; the run's id follows it.
@@ -337,8 +337,6 @@ impl Guardian {
             errors: None,
             third: Some(sessions.table.memory()),
             fourth: None,
-            further: &[],
-            interruptible: false,
             deaf: true,
         })?;
         Ok(Self {

@@ -14,11 +14,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use serde::{Serialize, Serializer};
 
-use super::processes::{self, NESTED, Process, RUN_VARIABLE};
 use host::{Host, World};
+use mswea_helper::processes::{self, NESTED, Process, RUN_VARIABLE};
 
 /// How long killing may take; only a process inside the kernel (dead NFS, ...) takes long.
 const KILLING: Duration = Duration::from_secs(5);
@@ -209,7 +208,7 @@ impl Caught {
             if self.0.contains_key(&key) || !lives(&process) {
                 continue;
             }
-            process.signal(Signal::STOP);
+            process.signal(libc::SIGSTOP);
             let leftover = leftover(&process, &marks, Fate::Found);
             let stopped = StoppedLeftover {
                 process,
@@ -251,7 +250,7 @@ impl Caught {
     fn kill(&mut self) -> bool {
         let mut reached = false;
         for stopped in self.0.values_mut() {
-            if lives(&stopped.process) && stopped.process.signal(Signal::KILL) {
+            if lives(&stopped.process) && stopped.process.signal(libc::SIGKILL) {
                 stopped.killed = true;
                 reached = true;
             }

@@ -4,8 +4,8 @@
 //! `local` runs them on this machine, `landlock` confines them there; `bubblewrap` and
 //! `singularity` are `local` with another program in front; `container` is docker, podman and
 //! compatible programs; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
-//! `environment` (which variables pass), `spawn`, `processes`, `orphans` and `guard` (they end the
-//! processes of a run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
+//! `environment` (which variables pass), `spawn`, `orphans` and `guard` (they end the processes of a
+//! run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
 //! killed host left behind), and `probe` (what works on this machine).
 
 mod aside;
@@ -18,6 +18,7 @@ mod files;
 mod folders;
 pub mod guard;
 mod handle;
+mod helper;
 pub mod landlock;
 pub mod leftovers;
 mod local;
@@ -25,10 +26,9 @@ mod machine;
 mod orphans;
 mod owner;
 pub mod probe;
-mod process_table;
-mod processes;
 mod programs;
 mod sandbox;
+mod shell;
 mod singularity;
 mod spawn;
 mod state;
@@ -44,9 +44,9 @@ pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{LeftFolder, remove_leftover_folders};
 pub use local::{LocalExecutor, LocalSettings};
+pub use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};
-pub use processes::{ACTION_VARIABLE, RUN_VARIABLE};
 pub use sandbox::{Sandbox, SandboxKind};
 pub use singularity::{SingularityExecutor, SingularitySettings};
 pub use state::{home_state_folder, state_folder};

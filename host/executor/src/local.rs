@@ -4,7 +4,6 @@ mod attend;
 mod confine;
 mod folder;
 pub(super) mod launch;
-mod living;
 mod session;
 mod settings;
 
@@ -16,14 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rustix::process::Signal;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
 use super::failure::ActionFailure;
 use super::guard::Lease;
 use super::orphans::{self, Presence};
-use super::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
 use super::programs::is_program;
 use super::sandbox::{Sandbox, SandboxKind};
 use super::wrap::Wrap;
@@ -34,6 +31,7 @@ use launch::Task;
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
 };
+use mswea_helper::processes::{self, Children, ProcessTarget, RUN_VARIABLE, Session};
 use session::SharedShell;
 pub use settings::LocalSettings;
 use settings::base_environment;
@@ -112,7 +110,6 @@ impl LocalExecutor {
     ) -> Self {
         let mut this = Self::new(settings);
         this.settings.sandbox = Sandbox::default();
-        this.settings.session = false;
         if this.env.is_ok() {
             let settings = LocalSettings {
                 env: for_program,
@@ -130,6 +127,7 @@ impl LocalExecutor {
 
     /// Runs all further commands in a sandbox.
     pub(super) fn wrap(&mut self, wrap: Wrap) {
+        self.shared = SharedShell::default();
         self.wrap = Some(wrap);
     }
 
@@ -150,7 +148,7 @@ impl LocalExecutor {
         ProcessTarget {
             sessions: self.sessions.clone(),
             since: self.since,
-            orphans: true,
+            children: Children::Chosen(orphans::of_last_run),
             ..ProcessTarget::marked(RUN_VARIABLE, [self.settings.run_id.clone()])
         }
     }
@@ -479,7 +477,7 @@ impl Drop for LocalExecutor {
 /// Asks the processes of `target` to end, kills those that don't, and returns those that are left.
 /// Blocks, and reads all of `/proc` repeatedly.
 fn end(target: &ProcessTarget) -> Vec<String> {
-    if processes::signal(target, Signal::TERM) > 0 {
+    if processes::signal(target, libc::SIGTERM) > 0 {
         let asked = Instant::now();
         while asked.elapsed() < POLITE && processes::exist(target) {
             thread::sleep(Duration::from_millis(5));

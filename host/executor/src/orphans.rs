@@ -1,7 +1,7 @@
 //! Orphans: processes whose parents have ended, and which the kernel then hands to the host.
 //!
 //! A daemon that has left its session and emptied its environment has none of the signs by which
-//! [`super::processes`] recognises processes. If the host is a *subreaper*, the daemon becomes the
+//! [`mswea_helper::processes`] recognises processes. If the host is a *subreaper*, the daemon becomes the
 //! host's child when its parent ends, which is a sign again: a child of the host in another
 //! session, which the host has not started, descends from a command.
 //!
@@ -15,8 +15,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::process_table::{self, Process, Session};
 use super::spawn;
+use mswea_helper::processes::{self, Process, Session};
 
 static ADOPTING: AtomicBool = AtomicBool::new(false);
 
@@ -140,7 +140,7 @@ pub(super) fn look() -> Vec<Session> {
     };
     let (dead, living): (Vec<_>, Vec<_>) = adopted
         .into_iter()
-        .filter_map(|pid| process_table::stat(pid, &mut buffer))
+        .filter_map(|pid| processes::stat(pid, &mut buffer))
         .filter(|process| process.session != session)
         .partition(Process::is_gone);
     let dead: Vec<i32> = dead.iter().map(|process| process.pid).collect();
@@ -163,7 +163,7 @@ pub(super) fn bury() {
     if me != 1 && !matches!(rustix::process::child_subreaper(), Ok(Some(_))) {
         return;
     }
-    let processes = process_table::all();
+    let processes = processes::all();
     let Some(session) = own_session() else {
         return;
     };
@@ -180,5 +180,5 @@ pub(super) fn bury() {
 /// `unshare --pid`), it is 0.
 fn own_session() -> Option<i32> {
     let me = std::process::id() as i32;
-    Some(process_table::stat(me, &mut Vec::new())?.session)
+    Some(processes::stat(me, &mut Vec::new())?.session)
 }

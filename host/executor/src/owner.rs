@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::processes;
+use mswea_helper::processes;
 
 /// A host process, written as `HOSTNAME/MACHINE/BOOT/NAMESPACE/PID/START`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -116,6 +116,7 @@ impl SingularityExecutor {
     pub fn new(mut settings: SingularitySettings) -> Self {
         settings.local.cwd = None;
         let mut local = settings.local.clone();
+        local.session = false;
         local
             .env_allow
             .extend(PASSED.iter().map(|&name| name.to_owned()));

@@ -35,10 +35,6 @@ pub(super) struct ProcessSpec<'a> {
     pub(super) third: Option<BorrowedFd<'a>>,
     /// Its descriptor 4, if it gets one; in the host this must not be descriptor 3.
     pub(super) fourth: Option<BorrowedFd<'a>>,
-    /// Further descriptors and their numbers; in the host these have larger numbers.
-    pub(super) further: &'a [(BorrowedFd<'a>, i32)],
-    /// Whether SIGINT ends it, also if the host was started without that.
-    pub(super) interruptible: bool,
     /// Whether SIGINT, SIGTERM, SIGHUP and the like are blocked, which people and terminals send.
     pub(super) deaf: bool,
 }
@@ -193,14 +189,11 @@ pub(super) fn spawn(spec: &ProcessSpec<'_>) -> io::Result<ChildProcess> {
     if let Some(fd) = spec.fourth {
         actions.dup(fd, 4)?;
     }
-    for (fd, number) in spec.further {
-        actions.dup(*fd, *number)?;
-    }
     if let Some(cwd) = spec.cwd {
         actions.chdir(cwd)?;
     }
     let mut attributes = MaybeUninit::uninit();
-    let attributes = Attributes::new(&mut attributes, spec.deaf, spec.interruptible)?;
+    let attributes = Attributes::new(&mut attributes, spec.deaf)?;
 
     let mut pid: libc::pid_t = 0;
     let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
@@ -285,11 +278,7 @@ impl Drop for Actions<'_> {
 struct Attributes<'a>(&'a mut libc::posix_spawnattr_t);
 
 impl<'a> Attributes<'a> {
-    fn new(
-        place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
-        deaf: bool,
-        interruptible: bool,
-    ) -> io::Result<Self> {
+    fn new(place: &'a mut MaybeUninit<libc::posix_spawnattr_t>, deaf: bool) -> io::Result<Self> {
         // SAFETY: the memory belongs to this call and may be written.
         check(unsafe { libc::posix_spawnattr_init(place.as_mut_ptr()) })?;
         // SAFETY: initialised by the successful call above.
@@ -312,10 +301,7 @@ impl<'a> Attributes<'a> {
         // Rust programs ignore SIGPIPE, and commands must not inherit that: `yes | head` would
         // complain instead of ending. The host also ignores SIGXFSZ, which ends programs whose
         // files grow too large.
-        let restored: &[libc::c_int] = match interruptible {
-            true => &[libc::SIGPIPE, libc::SIGXFSZ, libc::SIGINT, libc::SIGQUIT],
-            false => &[libc::SIGPIPE, libc::SIGXFSZ],
-        };
+        let restored = [libc::SIGPIPE, libc::SIGXFSZ];
         // SAFETY: `this.0` is initialised; the sets are initialised by `set`.
         unsafe {
             check(libc::posix_spawnattr_setflags(
@@ -323,7 +309,7 @@ impl<'a> Attributes<'a> {
                 flags as libc::c_short,
             ))?;
             check(libc::posix_spawnattr_setsigmask(this.0, &set(blocked)))?;
-            check(libc::posix_spawnattr_setsigdefault(this.0, &set(restored)))?;
+            check(libc::posix_spawnattr_setsigdefault(this.0, &set(&restored)))?;
         }
         Ok(this)
     }

@@ -11,8 +11,8 @@ mod orphans;
 mod outputs;
 mod program;
 mod secrecy;
-mod session;
-mod session_ends;
+pub(crate) mod session;
+pub(crate) mod session_ends;
 mod singularity;
 mod speed;
 mod unprivileged;
@@ -52,14 +52,14 @@ fn settings() -> LocalSettings {
     }
 }
 
-async fn run(executor: &mut LocalExecutor, command: &str) -> Output {
+async fn run(executor: &mut impl Executor, command: &str) -> Output {
     executor
         .execute(&Command::new(command), &Stop::never())
         .await
 }
 
 /// The same with a timeout of its own.
-async fn run_within(executor: &mut LocalExecutor, command: &str, timeout: Duration) -> Output {
+async fn run_within(executor: &mut impl Executor, command: &str, timeout: Duration) -> Output {
     let command = Command {
         timeout: Some(timeout),
         ..Command::new(command)

@@ -1,9 +1,11 @@
 //! A running action: reads its output, and finds out when it has ended.
 
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd, RawFd};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use crate::hunt::{self, ACTION, Children, HuntTarget};
+use mswea_helper::processes::{self, ACTION_VARIABLE, Children, ProcessTarget, Session};
+
 use crate::spawn::StartedProcess;
 use crate::{KILLING, sys};
 
@@ -19,7 +21,7 @@ pub struct RunningAction {
     /// A time before its start.
     since: u64,
     until: u64,
-    /// The value of [`ACTION`] in the environment of all its processes.
+    /// The value of [`ACTION_VARIABLE`] in the environment of all its processes.
     mark: Option<Vec<u8>>,
     /// None once the output has ended.
     output: Option<OwnedFd>,
@@ -39,7 +41,7 @@ struct ProcessEnd {
 }
 
 impl RunningAction {
-    /// `since` is a time before its start; `mark` is its value of [`ACTION`].
+    /// `since` is a time before its start; `mark` is its value of [`ACTION_VARIABLE`].
     pub fn new(started: StartedProcess, since: u64, mark: Option<&[u8]>, grace: Duration) -> Self {
         // Of nested marks, the innermost one is the action's own.
         let mark = mark
@@ -58,16 +60,18 @@ impl RunningAction {
         }
     }
 
-    /// Reaps all children that have died, and notices if the action's process is among them.
-    pub fn bury(&mut self) {
-        while let Some((pid, status)) = sys::bury() {
-            self.buried(pid, status);
+    /// Takes the news that a child was reaped, which may be the action's process.
+    pub fn buried(&mut self, pid: i32, status: ExitStatus) {
+        if self.pid == pid && self.end.is_none() {
+            self.ended(sys::exit_code(status));
         }
     }
 
-    fn buried(&mut self, pid: i32, status: i32) {
-        if self.pid == pid && self.end.is_none() {
-            self.ended(status);
+    fn bury(&mut self) {
+        if self.end.is_none()
+            && let Some((pid, status)) = sys::bury_child(self.pid)
+        {
+            self.buried(pid, status);
         }
     }
 
@@ -125,14 +129,17 @@ impl RunningAction {
             return;
         }
         self.killed = true;
-        let target = HuntTarget {
+        let mark = self.mark.as_deref().map(String::from_utf8_lossy);
+        let target = ProcessTarget {
             since: self.since,
-            session: Some((self.pid, self.until)),
-            names: &[ACTION],
-            id: self.mark.as_deref(),
+            sessions: vec![Session {
+                id: self.pid,
+                start: self.until,
+            }],
             children: Children::Unmarked,
+            ..ProcessTarget::marked(ACTION_VARIABLE, mark.map(Into::into))
         };
-        self.left = hunt::kill_until_gone(&target, KILLING);
+        self.left = processes::kill_until_gone(&target, KILLING);
         // Needed if there is no `/proc`. The process has not been reaped, so the pid is still its
         // own.
         sys::signal_group(self.pid, libc::SIGKILL);
@@ -157,10 +164,7 @@ impl RunningAction {
     /// The output that other processes hold open after its end.
     pub fn left_open(self) -> Option<BackgroundOutput> {
         let output = self.output.filter(|_| !self.killed)?;
-        Some(BackgroundOutput {
-            output,
-            next: Instant::now(),
-        })
+        Some(BackgroundOutput::new(output))
     }
 }
 
@@ -172,6 +176,24 @@ pub struct BackgroundOutput {
 }
 
 impl BackgroundOutput {
+    /// Is read from now on.
+    pub fn new(output: OwnedFd) -> Self {
+        Self {
+            output,
+            next: Instant::now(),
+        }
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> RawFd {
+        self.output.as_raw_fd()
+    }
+
+    /// How many bytes can be read now.
+    pub fn pending(&self) -> usize {
+        sys::pending(self.output.as_fd())
+    }
+
     /// The descriptor to read from, or the time of the next read.
     pub fn due(&self, now: Instant) -> Result<RawFd, Instant> {
         if now >= self.next {

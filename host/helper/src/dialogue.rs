@@ -43,6 +43,12 @@ pub const ARGUMENTS: &[&str] = &[
     "-i",
 ];
 
+/// Reads the files that a login shell reads. It is no option of bash, because files that read their
+/// input would read what is meant for the shell.
+const LOGIN: &str = "[[ ! -r /etc/profile ]] || \\. /etc/profile; \
+    for __mswea_file in ~/.bash_profile ~/.bash_login ~/.profile; do \
+    [[ ! -r $__mswea_file ]] || { \\. \"$__mswea_file\"; break; }; done; unset __mswea_file; ";
+
 /// The longest line of the shell's standard error that is kept.
 const LONGEST_LINE: usize = 64 * 1024;
 
@@ -82,10 +88,14 @@ impl Dialogue {
         }
     }
 
-    /// What is written to the shell before the first command: it takes over what is in its file of
-    /// exported variables.
-    pub fn opening(&self) -> Vec<u8> {
-        format!("\\. /dev/fd/{STATE} </dev/null >/dev/null 2>&1\n").into_bytes()
+    /// What is written to the shell before the first command: it reads the files that a login shell
+    /// reads, if `login`, and takes over what is in its file of exported variables.
+    pub fn opening(&self, login: bool) -> Vec<u8> {
+        let files = match login {
+            true => LOGIN,
+            false => "",
+        };
+        format!("{{ {files}\\. /dev/fd/{STATE}; }} </dev/null >/dev/null 2>&1\n").into_bytes()
     }
 
     /// The content of the file for the next command, and what is written to the shell then;

@@ -1,8 +1,12 @@
 //! Shared by the host and its helper in a container: their protocol, how long commands are passed
-//! to a shell, and the dialogue with a shell that lives on between commands.
+//! to a shell, the dialogue with a shell that lives on between commands, and the search for the
+//! processes of an action.
 //!
 //! The program is this package's binary; `mswea-helper-bundle` holds it as bytes.
 
 pub mod dialogue;
 pub mod long;
+mod process_table;
+pub mod processes;
 pub mod protocol;
+pub mod sys;

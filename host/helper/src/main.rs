@@ -9,17 +9,20 @@
 #![cfg(target_os = "linux")]
 
 mod action;
-mod hunt;
+mod living;
 mod once;
 mod session;
+mod shell;
 mod spawn;
-mod sys;
 
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::process::ExitCode;
 use std::time::Duration;
+
+use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE};
+use mswea_helper::sys;
 
 /// Exit codes as those of `env`, `nohup` and `docker run`.
 const OWN_FAILURE: u8 = 125;
@@ -35,8 +38,7 @@ fn main() -> ExitCode {
     let (grace, program) = match known.as_slice() {
         [b"session"] => return ended(session::serve()),
         [b"kill", id] if !id.is_empty() => {
-            let gone = hunt::kill_marked(id, KILLING).map(|gone| u8::from(!gone));
-            return ended(gone);
+            return ended(kill_marked(&String::from_utf8_lossy(id)));
         }
         [b"run", b"--stdin"] => return ended(once::asked().and_then(once::run)),
         [b"run", b"--", ..] => (Some(0), 2),
@@ -56,6 +58,21 @@ fn main() -> ExitCode {
         env: Vec::new(),
         grace: Duration::from_millis(grace),
     }))
+}
+
+/// Kills all processes whose environment has `id` as the id of an action or a run.
+fn kill_marked(id: &str) -> std::io::Result<u8> {
+    if processes::stat(std::process::id() as i32, &mut Vec::new()).is_none() {
+        return Err(std::io::Error::other(
+            "processes can't be seen in `/proc`: end the container instead",
+        ));
+    }
+    let target = ProcessTarget {
+        variables: &[ACTION_VARIABLE, RUN_VARIABLE],
+        values: vec![id.to_owned()],
+        ..ProcessTarget::default()
+    };
+    Ok(u8::from(processes::kill_until_gone(&target, KILLING) > 0))
 }
 
 fn ended(result: std::io::Result<u8>) -> ExitCode {

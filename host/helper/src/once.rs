@@ -5,10 +5,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mswea_helper::processes::ACTION_VARIABLE;
 use mswea_helper::protocol::{self, HelperRequest, LONGEST_REQUEST};
 
 use crate::action::{BackgroundOutput, RunningAction};
-use crate::hunt::ACTION;
 use crate::spawn::Starter;
 use crate::sys::{self, BROKEN, POLLIN, POLLOUT, STDOUT, watch};
 
@@ -70,7 +70,12 @@ pub fn run(task: SingleAction) -> io::Result<u8> {
             return Ok(if why.errno == libc::ENOENT { 127 } else { 126 });
         }
     };
-    let mut action = RunningAction::new(started, since, starter.var(ACTION), grace);
+    let mut action = RunningAction::new(
+        started,
+        since,
+        starter.var(ACTION_VARIABLE.as_bytes()),
+        grace,
+    );
     let status = match attend(&mut action, signals.as_fd()) {
         Ok(Ok(status)) => status,
         ended => {
@@ -127,7 +132,9 @@ fn attend(action: &mut RunningAction, signals: BorrowedFd<'_>) -> io::Result<Res
                 return Ok(Err(signal));
             }
         }
-        action.bury();
+        while let Some((pid, status)) = sys::bury() {
+            action.buried(pid, status);
+        }
         if watches.get(2).is_some_and(|output| output.revents != 0) {
             action.read(&mut outbox, PIECE);
         }

@@ -7,9 +7,12 @@
 //!
 //! Both sides come from the same build, so a change needs no compatibility, only another
 //! [`VERSION`]: it identifies a helper that an older host left in an image.
+//!
+//! An action is a process of its own ([`HelperRequest::Run`]), or a command for the one shell of this
+//! helper ([`HelperRequest::Ask`]).
 
 /// Must change with every change of this module that affects the other side.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The most output in one frame.
 pub const PIECE: usize = 64 * 1024;
@@ -30,6 +33,7 @@ const MAGIC: &[u8; 12] = b"mswea-helper";
 const LENGTH: usize = 4;
 
 const RUN: u8 = b'r';
+const ASK: u8 = b'a';
 const KILL: u8 = b'k';
 const OUTPUT: u8 = b'o';
 const EXITED: u8 = b'e';
@@ -72,8 +76,29 @@ pub enum HelperRequest {
         /// as background processes.
         grace_ms: u32,
     },
+    /// Gives a command to the helper's shell, which is started if there is none. Only one action runs
+    /// at a time.
+    Ask {
+        /// As above.
+        id: u32,
+        /// Program and arguments of the shell.
+        argv: Vec<Vec<u8>>,
+        /// `NAME=value`, for a shell that is started, laid over the helper's own environment.
+        env: Vec<Vec<u8>>,
+        /// The directory of the first shell; empty: the helper's.
+        cwd: Vec<u8>,
+        /// As above.
+        grace_ms: u32,
+        /// Whether a shell that is started reads the files of a login shell.
+        login: bool,
+        /// The mark of the action: its value of `MSWEA_ACTION`.
+        mark: Vec<u8>,
+        /// The command.
+        command: Vec<u8>,
+    },
     /// Kills the action and all processes that it started. It ends as always, with
-    /// [`HelperReply::Exited`].
+    /// [`HelperReply::Exited`]. A command of the shell is interrupted first, and the shell kept if it
+    /// can be.
     Kill {
         /// The action; nothing happens if it has ended.
         id: u32,
@@ -101,6 +126,8 @@ pub enum HelperReply<'a> {
         killed: bool,
         /// How many processes could not be killed.
         left: u32,
+        /// What is told of the shell, one text a line; empty: nothing.
+        notes: &'a str,
     },
     /// The action could not be started.
     Failed {
@@ -170,6 +197,26 @@ impl HelperRequest {
                 frame.number(*grace_ms);
                 frame
             }
+            Self::Ask {
+                id,
+                argv,
+                env,
+                cwd,
+                grace_ms,
+                login,
+                mark,
+                command,
+            } => {
+                let mut frame = Frame::new(ASK, *id);
+                frame.list(argv);
+                frame.list(env);
+                frame.text(cwd);
+                frame.number(*grace_ms);
+                frame.number(u32::from(*login));
+                frame.text(mark);
+                frame.text(command);
+                frame
+            }
             Self::Kill { id } => Frame::new(KILL, *id),
         };
         (frame.0.len() <= LENGTH + LONGEST_REQUEST).then(|| frame.finish())
@@ -188,6 +235,16 @@ impl HelperRequest {
                 env: rest.list()?,
                 cwd: rest.text()?.to_vec(),
                 grace_ms: rest.number()?,
+            },
+            ASK => Self::Ask {
+                id,
+                argv: rest.list()?,
+                env: rest.list()?,
+                cwd: rest.text()?.to_vec(),
+                grace_ms: rest.number()?,
+                login: rest.number()? != 0,
+                mark: rest.text()?.to_vec(),
+                command: rest.text()?.to_vec(),
             },
             KILL => Self::Kill { id },
             _ => return Err(Malformed),
@@ -210,11 +267,13 @@ impl<'a> HelperReply<'a> {
                 status,
                 killed,
                 left,
+                notes,
             } => {
                 let mut frame = Frame::new(EXITED, *id);
                 frame.number(status.cast_unsigned());
                 frame.number(u32::from(*killed));
                 frame.number(*left);
+                frame.text(notes.as_bytes());
                 frame.finish()
             }
             Self::Failed { id, errno, text } => {
@@ -242,11 +301,12 @@ impl<'a> HelperReply<'a> {
                 status: rest.number()?.cast_signed(),
                 killed: rest.number()? != 0,
                 left: rest.number()?,
+                notes: rest.words()?,
             },
             FAILED => Self::Failed {
                 id,
                 errno: rest.number()?.cast_signed(),
-                text: std::str::from_utf8(rest.text()?).map_err(|_| Malformed)?,
+                text: rest.words()?,
             },
             _ => return Err(Malformed),
         };
@@ -322,6 +382,10 @@ impl<'a> FrameContent<'a> {
         self.take(length)
     }
 
+    fn words(&mut self) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.text()?).map_err(|_| Malformed)
+    }
+
     fn list(&mut self) -> Result<Vec<Vec<u8>>, Malformed> {
         // No memory is reserved for the stated count, which the other side could make up.
         let count = self.number()?;
@@ -355,6 +419,19 @@ mod tests {
         }
     }
 
+    fn ask() -> HelperRequest {
+        HelperRequest::Ask {
+            id: 8,
+            argv: vec![b"bash".to_vec(), b"-i".to_vec()],
+            env: Vec::new(),
+            cwd: b"/x".to_vec(),
+            grace_ms: 200,
+            login: true,
+            mark: b"r.1".to_vec(),
+            command: b"echo \xff".to_vec(),
+        }
+    }
+
     fn replies() -> [HelperReply<'static>; 4] {
         [
             HelperReply::Output {
@@ -367,6 +444,7 @@ mod tests {
                 status: -1,
                 killed: true,
                 left: 3,
+                notes: "a\nb",
             },
             HelperReply::Failed {
                 id: 0,
@@ -384,7 +462,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for request in [run(), HelperRequest::Kill { id: 9 }] {
+        for request in [run(), ask(), HelperRequest::Kill { id: 9 }] {
             let bytes = request.encode().unwrap();
             assert_eq!(HelperRequest::decode(content(&bytes)), Ok(request));
         }
@@ -398,6 +476,7 @@ mod tests {
     fn cut_or_altered_frames_are_refused_without_a_panic() {
         let frames = [
             run().encode().unwrap(),
+            ask().encode().unwrap(),
             HelperRequest::Kill { id: 9 }.encode().unwrap(),
         ]
         .into_iter()
@@ -476,6 +555,7 @@ mod tests {
             status: 0,
             killed: false,
             left: 0,
+            notes: "",
         };
         assert_eq!(cut_off(&other.encode(), 5), b"");
     }

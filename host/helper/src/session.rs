@@ -1,4 +1,4 @@
-//! Serves a host: one action after another, each as a fresh process.
+//! Serves a host: one action after another, each as a fresh process or in the shell of this session.
 //!
 //! One thread waits for all events. Output is read only when all earlier output has been sent, so
 //! that a host that does not read blocks the command and nothing else, and memory does not grow.
@@ -7,13 +7,14 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
+use mswea_helper::processes::{self, ACTION_VARIABLE, Children, ProcessTarget};
 use mswea_helper::protocol::{
     self, HEAD, HelperReply, HelperRequest, LONGEST_REQUEST, Malformed, PIECE,
 };
 
 use crate::KILLING;
 use crate::action::{BackgroundOutput, RunningAction};
-use crate::hunt::{self, ACTION, Children, HuntTarget};
+use crate::shell::{CommandEnd, SharedShell, ShellCommand};
 use crate::spawn::{NotStarted, Starter};
 use crate::sys::{self, BROKEN, POLLIN, POLLOUT, STDIN, STDOUT, watch};
 
@@ -29,6 +30,9 @@ struct HostSession {
     outbox: Vec<u8>,
     sent: usize,
     action: Option<(u32, RunningAction)>,
+    shell: SharedShell,
+    /// The action that the shell runs.
+    asked: u32,
     leftovers: Vec<BackgroundOutput>,
     scratch: Vec<u8>,
 }
@@ -48,12 +52,18 @@ pub fn serve() -> io::Result<u8> {
         outbox: protocol::hello().to_vec(),
         sent: 0,
         action: None,
+        shell: SharedShell::default(),
+        asked: 0,
         leftovers: Vec::new(),
         scratch: Vec::new(),
     };
     let result = session.run();
     session.end_all();
     result
+}
+
+fn busy() -> NotStarted {
+    NotStarted::number("another action runs", libc::EBUSY)
 }
 
 impl HostSession {
@@ -92,6 +102,10 @@ impl HostSession {
             .as_ref()
             .and_then(|(_, action)| action.settled());
         let full = !self.outbox.is_empty();
+        let earliest = |one: Option<Instant>, then| Some(one.map_or(then, |one| one.min(then)));
+        if let Some(then) = self.shell.due(now) {
+            next = earliest(next, then);
+        }
         watches.clear();
         watches.push(watch(self.signals.as_raw_fd(), POLLIN));
         watches.push(watch(STDIN, POLLIN));
@@ -101,10 +115,13 @@ impl HostSession {
         {
             watches.push(watch(fd, POLLIN));
         }
-        for leftover in &self.leftovers {
-            match leftover.due(now) {
+        watches.extend(self.shell.reports().map(|fd| watch(fd, POLLIN)));
+        let of_shell = self.shell.output(now);
+        let of_shell = of_shell.filter(|_| !(full && self.shell.is_busy()));
+        for due in self.leftovers.iter().map(|it| it.due(now)).chain(of_shell) {
+            match due {
                 Ok(fd) => watches.push(watch(fd, POLLIN)),
-                Err(then) => next = Some(next.map_or(then, |next| next.min(then))),
+                Err(then) => next = earliest(next, then),
             }
         }
         // A deadline that has passed takes effect when there is room to send, so it is left out.
@@ -115,9 +132,11 @@ impl HostSession {
     /// Reaps dead children: the action's process, and processes that have lost their parent.
     fn bury(&mut self) {
         while sys::next_signal(self.signals.as_fd()).is_some() {}
-        match &mut self.action {
-            Some((_, action)) => action.bury(),
-            None => while sys::bury().is_some() {},
+        while let Some((pid, status)) = sys::bury() {
+            if let Some((_, action)) = &mut self.action {
+                action.buried(pid, status);
+            }
+            self.shell.buried(pid, status);
         }
     }
 
@@ -156,6 +175,37 @@ impl HostSession {
                 {
                     action.kill();
                 }
+                if self.asked == id {
+                    self.shell.interrupt();
+                }
+            }
+            HelperRequest::Ask {
+                id,
+                argv,
+                env,
+                cwd,
+                grace_ms,
+                login,
+                mark,
+                command,
+            } => {
+                let asked = ShellCommand {
+                    argv,
+                    env,
+                    cwd,
+                    login,
+                    command: String::from_utf8_lossy(&command).into_owned(),
+                    mark: String::from_utf8_lossy(&mark).into_owned(),
+                    grace: Duration::from_millis(grace_ms.into()),
+                };
+                let started = match self.is_busy() {
+                    false => self.shell.ask(&self.starter, asked),
+                    true => Err(busy()),
+                };
+                match started {
+                    Ok(()) => self.asked = id,
+                    Err(why) => self.post_failure(id, &why),
+                }
             }
             HelperRequest::Run {
                 id,
@@ -166,27 +216,34 @@ impl HostSession {
             } => {
                 let since = sys::ticks();
                 let cwd = (!cwd.is_empty()).then_some(cwd.as_slice());
-                let started = match self.action {
-                    None => self.starter.start(argv, &env, cwd),
-                    Some(_) => Err(NotStarted::number("another action runs", libc::EBUSY)),
+                let started = match self.is_busy() {
+                    false => self.starter.start(argv, &env, cwd),
+                    true => Err(busy()),
                 };
                 match started {
                     Ok(started) => {
-                        let mark = env
-                            .iter()
-                            .rev()
-                            .find_map(|entry| entry.strip_prefix(ACTION)?.strip_prefix(b"="));
+                        let mark = env.iter().rev().find_map(|entry| {
+                            entry
+                                .strip_prefix(ACTION_VARIABLE.as_bytes())?
+                                .strip_prefix(b"=")
+                        });
                         let grace = Duration::from_millis(grace_ms.into());
-                        let mark = mark.or_else(|| self.starter.var(ACTION));
+                        let mark = mark.or_else(|| self.starter.var(ACTION_VARIABLE.as_bytes()));
                         self.action = Some((id, RunningAction::new(started, since, mark, grace)));
                     }
-                    Err(NotStarted { errno, text }) => {
-                        let text = &text;
-                        self.post(&HelperReply::Failed { id, errno, text });
-                    }
+                    Err(why) => self.post_failure(id, &why),
                 }
             }
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.action.is_some() || self.shell.is_busy()
+    }
+
+    fn post_failure(&mut self, id: u32, NotStarted { errno, text }: &NotStarted) {
+        let errno = *errno;
+        self.post(&HelperReply::Failed { id, errno, text });
     }
 
     fn post(&mut self, reply: &HelperReply<'_>) {
@@ -195,21 +252,33 @@ impl HostSession {
 
     /// Reads the output of the action or of earlier ones.
     fn read(&mut self, fd: i32) {
-        if let Some((id, action)) = &mut self.action
-            && action.output() == Some(fd)
-        {
-            // The outbox may have grown since.
-            let at = self.outbox.len();
-            self.outbox.resize(at + HEAD, 0);
-            action.read(&mut self.outbox, PIECE);
-            let length = self.outbox.len() - at - HEAD;
-            if length == 0 {
-                self.outbox.truncate(at);
-            } else {
-                let head = protocol::output_head(*id, length);
+        // The outbox may have grown since.
+        let at = self.outbox.len();
+        self.outbox.resize(at + HEAD, 0);
+        let id = match &mut self.action {
+            Some((id, action)) if action.output() == Some(fd) => {
+                action.read(&mut self.outbox, PIECE);
+                Some(*id)
+            }
+            _ if self.shell.output(Instant::now()) == Some(Ok(fd)) => {
+                self.shell.read(&mut self.outbox, PIECE);
+                Some(self.asked)
+            }
+            _ => None,
+        };
+        let length = self.outbox.len() - at - HEAD;
+        if length == 0 {
+            self.outbox.truncate(at);
+        }
+        if let Some(id) = id {
+            if length > 0 {
+                let head = protocol::output_head(id, length);
                 self.outbox[at..at + HEAD].copy_from_slice(&head);
             }
             return;
+        }
+        if self.shell.reports() == Some(fd) {
+            return self.shell.hear();
         }
         let scratch = &mut self.scratch;
         self.leftovers.retain_mut(|leftover| {
@@ -219,6 +288,23 @@ impl HostSession {
 
     /// Reports the action if it is over; returns whether it is.
     fn finish(&mut self) -> bool {
+        if let Some(CommandEnd {
+            status,
+            killed,
+            left,
+            notes,
+        }) = self.shell.over()
+        {
+            self.leftovers.extend(self.shell.left_open());
+            self.post(&HelperReply::Exited {
+                id: self.asked,
+                status,
+                killed,
+                left: left as u32,
+                notes: &notes,
+            });
+            return true;
+        }
         let Some((id, status)) = self
             .action
             .as_ref()
@@ -236,6 +322,7 @@ impl HostSession {
             status,
             killed,
             left: left as u32,
+            notes: "",
         });
         true
     }
@@ -256,13 +343,14 @@ impl HostSession {
     /// Ends all processes that were started: those that have lost their parent are children of this
     /// process.
     fn end_all(&mut self) {
+        self.shell.dismiss();
         if let Some((_, action)) = &mut self.action {
             action.kill();
         }
-        let target = HuntTarget {
+        let target = ProcessTarget {
             children: Children::All,
-            ..HuntTarget::default()
+            ..ProcessTarget::default()
         };
-        hunt::kill_until_gone(&target, KILLING);
+        processes::kill_until_gone(&target, KILLING);
     }
 }

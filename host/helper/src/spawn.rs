@@ -1,4 +1,4 @@
-//! Starts an action: a new process in a session of its own, with one pipe for all its output.
+//! Starts a process in a session of its own: an action, or the shell of a session.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -45,7 +45,7 @@ pub struct StartedProcess {
 }
 
 impl NotStarted {
-    fn new(what: &str, error: &io::Error) -> Self {
+    pub fn new(what: &str, error: &io::Error) -> Self {
         Self {
             errno: error.raw_os_error().unwrap_or(libc::EIO),
             text: format!("{what}: {}", plain(error)),
@@ -101,13 +101,37 @@ impl Starter {
         self.env.get(name).map(Vec::as_slice)
     }
 
-    /// Starts `argv` with the variables `over` laid over the helper's own.
+    /// Starts `argv` with the variables `over` laid over the helper's own, without input, and with one
+    /// pipe for all its output.
     pub fn start(
         &self,
         argv: Vec<Vec<u8>>,
         over: &[Vec<u8>],
         cwd: Option<&[u8]>,
     ) -> Result<StartedProcess, NotStarted> {
+        let mut argv = argv;
+        let command = long_command(&mut argv)?;
+        let (output, input) =
+            sys::pipe().map_err(|error| NotStarted::new("no pipe for its output", &error))?;
+        let mut descriptors = vec![(self.null(), 0), (input.as_fd(), 1), (input.as_fd(), 2)];
+        descriptors.extend(
+            command
+                .as_ref()
+                .map(|file| (file.as_fd(), long::DESCRIPTOR)),
+        );
+        let pid = self.start_with(argv, over, cwd, &descriptors)?;
+        Ok(StartedProcess { pid, output })
+    }
+
+    /// Starts `argv` with the variables `over` laid over the helper's own and with these descriptors;
+    /// returns its pid. It is the first process of a session.
+    pub fn start_with(
+        &self,
+        argv: Vec<Vec<u8>>,
+        over: &[Vec<u8>],
+        cwd: Option<&[u8]>,
+        descriptors: &[(BorrowedFd<'_>, i32)],
+    ) -> Result<i32, NotStarted> {
         let mut env = self.env.clone();
         for entry in over {
             let at = entry
@@ -135,29 +159,21 @@ impl Starter {
             name.extend_from_slice(&value);
             name
         });
-        let mut argv = argv;
-        let command = long_command(&mut argv)?;
         let argv = strings("an argument", argv)?;
         let env = strings("a variable", entries)?;
         let directory = cwd.map(|cwd| strings("the working directory", [cwd.to_vec()]));
         let directory = directory.transpose()?.and_then(|mut only| only.pop());
-        let no_pipe = |error: io::Error| NotStarted::new("no pipe for its output", &error);
-        let (output, input) = sys::pipe().map_err(no_pipe)?;
         let program = strings("the program", [program.into_os_string().into_vec()])?;
         let spec = SpawnParameters {
             program: &program[0],
             argv: &argv,
             env: &env,
             cwd: directory.as_deref(),
-            stdin: self.null(),
-            output: input.as_fd(),
-            command: command.as_ref().map(AsFd::as_fd),
+            descriptors,
             restored: &self.ignored,
         };
-        match spec.spawn() {
-            Ok(pid) => Ok(StartedProcess { pid, output }),
-            Err(error) => Err(blame(&error, &shown_name, cwd)),
-        }
+        spec.spawn()
+            .map_err(|error| blame(&error, &shown_name, cwd))
     }
 }
 
@@ -224,10 +240,8 @@ struct SpawnParameters<'a> {
     argv: &'a [CString],
     env: &'a [CString],
     cwd: Option<&'a CStr>,
-    stdin: BorrowedFd<'a>,
-    output: BorrowedFd<'a>,
-    /// A long command, which the shell reads.
-    command: Option<BorrowedFd<'a>>,
+    /// Each with the number that it has in the process.
+    descriptors: &'a [(BorrowedFd<'a>, i32)],
     restored: &'a libc::sigset_t,
 }
 
@@ -237,11 +251,8 @@ impl SpawnParameters<'_> {
         let env = pointers(self.env);
         let mut actions = MaybeUninit::uninit();
         let actions = FileActions::new(&mut actions)?;
-        for (fd, to) in [(self.stdin, 0), (self.output, 1), (self.output, 2)] {
-            actions.dup(fd, to)?;
-        }
-        if let Some(command) = self.command {
-            actions.dup(command, long::DESCRIPTOR)?;
+        for (fd, to) in self.descriptors {
+            actions.dup(*fd, *to)?;
         }
         if let Some(cwd) = self.cwd {
             actions.chdir(cwd)?;

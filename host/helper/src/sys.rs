@@ -2,15 +2,21 @@
 
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::time::Duration;
 
+/// Input is available.
 pub const POLLIN: i16 = libc::POLLIN;
+/// There is room for output.
 pub const POLLOUT: i16 = libc::POLLOUT;
 /// The events of a descriptor without a reader.
 pub const BROKEN: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
+/// Standard input.
 pub const STDIN: RawFd = 0;
+/// Standard output.
 pub const STDOUT: RawFd = 1;
 
 /// A descriptor, the events to wait for, and the events that came.
@@ -104,6 +110,22 @@ pub fn file(content: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// Makes reads and writes of this end of a pipe non-blocking; the other end has flags of its own.
+pub fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
+    let mut on: libc::c_int = 1;
+    // SAFETY: this request reads one int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO as _, &mut on) }).map(drop)
+}
+
+/// A copy of a descriptor, with a number of at least 256.
+pub fn above(fd: impl AsFd) -> io::Result<OwnedFd> {
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: takes nothing by pointer.
+    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 256) })?;
+    // SAFETY: the call has just opened it, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
 /// How many bytes can be read now.
 pub fn pending(fd: BorrowedFd<'_>) -> usize {
     let mut count: libc::c_int = 0;
@@ -117,6 +139,10 @@ pub fn pending(fd: BorrowedFd<'_>) -> usize {
 pub struct Nonblocking(RawFd, libc::c_int);
 
 impl Nonblocking {
+    /// Begins with it.
+    ///
+    /// # Errors
+    /// If the descriptor is closed.
     pub fn new(fd: RawFd) -> io::Result<Self> {
         // SAFETY: takes nothing by pointer.
         let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
@@ -199,17 +225,23 @@ pub fn next_signal(fd: BorrowedFd<'_>) -> Option<libc::c_int> {
     }
 }
 
-/// Reaps the next child that has died: its pid, and its exit code, or 128 plus its signal.
-pub fn bury() -> Option<(i32, i32)> {
+/// Reaps the next child that has died: its pid, and how it ended.
+pub fn bury() -> Option<(i32, ExitStatus)> {
+    bury_child(-1)
+}
+
+/// Reaps this child if it has died; with -1 the next one of all.
+pub fn bury_child(pid: i32) -> Option<(i32, ExitStatus)> {
     let mut status = 0;
     // SAFETY: room for one status.
-    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
-    let code = if libc::WIFSIGNALED(status) {
-        128 + libc::WTERMSIG(status)
-    } else {
-        libc::WEXITSTATUS(status)
-    };
-    (pid > 0).then_some((pid, code))
+    let pid = unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) };
+    (pid > 0).then(|| (pid, ExitStatus::from_raw(status)))
+}
+
+/// The exit code as a shell counts it: 128 and the number of the signal if one ended the process.
+pub fn exit_code(status: ExitStatus) -> i32 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    signal.or(status.code()).unwrap_or_default()
 }
 
 /// Makes this process the parent of descendants that lose theirs, and sets inherited descriptors to
@@ -230,6 +262,22 @@ pub fn prepare() {
                 libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
             }
         }
+    }
+}
+
+/// Whether the process group of `leader` has members.
+pub fn group_exists(leader: i32) -> bool {
+    // SAFETY: takes nothing by pointer.
+    leader > 1
+        && (unsafe { libc::kill(-leader, 0) } == 0
+            || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH))
+}
+
+/// Sends a signal to a child that has not been reaped.
+pub fn signal_child(pid: i32, number: libc::c_int) {
+    if pid > 1 {
+        // SAFETY: takes nothing by pointer.
+        unsafe { libc::kill(pid, number) };
     }
 }
 
@@ -265,7 +313,10 @@ pub fn signal_process(pid: i32, number: libc::c_int, is_it: impl Fn() -> bool) -
     sent == 0
 }
 
-/// The time since boot, in the unit of start times in `/proc`.
+/// Units of a start time in `/proc` in a second: `USER_HZ`, which is the same on every Linux.
+pub const TICKS: f64 = 100.0;
+
+/// The time since boot, in that unit.
 pub fn ticks() -> u64 {
     let mut now = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: room for one time; zeroes are a time too.

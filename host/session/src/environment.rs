@@ -174,6 +174,7 @@ impl EnvironmentPlan<'_> {
                 "cli" => Transport::Cli,
                 _ => Transport::Auto,
             },
+            session: environment.session,
             fast_path: environment.fast_path,
             keep: environment.keep_container,
             user: environment.user.clone(),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::ContainerSettings;
 use super::attend::{Attended, ExecEnd};
 use super::engine::{EngineError, EngineErrorKind, ExecSpec};
-use super::helper::{HelperAction, HelperEnd, HelperSession};
 use super::running::{Container, Way, joined};
 use super::{fast, start};
 use mswea_helper::long;
@@ -14,6 +13,8 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
+use crate::helper::{HelperAction, HelperEnd, HelperError, HelperSession, ShellAction};
+use crate::shell::{bash_of, is_login, no_bash};
 use mswea_core::Stop;
 
 /// How long killed processes may take to end.
@@ -74,7 +75,48 @@ impl ContainerAction<'_> {
             cwd: Some(&self.settings.cwd),
             grace: self.settings.grace,
         };
-        match session.run(&action, capture, self.timeout, self.stop).await {
+        let ended = session.run(&action, capture, self.timeout, self.stop).await;
+        self.end(ended)
+    }
+
+    /// Runs the action in the shell of the helper. `notes` gets what the model is told of the shell.
+    pub(super) async fn in_shell(
+        &self,
+        session: &mut HelperSession,
+        capture: &mut Capture,
+        notes: &mut Vec<String>,
+    ) -> ActionEnd {
+        let interpreter = &self.settings.interpreter;
+        let bash = match bash_of(interpreter) {
+            Ok(bash) => bash.unwrap_or("bash"),
+            Err(failure) => return ActionEnd::Failed(failure),
+        };
+        let action = ShellAction {
+            bash,
+            login: is_login(interpreter),
+            env: &self.env,
+            cwd: Some(&self.settings.cwd),
+            grace: self.settings.grace,
+            mark: self.mark,
+            command: self.command,
+        };
+        let asked = session.ask(&action, capture, self.timeout, self.stop).await;
+        let ended = asked.map(|(end, told)| {
+            notes.extend(told);
+            end
+        });
+        match ended {
+            Ok(HelperEnd::Failed { errno, text })
+                if errno == libc::ENOENT && !start::is_no_folder(&text) =>
+            {
+                ActionEnd::Failed(no_bash(&text))
+            }
+            ended => self.end(ended),
+        }
+    }
+
+    fn end(&self, ended: Result<HelperEnd, HelperError>) -> ActionEnd {
+        match ended {
             Ok(HelperEnd::Exited(status)) => ActionEnd::Exited(status),
             Ok(HelperEnd::TimedOut) => ActionEnd::Failed(self.timed_out()),
             Ok(HelperEnd::Stopped) => ActionEnd::Failed(ActionFailure::interrupted(self.command)),

@@ -1,6 +1,7 @@
 //! The container executor: one container per run, each action a new process in it.
 
 mod removal;
+mod session;
 #[cfg(test)]
 mod tests;
 
@@ -20,11 +21,12 @@ use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::guard::Lease;
 use crate::local::fresh_id;
-use crate::processes::ACTION_VARIABLE;
+use crate::shell::{BEGUN, with_notes};
 use mswea_core::{
     Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Front, Object,
     Output, Progress, Stop,
 };
+use mswea_helper::processes::ACTION_VARIABLE;
 
 /// The exit code of a shell whose child was killed.
 const KILLED: i32 = 137;
@@ -37,6 +39,8 @@ pub struct ContainerExecutor {
     container: Option<Container>,
     /// The session with the helper that starts the actions, if there is one.
     session: Option<fast::ContainerSession>,
+    /// Told of the shell with the output of the next action that runs in it.
+    notice: Option<&'static str>,
     /// How many actions there have been. The number of an action is part of its
     /// [`ACTION_VARIABLE`].
     actions: u64,
@@ -66,6 +70,7 @@ impl ContainerExecutor {
             env,
             container: None,
             session: None,
+            notice: None,
             actions: 0,
             unfinished: None,
             gone: None,
@@ -128,6 +133,7 @@ impl ContainerExecutor {
             // The session may be in the middle of that action.
             let session = fast::session(container.engine.as_ref(), &container.id).await;
             self.session = session.ok();
+            self.notice = Some(BEGUN);
         }
     }
 
@@ -144,6 +150,14 @@ impl ContainerExecutor {
         }
         self.unfinished = Some(mark.clone());
         let mut note = None;
+        let mut notes = Vec::new();
+        let is_shared = self.settings.session && !command.apart;
+        if is_shared {
+            if let Err(failure) = self.need_session().await {
+                return failure.output(String::new());
+            }
+            notes.extend(self.notice.take().map(str::to_owned));
+        }
         let ended = {
             let Some(container) = &self.container else {
                 return not_started().output(String::new());
@@ -157,6 +171,10 @@ impl ContainerExecutor {
                 stop,
             };
             match &mut self.session {
+                Some(session) if is_shared => {
+                    let helper = &mut session.helper;
+                    action.in_shell(helper, &mut capture, &mut notes).await
+                }
                 Some(session) => action.in_session(&mut session.helper, &mut capture).await,
                 None => action.in_exec(container, &mut capture, &mut note).await,
             }
@@ -180,7 +198,17 @@ impl ContainerExecutor {
             other => (other, false),
         };
         let captured = capture.finish(matches!(ended, ActionEnd::Exited(0)));
-        let mut text = captured.text;
+        let is_submission = matches!(ended, ActionEnd::Exited(0))
+            && self
+                .settings
+                .whole_after
+                .as_deref()
+                .is_some_and(|marker| captured.text.trim_start().starts_with(marker));
+        let mut text = match is_submission {
+            // Nothing is added to a patch.
+            true => captured.text,
+            false => with_notes(captured.text, notes),
+        };
         if let Some(note) = note {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
@@ -284,10 +312,12 @@ impl ContainerExecutor {
                 (ActionEnd::Failed(failure), false)
             }
             Trouble::Passing => {
-                tracing::warn!(
-                    why,
-                    "an action ended the helper that ran it: each further action is an exec of its own"
-                );
+                let next = match self.settings.session {
+                    true => "the next action runs in a new shell",
+                    false => "each further action is an exec of its own",
+                };
+                tracing::warn!(why, "an action ended the helper that ran it: {next}");
+                self.notice = Some(BEGUN);
                 let ends = match killed {
                     true => "it was ended",
                     false => "some of its processes may still be running",
@@ -360,7 +390,11 @@ impl Executor for ContainerExecutor {
         let mut replaced = None;
         if let Some(known) = known {
             match start::find(&self.settings, known, context).await {
-                Ok(Ok(found)) => return Ok(self.ready(found, None)),
+                Ok(Ok(found)) => {
+                    let ready = self.ready(found, None);
+                    self.notice = Some(BEGUN);
+                    return self.with_shell(ready).await;
+                }
                 Ok(Err(why)) => replaced = Some(why),
                 Err(error) => {
                     self.unguard().await;
@@ -369,7 +403,10 @@ impl Executor for ContainerExecutor {
             }
         }
         match start::start(&self.settings, context).await {
-            Ok(made) => Ok(self.ready(made, replaced)),
+            Ok(made) => {
+                let ready = self.ready(made, replaced);
+                self.with_shell(ready).await
+            }
             Err(error) => {
                 self.unguard().await;
                 Err(error)

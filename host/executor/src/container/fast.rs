@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use super::attend::ask;
 use super::engine::{Engine, EngineError, ExecSpec};
-use super::helper::HelperSession;
+use crate::helper::HelperSession;
 
 /// Where the helper is in the container.
 pub(super) const HELPER: &str = "/.mswea/helper";
 
 /// How long the helper may take to answer.
-const ANSWERING: Duration = Duration::from_secs(20);
+pub(crate) const ANSWERING: Duration = Duration::from_secs(20);
 
 /// Puts the helper into the container.
 ///

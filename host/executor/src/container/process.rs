@@ -147,8 +147,6 @@ impl Program {
             errors: apart.as_ref().map(|(_, theirs)| theirs.as_fd()),
             third: None,
             fourth: None,
-            further: &[],
-            interruptible: false,
             deaf: false,
         })?;
         let mut process = ClientProcess {

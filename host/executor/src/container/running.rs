@@ -8,7 +8,8 @@ use super::attend::{ProgramAnswer, ask};
 use super::engine::{Engine, EngineError, ExecSpec};
 use super::fast::HELPER;
 use super::record::ContainerRecord;
-use crate::processes::{self, ACTION_VARIABLE, Hunt, ProcessTarget};
+use crate::aside::aside;
+use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget};
 
 /// The time limit of killing.
 const KILLING: Duration = Duration::from_secs(10);
@@ -128,16 +129,7 @@ impl Container {
 /// whether there were such processes, and none is left.
 async fn kill_from_here(mark: &str) -> bool {
     let target = ProcessTarget::marked(ACTION_VARIABLE, [mark.to_owned()]);
-    if !processes::exist(&target) {
-        return false;
-    }
-    let began = Instant::now();
-    let mut hunt = Hunt::default();
-    while !hunt.is_over(&target) {
-        if began.elapsed() > KILLING {
-            return false;
-        }
-        tokio::time::sleep(Hunt::PAUSE).await;
-    }
-    true
+    let kill =
+        move || processes::exist(&target) && processes::kill_until_gone(&target, KILLING) == 0;
+    aside("hunt", kill).await.unwrap_or(false)
 }

@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::connect::Transport;
 use super::engine::TypedArg;
-use crate::processes::{ACTION_VARIABLE, RUN_VARIABLE};
+use super::mounts::{check_mount, with_path};
 use crate::{environment, machine};
 use mswea_core::Object;
+use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 use mswea_secrecy as secrecy;
 
 /// The settings of a container environment.
@@ -38,6 +39,8 @@ pub struct ContainerSettings {
     pub start_timeout: Duration,
     /// Program and arguments to which the command is appended.
     pub interpreter: Vec<String>,
+    /// Whether all actions run in one bash.
+    pub session: bool,
     /// How the engine is reached.
     pub transport: Transport,
     /// Whether a helper that stays in the container starts the commands, if it can run there.
@@ -91,6 +94,7 @@ impl Default for ContainerSettings {
             pull_timeout: Duration::from_secs(120),
             start_timeout: Duration::from_secs(60),
             interpreter: vec!["bash".to_owned(), "-lc".to_owned()],
+            session: false,
             transport: Transport::Auto,
             fast_path: true,
             keep: false,
@@ -265,62 +269,6 @@ fn is_lifetime(text: &str) -> bool {
     let number = text.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(text);
     let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
     is_plain && number.parse::<f64>().is_ok_and(|number| number > 0.0)
-}
-
-/// A mount with its path written out, since engines know neither `~` nor the folder of this process.
-fn with_path(mount: &str) -> String {
-    let (source, rest) = mount.split_at(mount.find(':').unwrap_or(mount.len()));
-    let path = match source.strip_prefix('~') {
-        Some(at) if at.is_empty() || at.starts_with('/') => {
-            std::env::var("HOME").ok().map(|home| home + at)
-        }
-        None if source.starts_with('.') => std::path::absolute(source)
-            .ok()
-            .map(|path| path.display().to_string()),
-        _ => None,
-    };
-    path.map_or_else(|| mount.to_owned(), |path| path + rest)
-}
-
-fn check_mount(mount: &str, local: bool) -> Result<(), String> {
-    let fail = |why: String| {
-        Err(format!(
-            "`{mount}` in `environment.mounts` can't be mounted: {why}"
-        ))
-    };
-    let written = with_path(mount);
-    let mut parts = written.split(':');
-    let (Some(source), Some(target)) = (parts.next(), parts.next()) else {
-        return fail("it has no target; write `SOURCE:TARGET` or `SOURCE:TARGET:OPTIONS`".into());
-    };
-    if parts.nth(1).is_some() {
-        return fail(
-            "it has too many parts; write `SOURCE:TARGET` or `SOURCE:TARGET:OPTIONS`, neither path with a `:` in it".into(),
-        );
-    }
-    if source.is_empty() {
-        return fail("its source is empty; write `SOURCE:TARGET`, with a path of this machine or the name of a volume".into());
-    }
-    if !target.starts_with('/') {
-        return fail(format!(
-            "its target `{target}` is not an absolute path; begin it with `/`"
-        ));
-    }
-    if !source.starts_with(['/', '.', '~']) {
-        if source.contains('/') {
-            return fail(format!(
-                "its source `{source}` is neither a path nor the name of a volume; begin a path with `/`, `./` or `~/`"
-            ));
-        }
-        return Ok(());
-    }
-    if local && !std::path::Path::new(source).exists() {
-        // Docker would make an empty folder of it, which belongs to root.
-        return fail(format!(
-            "there is no `{source}` on this machine; make it, or name one that is there (if the engine sees other folders than this program does, mount it with `--volume` in `environment.run_args`)"
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

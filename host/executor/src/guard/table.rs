@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::MemfdFlags;
 
-use crate::processes::Session;
+use mswea_helper::processes::Session;
 
 /// Bytes of an entry: number, padding, start.
 const ENTRY: usize = 16;

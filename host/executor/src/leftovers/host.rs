@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::processes::{self, NESTED, RUN_VARIABLE, TICKS};
+use mswea_helper::processes::{self, NESTED, RUN_VARIABLE};
+use mswea_helper::sys::TICKS;
 
 /// The program's name in the kernel.
 const PROGRAM: &str = "mswea-host";

@@ -59,7 +59,7 @@ impl Drop for Mess {
     fn drop(&mut self) {
         for pid in &self.0 {
             if let Some(process) = processes::stat(*pid, &mut Vec::new()) {
-                process.signal(Signal::KILL);
+                process.signal(libc::SIGKILL);
             }
         }
     }

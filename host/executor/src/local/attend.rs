@@ -13,17 +13,17 @@ use tokio::time::{sleep, timeout};
 
 use crate::aside::aside;
 use crate::capture::Capture;
-use crate::processes::{self, ProcessTarget, Session};
 use crate::spawn::ChildProcess;
 use mswea_core::Stop;
+use mswea_helper::processes::{self, ProcessTarget, Session};
 
 /// How long a killed command may take to end.
 pub(super) const DYING: Duration = Duration::from_secs(1);
 /// The pause between two checks of a child where the kernel can't signal its end.
-const LOOK: Duration = Duration::from_millis(2);
+pub(super) const LOOK: Duration = Duration::from_millis(2);
 /// The pause after each piece that is read and dropped, so that a background process that floods
 /// its output is slowed down and does not keep the host busy.
-pub(super) const FLOOD_PAUSE: Duration = Duration::from_millis(10);
+const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 
 /// How the wait for a command ended.
 #[derive(Debug)]
@@ -188,13 +188,13 @@ impl Drop for Running {
 
 /// Kills until no process is left, for at most `limit`; returns whether none is left. Each search walks
 /// through `/proc`, on a thread of its own.
-pub(super) async fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> bool {
+async fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> bool {
     let target = target.clone();
-    let hunt = move || processes::kill_until_gone(&target, limit);
+    let hunt = move || processes::kill_until_gone(&target, limit) == 0;
     aside("hunt", hunt).await.unwrap_or(false)
 }
 
-pub(super) fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` stays the same open descriptor while it exists, and the `AsyncFd` owns
     // it.
     let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
@@ -202,10 +202,7 @@ pub(super) fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Waits for the child; can be dropped and called again.
-pub(super) async fn exited(
-    child: &mut ChildProcess,
-    pidfd: Option<&AsyncFd<OwnedFd>>,
-) -> io::Result<i32> {
+async fn exited(child: &mut ChildProcess, pidfd: Option<&AsyncFd<OwnedFd>>) -> io::Result<i32> {
     loop {
         let ready = match pidfd {
             Some(fd) => Some(fd.readable().await?),
@@ -223,7 +220,7 @@ pub(super) async fn exited(
 
 /// Reads one piece when one is available; returns whether the pipe is still open. Can be dropped
 /// and called again.
-pub(super) async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
+async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
     let Some(pipe) = pipe else {
         return false;
     };
@@ -250,7 +247,7 @@ mod tests {
     async fn an_ended_command_has_not_timed_out() {
         let mut executor = LocalExecutor::new(LocalSettings::default());
         let mut running = executor.launch(Task::Command("echo done; exit 3")).unwrap();
-        while !crate::processes::stat(running.pid(), &mut Vec::new())
+        while !mswea_helper::processes::stat(running.pid(), &mut Vec::new())
             .is_none_or(|process| process.is_gone())
         {
             std::thread::sleep(Duration::from_millis(1));

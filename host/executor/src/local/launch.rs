@@ -7,28 +7,29 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use mswea_helper::{dialogue, long};
+use mswea_helper::long;
 use rustix::fs::MemfdFlags;
 use rustix::pipe::PipeFlags;
 
 use super::attend::Running;
+use super::session::PROGRAM;
 use super::settings::nested;
 use super::{LocalExecutor, Presence};
 use crate::environment;
 use crate::failure::ActionFailure;
-use crate::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
 use crate::programs::in_path;
 use crate::sandbox::SandboxKind;
 use crate::spawn::{ChildProcess, ProcessSpec, spawn};
 use crate::wrap::Wrap;
+use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task<'a> {
     /// A command, by the interpreter, in the sandbox if there is one.
     Command(&'a str),
-    /// The shell of a session, in the sandbox if there is one.
-    Shell,
+    /// The helper with the shell of a session, in the sandbox if there is one.
+    Helper,
     /// A program and its arguments, outside any sandbox: it makes or tries one.
     Program(&'a [OsString]),
 }
@@ -38,7 +39,7 @@ impl Task<'_> {
     pub(super) fn text(self) -> String {
         match self {
             Self::Command(text) => text.to_owned(),
-            Self::Shell => "bash".to_owned(),
+            Self::Helper => "mswea-helper".to_owned(),
             Self::Program(args) => args.join(OsStr::new(" ")).to_string_lossy().into_owned(),
         }
     }
@@ -74,10 +75,9 @@ impl LocalExecutor {
                     None => (self.interpreter()?, words),
                 }
             }
-            Task::Shell => {
-                let words = dialogue::ARGUMENTS.iter().map(OsString::from);
-                let words = ["bash".into()].into_iter().chain(words).collect();
-                (self.bash()?, words)
+            Task::Helper => {
+                let words = [PROGRAM, "session"].map(OsString::from);
+                (PathBuf::from(PROGRAM), words.to_vec())
             }
             Task::Program(args) => {
                 let program = args.first().map(PathBuf::from).unwrap_or_default();
@@ -109,8 +109,8 @@ impl LocalExecutor {
             .flat_map(|(name, value)| variable(name, value))
             .map(OsString::from);
         let mut after = after.clone();
-        if let (Task::Shell, Some(last)) = (task, after.last_mut()) {
-            // The sandboxes that have a session name the path of the interpreter here.
+        if let (Task::Helper, Some(last)) = (task, after.last_mut()) {
+            // The sandbox that has further arguments names the path of the interpreter here.
             *last = interpreter.into();
         }
         let args = before
@@ -154,7 +154,7 @@ impl LocalExecutor {
         let (program, mut args) = self.argv(task, &action)?;
         let command = match task {
             Task::Command(text) => self.long_command(text, &mut args)?,
-            Task::Program(_) | Task::Shell => None,
+            Task::Program(_) | Task::Helper => None,
         };
         let args: Vec<CString> = args
             .into_iter()
@@ -216,8 +216,6 @@ fn start(
         errors: None,
         third,
         fourth,
-        further: &[],
-        interruptible: false,
         deaf: false,
     })
     .map_err(|error| ActionFailure::start(&error, program, cwd, longest))?;
@@ -236,7 +234,7 @@ pub(super) fn c_path(path: &Path) -> Result<CString, ActionFailure> {
 ///
 /// # Errors
 /// If descriptors or memory are lacking.
-fn readable(bytes: &[u8]) -> io::Result<File> {
+pub(super) fn readable(bytes: &[u8]) -> io::Result<File> {
     let fd = rustix::fs::memfd_create("mswea", MemfdFlags::CLOEXEC)?;
     let mut file = File::from(fd);
     file.write_all(bytes)?;

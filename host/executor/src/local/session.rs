@@ -1,85 +1,108 @@
-//! Actions in one shell that lives on from action to action.
+//! Actions in one shell that lives on from action to action, in a helper of its own process.
 
 use std::ffi::{CString, OsStr};
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
+use std::sync::OnceLock;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use mswea_helper::dialogue::{self, CommandEnding, Dialogue, Pressure, Report};
+use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, Session};
+use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::pipe::PipeFlags;
-use rustix::process::Signal;
+use tokio::net::unix::pipe;
 
-use super::attend::{DYING, kill_until_gone};
-use super::launch::{Task, c_path, entry};
-use super::living::{Ends, LivingShell, Wake, above, nameless};
+use super::attend::{DYING, LOOK};
+use super::launch::{Task, c_path, entry, readable};
 use super::settings::{fresh_id, nested};
-use super::{LocalExecutor, ORPHANS, Presence, SHORTAGE, note_elided};
-use crate::aside::aside;
-use crate::capture::Capture;
+use super::{LocalExecutor, Presence, SHORTAGE, note_elided};
 use crate::environment;
 use crate::failure::ActionFailure;
-use crate::orphans;
-use crate::processes::{self, ACTION_VARIABLE, ProcessTarget, Session};
+use crate::helper::{HelperEnd, HelperError, HelperSession, ShellAction};
 use crate::programs::in_path;
-use crate::spawn::{ProcessSpec, spawn};
+use crate::shell::{BEGUN, bash_of, is_login, with_notes};
+use crate::spawn::{ChildProcess, ProcessSpec, spawn};
+use crate::wrap::Wrap;
 use mswea_core::{Command, Output, Stop};
+
+/// How long the helper may take to answer.
+const ANSWERING: Duration = Duration::from_secs(20);
+/// How long a helper that is no longer needed may take to end, with all that it started.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// The path of the helper in its own process.
+pub(super) const PROGRAM: &str = "/proc/self/fd/4";
 
 /// What is told of a shell that was ended because nobody waited for its command any more.
 const ABANDONED: &str = "the shell before was ended with a command that was given up: this command \
-                         ran in a new one, with the same directory and exported variables";
+                         ran in a new one, with the directory and the variables of the beginning";
 
 /// The session of a local environment.
 #[derive(Debug, Default)]
 pub(super) struct SharedShell {
-    shell: Option<LivingShell>,
-    /// Where the next shell begins.
-    folder: Option<PathBuf>,
-    /// The exported variables that the next shell takes over.
-    exported: Vec<u8>,
+    helper: Option<LocalHelper>,
     /// Told with the output of the next action.
-    notice: Option<String>,
+    notice: Option<&'static str>,
 }
 
 impl SharedShell {
     /// Has the next action's output say that the shell of an earlier process of the run is gone.
     pub(super) fn announce(&mut self) {
-        self.notice = Some(
-            "a new shell was begun with this command: the directory is the first one again, and \
-             variables, functions and background jobs of the shell before are gone"
-                .to_owned(),
-        );
+        self.notice = Some(BEGUN);
     }
+}
 
-    /// Keeps what the next shell takes over, and says that there will be one.
-    fn replace(&mut self, shell: &mut LivingShell, why: &str) -> String {
-        self.exported = shell.exported();
-        self.folder = shell.folder.take().or(self.folder.take());
-        let place = match &self.folder {
-            Some(folder) => format!(" in `{}`", folder.display()),
-            None => String::new(),
-        };
-        format!(
-            "{why}: the next command runs in a new shell{place} with the same exported variables; \
-             functions, other variables and settings of the shell are gone"
-        )
+/// A helper on this machine. Dropped, it is killed with all that it started.
+struct LocalHelper {
+    /// None while it is being ended.
+    session: Option<HelperSession>,
+    child: ChildProcess,
+    target: ProcessTarget,
+}
+
+impl std::fmt::Debug for LocalHelper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LocalHelper({})", self.child.pid())
+    }
+}
+
+impl LocalHelper {
+    /// Has it end by itself, with the shell and all that it started.
+    async fn dismiss(&mut self) {
+        // The end of its input.
+        self.session = None;
+        let asked = Instant::now();
+        while asked.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+impl Drop for LocalHelper {
+    fn drop(&mut self) {
+        if self.child.is_reaped() {
+            return;
+        }
+        processes::kill_until_gone(&self.target, DYING / 2);
+        self.child.kill_group();
+        let started = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < DYING / 10 {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
 impl LocalExecutor {
-    /// The bash of the session.
+    /// The bash of the session; where another program makes the sandbox, its name.
     pub(super) fn bash(&self) -> Result<PathBuf, ActionFailure> {
-        let name = self.settings.interpreter.first();
-        let name = name.map_or("bash", String::as_str);
-        match name.rsplit('/').next() {
-            Some("bash") => return self.interpreter(),
-            Some("sh") => {}
-            _ => {
-                return Err(ActionFailure::value(&format!(
-                    "`environment.session` needs bash, and `environment.interpreter` names `{name}`: leave out one of them"
-                )));
-            }
+        let named = bash_of(&self.settings.interpreter)?;
+        if self.wrap.as_ref().is_some_and(|wrap| wrap.after.is_empty()) {
+            return Ok(PathBuf::from(named.unwrap_or("bash")));
+        }
+        if named.is_some() {
+            return self.interpreter();
         }
         let env = self.env.as_deref().unwrap_or_default();
         let path = environment::get(env, "PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
@@ -90,12 +113,10 @@ impl LocalExecutor {
         })
     }
 
-    /// Ends the shell of the session, if there is one.
+    /// Ends the shell of the session, if there is one, and all that runs in it.
     pub(super) async fn end_session(&mut self) {
-        if let Some(mut shell) = self.shared.shell.take() {
-            shell.dismiss().await;
-            // The others of its session are ended with all of the run.
-            shell.kill().await;
+        if let Some(mut helper) = self.shared.helper.take() {
+            helper.dismiss().await;
         }
     }
 
@@ -109,8 +130,8 @@ impl LocalExecutor {
         if command.text.contains('\0') {
             return ActionFailure::null_byte().output(String::new());
         }
-        let mut shell = match self.shell(timeout, stop).await {
-            Ok(shell) => shell,
+        let (mut helper, bash) = match self.helper(timeout, stop).await {
+            Ok(found) => found,
             Err(failure) => {
                 let gone = self.folder_is_gone().filter(|_| self.presence.is_some());
                 return gone.unwrap_or_else(|| failure.output(String::new()));
@@ -118,222 +139,119 @@ impl LocalExecutor {
         };
         let before = self.shared.notice.take();
         // In case this is dropped before the end, which ends the shell.
-        self.shared.notice = Some(ABANDONED.to_owned());
-        self.shared.exported = shell.exported();
-        self.shared.folder = shell.folder.clone().or(self.shared.folder.take());
+        self.shared.notice = Some(ABANDONED);
         self.actions += 1;
         self.guard();
-        let action = format!("{}.{}", self.settings.run_id, self.actions);
-        let mut capture = self.new_capture(command);
-        let asked = shell
-            .ask(command.text, &nested(ACTION_VARIABLE, &action))
-            .await;
-        let wake = match asked {
-            Ok(()) => {
-                self.wait_in_session(&mut shell, &mut capture, timeout, stop)
-                    .await
-            }
-            Err(error) => Wake::Lost(error),
+        let mark = format!("{}.{}", self.settings.run_id, self.actions);
+        let action = ShellAction {
+            bash: &bash.to_string_lossy(),
+            login: is_login(&self.settings.interpreter),
+            env: &[],
+            cwd: None,
+            grace: self.settings.grace,
+            mark: &nested(ACTION_VARIABLE, &mark),
+            command: command.text,
         };
-        let (end, note) = self
-            .end_in_session(&mut shell, &mut capture, &action, wake)
-            .await;
+        let mut capture = self.new_capture(command);
+        let asked = match &mut helper.session {
+            Some(session) => session.ask(&action, &mut capture, timeout, stop).await,
+            None => Err(HelperError::Unusable),
+        };
         self.look_for_orphans();
-        self.shared.notice = None;
-        let is_ended = shell.has_ended();
-        if is_ended {
-            let drain = shell.read_on_without_it();
-            self.drains.push(drain.abort_handle());
-            self.drains.retain(|drain| !drain.is_finished());
-        } else {
-            shell.read_on();
-            self.shared.shell = Some(shell);
-        }
-        let succeeded = matches!(
-            end,
-            Wake::Reported(Report { status: 0, .. }) | Wake::Exited(0)
-        );
-        let captured = capture.finish(succeeded);
-        let notes = [before, note].into_iter().flatten().collect::<Vec<_>>();
-        let is_submission = succeeded
-            && self
-                .settings
-                .whole_after
-                .as_deref()
-                .is_some_and(|marker| captured.text.trim_start().starts_with(marker));
-        let text = match is_submission {
+        let (end, notes) = match asked {
+            Ok(found) => {
+                self.shared.notice = None;
+                self.shared.helper = Some(helper);
+                found
+            }
+            Err(error) => {
+                helper.dismiss().await;
+                self.shared.notice = Some(BEGUN);
+                let lost = ActionFailure::lost(&io::Error::other(error.to_string()));
+                return lost.output(capture.finish(false).text);
+            }
+        };
+        let captured = capture.finish(end == HelperEnd::Exited(0));
+        let notes = before.map(str::to_owned).into_iter().chain(notes);
+        let text = match self.is_submission(&end, &captured.text) {
             // Nothing is added to a patch.
             true => captured.text,
-            false => with_notes(captured.text, &notes),
+            false => with_notes(captured.text, notes),
         };
         let mut output = match end {
-            Wake::Reported(Report { status, .. }) | Wake::Exited(status) => Output {
+            HelperEnd::Exited(returncode) => Output {
                 output: text,
-                returncode: status,
+                returncode,
                 ..Output::default()
             },
-            Wake::TimedOut => ActionFailure::timed_out(command.text, timeout).output(text),
-            Wake::Stopped => ActionFailure::interrupted(command.text).output(text),
-            Wake::Lost(error) => ActionFailure::lost(&error).output(text),
+            HelperEnd::TimedOut => ActionFailure::timed_out(command.text, timeout).output(text),
+            HelperEnd::Stopped => ActionFailure::interrupted(command.text).output(text),
+            HelperEnd::Failed { errno, text: told } => {
+                ActionFailure::told(&io::Error::from_raw_os_error(errno), &told).output(text)
+            }
         };
         note_elided(&mut output, captured.elided);
         output
     }
 
-    async fn wait_in_session(
-        &mut self,
-        shell: &mut LivingShell,
-        capture: &mut Capture,
-        timeout: Duration,
-        stop: &Stop,
-    ) -> Wake {
-        let mut work = pin!(shell.wait(capture, timeout, stop));
-        loop {
-            tokio::select! {
-                biased;
-                wake = &mut work => return wake,
-                () = tokio::time::sleep(ORPHANS), if orphans::is_adopting() => {
-                    self.look_for_orphans();
-                }
-            }
-        }
+    fn is_submission(&self, end: &HelperEnd, text: &str) -> bool {
+        let marker = self.settings.whole_after.as_deref();
+        *end == HelperEnd::Exited(0)
+            && marker.is_some_and(|marker| text.trim_start().starts_with(marker))
     }
 
-    /// Ends what has to be ended and reads the rest of the output; returns the end, and what the
-    /// model is told about the shell.
-    async fn end_in_session(
-        &mut self,
-        shell: &mut LivingShell,
-        capture: &mut Capture,
-        action: &str,
-        wake: Wake,
-    ) -> (Wake, Option<String>) {
-        let mut wake = wake;
-        let note = match &mut wake {
-            Wake::Reported(report) => {
-                shell.note_report(report);
-                match report.was_read {
-                    true => None,
-                    false => {
-                        // What it reports is the status of something else.
-                        report.status = -1;
-                        shell.kill().await;
-                        let why = "this command was not run, because the shell could no longer read commands";
-                        Some(self.shared.replace(shell, why))
-                    }
-                }
-            }
-            Wake::Exited(code) => {
-                let why = match *code {
-                    code if code < 0 => format!("the shell was ended by signal {}", -code),
-                    code => format!("the shell has ended (exit code {code})"),
-                };
-                Some(self.shared.replace(shell, &why))
-            }
-            Wake::TimedOut | Wake::Stopped => Some(self.interrupt(shell, capture, action).await),
-            Wake::Lost(_) => {
-                shell.note_folder();
-                kill_until_gone(&shell.action(action), DYING).await;
-                shell.kill().await;
-                Some(self.shared.replace(shell, "the shell was lost"))
-            }
-        };
-        let grace = match wake {
-            Wake::TimedOut | Wake::Stopped => Duration::ZERO,
-            _ => self.settings.grace,
-        };
-        shell.settle(capture, grace).await;
-        (wake, note)
-    }
-
-    /// Ends the running command, and the shell only if that is needed.
-    async fn interrupt(
-        &mut self,
-        shell: &mut LivingShell,
-        capture: &mut Capture,
-        action: &str,
-    ) -> String {
-        const KEPT: &str =
-            "the command was ended; the shell lives on, with its directory and variables";
-        let target = shell.action(action);
-        let mut ending = CommandEnding::default();
-        while let Pressure::Interrupt(limit) = ending.step() {
-            // First the shell, so that it does not go on when its child has ended.
-            shell.signal(Signal::INT);
-            let target = target.clone();
-            let send = move || {
-                processes::signal(&target, Signal::INT);
-                processes::signal(&target, Signal::CONT);
-            };
-            let _ = aside("interruption", send).await;
-            shell.signal(Signal::CONT);
-            shell.ask_again();
-            let wake = shell.wait(capture, limit, &Stop::never()).await;
-            if let Wake::Reported(report) = wake {
-                shell.note_report(&report);
-                // Also what the command left in the background.
-                kill_until_gone(&shell.action(action), DYING).await;
-                return KEPT.to_owned();
-            }
-            if matches!(wake, Wake::Exited(_)) {
-                break;
-            }
-        }
-        shell.note_folder();
-        // So that it does not go on. Its children can be told from others only while it is there.
-        shell.signal(Signal::STOP);
-        kill_until_gone(&target, DYING).await;
-        shell.kill().await;
-        self.shared
-            .replace(shell, "the command and its shell were ended")
-    }
-
-    /// The shell of the session: the living one, or a new one.
-    async fn shell(
+    /// The helper with the session's shell, and the bash: the living one, or a new one.
+    async fn helper(
         &mut self,
         timeout: Duration,
         stop: &Stop,
-    ) -> Result<LivingShell, ActionFailure> {
-        if let Some(mut shell) = self.shared.shell.take() {
-            if !shell.has_ended() {
-                return Ok(shell);
-            }
-            let note = self
-                .shared
-                .replace(&mut shell, "the shell had ended since the last command");
-            let note = note.replace("the next command runs", "this command ran");
-            self.shared.notice.get_or_insert(note);
+    ) -> Result<(LocalHelper, PathBuf), ActionFailure> {
+        let bash = self.bash()?;
+        if let Some(helper) = self.shared.helper.take() {
+            return Ok((helper, bash));
         }
         let asked = Instant::now();
-        loop {
-            match self.launch_shell() {
+        let (mut helper, output, input) = loop {
+            match self.launch_helper() {
                 Err(failure)
                     if failure.is_passing() && asked.elapsed() < timeout && !stop.is_stopped() =>
                 {
                     tokio::time::sleep(SHORTAGE).await;
                 }
-                result => return result,
+                result => break result?,
             }
-        }
+        };
+        let said = ActionFailure::environment;
+        let broken = |error: io::Error| ActionFailure::system(&error, None);
+        let output = pipe::Receiver::from_owned_fd(output).map_err(broken)?;
+        let input = pipe::Sender::from_owned_fd(input).map_err(broken)?;
+        let session = HelperSession::start(Box::new(output), Box::new(input), ANSWERING).await;
+        let session = session.map_err(|error| said("EnvironmentError", error.to_string()))?;
+        helper.session = Some(session);
+        Ok((helper, bash))
     }
 
-    fn launch_shell(&mut self) -> Result<LivingShell, ActionFailure> {
-        let id = fresh_id();
-        // No action has this mark: what bash forks has it in its environment whatever the action.
-        let mark = format!("{}.{id}", self.settings.run_id);
-        let (program, args) = self.argv(Task::Shell, &mark)?;
+    fn launch_helper(&mut self) -> Result<(LocalHelper, OwnedFd, OwnedFd), ActionFailure> {
+        // No action has this mark.
+        let mark = format!("{}.{}", self.settings.run_id, fresh_id());
+        let (program, args) = self.argv(Task::Helper, &mark)?;
         let args: Vec<CString> = args
             .into_iter()
             .map(|arg| CString::new(arg.into_vec()).map_err(|_| ActionFailure::null_byte()))
             .collect::<Result<_, _>>()?;
         self.guard();
-        let folder = self.shared.folder.clone().filter(|folder| folder.is_dir());
-        let cwd = folder.or_else(|| self.settings.cwd.clone());
+        let system = |error: io::Error| ActionFailure::system(&error, None);
+        let third = match &self.wrap {
+            Some(Wrap { third, .. }) => third.as_deref().map(readable).transpose(),
+            None => Ok(None),
+        };
+        let third = third.map_err(system)?;
         let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
         env.push(entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &mark))?);
-        let started = start(&program, &args, env, cwd.as_deref(), &self.shared.exported);
+        let cwd = self.settings.cwd.as_deref();
+        let started = start(&program, &args, env, cwd, third.as_ref());
         env.pop();
-        let (child, ends) = started?;
+        let (child, output, input) = started?;
         self.presence
             .get_or_insert_with(|| Presence::new(self.since));
         let session = Session::of(child.pid());
@@ -346,80 +264,64 @@ impl LocalExecutor {
             since: self.since,
             ..ProcessTarget::marked(ACTION_VARIABLE, [mark])
         };
-        let nonce: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
-        let mut shell = LivingShell::new(child, ends, target, Dialogue::new(&nonce))
-            .map_err(|error| ActionFailure::system(&error, None))?;
-        shell.folder = cwd;
-        Ok(shell)
+        let helper = LocalHelper {
+            session: None,
+            child,
+            target,
+        };
+        Ok((helper, output, input))
     }
 }
 
+/// Starts the helper; returns its output and its input.
 fn start(
     program: &Path,
     args: &[CString],
     env: &[CString],
     cwd: Option<&Path>,
-    exported: &[u8],
-) -> Result<(crate::spawn::ChildProcess, Ends), ActionFailure> {
-    let system = |error: std::io::Error| ActionFailure::system(&error, None);
+    third: Option<&File>,
+) -> Result<(ChildProcess, OwnedFd, OwnedFd), ActionFailure> {
+    let system = |error: io::Error| ActionFailure::system(&error, None);
     let program_text = c_path(program)?;
     let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
     let folder = cwd.map(c_path).transpose()?;
-    let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from);
-    let (input, control) = pipe().map_err(system)?;
-    let (output, writing) = pipe().map_err(system)?;
-    let (reports, errors) = pipe().map_err(system)?;
-    // The ends have separate flags: those of the shell stay blocking.
-    for fd in [&control, &output, &reports] {
-        rustix::io::ioctl_fionbio(fd, true).map_err(|error| system(error.into()))?;
-    }
-    let text = nameless(b"").map_err(system)?;
-    let state = nameless(exported).map_err(system)?;
-    let proof = nameless(dialogue::PROOF_TEXT).map_err(system)?;
-    let copies = [
-        (above(&proof).map_err(system)?, dialogue::PROOF),
-        (above(&writing).map_err(system)?, dialogue::OUTPUT),
-        (above(&state).map_err(system)?, dialogue::STATE),
-        (above(&text).map_err(system)?, dialogue::TEXT),
-    ];
-    let further: Vec<_> = copies
-        .iter()
-        .map(|(fd, number)| (fd.as_fd(), *number))
-        .collect();
-    let [input, writing, errors] = [&input, &writing, &errors].map(above);
-    let (input, writing) = (input.map_err(system)?, writing.map_err(system)?);
-    let errors = errors.map_err(system)?;
+    let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| system(error.into()));
+    let ((stdin, input), (output, stdout)) = (pipe()?, pipe()?);
+    let errors = File::options()
+        .write(true)
+        .open("/dev/null")
+        .map_err(system)?;
     let child = spawn(&ProcessSpec {
         program: &program_text,
         args: &args,
         env,
         cwd: folder.as_deref(),
-        stdin: Some(input.as_fd()),
-        output: Some(writing.as_fd()),
+        stdin: Some(stdin.as_fd()),
+        output: Some(stdout.as_fd()),
         errors: Some(errors.as_fd()),
-        third: None,
-        fourth: None,
-        further: &further,
-        interruptible: true,
+        third: third.map(File::as_fd),
+        fourth: Some(program_file().map_err(system)?.as_fd()),
         deaf: false,
     })
     .map_err(|error| ActionFailure::start(&error, program, cwd, 0))?;
-    let ends = Ends {
-        control,
-        output,
-        reports,
-        text,
-        state,
-    };
-    Ok((child, ends))
+    Ok((child, output, input))
 }
 
-fn with_notes(mut text: String, notes: &[String]) -> String {
-    for note in notes {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&format!("[{note}]\n"));
+/// The helper as a file in memory, which can't be changed any more. Its number is above those that
+/// it gets in the child.
+fn program_file() -> io::Result<&'static File> {
+    static FILE: OnceLock<File> = OnceLock::new();
+    if let Some(file) = FILE.get() {
+        return Ok(file);
     }
-    text
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know the flag, and make every such file executable.
+    let fd = rustix::fs::memfd_create("mswea-helper", flags | MemfdFlags::EXEC)
+        .or_else(|_| rustix::fs::memfd_create("mswea-helper", flags))?;
+    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 16)?;
+    let mut file = File::from(fd);
+    file.write_all(&mswea_helper_bundle::bytes())?;
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(FILE.get_or_init(|| file))
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::environment::{self, Built, Rules};
-use crate::processes::{ACTION_VARIABLE, NESTED, RUN_VARIABLE};
 use crate::sandbox::Sandbox;
+use mswea_helper::processes::{ACTION_VARIABLE, NESTED, RUN_VARIABLE};
 use mswea_secrecy as secrecy;
 
 /// The settings of a local environment.

@@ -38,6 +38,20 @@ async fn started(settings: BubblewrapSettings) -> BubblewrapExecutor {
     executor
 }
 
+#[tokio::test]
+async fn a_sandbox_has_a_shell_for_all_actions() {
+    if !has_bubblewrap("a_sandbox_has_a_shell_for_all_actions") {
+        return;
+    }
+    let mut shared = sandbox(&[]);
+    shared.local.session = true;
+    let mut executor = started(shared).await;
+    session::stays(&mut executor).await;
+    session_ends::exits(&mut executor).await;
+    session_ends::lives_on(&mut executor).await;
+    contract::cleanup_leaves_nothing(&mut executor).await;
+}
+
 /// Run as root and as an unprivileged user.
 pub(super) async fn everything() {
     for args in [

@@ -17,9 +17,15 @@ pub(super) fn is_told(output: &Output, words: &str) -> bool {
     last.starts_with('[') && last.ends_with(']') && last.contains(words)
 }
 
-/// SWE-ReX's vectors (reference 5.2), and further ones.
 #[tokio::test]
 async fn what_commands_print_and_return() {
+    let mut executor = sharing();
+    prints_and_returns(&mut executor).await;
+    executor.cleanup().await;
+}
+
+/// SWE-ReX's vectors (reference 5.2), and further ones.
+pub(crate) async fn prints_and_returns(executor: &mut impl Executor) {
     let long = "x".repeat(5000);
     let echo_long = format!("echo {long}");
     let long_line = format!("{long}\n");
@@ -73,9 +79,8 @@ async fn what_commands_print_and_return() {
         ),
         (&echo_long, &long_line, 0),
     ];
-    let mut executor = sharing();
     for (command, printed, code) in vectors {
-        let output = run(&mut executor, command).await;
+        let output = run(executor, command).await;
         let found = (output.output.as_str(), output.returncode);
         assert_eq!(found, (*printed, *code), "{command}");
         assert_eq!(output.exception_info, "");
@@ -89,40 +94,37 @@ async fn what_commands_print_and_return() {
         ("cat <<E\nfoo", "foo\n", 0),
         ("stty -echo", "stty", 1),
     ] {
-        let output = run(&mut executor, command).await;
+        let output = run(executor, command).await;
         assert!(output.output.contains(part), "{command}: {output:?}");
         assert_eq!(output.returncode, code, "{command}");
     }
-    let output = run(
-        &mut executor,
-        "head -c 2000000 /dev/zero | tr '\\0' x; echo",
-    )
-    .await;
+    let output = run(executor, "head -c 2000000 /dev/zero | tr '\\0' x; echo").await;
     assert_eq!(output.returncode, 0);
     let (head, tail) = output.output.split_once("\n[... ").unwrap();
     assert_eq!(head.len(), 128 * 1024);
     assert!(tail.ends_with("x\n"));
     assert_eq!(output.extra["elided_bytes"], 2_000_001 - 256 * 1024);
     let two_megabytes = format!("x='{}'; echo ${{#x}}", "a".repeat(2_000_000));
-    assert_eq!(run(&mut executor, &two_megabytes).await.output, "2000000\n");
-    let output = run(&mut executor, "echo a\0b").await;
+    assert_eq!(run(executor, &two_megabytes).await.output, "2000000\n");
+    let output = run(executor, "echo a\0b").await;
     assert_eq!(extra(&output, "exception"), "embedded null byte");
-    assert_eq!(
-        run(&mut executor, "echo $$; echo still").await.returncode,
-        0
-    );
+    let output = run(executor, "echo $$; echo still").await;
+    assert_eq!(output.returncode, 0);
+}
+
+#[tokio::test]
+async fn what_stays_from_action_to_action() {
+    let mut executor = sharing();
+    stays(&mut executor).await;
     executor.cleanup().await;
 }
 
 /// Each pair: what one action does, and what a later one sees of it.
-#[tokio::test]
-async fn what_stays_from_action_to_action() {
-    let mut executor = sharing();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().canonicalize().unwrap();
-    std::fs::write(path.join("activate"), "export VIRTUAL_ENV=/v; PS1='(v) '").unwrap();
-    let cd = format!("cd {}", path.display());
-    let pwd = format!("{}\n", path.display());
+pub(crate) async fn stays(executor: &mut impl Executor) {
+    let make =
+        "cd \"$(mktemp -d)\" && pwd; echo \"export VIRTUAL_ENV=/v; PS1='(v) '\" >activate; cd /";
+    let pwd = run(executor, make).await.output;
+    let cd = format!("cd {}", pwd.trim_end());
     for (first, then, wanted) in [
         (cd.as_str(), "pwd", pwd.as_str()),
         ("x=5; export Y=6", "echo $x $(sh -c 'echo $Y')", "5 6\n"),
@@ -177,19 +179,19 @@ async fn what_stays_from_action_to_action() {
         ("exec nosuchprogram || true", "echo ok", "ok\n"),
         ("ulimit -f 1000", "echo ok", "ok\n"),
     ] {
-        let done = run(&mut executor, first).await;
+        let done = run(executor, first).await;
         assert!(
             !done.output.contains("new shell") || first.starts_with("exec nosuch"),
             "{first}: {done:?}"
         );
-        let output = run(&mut executor, then).await;
+        let output = run(executor, then).await;
         assert_eq!(
             (output.output.as_str(), output.returncode),
             (wanted, 0),
             "{first}"
         );
     }
-    executor.cleanup().await;
+    run(executor, "rm -r $PWD; cd /").await;
 }
 
 #[tokio::test]

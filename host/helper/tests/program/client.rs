@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mswea_helper::dialogue::ARGUMENTS;
 use mswea_helper::protocol::{self, HELLO, HelperReply, HelperRequest};
 
 pub const HELPER: &str = env!("CARGO_BIN_EXE_mswea-helper");
@@ -21,6 +22,8 @@ pub struct Client {
     pieces: Option<Receiver<Vec<u8>>>,
     inbox: Vec<u8>,
     next: u32,
+    /// What was told of the shell at the end of the last action.
+    pub notes: String,
 }
 
 /// How an action ended.
@@ -104,6 +107,7 @@ impl Client {
             pieces: None,
             inbox: Vec::new(),
             next: 0,
+            notes: String::new(),
         }
     }
 
@@ -157,6 +161,31 @@ impl Client {
         self.next
     }
 
+    /// Gives a command to the helper's shell.
+    pub fn ask(&mut self, command: &str) -> u32 {
+        self.next += 1;
+        let argv = ["bash"].into_iter().chain(ARGUMENTS.iter().copied());
+        let request = HelperRequest::Ask {
+            id: self.next,
+            argv: argv.map(|text| text.as_bytes().to_vec()).collect(),
+            env: Vec::new(),
+            cwd: Vec::new(),
+            grace_ms: 100,
+            login: false,
+            mark: fresh_id().into_bytes(),
+            command: command.as_bytes().to_vec(),
+        };
+        self.send(&request.encode().unwrap());
+        self.next
+    }
+
+    /// Runs a command in the helper's shell to its end.
+    pub fn tell(&mut self, command: &str) -> (String, End) {
+        let id = self.ask(command);
+        let (output, end) = self.end(id);
+        (String::from_utf8_lossy(&output).into_owned(), end)
+    }
+
     pub fn kill(&mut self, id: u32) {
         self.send(&HelperRequest::Kill { id }.encode().unwrap());
     }
@@ -186,12 +215,16 @@ impl Client {
                     status,
                     killed,
                     left,
+                    notes,
                     ..
-                } => End::Exited {
-                    status,
-                    killed,
-                    left,
-                },
+                } => {
+                    self.notes = notes.to_owned();
+                    End::Exited {
+                        status,
+                        killed,
+                        left,
+                    }
+                }
                 HelperReply::Failed { errno, text, .. } => End::Failed {
                     errno,
                     text: text.to_owned(),

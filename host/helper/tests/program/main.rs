@@ -7,3 +7,4 @@ mod kill;
 mod once;
 mod session;
 mod session_end;
+mod shell;

@@ -7,6 +7,7 @@ mod files;
 mod left;
 mod outputs;
 mod pulling;
+mod shells;
 mod starts;
 
 use std::path::{Path, PathBuf};

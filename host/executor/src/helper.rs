@@ -1,6 +1,7 @@
-//! The fast path: a helper inside the container runs each action as a fresh process.
+//! A helper where the commands run: it runs each action as a fresh process, or as a command of one
+//! shell.
 //!
-//! [`mswea_helper`] is the other side, and defines the protocol. A session is one exec that stays
+//! [`mswea_helper`] is the other side, and defines the protocol. A session is one process that stays
 //! open; an action costs a fork and an exec there and a few bytes in each direction. The caller
 //! must be able to continue without it: an action that kills all processes it can reach kills the
 //! helper too.
@@ -9,6 +10,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+use mswea_helper::dialogue::ARGUMENTS;
 use mswea_helper::protocol::{self, HELLO, HelperReply, HelperRequest, LONGEST_REPLY};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, timeout};
@@ -37,6 +39,8 @@ pub(super) struct HelperSession {
     last: u32,
     /// Whether an action was started and its end has not been seen.
     busy: bool,
+    /// What was told of the shell at the end of the last action.
+    notes: Vec<String>,
     /// See [`KILLING`].
     killing: Duration,
 }
@@ -52,6 +56,24 @@ pub(super) struct HelperAction<'a> {
     pub(super) cwd: Option<&'a str>,
     /// How long background processes may hold the output open before the action ends without them.
     pub(super) grace: Duration,
+}
+
+/// A command for the shell of a helper.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShellAction<'a> {
+    /// The bash, by path or by name.
+    pub(super) bash: &'a str,
+    /// Whether it reads the files of a login shell.
+    pub(super) login: bool,
+    /// Variables laid over those of the helper, for a shell that is started.
+    pub(super) env: &'a [(String, String)],
+    /// The directory of the first shell; none: the helper's.
+    pub(super) cwd: Option<&'a str>,
+    /// How long background processes may add to the output.
+    pub(super) grace: Duration,
+    /// The mark of the action.
+    pub(super) mark: &'a str,
+    pub(super) command: &'a str,
 }
 
 /// How an action ended.
@@ -76,7 +98,7 @@ pub(super) enum HelperEnd {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HelperError {
     /// Nothing has come: the container could not run the helper, or its output is blocked.
-    #[error("the helper in the container sent nothing within {} s", .0.as_secs_f64())]
+    #[error("the helper sent nothing within {} s", .0.as_secs_f64())]
     Silent(Duration),
     /// Another program has answered: the beginning of its output, such as the message of an engine
     /// that could not start the helper.
@@ -84,7 +106,7 @@ pub(super) enum HelperError {
     Foreign(String),
     /// The helper is from another build of the host.
     #[error(
-        "the helper in the container has version {found} of the protocol, and this host has version {wanted}: let the host copy its own helper"
+        "the helper has version {found} of the protocol, and this host has version {wanted}: let the host copy its own helper"
     )]
     Version {
         /// The helper's.
@@ -93,16 +115,16 @@ pub(super) enum HelperError {
         wanted: u32,
     },
     /// The helper's stream has ended: an action killed it, or the container is gone.
-    #[error("the helper in the container has ended")]
+    #[error("the helper has ended")]
     Gone,
     /// The helper was told to kill an action and has not reported its end.
     #[error(
-        "the helper in the container did not answer within {} s after the request to kill the action",
+        "the helper did not answer within {} s after the request to kill the action",
         .0.as_secs_f64()
     )]
     Stuck(Duration),
     /// The helper sent an invalid frame.
-    #[error("the helper in the container sent an invalid message")]
+    #[error("the helper sent an invalid message")]
     Garbled,
     /// An earlier action was abandoned, or ended with an error.
     #[error("this session with the helper has ended with an earlier action: start another one")]
@@ -142,6 +164,7 @@ impl HelperSession {
             inbox: Vec::new(),
             last: 0,
             busy: false,
+            notes: Vec::new(),
             killing: KILLING,
         };
         match timeout(limit, session.greet()).await {
@@ -193,6 +216,34 @@ impl HelperSession {
         timeout: Duration,
         stop: &Stop,
     ) -> Result<HelperEnd, HelperError> {
+        let request = |id| action.request(id);
+        self.perform(request, capture, timeout, stop).await
+    }
+
+    /// Runs a command in the helper's shell, like [`Self::run`]; returns also what the model is told
+    /// of the shell.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(super) async fn ask(
+        &mut self,
+        action: &ShellAction<'_>,
+        capture: &mut Capture,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Result<(HelperEnd, Vec<String>), HelperError> {
+        let request = |id| action.request(id);
+        let end = self.perform(request, capture, timeout, stop).await?;
+        Ok((end, std::mem::take(&mut self.notes)))
+    }
+
+    async fn perform(
+        &mut self,
+        request: impl Fn(u32) -> HelperRequest,
+        capture: &mut Capture,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Result<HelperEnd, HelperError> {
         if self.busy {
             return Err(HelperError::Unusable);
         }
@@ -200,7 +251,7 @@ impl HelperSession {
             return Ok(HelperEnd::Stopped);
         }
         let id = self.last.wrapping_add(1);
-        let Some(frame) = action.request(id).encode() else {
+        let Some(frame) = request(id).encode() else {
             return Ok(HelperEnd::Failed {
                 errno: libc::E2BIG,
                 text: "the command is longer than 16 MiB".to_owned(),
@@ -296,8 +347,10 @@ impl HelperSession {
                     status,
                     killed,
                     left,
+                    notes,
                     ..
                 } => {
+                    self.notes = notes.lines().map(str::to_owned).collect();
                     if left > 0 {
                         tracing::warn!(
                             processes = left,
@@ -339,15 +392,37 @@ impl HelperAction<'_> {
                 .iter()
                 .map(|text| text.as_bytes().to_vec())
                 .collect(),
-            env: self
-                .env
-                .iter()
-                .map(|(name, value)| format!("{name}={value}").into_bytes())
-                .collect(),
+            env: entries(self.env),
             cwd: self.cwd.unwrap_or_default().as_bytes().to_vec(),
-            grace_ms: u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX),
+            grace_ms: milliseconds(self.grace),
         }
     }
+}
+
+impl ShellAction<'_> {
+    fn request(&self, id: u32) -> HelperRequest {
+        let argv = [self.bash].into_iter().chain(ARGUMENTS.iter().copied());
+        HelperRequest::Ask {
+            id,
+            argv: argv.map(|text| text.as_bytes().to_vec()).collect(),
+            env: entries(self.env),
+            cwd: self.cwd.unwrap_or_default().as_bytes().to_vec(),
+            grace_ms: milliseconds(self.grace),
+            login: self.login,
+            mark: self.mark.as_bytes().to_vec(),
+            command: self.command.as_bytes().to_vec(),
+        }
+    }
+}
+
+fn entries(env: &[(String, String)]) -> Vec<Vec<u8>> {
+    env.iter()
+        .map(|(name, value)| format!("{name}={value}").into_bytes())
+        .collect()
+}
+
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// Writes once; flushes when nothing is left to write.

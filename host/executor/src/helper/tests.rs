@@ -447,7 +447,7 @@ async fn an_action_that_was_given_up_ends_with_the_session() {
     .await;
     assert!(given_up.is_err());
     let count = || {
-        let processes = crate::processes::all();
+        let processes = mswea_helper::processes::all();
         let line = |pid: i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let wanted = format!("sleep\0{nap}\0");
         processes

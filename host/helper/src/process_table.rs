@@ -1,35 +1,31 @@
 //! The processes that `/proc` shows, and the sessions that they are in.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::fs::File;
+use std::io::{self, Read as _};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
-
-/// Units of a start time in a second: `USER_HZ`, which is constant on Linux.
-pub(super) const TICKS: f64 = 100.0;
+use crate::sys;
 
 /// A session that began with a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Session {
+pub struct Session {
     /// Its number, the pid of its first process.
-    pub(super) id: i32,
+    pub id: i32,
     /// When its first process started, or any later time at which it existed.
-    pub(super) start: u64,
+    pub start: u64,
 }
 
 impl Session {
     /// The session of a child that was started just now and not waited for.
-    pub(super) fn of(child: i32) -> Self {
+    pub fn of(child: i32) -> Self {
         Self {
             id: child,
-            start: ticks(Duration::ZERO),
+            start: sys::ticks(),
         }
     }
 
     /// Whether its number belongs to another session by now: the first process is younger.
-    pub(super) fn is_reused(&self, processes: &[Process]) -> bool {
+    pub fn is_reused(&self, processes: &[Process]) -> bool {
         processes
             .iter()
             .any(|process| process.pid == self.id && process.start > self.start)
@@ -37,7 +33,7 @@ impl Session {
 }
 
 /// Keeps the sessions that have processes.
-pub(super) fn retain_living(sessions: &mut Vec<Session>) {
+pub fn retain_living(sessions: &mut Vec<Session>) {
     let processes = all();
     let living: BTreeSet<i32> = processes
         .iter()
@@ -49,75 +45,58 @@ pub(super) fn retain_living(sessions: &mut Vec<Session>) {
 
 /// A process according to `/proc/PID/stat`; pid and start time together identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) pid: i32,
-    pub(super) parent: i32,
-    pub(super) session: i32,
-    pub(super) start: u64,
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// The pid of its parent.
+    pub parent: i32,
+    /// The number of its session.
+    pub session: i32,
+    /// When it started, in the unit and by the clock of [`now`].
+    pub start: u64,
     state: u8,
 }
 
 impl Process {
     /// Whether only its exit status is left.
-    pub(super) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
 
     /// Sends a signal, unless the pid belongs to another process by now. Returns whether the
     /// process was still running and could be signalled.
-    pub(super) fn signal(&self, signal: Signal) -> bool {
-        let Some(pid) = Pid::from_raw(self.pid) else {
-            return false;
-        };
-        let still_it =
-            || stat(self.pid, &mut Vec::new()).is_some_and(|now| now.start == self.start);
-        match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            // The descriptor keeps the pid from being reused, so that the check is valid.
-            Ok(fd) => still_it() && rustix::process::pidfd_send_signal(fd, signal).is_ok(),
-            Err(Errno::SRCH) => false,
-            // The kernel lacks the call, or descriptors are lacking; the pid could be reused within
-            // microseconds.
-            Err(_) => still_it() && rustix::process::kill_process(pid, signal).is_ok(),
-        }
+    pub fn signal(&self, signal: i32) -> bool {
+        sys::signal_process(self.pid, signal, || {
+            stat(self.pid, &mut Vec::new()).is_some_and(|now| now.start == self.start)
+        })
     }
 }
 
 /// The time since boot in the unit and the clock of [`Process::start`], a little earlier because of
 /// their coarseness.
-pub(super) fn now() -> u64 {
-    ticks(Duration::from_millis(100))
+pub fn now() -> u64 {
+    sys::ticks().saturating_sub(10)
 }
 
-/// The time since boot in that unit, not earlier than the clock has it.
-pub(super) fn this_tick() -> u64 {
-    ticks(Duration::ZERO)
-}
-
-/// The time since boot, `ago`, in the unit and the clock of [`Process::start`].
-fn ticks(ago: Duration) -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let now = Duration::try_from(now).unwrap_or_default();
-    (now.saturating_sub(ago).as_secs_f64() * TICKS) as u64
-}
-
-/// Reads a file of a process; without std, which asks for the size of each file first.
-pub(super) fn read_proc(pid: i32, file: &str, buffer: &mut Vec<u8>) -> bool {
+/// Reads a file of a process, without asking for its size, which is 0 for all these files.
+pub fn read_proc(pid: i32, file: &str, buffer: &mut Vec<u8>) -> bool {
     buffer.clear();
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(fd) = rustix::fs::open(format!("/proc/{pid}/{file}"), flags, Mode::empty()) else {
+    let Ok(mut file) = File::open(format!("/proc/{pid}/{file}")) else {
         return false;
     };
     loop {
-        buffer.reserve(4096);
-        match rustix::io::read(&fd, rustix::buffer::spare_capacity(buffer)) {
+        let mut piece = [0; 4096];
+        match file.read(&mut piece) {
             Ok(0) => return true,
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(count) => buffer.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return false,
         }
     }
 }
 
-pub(super) fn stat(pid: i32, buffer: &mut Vec<u8>) -> Option<Process> {
+/// The process with this pid, if it is visible.
+pub fn stat(pid: i32, buffer: &mut Vec<u8>) -> Option<Process> {
     if !read_proc(pid, "stat", buffer) {
         return None;
     }
@@ -142,7 +121,7 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
 }
 
 /// All visible processes.
-pub(super) fn all() -> Vec<Process> {
+pub fn all() -> Vec<Process> {
     let mut buffer = Vec::new();
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
@@ -201,10 +180,10 @@ mod tests {
             start: real.start - 1,
             ..real
         };
-        assert!(!former.signal(Signal::KILL));
+        assert!(!former.signal(libc::SIGKILL));
         assert!(child.try_wait().unwrap().is_none());
-        assert!(real.signal(Signal::KILL));
+        assert!(real.signal(libc::SIGKILL));
         child.wait().unwrap();
-        assert!(!real.signal(Signal::KILL));
+        assert!(!real.signal(libc::SIGKILL));
     }
 }

@@ -1,15 +1,15 @@
 //! Finds the processes of a run or an action in `/proc`, and ends them.
 //!
-//! A process is recognised by three signs: the variable that the command was started with and that
+//! A process is recognised by these signs: the variable that the command was started with and that
 //! every child inherits, the session, and the parent. A daemon loses its parent and its session but
 //! keeps the variable; a child with an emptied environment keeps its parent. A process that loses
-//! all three becomes a child of the host when its parent ends, if the host is a program that adopts
-//! orphans ([`super::orphans`]).
+//! all three becomes a child of this process when its parent ends, if this process adopts orphans:
+//! the helper does, and the host does if its program decides so.
 //!
-//! Such a daemon is not found (1) at the timeout of an action (it is found at the end of the run),
-//! (2) if the host is embedded in a program that does not adopt orphans, (3) if the host is killed
-//! with -9 within a fraction of a second of the daemon's start, before the guardian was told, and
-//! (4) while another run of the same process continues (it is found when the last run ends). A
+//! Such a daemon is not found (1) by a host at the timeout of an action (it is found at the end of the
+//! run), (2) if the host is embedded in a program that does not adopt orphans, (3) if the host is
+//! killed with -9 within a fraction of a second of the daemon's start, before the guardian was told,
+//! and (4) while another run of the same process continues (it is found when the last run ends). A
 //! process of another user can be named but not killed, and a process that a service (cron,
 //! systemd, docker) starts on a command's behalf is not found.
 
@@ -17,56 +17,67 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
-
-use super::orphans;
-pub(super) use super::process_table::{
-    Process, Session, TICKS, all, now, read_proc, retain_living, stat, this_tick,
-};
+pub use crate::process_table::{Process, Session, all, now, read_proc, retain_living, stat};
+use crate::sys;
 
 /// The variable with the run's id in the environment of every process that an action starts.
 pub const RUN_VARIABLE: &str = "MSWEA_RUN_ID";
 /// The variable with the action's id.
 pub const ACTION_VARIABLE: &str = "MSWEA_ACTION";
+/// Separates the ids of nested runs (a host that is a command of another one) in the variables, the
+/// outer one first.
+pub const NESTED: char = ':';
 
 /// How often the search is repeated for processes that started during it.
 const ROUNDS: usize = 64;
-
-/// How many searches in a row must find nothing before a hunt is over; see [`Hunt`].
+/// How many searches in a row must find nothing before a hunt is over: a process may have started
+/// another and ended after the list of processes was read and before it was examined.
 const LOOKS: u32 = 2;
-/// The same while a process without an environment may still turn out to be one of them.
+/// The same while a process is in the middle of an `exec` and so shows no environment.
 const LOOKS_IN_DOUBT: u32 = 15;
+/// The pause between two searches.
+const PAUSE: Duration = Duration::from_millis(2);
 
-/// Separates the ids of nested runs (a host that is a command of another one) in the variables, the
-/// outer one first.
-pub(super) const NESTED: char = ':';
-
-/// A set of processes, chosen by any of several signs.
+/// A set of processes: those that have one of several signs, and all their descendants. This process
+/// and those above it never belong to it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ProcessTarget {
-    /// The variable of the environment that is compared.
-    pub(super) variable: &'static str,
-    /// Processes whose variable has one of these values.
-    pub(super) values: Vec<String>,
+pub struct ProcessTarget {
+    /// The variables of the environment that are compared.
+    pub variables: &'static [&'static str],
+    /// Processes one of whose variables has one of these values.
+    pub values: Vec<String>,
     /// Sessions whose processes all belong to the set.
-    pub(super) sessions: Vec<Session>,
+    pub sessions: Vec<Session>,
     /// Processes that started before this (see [`now`]) do not belong to the set.
-    pub(super) since: u64,
-    /// Whether orphans belong to the set, if they can only be of this run.
-    pub(super) orphans: bool,
+    pub since: u64,
+    /// Which children of this process belong to the set.
+    pub children: Children,
     /// The shell in which the action runs, if it is to live on with what earlier actions have left
     /// running in it.
-    pub(super) shell: Option<Shell>,
+    pub shell: Option<Shell>,
+}
+
+/// Which children of this process belong to a set, without another sign.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Children {
+    /// None.
+    #[default]
+    None,
+    /// Those that have none of the variables: of an action, all orphans are children of the helper.
+    Unmarked,
+    /// All.
+    All,
+    /// Those that this function chooses from all living processes.
+    Chosen(fn(&[Process]) -> Vec<i32>),
 }
 
 /// A shell whose processes are only in part those of the action that is meant.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shell {
+pub struct Shell {
     /// Its pid.
-    pub(super) pid: i32,
+    pub pid: i32,
     /// Its children when the action began.
-    pub(super) before: Vec<i32>,
+    pub before: Vec<i32>,
 }
 
 impl Shell {
@@ -94,26 +105,27 @@ impl Shell {
 
 impl ProcessTarget {
     /// All processes whose `variable` has one of `values`.
-    pub(super) fn marked(variable: &'static str, values: impl IntoIterator<Item = String>) -> Self {
+    pub fn marked(variable: &'static str, values: impl IntoIterator<Item = String>) -> Self {
         Self {
-            variable,
+            variables: match variable {
+                RUN_VARIABLE => &[RUN_VARIABLE],
+                _ => &[ACTION_VARIABLE],
+            },
             values: values.into_iter().collect(),
             ..Self::default()
         }
     }
 
-    /// Whether an environment has the mark, also as that of an outer run.
-    fn marks(&self, environment: &[u8]) -> bool {
-        environment.split(|byte| *byte == 0).any(|entry| {
-            entry
-                .strip_prefix(self.variable.as_bytes())
-                .and_then(|rest| rest.strip_prefix(b"="))
-                .is_some_and(|value| {
-                    value
-                        .split(|byte| *byte == NESTED as u8)
-                        .any(|id| self.values.iter().any(|wanted| wanted.as_bytes() == id))
-                })
-        })
+    /// Whether an environment has the mark, also as that of an outer run; none if it has none of the
+    /// variables.
+    fn marks(&self, environment: &[u8]) -> Option<bool> {
+        let values = environment.split(|byte| *byte == 0).filter_map(|entry| {
+            let after = |name: &&str| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+            self.variables.iter().find_map(after)
+        });
+        let is_wanted = |id: &[u8]| self.values.iter().any(|wanted| wanted.as_bytes() == id);
+        let marks = values.map(|value| value.split(|byte| *byte == NESTED as u8).any(is_wanted));
+        marks.reduce(|one, other| one || other)
     }
 }
 
@@ -128,31 +140,37 @@ fn find(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> Vec<Process> {
         .filter(|session| !session.is_reused(&living))
         .map(|session| session.id)
         .collect();
-    living.retain(|process| !process.is_gone() && process.pid != me && process.pid != 1);
-    let orphans = if target.orphans {
-        orphans::of_last_run(&living)
-    } else {
-        Vec::new()
+    let spared = above(me, &living);
+    living.retain(|process| !process.is_gone() && !spared.contains(&process.pid));
+    let chosen = match target.children {
+        Children::Chosen(choose) => choose(&living),
+        _ => Vec::new(),
     };
-    let mut parents = BTreeMap::new();
-    if target.shell.is_some() {
-        parents.extend(living.iter().map(|process| (process.pid, *process)));
-    }
+    let mut mark = |process: &Process| match read_proc(process.pid, "environ", &mut buffer) {
+        true => target.marks(&buffer),
+        false => None,
+    };
     if let Some(shell) = &target.shell {
+        let parents = living.iter().map(|process| (process.pid, *process));
+        let parents: BTreeMap<i32, Process> = parents.collect();
         living.retain(|process| {
             !shell.keeps(process, target.since, &parents)
                 || process.pid != shell.pid
                     && process.start >= target.since
-                    && read_proc(process.pid, "environ", &mut buffer)
-                    && target.marks(&buffer)
+                    && mark(process) == Some(true)
         });
     }
     let (mut found, mut rest): (Vec<_>, Vec<_>) = living.into_iter().partition(|process| {
-        also.get(&process.pid) == Some(&process.start)
-            || orphans.contains(&process.pid)
-            || process.start >= target.since
-                && (sessions.contains(&process.session)
-                    || read_proc(process.pid, "environ", &mut buffer) && target.marks(&buffer))
+        if also.get(&process.pid) == Some(&process.start) || chosen.contains(&process.pid) {
+            return true;
+        }
+        if process.start < target.since {
+            return false;
+        }
+        let is_child = process.parent == me;
+        sessions.contains(&process.session)
+            || is_child && matches!(target.children, Children::All)
+            || mark(process).unwrap_or(is_child && matches!(target.children, Children::Unmarked))
     });
     let mut family: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
     loop {
@@ -168,8 +186,21 @@ fn find(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> Vec<Process> {
     }
 }
 
+/// This process, and those above it.
+fn above(me: i32, processes: &[Process]) -> BTreeSet<i32> {
+    let mut spared = BTreeSet::from([1, me]);
+    let mut one = me;
+    while let Some(process) = processes.iter().find(|process| process.pid == one) {
+        one = process.parent;
+        if !spared.insert(one) {
+            break;
+        }
+    }
+    spared
+}
+
 /// Sends `signal` to every process of `target`; returns how many were reached.
-pub(super) fn signal(target: &ProcessTarget, signal: Signal) -> usize {
+pub fn signal(target: &ProcessTarget, signal: i32) -> usize {
     let mut found = find(target, &BTreeMap::new());
     // The newest first: the end of a pipeline must not see the end of its input before its signal, or the shell
     // takes the pipeline for complete and goes on.
@@ -181,7 +212,7 @@ pub(super) fn signal(target: &ProcessTarget, signal: Signal) -> usize {
 }
 
 /// The remaining processes, for messages: pid and name of each.
-pub(super) fn names(target: &ProcessTarget) -> Vec<String> {
+pub fn names(target: &ProcessTarget) -> Vec<String> {
     let mut buffer = Vec::new();
     find(target, &BTreeMap::new())
         .iter()
@@ -196,62 +227,35 @@ pub(super) fn names(target: &ProcessTarget) -> Vec<String> {
 }
 
 /// Whether there are processes of `target`.
-pub(super) fn exist(target: &ProcessTarget) -> bool {
+pub fn exist(target: &ProcessTarget) -> bool {
     !find(target, &BTreeMap::new()).is_empty()
 }
 
-/// Kills every process of `target` once; returns how many were reached.
+/// Kills all processes of `target` once; returns how many could be signalled, and adds the others
+/// to `spared`: processes of another user, which may have been recognised by a parent that is dead
+/// by now.
 ///
 /// They are stopped first, until no new ones appear, so that none can start another while its
 /// parent, by which that one would be recognised, is being killed.
-pub(super) fn kill(target: &ProcessTarget) -> usize {
-    let mut stopped = BTreeMap::new();
-    let mut reached = Vec::new();
+fn kill(target: &ProcessTarget, spared: &mut BTreeMap<i32, u64>) -> usize {
+    let mut seen = spared.clone();
+    let mut stopped = Vec::new();
     for _ in 0..ROUNDS {
-        let found = find(target, &stopped);
-        let new = found
-            .iter()
-            .filter(|process| !stopped.contains_key(&process.pid));
-        let new: Vec<_> = new.copied().collect();
+        let mut new = find(target, &seen);
+        new.retain(|process| seen.insert(process.pid, process.start) != Some(process.start));
         if new.is_empty() {
             break;
         }
         for process in new {
-            stopped.insert(process.pid, process.start);
-            if process.signal(Signal::STOP) {
-                reached.push(process);
+            if process.signal(libc::SIGSTOP) {
+                stopped.push(process);
+            } else {
+                spared.insert(process.pid, process.start);
             }
         }
     }
-    reached
-        .iter()
-        .filter(|process| process.signal(Signal::KILL))
-        .count()
-}
-
-/// Kills until no process is left.
-///
-/// That one search found nothing does not mean that nothing is left: a process may have started
-/// another and ended after the list of processes was read and before it was examined, and a process
-/// in the middle of an `exec` has no environment for a moment.
-#[derive(Debug, Default)]
-pub(super) struct Hunt {
-    empty: u32,
-}
-
-impl Hunt {
-    /// Kills once; returns whether none is left. If not, call again after [`Hunt::PAUSE`].
-    pub(super) fn is_over(&mut self, target: &ProcessTarget) -> bool {
-        if kill(target) > 0 {
-            self.empty = 0;
-            return false;
-        }
-        self.empty += 1;
-        self.empty >= LOOKS && (self.empty >= LOOKS_IN_DOUBT || !is_in_doubt(target))
-    }
-
-    /// The pause between two searches.
-    pub(super) const PAUSE: Duration = Duration::from_millis(2);
+    stopped.retain(|process| process.signal(libc::SIGKILL));
+    stopped.len()
 }
 
 /// Whether there is a process without an environment that may still get one.
@@ -269,24 +273,33 @@ fn is_in_doubt(target: &ProcessTarget) -> bool {
     })
 }
 
-/// Kills until no process is left, for at most `limit`; blocks. Returns whether none is left.
-pub(super) fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> bool {
+/// Kills until no process is left, for at most `limit`; blocks. Returns how many are left.
+///
+/// That one search found nothing does not mean that nothing is left: a process may have started
+/// another and ended after the list of processes was read and before it was examined, and a process
+/// in the middle of an `exec` has no environment for a moment.
+pub fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> usize {
     let started = Instant::now();
-    let mut hunt = Hunt::default();
-    while !hunt.is_over(target) {
-        if started.elapsed() > limit {
-            return false;
+    let mut spared = BTreeMap::new();
+    let mut empty = 0;
+    while started.elapsed() <= limit {
+        if kill(target, &mut spared) > 0 {
+            empty = 0;
+        } else {
+            empty += 1;
+            if empty >= LOOKS_IN_DOUBT || empty >= LOOKS && !is_in_doubt(target) {
+                break;
+            }
         }
-        thread::sleep(Hunt::PAUSE);
+        thread::sleep(PAUSE);
     }
-    true
+    find(target, &spared).len()
 }
 
 /// Whether the process group that `leader` began has members. Only for a leader that was just
 /// waited for: its number can't be reused yet unless the group is empty.
-pub(super) fn group_lives(leader: i32) -> bool {
-    Pid::from_raw(leader)
-        .is_some_and(|leader| rustix::process::test_kill_process_group(leader) != Err(Errno::SRCH))
+pub fn group_lives(leader: i32) -> bool {
+    sys::group_exists(leader)
 }
 
 #[cfg(test)]
@@ -297,17 +310,18 @@ mod tests {
     fn marks_of_nested_runs_count() {
         let target = ProcessTarget::marked(RUN_VARIABLE, ["a".to_owned(), "b.1".to_owned()]);
         for (environment, wanted) in [
-            ("MSWEA_RUN_ID=a", true),
-            ("X=y\0MSWEA_RUN_ID=b.1\0", true),
-            ("MSWEA_RUN_ID=outer:a", true),
-            ("MSWEA_RUN_ID=a:inner:more", true),
-            ("MSWEA_RUN_ID=ab", false),
-            ("MSWEA_RUN_ID=a.b", false),
-            ("MSWEA_RUN_ID=", false),
-            ("XMSWEA_RUN_ID=a", false),
-            ("MSWEA_RUN_IDS=a", false),
-            ("X=MSWEA_RUN_ID=a", false),
-            ("", false),
+            ("MSWEA_RUN_ID=a", Some(true)),
+            ("X=y\0MSWEA_RUN_ID=b.1\0", Some(true)),
+            ("MSWEA_RUN_ID=outer:a", Some(true)),
+            ("MSWEA_RUN_ID=a:inner:more", Some(true)),
+            ("MSWEA_RUN_ID=x\0MSWEA_RUN_ID=a", Some(true)),
+            ("MSWEA_RUN_ID=ab", Some(false)),
+            ("MSWEA_RUN_ID=a.b", Some(false)),
+            ("MSWEA_RUN_ID=", Some(false)),
+            ("XMSWEA_RUN_ID=a", None),
+            ("MSWEA_RUN_IDS=a", None),
+            ("X=MSWEA_RUN_ID=a", None),
+            ("", None),
         ] {
             assert_eq!(
                 target.marks(environment.as_bytes()),
@@ -347,8 +361,8 @@ mod tests {
             ..ProcessTarget::marked(RUN_VARIABLE, [])
         };
         assert_eq!(names(&target(real)), [format!("{id} (sleep)")]);
-        assert_eq!(kill(&target(earlier)), 0);
-        assert_eq!(kill(&target(real)), 1);
+        assert_eq!(kill(&target(earlier), &mut BTreeMap::new()), 0);
+        assert_eq!(kill(&target(real), &mut BTreeMap::new()), 1);
         child.wait().unwrap();
     }
 }

@@ -1,0 +1,135 @@
+//! Actions that share a shell in a container.
+
+use super::*;
+use crate::tests::{session, session_ends};
+
+fn sharing(transport: Transport) -> ContainerSettings {
+    ContainerSettings {
+        session: true,
+        interpreter: vec!["bash".to_owned(), "-c".to_owned()],
+        transport,
+        ..settings()
+    }
+}
+
+#[tokio::test]
+async fn a_shell_in_a_container_is_like_one_on_this_machine() {
+    if !docker("a_shell_in_a_container_is_like_one_on_this_machine") {
+        return;
+    }
+    let mut executor = started(sharing(Transport::Api)).await;
+    session::prints_and_returns(&mut executor).await;
+    session::stays(&mut executor).await;
+    session_ends::exits(&mut executor).await;
+    executor.cleanup().await;
+    let mut executor = started(sharing(Transport::Cli)).await;
+    session_ends::lives_on(&mut executor).await;
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn podman_has_shells_too() {
+    if !podman("podman_has_shells_too") {
+        return;
+    }
+    let limits = [
+        "--rm",
+        "--ulimit=nofile=1024:1024",
+        "--ulimit=nproc=1024:1024",
+    ];
+    let mut executor = started(ContainerSettings {
+        executable: "podman".to_owned(),
+        image: "localhost/mswea-test/bash".to_owned(),
+        network: Some("none".to_owned()),
+        run_args: limits.map(str::to_owned).to_vec(),
+        ..sharing(Transport::Auto)
+    })
+    .await;
+    session_ends::exits(&mut executor).await;
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn what_ends_the_helper_ends_the_shell_and_not_the_session() {
+    if !docker("what_ends_the_helper_ends_the_shell_and_not_the_session") {
+        return;
+    }
+    let mut executor = started(sharing(Transport::Auto)).await;
+    run(&mut executor, "cd /tmp; x=1").await;
+    // All that it can reach, also the helper.
+    let output = run(&mut executor, "kill -9 -1").await;
+    assert_eq!(
+        extra(&output, "exception_type"),
+        "HelperKilled",
+        "{output:?}"
+    );
+    let output = run(&mut executor, "pwd; echo -$x-").await;
+    assert!(
+        output.output.starts_with("/\n--\n[a new shell was begun"),
+        "{output:?}"
+    );
+    // A command that nobody waits for any more.
+    let waited = run(&mut executor, "x=2; sleep 60");
+    let waited = tokio::time::timeout(Duration::from_millis(500), waited).await;
+    assert!(waited.is_err());
+    let output = run(&mut executor, "echo -$x-").await;
+    assert!(
+        output.output.starts_with("--\n[a new shell was begun"),
+        "{output:?}"
+    );
+    assert_eq!(
+        run(&mut executor, "ps | grep -c '[s]leep 60'").await.output,
+        "0\n"
+    );
+    // Set-up commands and the like have shells of their own.
+    let command = Command {
+        apart: true,
+        ..Command::new("echo -$x-; exit 4")
+    };
+    run(&mut executor, "x=3").await;
+    let output = executor.execute(&command, &Stop::never()).await;
+    assert_eq!((output.output.as_str(), output.returncode), ("--\n", 4));
+    assert_eq!(run(&mut executor, "echo $x").await.output, "3\n");
+    executor.cleanup().await;
+}
+
+/// As `bash -lc` for each command does.
+#[tokio::test]
+async fn a_login_shell_reads_its_files() {
+    if !docker("a_login_shell_reads_its_files") {
+        return;
+    }
+    let mut executor = started(sharing(Transport::Auto)).await;
+    let write =
+        "echo 'export A=1; cat; echo noise' >/etc/profile; echo 'b() { echo 2; }' >~/.profile";
+    assert_eq!(run(&mut executor, write).await.returncode, 0);
+    let output = run(&mut executor, "exit").await;
+    assert_eq!(output.returncode, 0);
+    assert_eq!(run(&mut executor, "echo -$A-").await.output, "--\n");
+    executor.settings.interpreter = vec!["bash".to_owned(), "-lc".to_owned()];
+    run(&mut executor, "exit").await;
+    assert_eq!(run(&mut executor, "echo $A; b").await.output, "1\n2\n");
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn images_that_can_have_no_shell_are_refused() {
+    if !docker("images_that_can_have_no_shell_are_refused") {
+        return;
+    }
+    let with = |image: &str, interpreter: &[&str]| ContainerSettings {
+        image: image.to_owned(),
+        interpreter: interpreter.iter().map(|&word| word.to_owned()).collect(),
+        ..sharing(Transport::Auto)
+    };
+    let text = refused(with(NOBASH, &["sh", "-c"])).await;
+    assert!(
+        text.contains("`environment.session` needs bash; use an image that has it"),
+        "{text}"
+    );
+    let text = refused(with(BASH, &["busybox", "sh", "-c"])).await;
+    assert!(
+        text.contains("`environment.interpreter` names `busybox`"),
+        "{text}"
+    );
+}

@@ -1,0 +1,340 @@
+//! The shell of a session: one bash in which commands run one after the other, until it ends; then
+//! another one takes over its directory and its exported variables.
+
+use std::os::fd::RawFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use mswea_helper::processes::{self, ACTION_VARIABLE, NESTED, ProcessTarget, Shell};
+
+use crate::action::BackgroundOutput;
+use crate::living::LivingShell;
+use crate::spawn::{NotStarted, Starter};
+use crate::{KILLING, sys};
+
+/// How long an interrupted command may take until the shell is back.
+const INTERRUPTING: Duration = Duration::from_millis(500);
+/// The pause between two looks whether an action's background processes have ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+const KEPT: &str = "the command was ended; the shell lives on, with its directory and variables";
+
+/// A command for the shell.
+pub struct ShellCommand {
+    /// Program and arguments of a shell, if one has to be started.
+    pub argv: Vec<Vec<u8>>,
+    /// `NAME=value`, for a shell that is started.
+    pub env: Vec<Vec<u8>>,
+    /// The directory of the first shell; empty: the helper's.
+    pub cwd: Vec<u8>,
+    /// Whether a shell that is started reads the files of a login shell.
+    pub login: bool,
+    pub command: String,
+    /// Its value of [`ACTION_VARIABLE`].
+    pub mark: String,
+    pub grace: Duration,
+}
+
+/// The end of a command.
+pub struct CommandEnd {
+    pub status: i32,
+    pub killed: bool,
+    pub left: usize,
+    /// What is told of the shell, one text a line.
+    pub notes: String,
+}
+
+/// The session's shell, which is started with the first command.
+#[derive(Default)]
+pub struct SharedShell {
+    living: Option<LivingShell>,
+    running: Option<RunningCommand>,
+    /// Where the next shell begins.
+    folder: Option<Vec<u8>>,
+    /// The exported variables that the next shell takes over.
+    exported: Vec<u8>,
+    /// Outputs of shells that have ended, which background processes still hold open.
+    left_open: Vec<BackgroundOutput>,
+}
+
+struct RunningCommand {
+    target: ProcessTarget,
+    grace: Duration,
+    phase: Phase,
+    notes: Vec<String>,
+    /// Why the shell ends with it, if it does.
+    lost: Option<String>,
+    killed: bool,
+    left: usize,
+}
+
+enum Phase {
+    Runs,
+    /// Got SIGINT; at this time it is killed with the shell.
+    Interrupted(Instant),
+    Over {
+        status: i32,
+        /// How much of the output was written before the end, and is read in any case.
+        pending: usize,
+        /// Until when background processes of the command may add to its output.
+        until: Instant,
+    },
+}
+
+impl SharedShell {
+    /// Gives it a command.
+    pub fn ask(&mut self, starter: &Starter, asked: ShellCommand) -> Result<(), NotStarted> {
+        let mut notes = Vec::new();
+        if self
+            .living
+            .as_ref()
+            .is_some_and(|shell| shell.end.is_some())
+        {
+            let note = self.replace("the shell had ended since the last command");
+            notes.push(note.replace("the next command runs", "this command ran"));
+        }
+        let mut shell = match self.living.take() {
+            Some(shell) => shell,
+            None => LivingShell::start(starter, &asked, self.folder.as_deref(), &self.exported)?,
+        };
+        let target = ProcessTarget {
+            sessions: vec![shell.session],
+            since: sys::ticks(),
+            shell: Some(Shell {
+                pid: shell.session.id,
+                before: shell.children(),
+            }),
+            ..ProcessTarget::marked(
+                ACTION_VARIABLE,
+                asked.mark.rsplit(NESTED).next().map(str::to_owned),
+            )
+        };
+        let told = shell.ask(&asked.command, &asked.mark);
+        self.living = Some(shell);
+        told.map_err(|error| NotStarted::new("the shell takes no command", &error))?;
+        self.running = Some(RunningCommand {
+            target,
+            grace: asked.grace,
+            phase: Phase::Runs,
+            notes,
+            lost: None,
+            killed: false,
+            left: 0,
+        });
+        Ok(())
+    }
+
+    /// Keeps what the next shell takes over, and says that there will be one.
+    fn replace(&mut self, why: &str) -> String {
+        if let Some(mut shell) = self.living.take() {
+            self.exported = shell.exported();
+            self.folder = shell.folder.take().or(self.folder.take());
+            self.left_open.extend(shell.output.take());
+        }
+        let place = match &self.folder {
+            Some(folder) => format!(" in `{}`", String::from_utf8_lossy(folder)),
+            None => String::new(),
+        };
+        format!(
+            "{why}: the next command runs in a new shell{place} with the same exported variables; \
+             functions, other variables and settings of the shell are gone"
+        )
+    }
+
+    /// Whether it has a command.
+    pub fn is_busy(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// The descriptor of what the shell itself says.
+    pub fn reports(&self) -> Option<RawFd> {
+        self.living.as_ref()?.reports()
+    }
+
+    /// The outputs that background processes of shells that have ended hold open.
+    pub fn left_open(&mut self) -> impl Iterator<Item = BackgroundOutput> {
+        self.left_open.drain(..)
+    }
+
+    /// When to call [`SharedShell::over`] next, if nothing else happens.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        match self.running.as_ref()?.phase {
+            Phase::Runs => None,
+            Phase::Interrupted(until) => Some(until),
+            Phase::Over { until, .. } => Some(until.min(now + LOOK)),
+        }
+    }
+
+    /// The descriptor to read output from, or the time of the next read: between commands the output
+    /// of background processes is read slowly and dropped.
+    pub fn output(&self, now: Instant) -> Option<Result<RawFd, Instant>> {
+        let output = self.living.as_ref()?.output.as_ref()?;
+        match self.running {
+            Some(_) => Some(Ok(output.fd())),
+            None => Some(output.due(now)),
+        }
+    }
+
+    /// Reads a piece of the output, which is dropped between commands.
+    pub fn read(&mut self, buffer: &mut Vec<u8>, limit: usize) {
+        let Some(shell) = &mut self.living else {
+            return;
+        };
+        let Some(output) = &mut shell.output else {
+            return;
+        };
+        let Some(running) = &mut self.running else {
+            if !output.skip(&mut Vec::new()) {
+                shell.output = None;
+            }
+            return;
+        };
+        match sys::read(output.fd(), buffer, limit) {
+            Ok(None) => {}
+            Ok(Some(0)) | Err(_) => shell.output = None,
+            Ok(Some(count)) => {
+                if let Phase::Over { pending, .. } = &mut running.phase {
+                    *pending = pending.saturating_sub(count);
+                }
+            }
+        }
+    }
+
+    /// Reads what the shell itself says, which may end the command.
+    pub fn hear(&mut self) {
+        let report = self.living.as_mut().and_then(LivingShell::hear);
+        let (Some(report), Some(shell)) = (report, &mut self.living) else {
+            return;
+        };
+        shell.note_report(&report);
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        match running.phase {
+            Phase::Over { .. } => {}
+            Phase::Interrupted(_) => {
+                // Also what the command has left in the background.
+                running.left = processes::kill_until_gone(&running.target, KILLING);
+                running.notes.push(KEPT.to_owned());
+                running.end(shell, report.status, Duration::ZERO);
+            }
+            Phase::Runs if report.was_read => running.end(shell, report.status, running.grace),
+            Phase::Runs => {
+                shell.kill();
+                let why =
+                    "this command was not run, because the shell could no longer read commands";
+                running.lost = Some(why.to_owned());
+                // What it reports is the status of something else.
+                running.end(shell, -1, running.grace);
+            }
+        }
+    }
+
+    /// Takes the news that a child was reaped, which may be the shell.
+    pub fn buried(&mut self, pid: i32, status: ExitStatus) {
+        // What it has said before its end comes first.
+        self.hear();
+        let Some(shell) = self.living.as_mut().filter(|it| it.session.id == pid) else {
+            return;
+        };
+        shell.end = Some(status);
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        match running.phase {
+            Phase::Runs => {
+                let code = sys::exit_code(status);
+                running.lost = Some(match status.signal() {
+                    Some(signal) => format!("the shell was ended by signal {signal}"),
+                    None => format!("the shell has ended (exit code {code})"),
+                });
+                running.end(shell, code, running.grace);
+            }
+            Phase::Interrupted(_) => running.kill(shell),
+            Phase::Over { .. } => {}
+        }
+    }
+
+    /// Ends the command, and the shell only if that is needed.
+    pub fn interrupt(&mut self) {
+        let (Some(shell), Some(running)) = (&mut self.living, &mut self.running) else {
+            return;
+        };
+        match &mut running.phase {
+            Phase::Runs => {
+                running.killed = true;
+                // First the shell, so that it does not go on when its child has ended.
+                shell.signal(libc::SIGINT);
+                processes::signal(&running.target, libc::SIGINT);
+                processes::signal(&running.target, libc::SIGCONT);
+                shell.signal(libc::SIGCONT);
+                shell.ask_again();
+                running.phase = Phase::Interrupted(Instant::now() + INTERRUPTING);
+            }
+            Phase::Interrupted(_) => {}
+            // Only its grace period ends.
+            Phase::Over { until, .. } => *until = Instant::now(),
+        }
+    }
+
+    /// Has the shell end by itself, which runs its trap for that, unless it has a command.
+    pub fn dismiss(&mut self) {
+        if let Some(shell) = self.living.take().filter(|_| self.running.is_none()) {
+            shell.dismiss();
+        }
+    }
+
+    /// The end of the command, once it is over and its output is read.
+    pub fn over(&mut self) -> Option<CommandEnd> {
+        let (shell, running) = (self.living.as_mut()?, self.running.as_mut()?);
+        let now = Instant::now();
+        if matches!(running.phase, Phase::Interrupted(until) if now >= until) {
+            running.kill(shell);
+        }
+        let Phase::Over {
+            status,
+            pending,
+            until,
+        } = running.phase
+        else {
+            return None;
+        };
+        let is_read = shell.output.is_none() || pending == 0;
+        let is_alone = shell.end.is_none() && !shell.has_other_children(&running.target);
+        if !is_read || shell.output.is_some() && now < until && !is_alone {
+            return None;
+        }
+        let mut running = self.running.take()?;
+        if let Some(why) = &running.lost {
+            running.notes.push(self.replace(why));
+        }
+        Some(CommandEnd {
+            status,
+            killed: running.killed,
+            left: running.left,
+            notes: running.notes.join("\n"),
+        })
+    }
+}
+
+impl RunningCommand {
+    fn end(&mut self, shell: &LivingShell, status: i32, grace: Duration) {
+        self.phase = Phase::Over {
+            status,
+            pending: shell.pending(),
+            until: Instant::now() + grace,
+        };
+    }
+
+    /// Kills what the command has started, and the shell.
+    fn kill(&mut self, shell: &mut LivingShell) {
+        shell.note_folder();
+        // So that it does not go on. Its children can be told from others only while it is there.
+        shell.signal(libc::SIGSTOP);
+        self.left = processes::kill_until_gone(&self.target, KILLING);
+        shell.kill();
+        self.lost = Some("the command and its shell were ended".to_owned());
+        self.end(shell, 128 + libc::SIGKILL, Duration::ZERO);
+    }
+}
