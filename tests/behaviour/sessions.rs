@@ -56,6 +56,35 @@ fn the_shell_stays_from_step_to_step() {
 }
 
 #[test]
+fn containers_and_sandboxes_have_one_too() {
+    let submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; pwd; f; echo \"$x $Y\"";
+    let steps = [
+        "cd /tmp; x=5; export Y=6; f() { echo f; }",
+        "x=7; exit 2",
+        submit,
+    ];
+    for (need, arguments) in [
+        (Need::Docker, &["--image", "mswea-test/bash"][..]),
+        (Need::Bubblewrap, &["--environment-class", "bubblewrap"]),
+    ] {
+        if !need.is_met() {
+            continue;
+        }
+        let server = turns(&steps);
+        let run = shared(&server).args(arguments).run().expect(0);
+        let last = run.stdout.lines().last();
+        assert_eq!(last, Some(" 6"), "{arguments:?}: {}", run.stdout);
+        assert!(
+            run.stdout.starts_with("/tmp\n"),
+            "{arguments:?}: {}",
+            run.stdout
+        );
+        let told = body(&server, 2);
+        assert!(told.contains("the shell has ended (exit code 2)"), "{told}");
+    }
+}
+
+#[test]
 fn without_the_key_each_command_has_its_own() {
     let server = turns(&["cd /; x=5", "pwd >log; echo \"x$x\" >>log", SUBMIT]);
     let run = Host::new().server(&server).task("t").run().expect(0);
@@ -115,9 +144,9 @@ fn a_killed_host_leaves_nothing() {
 fn what_has_no_session_says_so() {
     let server = turns(&[SUBMIT]);
     let run = shared(&server)
-        .args(["--environment-class", "bubblewrap"])
+        .args(["--environment-class", "apptainer", "--image", "x"])
         .run();
     let run = run.expect(2);
-    run.says(&["`environment.session` = true has no effect in the class `bubblewrap`"]);
+    run.says(&["`environment.session` = true has no effect in the class `apptainer`"]);
     assert!(server.requests().is_empty());
 }

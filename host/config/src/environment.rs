@@ -133,7 +133,7 @@ impl Layers {
         let node = self.merged.get(&path)?;
         let class = self.environment_class();
         let takes = environment_class::classes_of("session")?;
-        if node.to_value() != true || takes.contains(&class) {
+        if node.to_value() != true || takes.contains(&class.as_str()) {
             return None;
         }
         let message = format!(

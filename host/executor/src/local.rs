@@ -32,7 +32,7 @@ use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
 };
 use mswea_helper::processes::{self, Children, ProcessTarget, RUN_VARIABLE, Session};
-use session::SharedShell;
+use session::LocalShell;
 pub use settings::LocalSettings;
 use settings::base_environment;
 pub(super) use settings::fresh_id;
@@ -72,7 +72,7 @@ pub struct LocalExecutor {
     guard_failed: bool,
     /// Held while there may be something to clean up.
     presence: Option<Presence>,
-    shared: SharedShell,
+    shared: LocalShell,
 }
 
 impl LocalExecutor {
@@ -98,7 +98,7 @@ impl LocalExecutor {
             wrap: None,
             guard_failed: false,
             presence: None,
-            shared: SharedShell::default(),
+            shared: LocalShell::default(),
         }
     }
 
@@ -127,7 +127,7 @@ impl LocalExecutor {
 
     /// Runs all further commands in a sandbox.
     pub(super) fn wrap(&mut self, wrap: Wrap) {
-        self.shared = SharedShell::default();
+        self.shared = LocalShell::default();
         self.wrap = Some(wrap);
     }
 

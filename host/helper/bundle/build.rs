@@ -36,6 +36,7 @@ fn run() -> Result<()> {
     for input in [
         "host/helper/src",
         "host/helper/Cargo.toml",
+        "host/ship.ld",
         "Cargo.lock",
         // The root manifest, which holds the profile.
         "Cargo.toml",
@@ -103,8 +104,17 @@ fn build(root: &Path, target: &Path, triple: &str) -> Result<PathBuf> {
         target_dir: &nested,
         triple,
         profile: "helper",
-        // Without relocations at its start, which happens once per action without a session.
-        flags: &["-Ctarget-feature=+crt-static", "-Crelocation-model=static"],
+        flags: &[
+            "-Ctarget-feature=+crt-static",
+            // Without relocations at its start, which happens once per action without a session.
+            "-Crelocation-model=static",
+            // As for the shipped binary: functions with the same code become one, and the tables for
+            // unwinding are left out.
+            "-Clinker=rust-lld",
+            "-Clink-arg=--icf=all",
+            "-Clink-arg=-O2",
+            &format!("-Clink-arg=-T{}", root.join("host/ship.ld").display()),
+        ],
         what: "the helper for containers",
         instead: "MSWEA_BUNDLED_HELPER=FILE takes a prebuilt one",
     }

@@ -15,7 +15,6 @@ use mswea_helper::dialogue::{self, Dialogue, Report, taken_over};
 use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, Session};
 
 use crate::action::BackgroundOutput;
-use crate::shell::ShellCommand;
 use crate::spawn::{NotStarted, Starter};
 use crate::{KILLING, sys};
 
@@ -25,6 +24,22 @@ const STATE: u64 = 4 * 1024 * 1024;
 const FAREWELL: Duration = Duration::from_millis(100);
 /// How much is read at once of what the shell itself says.
 const READ: usize = 4096;
+
+/// A command for the shell.
+pub struct ShellCommand {
+    /// Program and arguments of a shell, if one has to be started.
+    pub argv: Vec<Vec<u8>>,
+    /// `NAME=value`, for a shell that is started.
+    pub env: Vec<Vec<u8>>,
+    /// The directory of the first shell; empty: the helper's.
+    pub cwd: Vec<u8>,
+    /// Whether a shell that is started reads the files of a login shell.
+    pub login: bool,
+    pub command: String,
+    /// Its value of [`ACTION_VARIABLE`].
+    pub mark: String,
+    pub grace: Duration,
+}
 
 /// A shell that was started.
 pub struct LivingShell {

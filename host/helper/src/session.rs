@@ -14,7 +14,8 @@ use mswea_helper::protocol::{
 
 use crate::KILLING;
 use crate::action::{BackgroundOutput, RunningAction};
-use crate::shell::{CommandEnd, SharedShell, ShellCommand};
+use crate::living::ShellCommand;
+use crate::shell::{SharedShell, ShellCommandEnd};
 use crate::spawn::{NotStarted, Starter};
 use crate::sys::{self, BROKEN, POLLIN, POLLOUT, STDIN, STDOUT, watch};
 
@@ -288,7 +289,7 @@ impl HostSession {
 
     /// Reports the action if it is over; returns whether it is.
     fn finish(&mut self) -> bool {
-        if let Some(CommandEnd {
+        if let Some(ShellCommandEnd {
             status,
             killed,
             left,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mswea_helper::processes::{self, ACTION_VARIABLE, NESTED, ProcessTarget, Shell};
 
 use crate::action::BackgroundOutput;
-use crate::living::LivingShell;
+use crate::living::{LivingShell, ShellCommand};
 use crate::spawn::{NotStarted, Starter};
 use crate::{KILLING, sys};
 
@@ -20,24 +20,8 @@ const LOOK: Duration = Duration::from_millis(5);
 
 const KEPT: &str = "the command was ended; the shell lives on, with its directory and variables";
 
-/// A command for the shell.
-pub struct ShellCommand {
-    /// Program and arguments of a shell, if one has to be started.
-    pub argv: Vec<Vec<u8>>,
-    /// `NAME=value`, for a shell that is started.
-    pub env: Vec<Vec<u8>>,
-    /// The directory of the first shell; empty: the helper's.
-    pub cwd: Vec<u8>,
-    /// Whether a shell that is started reads the files of a login shell.
-    pub login: bool,
-    pub command: String,
-    /// Its value of [`ACTION_VARIABLE`].
-    pub mark: String,
-    pub grace: Duration,
-}
-
 /// The end of a command.
-pub struct CommandEnd {
+pub struct ShellCommandEnd {
     pub status: i32,
     pub killed: bool,
     pub left: usize,
@@ -61,7 +45,7 @@ pub struct SharedShell {
 struct RunningCommand {
     target: ProcessTarget,
     grace: Duration,
-    phase: Phase,
+    phase: CommandPhase,
     notes: Vec<String>,
     /// Why the shell ends with it, if it does.
     lost: Option<String>,
@@ -69,7 +53,7 @@ struct RunningCommand {
     left: usize,
 }
 
-enum Phase {
+enum CommandPhase {
     Runs,
     /// Got SIGINT; at this time it is killed with the shell.
     Interrupted(Instant),
@@ -116,7 +100,7 @@ impl SharedShell {
         self.running = Some(RunningCommand {
             target,
             grace: asked.grace,
-            phase: Phase::Runs,
+            phase: CommandPhase::Runs,
             notes,
             lost: None,
             killed: false,
@@ -160,9 +144,9 @@ impl SharedShell {
     /// When to call [`SharedShell::over`] next, if nothing else happens.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         match self.running.as_ref()?.phase {
-            Phase::Runs => None,
-            Phase::Interrupted(until) => Some(until),
-            Phase::Over { until, .. } => Some(until.min(now + LOOK)),
+            CommandPhase::Runs => None,
+            CommandPhase::Interrupted(until) => Some(until),
+            CommandPhase::Over { until, .. } => Some(until.min(now + LOOK)),
         }
     }
 
@@ -194,7 +178,7 @@ impl SharedShell {
             Ok(None) => {}
             Ok(Some(0)) | Err(_) => shell.output = None,
             Ok(Some(count)) => {
-                if let Phase::Over { pending, .. } = &mut running.phase {
+                if let CommandPhase::Over { pending, .. } = &mut running.phase {
                     *pending = pending.saturating_sub(count);
                 }
             }
@@ -212,15 +196,17 @@ impl SharedShell {
             return;
         };
         match running.phase {
-            Phase::Over { .. } => {}
-            Phase::Interrupted(_) => {
+            CommandPhase::Over { .. } => {}
+            CommandPhase::Interrupted(_) => {
                 // Also what the command has left in the background.
                 running.left = processes::kill_until_gone(&running.target, KILLING);
                 running.notes.push(KEPT.to_owned());
                 running.end(shell, report.status, Duration::ZERO);
             }
-            Phase::Runs if report.was_read => running.end(shell, report.status, running.grace),
-            Phase::Runs => {
+            CommandPhase::Runs if report.was_read => {
+                running.end(shell, report.status, running.grace);
+            }
+            CommandPhase::Runs => {
                 shell.kill();
                 let why =
                     "this command was not run, because the shell could no longer read commands";
@@ -243,7 +229,7 @@ impl SharedShell {
             return;
         };
         match running.phase {
-            Phase::Runs => {
+            CommandPhase::Runs => {
                 let code = sys::exit_code(status);
                 running.lost = Some(match status.signal() {
                     Some(signal) => format!("the shell was ended by signal {signal}"),
@@ -251,8 +237,8 @@ impl SharedShell {
                 });
                 running.end(shell, code, running.grace);
             }
-            Phase::Interrupted(_) => running.kill(shell),
-            Phase::Over { .. } => {}
+            CommandPhase::Interrupted(_) => running.kill(shell),
+            CommandPhase::Over { .. } => {}
         }
     }
 
@@ -262,7 +248,7 @@ impl SharedShell {
             return;
         };
         match &mut running.phase {
-            Phase::Runs => {
+            CommandPhase::Runs => {
                 running.killed = true;
                 // First the shell, so that it does not go on when its child has ended.
                 shell.signal(libc::SIGINT);
@@ -270,11 +256,11 @@ impl SharedShell {
                 processes::signal(&running.target, libc::SIGCONT);
                 shell.signal(libc::SIGCONT);
                 shell.ask_again();
-                running.phase = Phase::Interrupted(Instant::now() + INTERRUPTING);
+                running.phase = CommandPhase::Interrupted(Instant::now() + INTERRUPTING);
             }
-            Phase::Interrupted(_) => {}
+            CommandPhase::Interrupted(_) => {}
             // Only its grace period ends.
-            Phase::Over { until, .. } => *until = Instant::now(),
+            CommandPhase::Over { until, .. } => *until = Instant::now(),
         }
     }
 
@@ -286,13 +272,13 @@ impl SharedShell {
     }
 
     /// The end of the command, once it is over and its output is read.
-    pub fn over(&mut self) -> Option<CommandEnd> {
+    pub fn over(&mut self) -> Option<ShellCommandEnd> {
         let (shell, running) = (self.living.as_mut()?, self.running.as_mut()?);
         let now = Instant::now();
-        if matches!(running.phase, Phase::Interrupted(until) if now >= until) {
+        if matches!(running.phase, CommandPhase::Interrupted(until) if now >= until) {
             running.kill(shell);
         }
-        let Phase::Over {
+        let CommandPhase::Over {
             status,
             pending,
             until,
@@ -309,7 +295,7 @@ impl SharedShell {
         if let Some(why) = &running.lost {
             running.notes.push(self.replace(why));
         }
-        Some(CommandEnd {
+        Some(ShellCommandEnd {
             status,
             killed: running.killed,
             left: running.left,
@@ -320,7 +306,7 @@ impl SharedShell {
 
 impl RunningCommand {
     fn end(&mut self, shell: &LivingShell, status: i32, grace: Duration) {
-        self.phase = Phase::Over {
+        self.phase = CommandPhase::Over {
             status,
             pending: shell.pending(),
             until: Instant::now() + grace,

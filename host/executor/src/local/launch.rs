@@ -12,7 +12,6 @@ use rustix::fs::MemfdFlags;
 use rustix::pipe::PipeFlags;
 
 use super::attend::Running;
-use super::session::PROGRAM;
 use super::settings::nested;
 use super::{LocalExecutor, Presence};
 use crate::environment;
@@ -22,6 +21,9 @@ use crate::sandbox::SandboxKind;
 use crate::spawn::{ChildProcess, ProcessSpec, spawn};
 use crate::wrap::Wrap;
 use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
+
+/// The path of the helper in its own process.
+const PROGRAM: &str = "/proc/self/fd/4";
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]

@@ -32,8 +32,6 @@ use mswea_core::{Command, Output, Stop};
 const ANSWERING: Duration = Duration::from_secs(20);
 /// How long a helper that is no longer needed may take to end, with all that it started.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// The path of the helper in its own process.
-pub(super) const PROGRAM: &str = "/proc/self/fd/4";
 
 /// What is told of a shell that was ended because nobody waited for its command any more.
 const ABANDONED: &str = "the shell before was ended with a command that was given up: this command \
@@ -41,13 +39,13 @@ const ABANDONED: &str = "the shell before was ended with a command that was give
 
 /// The session of a local environment.
 #[derive(Debug, Default)]
-pub(super) struct SharedShell {
+pub(super) struct LocalShell {
     helper: Option<LocalHelper>,
     /// Told with the output of the next action.
     notice: Option<&'static str>,
 }
 
-impl SharedShell {
+impl LocalShell {
     /// Has the next action's output say that the shell of an earlier process of the run is gone.
     pub(super) fn announce(&mut self) {
         self.notice = Some(BEGUN);

@@ -23,10 +23,7 @@ async fn fake(
 #[tokio::test]
 async fn others_are_not_taken_for_the_helper() {
     for (said, wanted) in [
-        (
-            &b""[..],
-            "the helper in the container sent nothing within 0.3 s",
-        ),
+        (&b""[..], "the helper sent nothing within 0.3 s"),
         (
             b"mswea-he",
             "the program that answered is not the helper: `mswea-he`",
@@ -41,7 +38,7 @@ async fn others_are_not_taken_for_the_helper() {
         ),
         (
             b"mswea-helper\x63\0\0\0",
-            "the helper in the container has version 99 of the protocol, and this host has version 1: let the host copy its own helper",
+            "the helper has version 99 of the protocol, and this host has version 2: let the host copy its own helper",
         ),
     ] {
         let (_theirs, _listener, session) = fake(said).await;
