@@ -218,7 +218,14 @@ impl BubblewrapExecutor {
             timeout: Some(TRIAL),
             ..Command::new("true")
         };
-        let output = self.local.execute(&command, stop).await;
+        let alone = Command {
+            apart: true,
+            ..command
+        };
+        let mut output = self.local.execute(&alone, stop).await;
+        if output.returncode == 0 && self.local.settings().session {
+            output = self.local.execute(&command, stop).await;
+        }
         let said = output.output.trim();
         if output.returncode == 0 {
             return Ok(());
@@ -292,6 +299,9 @@ impl Executor for BubblewrapExecutor {
         // A temporary folder is removed by the process that made it, so the handle does not name
         // it.
         let cwd = self.cwd.as_deref().filter(|_| self.folder.is_none());
+        if known.is_some() {
+            self.local.announce_shell();
+        }
         Ok(handle::ready(known, cwd))
     }
 

@@ -81,7 +81,7 @@ pub(super) struct ShellAction<'a> {
 pub(super) enum HelperEnd {
     /// By itself. The exit code, or 128 plus the number of the signal, as container engines count.
     Exited(i32),
-    /// Killed in the container, with all processes that it started, because its time limit expired.
+    /// Killed, with all processes that it started, because its time limit expired.
     TimedOut,
     /// Killed likewise, because the run was asked to stop.
     Stopped,
@@ -97,7 +97,7 @@ pub(super) enum HelperEnd {
 /// Why there is no session, or no longer one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HelperError {
-    /// Nothing has come: the container could not run the helper, or its output is blocked.
+    /// Nothing has come: the helper could not be run there, or its output is blocked.
     #[error("the helper sent nothing within {} s", .0.as_secs_f64())]
     Silent(Duration),
     /// Another program has answered: the beginning of its output, such as the message of an engine
@@ -354,7 +354,7 @@ impl HelperSession {
                     if left > 0 {
                         tracing::warn!(
                             processes = left,
-                            "processes of an action can't be killed in the container (another user's, or busy in the kernel): they end with the container"
+                            "processes of an action can't be killed (another user's, or busy in the kernel): they end with the container or the sandbox, or have to be ended by hand"
                         );
                     }
                     ended = Some(match killed {

@@ -137,6 +137,14 @@ impl LocalExecutor {
         self.withheld.clear();
     }
 
+    /// Has the next action's output say that the shell of an earlier process of the run is gone, if
+    /// there is one shell for all actions.
+    pub(super) fn announce_shell(&mut self) {
+        if self.settings.session {
+            self.shared.announce();
+        }
+    }
+
     pub(super) fn settings(&self) -> &LocalSettings {
         &self.settings
     }
@@ -385,7 +393,7 @@ impl Executor for LocalExecutor {
                 return fail(failure.text());
             }
             if known.is_some() {
-                self.shared.announce();
+                self.announce_shell();
             }
         }
         if !self.withheld.is_empty() {
@@ -483,7 +491,7 @@ fn end(target: &ProcessTarget) -> Vec<String> {
             thread::sleep(Duration::from_millis(5));
         }
     }
-    // Also if none was found: see `Hunt`.
+    // Also if none was found: one search may miss a process.
     processes::kill_until_gone(target, KILLING);
     orphans::bury();
     processes::names(target)

@@ -28,7 +28,7 @@ pub(super) fn no_bash(text: &str) -> ActionFailure {
     ActionFailure::environment(
         "FileNotFoundError",
         format!(
-            "{text}: `environment.session` needs bash; use an image that has it, or set `environment.session` to false"
+            "{text}: `environment.session` needs bash; install it or use an image that has it, or set `environment.session` to false"
         ),
     )
 }

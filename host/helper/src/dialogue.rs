@@ -1,5 +1,5 @@
-//! A living bash that is given one command after the other: what is written to it, what it reports,
-//! and how a command that takes too long is ended. Nothing here reads or writes.
+//! A living bash that is given one command after the other: what is written to it, and what it
+//! reports. Nothing here reads or writes.
 //!
 //! The shell reads lines from its standard input, which is a pipe. A command does not travel there:
 //! it is in a file without a name at [`TEXT`], which the line has the shell source, so that the
@@ -16,7 +16,6 @@
 //! in the output).
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 /// The descriptor of a second output of the shell, of which commands get copies.
 pub const OUTPUT: i32 = 203;
@@ -192,32 +191,6 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// What is done to a command that has to end, and how long its end is waited for then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pressure {
-    /// SIGINT to the shell and to what the command started.
-    Interrupt(Duration),
-    /// SIGKILL to what the command started and to the shell. The shell can't be kept here: a shell
-    /// whose child was killed would go on with the rest of the command.
-    Kill,
-}
-
-/// The steps by which a command is ended.
-#[derive(Debug, Default)]
-pub struct CommandEnding {
-    is_interrupted: bool,
-}
-
-impl CommandEnding {
-    /// The next step.
-    pub fn step(&mut self) -> Pressure {
-        match std::mem::replace(&mut self.is_interrupted, true) {
-            false => Pressure::Interrupt(Duration::from_millis(500)),
-            true => Pressure::Kill,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,13 +244,5 @@ mod tests {
         let wanted = b"declare -x A=\"1\"\ndeclare -rx PWDS=\"y\nz\"\n";
         assert_eq!(taken_over(state), wanted);
         assert_eq!(taken_over(b""), b"");
-    }
-
-    #[test]
-    fn the_shell_is_killed_last() {
-        let mut ending = CommandEnding::default();
-        assert!(matches!(ending.step(), Pressure::Interrupt(_)));
-        assert_eq!(ending.step(), Pressure::Kill);
-        assert_eq!(ending.step(), Pressure::Kill);
     }
 }

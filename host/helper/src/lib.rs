@@ -1,4 +1,4 @@
-//! Shared by the host and its helper in a container: their protocol, how long commands are passed
+//! Shared by the host and its helper: their protocol, how long commands are passed
 //! to a shell, the dialogue with a shell that lives on between commands, and the search for the
 //! processes of an action.
 //!

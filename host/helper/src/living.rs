@@ -74,7 +74,7 @@ impl LivingShell {
         let lacking = |error: io::Error| NotStarted::new("no descriptors for the shell", &error);
         let pipe = || sys::pipe().map_err(lacking);
         let ((input, control), (output, writing), (reports, errors)) = (pipe()?, pipe()?, pipe()?);
-        for fd in [&control, &reports] {
+        for fd in [&control, &output, &reports] {
             sys::set_nonblocking(fd).map_err(lacking)?;
         }
         let file = |content: &[u8]| sys::file(content).map_err(lacking);

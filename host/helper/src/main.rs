@@ -1,5 +1,5 @@
-//! Runs actions inside a container for a host outside of it: a small static program without
-//! dependencies.
+//! Runs actions for a host: inside a container, or on the host's machine for a session. A small static
+//! program without dependencies.
 //!
 //! - `session` serves many actions, each as a fresh process, over stdin and stdout;
 //! - `run` runs one, for containers in which no session can be kept; with `--stdin` it reads the

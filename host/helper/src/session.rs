@@ -203,6 +203,7 @@ impl HostSession {
                     false => self.shell.ask(&self.starter, asked),
                     true => Err(busy()),
                 };
+                self.leftovers.extend(self.shell.left_open());
                 match started {
                     Ok(()) => self.asked = id,
                     Err(why) => self.post_failure(id, &why),

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use mswea_helper::processes::{self, ACTION_VARIABLE, NESTED, ProcessTarget, Shell};
+use mswea_helper::processes::{self, ACTION_VARIABLE, Children, NESTED, ProcessTarget, Shell};
 
 use crate::action::BackgroundOutput;
 use crate::living::{LivingShell, ShellCommand};
@@ -89,14 +89,21 @@ impl SharedShell {
                 pid: shell.session.id,
                 before: shell.children(),
             }),
+            // As of other actions: processes that have lost all else.
+            children: Children::Unmarked,
             ..ProcessTarget::marked(
                 ACTION_VARIABLE,
                 asked.mark.rsplit(NESTED).next().map(str::to_owned),
             )
         };
         let told = shell.ask(&asked.command, &asked.mark);
+        if let Err(error) = told {
+            shell.kill();
+            self.living = Some(shell);
+            self.replace("");
+            return Err(NotStarted::new("the shell takes no command", &error));
+        }
         self.living = Some(shell);
-        told.map_err(|error| NotStarted::new("the shell takes no command", &error))?;
         self.running = Some(RunningCommand {
             target,
             grace: asked.grace,
@@ -219,12 +226,15 @@ impl SharedShell {
 
     /// Takes the news that a child was reaped, which may be the shell.
     pub fn buried(&mut self, pid: i32, status: ExitStatus) {
-        // What it has said before its end comes first.
-        self.hear();
         let Some(shell) = self.living.as_mut().filter(|it| it.session.id == pid) else {
             return;
         };
         shell.end = Some(status);
+        // What it has said before its end comes first.
+        self.hear();
+        let Some(shell) = &mut self.living else {
+            return;
+        };
         let Some(running) = &mut self.running else {
             return;
         };
@@ -286,10 +296,24 @@ impl SharedShell {
         else {
             return None;
         };
-        let is_read = shell.output.is_none() || pending == 0;
-        let is_alone = shell.end.is_none() && !shell.has_other_children(&running.target);
-        if !is_read || shell.output.is_some() && now < until && !is_alone {
+        let unread = shell.pending();
+        if pending.min(unread) > 0 {
             return None;
+        }
+        if shell.output.is_some() && now < until {
+            if shell.end.is_some() || shell.has_other_children(&running.target) {
+                return None;
+            }
+            // What the last of its background processes has written.
+            if unread > 0 {
+                let pending = unread;
+                running.phase = CommandPhase::Over {
+                    status,
+                    pending,
+                    until,
+                };
+                return None;
+            }
         }
         let mut running = self.running.take()?;
         if let Some(why) = &running.lost {

@@ -21,7 +21,7 @@ use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::guard::Lease;
 use crate::local::fresh_id;
-use crate::shell::{BEGUN, with_notes};
+use crate::shell::{BEGUN, bash_of, with_notes};
 use mswea_core::{
     Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Front, Object,
     Output, Progress, Stop,
@@ -152,13 +152,14 @@ impl ContainerExecutor {
         let mut note = None;
         let mut notes = Vec::new();
         let is_shared = self.settings.session && !command.apart;
+        let mut has_helper = Ok(());
         if is_shared {
-            if let Err(failure) = self.need_session().await {
-                return failure.output(String::new());
-            }
+            has_helper = self.need_session().await;
             notes.extend(self.notice.take().map(str::to_owned));
         }
-        let ended = {
+        let ended = if let Err(why) = has_helper {
+            ActionEnd::Broken(why)
+        } else {
             let Some(container) = &self.container else {
                 return not_started().output(String::new());
             };
@@ -296,6 +297,11 @@ impl ContainerExecutor {
         let mut trouble = trouble::find_out(container, &self.settings).await;
         let mut killed = false;
         if matches!(trouble, Trouble::Passing) {
+            // With the shell, all that runs in it goes.
+            let mark = match self.settings.session {
+                true => &self.settings.run_id,
+                false => mark,
+            };
             killed = container.kill(mark).await;
             trouble = match trouble::oom_kills(container).await {
                 Count::Known(count) if is_more(&mut self.oom_kills, count) => {
@@ -384,6 +390,13 @@ impl Executor for ContainerExecutor {
                 message: why.clone(),
             });
         }
+        if self.settings.session
+            && let Err(failure) = bash_of(&self.settings.interpreter)
+        {
+            return Err(ExecutorError {
+                message: failure.text(),
+            });
+        }
         self.remove().await;
         self.front = Some(context.front.clone());
         self.guard();
@@ -393,7 +406,7 @@ impl Executor for ContainerExecutor {
                 Ok(Ok(found)) => {
                     let ready = self.ready(found, None);
                     self.notice = Some(BEGUN);
-                    return self.with_shell(ready).await;
+                    return self.with_shell(ready, true, &context.stop).await;
                 }
                 Ok(Err(why)) => replaced = Some(why),
                 Err(error) => {
@@ -405,7 +418,7 @@ impl Executor for ContainerExecutor {
         match start::start(&self.settings, context).await {
             Ok(made) => {
                 let ready = self.ready(made, replaced);
-                self.with_shell(ready).await
+                self.with_shell(ready, false, &context.stop).await
             }
             Err(error) => {
                 self.unguard().await;

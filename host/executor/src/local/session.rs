@@ -19,11 +19,12 @@ use super::attend::{DYING, LOOK};
 use super::launch::{Task, c_path, entry, readable};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, Presence, SHORTAGE, note_elided};
+use crate::aside::aside;
 use crate::environment;
 use crate::failure::ActionFailure;
 use crate::helper::{HelperEnd, HelperError, HelperSession, ShellAction};
 use crate::programs::in_path;
-use crate::shell::{BEGUN, bash_of, is_login, with_notes};
+use crate::shell::{BEGUN, bash_of, is_login, no_bash, with_notes};
 use crate::spawn::{ChildProcess, ProcessSpec, spawn};
 use crate::wrap::Wrap;
 use mswea_core::{Command, Output, Stop};
@@ -58,6 +59,8 @@ struct LocalHelper {
     session: Option<HelperSession>,
     child: ChildProcess,
     target: ProcessTarget,
+    /// The number of the last action before it.
+    before: u64,
 }
 
 impl std::fmt::Debug for LocalHelper {
@@ -67,6 +70,18 @@ impl std::fmt::Debug for LocalHelper {
 }
 
 impl LocalHelper {
+    /// All processes of its actions, up to the action with this number, also without the helper.
+    fn all_of(&self, run_id: &str, last: u64) -> ProcessTarget {
+        let actions = (self.before + 1..=last).map(|number| format!("{run_id}.{number}"));
+        ProcessTarget {
+            since: self.target.since,
+            ..ProcessTarget::marked(
+                ACTION_VARIABLE,
+                actions.flat_map(|mark| [format!("{mark}.shell"), mark]),
+            )
+        }
+    }
+
     /// Has it end by itself, with the shell and all that it started.
     async fn dismiss(&mut self) {
         // The end of its input.
@@ -96,7 +111,7 @@ impl LocalExecutor {
     /// The bash of the session; where another program makes the sandbox, its name.
     pub(super) fn bash(&self) -> Result<PathBuf, ActionFailure> {
         let named = bash_of(&self.settings.interpreter)?;
-        if self.wrap.as_ref().is_some_and(|wrap| wrap.after.is_empty()) {
+        if self.has_other_folders() {
             return Ok(PathBuf::from(named.unwrap_or("bash")));
         }
         if named.is_some() {
@@ -109,6 +124,11 @@ impl LocalExecutor {
                 "`environment.session` needs bash, which is in no folder of `PATH`: install it (`apt-get install bash`), or set `environment.session` to false",
             )
         })
+    }
+
+    /// Whether the sandbox has folders and programs of its own, because another program makes it.
+    fn has_other_folders(&self) -> bool {
+        self.wrap.as_ref().is_some_and(|wrap| wrap.after.is_empty())
     }
 
     /// Ends the shell of the session, if there is one, and all that runs in it.
@@ -141,11 +161,15 @@ impl LocalExecutor {
         self.actions += 1;
         self.guard();
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
+        // By its path, in case the folder was made anew.
+        let cwd = self.settings.cwd.as_deref();
+        let cwd = cwd.filter(|cwd| cwd.is_absolute() && !self.has_other_folders());
+        let cwd = cwd.map(|cwd| cwd.to_string_lossy().into_owned());
         let action = ShellAction {
             bash: &bash.to_string_lossy(),
             login: is_login(&self.settings.interpreter),
             env: &[],
-            cwd: None,
+            cwd: cwd.as_deref(),
             grace: self.settings.grace,
             mark: &nested(ACTION_VARIABLE, &mark),
             command: command.text,
@@ -164,11 +188,20 @@ impl LocalExecutor {
             }
             Err(error) => {
                 helper.dismiss().await;
+                // A helper that was killed has not ended what it has started.
+                let target = helper.all_of(&self.settings.run_id, self.actions);
+                let hunt = move || processes::kill_until_gone(&target, DYING);
+                let _ = aside("hunt", hunt).await;
                 self.shared.notice = Some(BEGUN);
                 let lost = ActionFailure::lost(&io::Error::other(error.to_string()));
                 return lost.output(capture.finish(false).text);
             }
         };
+        if let HelperEnd::Failed { .. } = end
+            && let Some(gone) = self.folder_is_gone()
+        {
+            return gone;
+        }
         let captured = capture.finish(end == HelperEnd::Exited(0));
         let notes = before.map(str::to_owned).into_iter().chain(notes);
         let text = match self.is_submission(&end, &captured.text) {
@@ -184,6 +217,9 @@ impl LocalExecutor {
             },
             HelperEnd::TimedOut => ActionFailure::timed_out(command.text, timeout).output(text),
             HelperEnd::Stopped => ActionFailure::interrupted(command.text).output(text),
+            HelperEnd::Failed { errno, text: told } if errno == libc::ENOENT => {
+                no_bash(&told).output(text)
+            }
             HelperEnd::Failed { errno, text: told } => {
                 ActionFailure::told(&io::Error::from_raw_os_error(errno), &told).output(text)
             }
@@ -266,6 +302,7 @@ impl LocalExecutor {
             session: None,
             child,
             target,
+            before: self.actions,
         };
         Ok((helper, output, input))
     }
@@ -298,11 +335,25 @@ fn start(
         output: Some(stdout.as_fd()),
         errors: Some(errors.as_fd()),
         third: third.map(File::as_fd),
-        fourth: Some(program_file().map_err(system)?.as_fd()),
+        fourth: Some(program_file().map_err(no_file)?.as_fd()),
         deaf: false,
     })
     .map_err(|error| ActionFailure::start(&error, program, cwd, 0))?;
     Ok((child, output, input))
+}
+
+/// The failure of a machine that has no executable files in memory.
+fn no_file(error: io::Error) -> ActionFailure {
+    let failure = ActionFailure::system(&error, None);
+    match failure.is_passing() {
+        true => failure,
+        false => ActionFailure::environment(
+            "EnvironmentError",
+            format!(
+                "`environment.session` needs an executable file in memory ({error}): set the kernel's `vm.memfd_noexec` to 0 or 1, or `environment.session` to false"
+            ),
+        ),
+    }
 }
 
 /// The helper as a file in memory, which can't be changed any more. Its number is above those that

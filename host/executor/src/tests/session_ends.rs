@@ -212,11 +212,11 @@ async fn what_an_action_started_ends_with_it_and_nothing_else() {
     .await;
     let command = format!(
         "setsid sleep 60 & {note}; (setsid sleep 60 & {note}); env -i sleep 60 & {note}; \
-         (sh -c 'sleep 60; :' & {note}); sleep 60"
+         (sh -c 'sleep 60; :' & {note}); (setsid env -i sleep 60 & {note}); sleep 60"
     );
     let output = run_within(&mut executor, &command, LIMIT).await;
     assert!(is_told(&output, "the shell lives on"), "{output:?}");
-    let started = pids(&file, 6);
+    let started = pids(&file, 7);
     assert!(
         started[..2].iter().all(|pid| lives(pid)),
         "jobs of earlier actions"
@@ -317,5 +317,56 @@ async fn no_secret_is_in_the_shell() {
         assert!(!entry.contains("API_KEY"), "{entry}");
     }
     assert!(output.output.contains("MSWEA_RUN_ID"));
+    executor.cleanup().await;
+}
+
+/// The helper holds the shell; a command that kills it ends itself, and what else ran there.
+#[tokio::test]
+async fn without_its_helper_nothing_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let note = format!("echo $! >>{}", file.display());
+    let mut executor = sharing();
+    run(&mut executor, &format!("cd /usr; sleep 61 & {note}")).await;
+    let command = format!(
+        "sleep 62 & {note}; kill -9 $PPID; sleep 63; touch {}/after",
+        folder.path().display()
+    );
+    let output = run(&mut executor, &command).await;
+    assert_eq!(
+        extra(&output, "exception_type"),
+        "ChildProcessError",
+        "{output:?}"
+    );
+    let started = pids(&file, 2);
+    assert!(started.iter().all(|pid| !lives(pid)), "{started:?}");
+    let output = run(&mut executor, "pwd").await;
+    assert!(
+        output.output.starts_with("/tmp\n[a new shell was begun"),
+        "{output:?}"
+    );
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn a_shell_whose_folder_is_gone_begins_in_the_first_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let mut executor = LocalExecutor::new(LocalSettings {
+        session: true,
+        cwd: Some(work.clone()),
+        ..settings()
+    });
+    run(
+        &mut executor,
+        "cd ..; rm -r work; mkdir -p work/q; cd work/q",
+    )
+    .await;
+    let output = run(&mut executor, "rmdir ../q; exit 3").await;
+    assert_eq!(output.returncode, 3);
+    let output = run(&mut executor, "pwd; touch here").await;
+    assert_eq!(output.output, format!("{}\n", work.display()));
+    assert!(work.join("here").exists());
     executor.cleanup().await;
 }

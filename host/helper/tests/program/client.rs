@@ -22,6 +22,8 @@ pub struct Client {
     pieces: Option<Receiver<Vec<u8>>>,
     inbox: Vec<u8>,
     next: u32,
+    /// The grace of commands of the shell.
+    pub grace: Duration,
     /// What was told of the shell at the end of the last action.
     pub notes: String,
 }
@@ -107,6 +109,7 @@ impl Client {
             pieces: None,
             inbox: Vec::new(),
             next: 0,
+            grace: Duration::from_millis(100),
             notes: String::new(),
         }
     }
@@ -170,7 +173,7 @@ impl Client {
             argv: argv.map(|text| text.as_bytes().to_vec()).collect(),
             env: Vec::new(),
             cwd: Vec::new(),
-            grace_ms: 100,
+            grace_ms: self.grace.as_millis() as u32,
             login: false,
             mark: fresh_id().into_bytes(),
             command: command.as_bytes().to_vec(),

@@ -102,3 +102,34 @@ fn a_host_that_does_not_read_delays_the_command_and_nothing_else() {
     let (_, end) = client.end(id);
     assert!(matches!(end, End::Exited { killed: true, .. }), "{end:?}");
 }
+
+#[test]
+fn the_output_of_background_processes_is_whole_within_the_grace() {
+    let mut client = Client::new();
+    client.grace = Duration::from_secs(5);
+    for round in 0..20 {
+        let (output, _) = client.tell("seq 1 30000 &");
+        assert_eq!(output.lines().count(), 30000, "{round}");
+    }
+}
+
+/// A helper that was stopped sees several events at once.
+#[test]
+fn output_that_was_dropped_is_not_waited_for() {
+    let mut client = Client::new();
+    let pid = client.child.id();
+    let signal = |name: &str| {
+        let status = std::process::Command::new("kill")
+            .args([name, &pid.to_string()])
+            .status();
+        assert!(status.unwrap().success());
+    };
+    let nap = nap();
+    client.tell(&format!("(sleep 0.2; echo bg; exec sleep {nap}) &"));
+    signal("-STOP");
+    wait_for("job", || living(&nap) == 1);
+    let id = client.ask("echo on");
+    signal("-CONT");
+    let (output, end) = client.end(id);
+    assert_eq!((output.as_slice(), end), (&b"on\n"[..], End::by_itself(0)));
+}

@@ -124,7 +124,7 @@ async fn images_that_can_have_no_shell_are_refused() {
     };
     let text = refused(with(NOBASH, &["sh", "-c"])).await;
     assert!(
-        text.contains("`environment.session` needs bash; use an image that has it"),
+        text.contains("`environment.session` needs bash; install it or use an image that has it"),
         "{text}"
     );
     let text = refused(with(BASH, &["busybox", "sh", "-c"])).await;
@@ -132,4 +132,51 @@ async fn images_that_can_have_no_shell_are_refused() {
         text.contains("`environment.interpreter` names `busybox`"),
         "{text}"
     );
+}
+
+/// The container of a resumed run holds its work.
+#[tokio::test]
+async fn a_container_of_the_run_stays_if_it_can_have_no_shell() {
+    if !docker("a_container_of_the_run_stays_if_it_can_have_no_shell") {
+        return;
+    }
+    let first = ContainerSettings {
+        session: false,
+        keep: true,
+        image: NOBASH.to_owned(),
+        interpreter: vec!["sh".to_owned(), "-c".to_owned()],
+        run_id: format!("stays-{}", crate::local::fresh_id()),
+        ..sharing(Transport::Auto)
+    };
+    let (context, _) = context_with(Stop::never());
+    let mut executor = ContainerExecutor::new(first.clone());
+    let ready = executor.start(&context, None).await.unwrap();
+    let name = executor.container_name().unwrap().to_owned();
+    executor.cleanup().await;
+    let mut later = ContainerExecutor::new(ContainerSettings {
+        session: true,
+        keep: false,
+        ..first
+    });
+    let error = later.start(&context, Some(&ready.handle)).await;
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("`environment.session` needs bash"), "{text}");
+    later.cleanup().await;
+    drop(later);
+    assert!(is_there(&name));
+    client(&["rm", "-f", &name]);
+}
+
+#[tokio::test]
+async fn a_container_that_is_gone_is_noticed_without_a_helper() {
+    if !docker("a_container_that_is_gone_is_noticed_without_a_helper") {
+        return;
+    }
+    let mut executor = started(sharing(Transport::Auto)).await;
+    let name = executor.container_name().unwrap().to_owned();
+    run(&mut executor, "kill -9 -1").await;
+    client(&["rm", "-f", &name]);
+    let output = run(&mut executor, "true").await;
+    assert_eq!(output.extra["environment_gone"], true, "{output:?}");
+    executor.cleanup().await;
 }
