@@ -137,14 +137,6 @@ impl LocalExecutor {
         self.withheld.clear();
     }
 
-    /// Has the next action's output say that the shell of an earlier process of the run is gone, if
-    /// there is one shell for all actions.
-    pub(super) fn announce_shell(&mut self) {
-        if self.settings.session {
-            self.shared.announce();
-        }
-    }
-
     pub(super) fn settings(&self) -> &LocalSettings {
         &self.settings
     }

@@ -46,13 +46,6 @@ pub(super) struct LocalShell {
     notice: Option<&'static str>,
 }
 
-impl LocalShell {
-    /// Has the next action's output say that the shell of an earlier process of the run is gone.
-    pub(super) fn announce(&mut self) {
-        self.notice = Some(BEGUN);
-    }
-}
-
 /// A helper on this machine. Dropped, it is killed with all that it started.
 struct LocalHelper {
     /// None while it is being ended.
@@ -124,6 +117,14 @@ impl LocalExecutor {
                 "`environment.session` needs bash, which is in no folder of `PATH`: install it (`apt-get install bash`), or set `environment.session` to false",
             )
         })
+    }
+
+    /// Has the next action's output say that the shell of an earlier process of the run is gone, if
+    /// there is one shell for all actions.
+    pub(crate) fn announce_shell(&mut self) {
+        if self.settings.session {
+            self.shared.notice = Some(BEGUN);
+        }
     }
 
     /// Whether the sandbox has folders and programs of its own, because another program makes it.
