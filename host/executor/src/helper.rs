@@ -22,6 +22,9 @@ use mswea_core::Stop;
 /// seconds itself.
 const KILLING: Duration = Duration::from_secs(5);
 
+/// How long a helper that was just started may take to answer.
+pub(super) const ANSWERING: Duration = Duration::from_secs(20);
+
 /// The most bytes of one read.
 const READ: usize = 64 * 1024;
 

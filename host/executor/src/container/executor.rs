@@ -39,7 +39,7 @@ pub struct ContainerExecutor {
     container: Option<Container>,
     /// The session with the helper that starts the actions, if there is one.
     session: Option<fast::ContainerSession>,
-    /// Told of the shell with the output of the next action that runs in it.
+    /// What the model is told of the shell, with the output of the next action that runs in it.
     notice: Option<&'static str>,
     /// How many actions there have been. The number of an action is part of its
     /// [`ACTION_VARIABLE`].

@@ -8,13 +8,10 @@ use std::time::Duration;
 
 use super::attend::ask;
 use super::engine::{Engine, EngineError, ExecSpec};
-use crate::helper::HelperSession;
+use crate::helper::{ANSWERING, HelperSession};
 
 /// Where the helper is in the container.
 pub(super) const HELPER: &str = "/.mswea/helper";
-
-/// How long the helper may take to answer.
-pub(crate) const ANSWERING: Duration = Duration::from_secs(20);
 
 /// Puts the helper into the container.
 ///

@@ -174,15 +174,20 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.child.is_reaped() {
-            return;
-        }
-        processes::kill_until_gone(&self.target, DYING / 2);
-        self.child.kill_group();
-        let started = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < DYING / 10 {
-            thread::sleep(Duration::from_millis(1));
-        }
+        end_at_once(&mut self.child, &self.target);
+    }
+}
+
+/// Kills a child that has not been reaped, with all processes of `target`; blocks for a bounded time.
+pub(super) fn end_at_once(child: &mut ChildProcess, target: &ProcessTarget) {
+    if child.is_reaped() {
+        return;
+    }
+    processes::kill_until_gone(target, DYING / 2);
+    child.kill_group();
+    let started = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && started.elapsed() < DYING / 10 {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, Session};
@@ -15,22 +14,20 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe;
 
-use super::attend::{DYING, LOOK};
+use super::attend::{DYING, LOOK, end_at_once};
 use super::launch::{Task, c_path, entry, readable};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, Presence, SHORTAGE, note_elided};
 use crate::aside::aside;
 use crate::environment;
 use crate::failure::ActionFailure;
-use crate::helper::{HelperEnd, HelperError, HelperSession, ShellAction};
+use crate::helper::{ANSWERING, HelperEnd, HelperError, HelperSession, ShellAction};
 use crate::programs::in_path;
 use crate::shell::{BEGUN, bash_of, is_login, no_bash, with_notes};
 use crate::spawn::{ChildProcess, ProcessSpec, spawn};
 use crate::wrap::Wrap;
 use mswea_core::{Command, Output, Stop};
 
-/// How long the helper may take to answer.
-const ANSWERING: Duration = Duration::from_secs(20);
 /// How long a helper that is no longer needed may take to end, with all that it started.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -88,15 +85,7 @@ impl LocalHelper {
 
 impl Drop for LocalHelper {
     fn drop(&mut self) {
-        if self.child.is_reaped() {
-            return;
-        }
-        processes::kill_until_gone(&self.target, DYING / 2);
-        self.child.kill_group();
-        let started = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < DYING / 10 {
-            thread::sleep(Duration::from_millis(1));
-        }
+        end_at_once(&mut self.child, &self.target);
     }
 }
 
