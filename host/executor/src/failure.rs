@@ -3,11 +3,11 @@
 //! Kinds and wording are those of Python's exceptions, which users' templates and tools expect as
 //! from mini-swe-agent.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use mswea_helper::child::{StartError, StartStage};
 use serde_json::Value;
 
 use mswea_core::Output;
@@ -91,25 +91,24 @@ impl ActionFailure {
         }
     }
 
-    /// The program was not started: the message tells whether the directory, the interpreter or the
-    /// command was the cause, which the kernel's answer leaves open.
+    /// The program was not started, or its directory could not be entered. `command`: the length of
+    /// the command in bytes.
     pub(super) fn start(
-        error: &io::Error,
+        failed: &StartError,
         program: &Path,
         cwd: Option<&Path>,
         command: usize,
     ) -> Self {
-        if let Some(cwd) = cwd {
-            match fs::metadata(cwd) {
-                Err(error) => return Self::system(&error, Some(cwd)),
-                Ok(found) if !found.is_dir() => {
-                    let error =
-                        io::Error::from_raw_os_error(rustix::io::Errno::NOTDIR.raw_os_error());
-                    return Self::system(&error, Some(cwd));
-                }
-                Ok(_) => {}
-            }
+        let error = &failed.error;
+        match failed.stage {
+            StartStage::Process => Self::system(error, None),
+            StartStage::Folder => Self::system(error, cwd),
+            StartStage::Program => Self::program(error, program, command),
         }
+    }
+
+    /// The program was not started. `command`: the length of the command in bytes.
+    pub(super) fn program(error: &io::Error, program: &Path, command: usize) -> Self {
         let mut failure = Self::system(error, Some(program));
         if error.raw_os_error() == Some(rustix::io::Errno::TOOBIG.raw_os_error()) {
             failure.text.push_str(&format!(

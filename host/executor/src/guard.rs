@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::PipeFlags;
 
-use super::spawn::{ChildProcess, ProcessSpec, spawn};
+use super::spawn::{ChildProcess, ProgramCall, null, spawn};
 use mswea_helper::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
 use table::SessionTable;
 
@@ -327,18 +327,20 @@ impl Guardian {
         // A guardian that does not read must not block the host.
         rustix::io::ioctl_fionbio(&writing, true)?;
         let sessions = Sessions::new()?;
-        let child = spawn(&ProcessSpec {
-            program: &path,
+        let null = null()?;
+        let descriptors = [
+            (reading.as_fd(), 0),
+            (null, 1),
+            (null, 2),
+            (sessions.table.memory(), 3),
+        ];
+        let call = ProgramCall {
+            path: &path,
             args: &[&path, &subcommand, &id],
             env: &env,
             cwd: Some(c"/"),
-            stdin: Some(reading.as_fd()),
-            output: None,
-            errors: None,
-            third: Some(sessions.table.memory()),
-            fourth: None,
-            deaf: true,
-        })?;
+        };
+        let child = spawn(call, &descriptors, true)?;
         Ok(Self {
             program: program.to_owned(),
             child,

@@ -1,43 +1,16 @@
-//! Starts a program in a session of its own, through `posix_spawn`.
-//!
-//! std uses it only for options that it has itself; a new session needs a `pre_exec` hook there,
-//! which means `fork`, and that copies the page tables of a host that contains Cranelift and
-//! wasmtime. `posix_spawn` shares the address space until the exec, so that a step costs the same
-//! in a host of 5 MB and in one of 500 MB.
+//! The children of this process: who starts one waits for it, and orphans that the kernel gave to
+//! the host are told from them.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr;
-use std::sync::{Mutex, Once, PoisonError, RwLock};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, Once, OnceLock, PoisonError, RwLock};
 
+use mswea_helper::child::{self, ProcessSpec, StartError, StartStage};
+use mswea_helper::sys;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
-
-/// The parameters of a new process.
-pub(super) struct ProcessSpec<'a> {
-    /// Path of the program.
-    pub(super) program: &'a CStr,
-    /// Its arguments, the first of them its own name.
-    pub(super) args: &'a [&'a CStr],
-    /// Its whole environment, as `NAME=value`.
-    pub(super) env: &'a [CString],
-    /// Its working directory; none: the host's.
-    pub(super) cwd: Option<&'a CStr>,
-    /// Its standard input; none: `/dev/null`.
-    pub(super) stdin: Option<BorrowedFd<'a>>,
-    /// Its standard output and error; none: `/dev/null`.
-    pub(super) output: Option<BorrowedFd<'a>>,
-    /// Its standard error, if that differs.
-    pub(super) errors: Option<BorrowedFd<'a>>,
-    /// Its descriptor 3, if it gets one.
-    pub(super) third: Option<BorrowedFd<'a>>,
-    /// Its descriptor 4, if it gets one; in the host this must not be descriptor 3.
-    pub(super) fourth: Option<BorrowedFd<'a>>,
-    /// Whether SIGINT, SIGTERM, SIGHUP and the like are blocked, which people and terminals send.
-    pub(super) deaf: bool,
-}
 
 /// A child that has not been waited for: while this exists, its pid can't be reused.
 #[derive(Debug)]
@@ -163,173 +136,75 @@ fn keep_inherited() {
     });
 }
 
-/// Starts `spec` and returns when the child runs the program.
+/// Program, arguments, environment and working directory of a new process.
+#[derive(Clone, Copy)]
+pub(super) struct ProgramCall<'a> {
+    pub(super) path: &'a CStr,
+    /// The first of them its own name.
+    pub(super) args: &'a [&'a CStr],
+    /// The whole environment, as `NAME=value`.
+    pub(super) env: &'a [CString],
+    /// None: the host's.
+    pub(super) cwd: Option<&'a CStr>,
+}
+
+/// Starts `program` in a session of its own with these descriptors, each with the number that it has
+/// there; returns when the child runs the program. `deaf`: SIGINT, SIGTERM, SIGHUP and the like,
+/// which people and terminals send, are blocked there.
 ///
 /// # Errors
 /// If a descriptor, the directory or the program can't be used.
-pub(super) fn spawn(spec: &ProcessSpec<'_>) -> io::Result<ChildProcess> {
+pub(super) fn spawn(
+    program: ProgramCall<'_>,
+    descriptors: &[(BorrowedFd<'_>, i32)],
+    deaf: bool,
+) -> Result<ChildProcess, StartError> {
     keep_inherited();
-    let args = pointers(spec.args.iter().copied());
-    let env = pointers(spec.env.iter().map(CString::as_c_str));
-    let mut actions = MaybeUninit::uninit();
-    let actions = Actions::new(&mut actions)?;
-    match spec.stdin {
-        Some(fd) => actions.dup(fd, 0)?,
-        None => actions.open_null(0, libc::O_RDONLY)?,
-    }
-    for (target, output) in [(1, spec.output), (2, spec.errors.or(spec.output))] {
-        match output {
-            Some(fd) => actions.dup(fd, target)?,
-            None => actions.open_null(target, libc::O_WRONLY)?,
-        }
-    }
-    if let Some(fd) = spec.third {
-        actions.dup(fd, 3)?;
-    }
-    if let Some(fd) = spec.fourth {
-        actions.dup(fd, 4)?;
-    }
-    if let Some(cwd) = spec.cwd {
-        actions.chdir(cwd)?;
-    }
-    let mut attributes = MaybeUninit::uninit();
-    let attributes = Attributes::new(&mut attributes, spec.deaf)?;
-
-    let mut pid: libc::pid_t = 0;
+    // A blocked signal stays blocked over the exec, so the guardian needs no handlers.
+    let blocked: &[libc::c_int] = match deaf {
+        true => &[
+            libc::SIGINT,
+            libc::SIGTERM,
+            libc::SIGHUP,
+            libc::SIGQUIT,
+            libc::SIGTSTP,
+        ],
+        false => &[],
+    };
+    // Rust programs ignore SIGPIPE, and commands must not inherit that: `yes | head` would complain
+    // instead of ending. The host also ignores SIGXFSZ, which ends programs whose files grow too
+    // large.
+    let restored = [libc::SIGPIPE, libc::SIGXFSZ];
     let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: the program is a C string, `args` and `env` are null-terminated arrays of C
-    // strings, all of which live until the call returns; actions and attributes are initialised.
-    check(unsafe {
-        libc::posix_spawn(
-            &mut pid,
-            spec.program.as_ptr(),
-            actions.0,
-            attributes.0,
-            args.as_ptr(),
-            env.as_ptr(),
-        )
+    let pid = child::start(&ProcessSpec {
+        program: program.path,
+        args: program.args,
+        env: program.env,
+        cwd: program.cwd,
+        descriptors,
+        restored: &sys::signals(restored),
+        blocked: &sys::signals(blocked.iter().copied()),
     })?;
     AWAITED
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .insert(pid);
-    let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the kernel gave no pid"))?;
+    let pid = Pid::from_raw(pid).ok_or_else(|| StartError {
+        stage: StartStage::Process,
+        error: io::Error::other("the kernel gave no pid"),
+    })?;
     Ok(ChildProcess {
         pid,
         returncode: None,
     })
 }
 
-/// A null-terminated array for C, which does not write to it although the type allows it.
-fn pointers<'a>(strings: impl Iterator<Item = &'a CStr>) -> Vec<*mut libc::c_char> {
-    strings
-        .map(|text| text.as_ptr().cast_mut())
-        .chain([ptr::null_mut()])
-        .collect()
-}
-
-fn check(code: libc::c_int) -> io::Result<()> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::from_raw_os_error(code))
+/// `/dev/null`, for reading and writing.
+pub(super) fn null() -> io::Result<BorrowedFd<'static>> {
+    static NULL: OnceLock<File> = OnceLock::new();
+    if let Some(file) = NULL.get() {
+        return Ok(file.as_fd());
     }
-}
-
-/// The child's actions before the exec; borrowed, because C does not allow it to be moved.
-struct Actions<'a>(&'a mut libc::posix_spawn_file_actions_t);
-
-impl<'a> Actions<'a> {
-    fn new(place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>) -> io::Result<Self> {
-        // SAFETY: the memory belongs to this call and may be written.
-        check(unsafe { libc::posix_spawn_file_actions_init(place.as_mut_ptr()) })?;
-        // SAFETY: initialised by the successful call above.
-        Ok(Self(unsafe { place.assume_init_mut() }))
-    }
-
-    fn dup(&self, from: BorrowedFd<'_>, to: i32) -> io::Result<()> {
-        let this = ptr::from_ref(&*self.0).cast_mut();
-        // SAFETY: `this` is initialised and nothing else uses it during the call.
-        check(unsafe { libc::posix_spawn_file_actions_adddup2(this, from.as_raw_fd(), to) })
-    }
-
-    fn open_null(&self, to: i32, flags: libc::c_int) -> io::Result<()> {
-        let this = ptr::from_ref(&*self.0).cast_mut();
-        let path = c"/dev/null".as_ptr();
-        // SAFETY: as above; the path is a C string, which the call copies.
-        check(unsafe { libc::posix_spawn_file_actions_addopen(this, to, path, flags, 0) })
-    }
-
-    fn chdir(&self, path: &CStr) -> io::Result<()> {
-        let this = ptr::from_ref(&*self.0).cast_mut();
-        // SAFETY: as above; the path is a C string, which the call copies.
-        check(unsafe { libc::posix_spawn_file_actions_addchdir_np(this, path.as_ptr()) })
-    }
-}
-
-impl Drop for Actions<'_> {
-    fn drop(&mut self) {
-        // SAFETY: initialised, and not used after this.
-        let _ = unsafe { libc::posix_spawn_file_actions_destroy(self.0) };
-    }
-}
-
-/// Session and signals of the child.
-struct Attributes<'a>(&'a mut libc::posix_spawnattr_t);
-
-impl<'a> Attributes<'a> {
-    fn new(place: &'a mut MaybeUninit<libc::posix_spawnattr_t>, deaf: bool) -> io::Result<Self> {
-        // SAFETY: the memory belongs to this call and may be written.
-        check(unsafe { libc::posix_spawnattr_init(place.as_mut_ptr()) })?;
-        // SAFETY: initialised by the successful call above.
-        let this = Self(unsafe { place.assume_init_mut() });
-        let flags = libc::POSIX_SPAWN_SETSID as i32
-            | libc::POSIX_SPAWN_SETSIGMASK
-            | libc::POSIX_SPAWN_SETSIGDEF;
-        // A blocked signal stays blocked over the exec, so the guardian needs no handlers.
-        let blocked: &[libc::c_int] = if deaf {
-            &[
-                libc::SIGINT,
-                libc::SIGTERM,
-                libc::SIGHUP,
-                libc::SIGQUIT,
-                libc::SIGTSTP,
-            ]
-        } else {
-            &[]
-        };
-        // Rust programs ignore SIGPIPE, and commands must not inherit that: `yes | head` would
-        // complain instead of ending. The host also ignores SIGXFSZ, which ends programs whose
-        // files grow too large.
-        let restored = [libc::SIGPIPE, libc::SIGXFSZ];
-        // SAFETY: `this.0` is initialised; the sets are initialised by `set`.
-        unsafe {
-            check(libc::posix_spawnattr_setflags(
-                this.0,
-                flags as libc::c_short,
-            ))?;
-            check(libc::posix_spawnattr_setsigmask(this.0, &set(blocked)))?;
-            check(libc::posix_spawnattr_setsigdefault(this.0, &set(&restored)))?;
-        }
-        Ok(this)
-    }
-}
-
-impl Drop for Attributes<'_> {
-    fn drop(&mut self) {
-        // SAFETY: initialised, and not used after this.
-        let _ = unsafe { libc::posix_spawnattr_destroy(self.0) };
-    }
-}
-
-fn set(signals: &[libc::c_int]) -> libc::sigset_t {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: `sigemptyset` initialises the set; adding known signals to it can't fail.
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        for &signal in signals {
-            libc::sigaddset(set.as_mut_ptr(), signal);
-        }
-        set.assume_init()
-    }
+    let file = File::options().read(true).write(true).open("/dev/null")?;
+    Ok(NULL.get_or_init(|| file).as_fd())
 }

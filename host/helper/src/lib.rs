@@ -1,9 +1,10 @@
 //! Shared by the host and its helper: their protocol, how long commands are passed
-//! to a shell, the dialogue with a shell that lives on between commands, and the search for the
-//! processes of an action.
+//! to a shell, the dialogue with a shell that lives on between commands, and how the processes of an
+//! action are started and found.
 //!
 //! The program is this package's binary; `mswea-helper-bundle` holds it as bytes.
 
+pub mod child;
 pub mod dialogue;
 pub mod long;
 mod process_table;

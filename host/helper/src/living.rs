@@ -88,13 +88,7 @@ impl LivingShell {
             (&text, dialogue::TEXT),
             (&proof, dialogue::PROOF),
         ];
-        // Above all numbers that they get, so that none is overwritten before it is copied.
-        let copies = ends
-            .iter()
-            .map(|(fd, number)| Ok((sys::above(fd)?, *number)))
-            .collect::<io::Result<Vec<_>>>()
-            .map_err(lacking)?;
-        let descriptors: Vec<_> = copies.iter().map(|(fd, to)| (fd.as_fd(), *to)).collect();
+        let descriptors = ends.map(|(fd, number)| (fd.as_fd(), number));
         // No action has this mark: what bash forks has it in its environment, whatever the action.
         let mark = format!("{ACTION_VARIABLE}={}.shell", first.mark).into_bytes();
         let env: Vec<_> = first.env.iter().cloned().chain([mark]).collect();

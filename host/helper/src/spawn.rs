@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::ptr;
 
+use mswea_helper::child::{self, ProcessSpec, StartError, StartStage};
 use mswea_helper::long;
 
 use crate::sys;
@@ -164,16 +163,17 @@ impl Starter {
         let directory = cwd.map(|cwd| strings("the working directory", [cwd.to_vec()]));
         let directory = directory.transpose()?.and_then(|mut only| only.pop());
         let program = strings("the program", [program.into_os_string().into_vec()])?;
-        let spec = SpawnParameters {
+        let args: Vec<_> = argv.iter().map(CString::as_c_str).collect();
+        child::start(&ProcessSpec {
             program: &program[0],
-            argv: &argv,
+            args: &args,
             env: &env,
             cwd: directory.as_deref(),
             descriptors,
             restored: &self.ignored,
-        };
-        spec.spawn()
-            .map_err(|error| blame(&error, &shown_name, cwd))
+            blocked: &sys::signals([]),
+        })
+        .map_err(|failed| blame(&failed, &shown_name, cwd))
     }
 }
 
@@ -192,17 +192,13 @@ fn long_command(argv: &mut [Vec<u8>]) -> Result<Option<OwnedFd>, NotStarted> {
         .map_err(|error| NotStarted::new("no memory for the command", &error))
 }
 
-/// Whether the working directory or the program caused the error, which the kernel does not tell.
-fn blame(error: &io::Error, program: &str, cwd: Option<&[u8]>) -> NotStarted {
-    if let Some(cwd) = cwd {
-        let what = format!("working directory `{}`", shown(cwd));
-        match fs::metadata(OsStr::from_bytes(cwd)) {
-            Err(error) => return NotStarted::new(&what, &error),
-            Ok(found) if !found.is_dir() => return NotStarted::number(&what, libc::ENOTDIR),
-            Ok(_) => {}
-        }
-    }
-    NotStarted::new(&format!("program `{program}`"), error)
+fn blame(failed: &StartError, program: &str, cwd: Option<&[u8]>) -> NotStarted {
+    let what = match failed.stage {
+        StartStage::Process => format!("a process for `{program}`"),
+        StartStage::Folder => format!("working directory `{}`", shown(cwd.unwrap_or_default())),
+        StartStage::Program => format!("program `{program}`"),
+    };
+    NotStarted::new(&what, &failed.error)
 }
 
 fn strings(
@@ -231,130 +227,4 @@ fn find(name: &[u8], path: &[u8], cwd: Option<&[u8]>) -> Option<PathBuf> {
         .find(|path| mode(path).is_some_and(|mode| mode & 0o111 != 0))
         // The kernel's reason to refuse an existing file is better than "not found".
         .or_else(|| candidates().find(|path| mode(path).is_some()))
-}
-
-/// The parameters of `posix_spawn`, which shares the memory until the exec and so need not copy
-/// page tables.
-struct SpawnParameters<'a> {
-    program: &'a CStr,
-    argv: &'a [CString],
-    env: &'a [CString],
-    cwd: Option<&'a CStr>,
-    /// Each with the number that it has in the process.
-    descriptors: &'a [(BorrowedFd<'a>, i32)],
-    restored: &'a libc::sigset_t,
-}
-
-impl SpawnParameters<'_> {
-    fn spawn(&self) -> io::Result<i32> {
-        let argv = pointers(self.argv);
-        let env = pointers(self.env);
-        let mut actions = MaybeUninit::uninit();
-        let actions = FileActions::new(&mut actions)?;
-        for (fd, to) in self.descriptors {
-            actions.dup(*fd, *to)?;
-        }
-        if let Some(cwd) = self.cwd {
-            actions.chdir(cwd)?;
-        }
-        let mut attributes = MaybeUninit::uninit();
-        let attributes = SpawnAttributes::new(&mut attributes, self.restored)?;
-        let mut pid = 0;
-        // SAFETY: the program is a C string, `argv` and `env` are null-terminated arrays of C
-        // strings, all of which live until the call returns; actions and attributes are
-        // initialised.
-        check(unsafe {
-            libc::posix_spawn(
-                &mut pid,
-                self.program.as_ptr(),
-                actions.0,
-                attributes.0,
-                argv.as_ptr(),
-                env.as_ptr(),
-            )
-        })?;
-        Ok(pid)
-    }
-}
-
-/// A null-terminated array for C, which does not write to it although the type allows it.
-fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
-    strings
-        .iter()
-        .map(|text| text.as_ptr().cast_mut())
-        .chain([ptr::null_mut()])
-        .collect()
-}
-
-fn check(code: libc::c_int) -> io::Result<()> {
-    match code {
-        0 => Ok(()),
-        code => Err(io::Error::from_raw_os_error(code)),
-    }
-}
-
-/// The child's actions before the exec; borrowed, because C does not allow it to be moved.
-struct FileActions<'a>(&'a mut libc::posix_spawn_file_actions_t);
-
-impl<'a> FileActions<'a> {
-    fn new(place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>) -> io::Result<Self> {
-        // SAFETY: the memory belongs to this call and may be written.
-        check(unsafe { libc::posix_spawn_file_actions_init(place.as_mut_ptr()) })?;
-        // SAFETY: initialised by the successful call above.
-        Ok(Self(unsafe { place.assume_init_mut() }))
-    }
-
-    fn dup(&self, from: BorrowedFd<'_>, to: i32) -> io::Result<()> {
-        let this = ptr::from_ref(&*self.0).cast_mut();
-        // SAFETY: `this` is initialised and nothing else uses it during the call.
-        check(unsafe { libc::posix_spawn_file_actions_adddup2(this, from.as_raw_fd(), to) })
-    }
-
-    fn chdir(&self, path: &CStr) -> io::Result<()> {
-        let this = ptr::from_ref(&*self.0).cast_mut();
-        // SAFETY: as above; the path is a C string, which the call copies.
-        check(unsafe { libc::posix_spawn_file_actions_addchdir_np(this, path.as_ptr()) })
-    }
-}
-
-impl Drop for FileActions<'_> {
-    fn drop(&mut self) {
-        // SAFETY: initialised, and not used after this.
-        let _ = unsafe { libc::posix_spawn_file_actions_destroy(self.0) };
-    }
-}
-
-/// Session and signals of the child.
-struct SpawnAttributes<'a>(&'a mut libc::posix_spawnattr_t);
-
-impl<'a> SpawnAttributes<'a> {
-    fn new(
-        place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
-        restored: &libc::sigset_t,
-    ) -> io::Result<Self> {
-        // SAFETY: the memory belongs to this call and may be written.
-        check(unsafe { libc::posix_spawnattr_init(place.as_mut_ptr()) })?;
-        // SAFETY: initialised by the successful call above.
-        let this = Self(unsafe { place.assume_init_mut() });
-        let flags = libc::POSIX_SPAWN_SETSID as i32
-            | libc::POSIX_SPAWN_SETSIGMASK
-            | libc::POSIX_SPAWN_SETSIGDEF;
-        // SAFETY: `this.0` and both sets are initialised.
-        unsafe {
-            check(libc::posix_spawnattr_setflags(
-                this.0,
-                flags as libc::c_short,
-            ))?;
-            check(libc::posix_spawnattr_setsigmask(this.0, &sys::signals([])))?;
-            check(libc::posix_spawnattr_setsigdefault(this.0, restored))?;
-        }
-        Ok(this)
-    }
-}
-
-impl Drop for SpawnAttributes<'_> {
-    fn drop(&mut self) {
-        // SAFETY: initialised, and not used after this.
-        let _ = unsafe { libc::posix_spawnattr_destroy(self.0) };
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -115,15 +115,6 @@ pub fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
     let mut on: libc::c_int = 1;
     // SAFETY: this request reads one int.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO as _, &mut on) }).map(drop)
-}
-
-/// A copy of a descriptor, with a number of at least 256.
-pub fn above(fd: impl AsFd) -> io::Result<OwnedFd> {
-    let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: takes nothing by pointer.
-    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 256) })?;
-    // SAFETY: the call has just opened it, so nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// How many bytes can be read now.

@@ -256,7 +256,7 @@ impl ContainerAction<'_> {
         let error = std::io::Error::from_raw_os_error(errno);
         if errno == rustix::io::Errno::TOOBIG.raw_os_error() {
             let program = self.settings.interpreter.first().map_or("", String::as_str);
-            return ActionFailure::start(&error, program.as_ref(), None, self.command.len());
+            return ActionFailure::program(&error, program.as_ref(), self.command.len());
         }
         ActionFailure::told(&error, text)
     }

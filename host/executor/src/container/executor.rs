@@ -109,12 +109,8 @@ impl ContainerExecutor {
         if long::is_long(command.as_bytes()) && !takes_file {
             let error = rustix::io::Errno::TOOBIG.into();
             let program = self.settings.interpreter.first().map_or("", String::as_str);
-            return Err(ActionFailure::start(
-                &error,
-                program.as_ref(),
-                None,
-                command.len(),
-            ));
+            let failure = ActionFailure::program(&error, program.as_ref(), command.len());
+            return Err(failure);
         }
         Ok(())
     }

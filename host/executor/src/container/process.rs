@@ -16,7 +16,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use crate::programs;
-use crate::spawn::{ChildProcess, ProcessSpec, spawn};
+use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
 use mswea_secrecy as secrecy;
 use mswea_secrecy::looks_secret;
 
@@ -134,21 +134,20 @@ impl Program {
         {
             rustix::io::ioctl_fionbio(ours, true)?;
         }
-        let child = spawn(&ProcessSpec {
-            program: &self.path,
+        let stdin = match (&file, &input) {
+            (Some(file), _) => file.as_fd(),
+            (None, Some((theirs, _))) => theirs.as_fd(),
+            (None, None) => null()?,
+        };
+        let stderr = apart.as_ref().map_or(&output_end, |(_, theirs)| theirs);
+        let call = ProgramCall {
+            path: &self.path,
             args: &args,
             env: &all,
             cwd: None,
-            stdin: match &file {
-                Some(file) => Some(file.as_fd()),
-                None => input.as_ref().map(|(theirs, _)| theirs.as_fd()),
-            },
-            output: Some(output_end.as_fd()),
-            errors: apart.as_ref().map(|(_, theirs)| theirs.as_fd()),
-            third: None,
-            fourth: None,
-            deaf: false,
-        })?;
+        };
+        let descriptors = [(stdin, 0), (output_end.as_fd(), 1), (stderr.as_fd(), 2)];
+        let child = spawn(call, &descriptors, false)?;
         let mut process = ClientProcess {
             child,
             pidfd: None,

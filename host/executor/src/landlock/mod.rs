@@ -1,7 +1,7 @@
 //! Confines local commands without any other program, with the kernel's Landlock.
 //!
-//! A process can only confine itself, and commands are started by `posix_spawn`, which runs no code
-//! of this program in the child. So the host's own binary is started in place of the interpreter:
+//! A process can only confine itself, and a new command shares the host's memory until its program
+//! runs, so that it may only make a few system calls. So the host's own binary is started in place of the interpreter:
 //! as [`SUBCOMMAND`] it applies the rules (`child`) and then becomes the interpreter.
 //!
 //! A filter of system calls (`seccomp`) refuses what Landlock does not control: UNIX sockets,

@@ -18,12 +18,14 @@ use crate::environment;
 use crate::failure::ActionFailure;
 use crate::programs::in_path;
 use crate::sandbox::SandboxKind;
-use crate::spawn::{ChildProcess, ProcessSpec, spawn};
+use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
 use crate::wrap::Wrap;
 use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
 
 /// The path of the helper in its own process.
 const PROGRAM: &str = "/proc/self/fd/4";
+/// The descriptor that this path names.
+pub(super) const HELPER_DESCRIPTOR: i32 = 4;
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
@@ -142,11 +144,7 @@ impl LocalExecutor {
         };
         *last = long::SOURCE.into();
         let file = readable(&long::file(text.as_bytes()));
-        // Its number must not be one that the command's own descriptors will have.
-        let file = file.and_then(|file| {
-            rustix::io::fcntl_dupfd_cloexec(&file, long::DESCRIPTOR + 1).map_err(io::Error::from)
-        });
-        file.map(Some)
+        file.map(|file| Some(file.into()))
             .map_err(|error| ActionFailure::system(&error, None))
     }
 
@@ -198,7 +196,7 @@ fn start(
     args: &[CString],
     env: &[CString],
     cwd: Option<&Path>,
-    [third, fourth]: [Option<BorrowedFd<'_>>; 2],
+    [third, command]: [Option<BorrowedFd<'_>>; 2],
 ) -> Result<(ChildProcess, OwnedFd), ActionFailure> {
     let system = |error: rustix::io::Errno| ActionFailure::system(&error.into(), None);
     let program_text = c_path(program)?;
@@ -208,19 +206,18 @@ fn start(
     let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system)?;
     // The two ends have separate flags: the command's end stays blocking.
     rustix::io::ioctl_fionbio(&reading, true).map_err(system)?;
-    let child = spawn(&ProcessSpec {
-        program: &program_text,
+    let null = null().map_err(|error| ActionFailure::system(&error, None))?;
+    let mut descriptors = vec![(null, 0), (writing.as_fd(), 1), (writing.as_fd(), 2)];
+    descriptors.extend(third.map(|fd| (fd, 3)));
+    descriptors.extend(command.map(|fd| (fd, long::DESCRIPTOR)));
+    let call = ProgramCall {
+        path: &program_text,
         args: &args,
         env,
         cwd: folder.as_deref(),
-        stdin: None,
-        output: Some(writing.as_fd()),
-        errors: None,
-        third,
-        fourth,
-        deaf: false,
-    })
-    .map_err(|error| ActionFailure::start(&error, program, cwd, longest))?;
+    };
+    let child = spawn(call, &descriptors, false)
+        .map_err(|failed| ActionFailure::start(&failed, program, cwd, longest))?;
     Ok((child, reading))
 }
 

@@ -15,7 +15,7 @@ use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe;
 
 use super::attend::{DYING, LOOK, end_at_once};
-use super::launch::{Task, c_path, entry, readable};
+use super::launch::{HELPER_DESCRIPTOR, Task, c_path, entry, readable};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, Presence, SHORTAGE, note_elided};
 use crate::aside::aside;
@@ -24,7 +24,7 @@ use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperEnd, HelperError, HelperSession, ShellAction};
 use crate::programs::in_path;
 use crate::shell::{BEGUN, bash_of, is_login, no_bash, with_notes};
-use crate::spawn::{ChildProcess, ProcessSpec, spawn};
+use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
 use crate::wrap::Wrap;
 use mswea_core::{Command, Output, Stop};
 
@@ -312,23 +312,21 @@ fn start(
     let folder = cwd.map(c_path).transpose()?;
     let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| system(error.into()));
     let ((stdin, input), (output, stdout)) = (pipe()?, pipe()?);
-    let errors = File::options()
-        .write(true)
-        .open("/dev/null")
-        .map_err(system)?;
-    let child = spawn(&ProcessSpec {
-        program: &program_text,
+    let mut descriptors = vec![
+        (stdin.as_fd(), 0),
+        (stdout.as_fd(), 1),
+        (null().map_err(system)?, 2),
+        (program_file().map_err(no_file)?.as_fd(), HELPER_DESCRIPTOR),
+    ];
+    descriptors.extend(third.map(|third| (third.as_fd(), 3)));
+    let call = ProgramCall {
+        path: &program_text,
         args: &args,
         env,
         cwd: folder.as_deref(),
-        stdin: Some(stdin.as_fd()),
-        output: Some(stdout.as_fd()),
-        errors: Some(errors.as_fd()),
-        third: third.map(File::as_fd),
-        fourth: Some(program_file().map_err(no_file)?.as_fd()),
-        deaf: false,
-    })
-    .map_err(|error| ActionFailure::start(&error, program, cwd, 0))?;
+    };
+    let child = spawn(call, &descriptors, false)
+        .map_err(|failed| ActionFailure::start(&failed, program, cwd, 0))?;
     Ok((child, output, input))
 }
 
@@ -346,8 +344,7 @@ fn no_file(error: io::Error) -> ActionFailure {
     }
 }
 
-/// The helper as a file in memory, which can't be changed any more. Its number is above those that
-/// it gets in the child.
+/// The helper as a file in memory, which can't be changed any more.
 fn program_file() -> io::Result<&'static File> {
     static FILE: OnceLock<File> = OnceLock::new();
     if let Some(file) = FILE.get() {
@@ -357,7 +354,6 @@ fn program_file() -> io::Result<&'static File> {
     // Kernels before 6.3 do not know the flag, and make every such file executable.
     let fd = rustix::fs::memfd_create("mswea-helper", flags | MemfdFlags::EXEC)
         .or_else(|_| rustix::fs::memfd_create("mswea-helper", flags))?;
-    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 16)?;
     let mut file = File::from(fd);
     file.write_all(&mswea_helper_bundle::bytes())?;
     let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;

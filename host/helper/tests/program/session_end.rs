@@ -157,7 +157,7 @@ fn too_many_processes() {
                     (errno, text.as_str()),
                     (
                         libc::EAGAIN,
-                        "program `true`: Resource temporarily unavailable"
+                        "a process for `true`: Resource temporarily unavailable"
                     )
                 );
                 refused += 1;
