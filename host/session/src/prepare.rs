@@ -1,0 +1,354 @@
+//! Makes a run of its config: its roles, its environment, and the first events of its journal.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::earlier::{Earlier, Others};
+use crate::environment::{self, EnvironmentPlan};
+use crate::plugins::{RoleSetup, StartedRoles};
+use crate::replayed::Replayed;
+use crate::wiring::{self, seconds};
+use crate::{Job, Runtime, SetupError, keys, locks, shell};
+use mswea_config::{Config, Origin};
+use mswea_core::{Context, Executor, Front, Object, Person, Progress};
+use mswea_executor::StartupCommand;
+use mswea_provider::Secrets;
+use mswea_run::history::Chain;
+use mswea_run::journal::{Event, FORMAT};
+use mswea_run::{Agent, Multimodal, Parts, Prompts, RunLimits, RunSettings, State, Variables};
+use mswea_secrecy as secrecy;
+
+impl Runtime {
+    /// Makes a run for a journal of the caller; [`run()`] also makes the journal and runs the loop.
+    /// When this returns, every plugin is loaded and configured, every template parses, and the
+    /// journal has its first line; nothing has been started or sent.
+    ///
+    /// `own_files` are the names of the files that are written for this run, as git's glob
+    /// patterns: they may be in the repository of the run.
+    ///
+    /// # Errors
+    /// [`SetupError`] if a part of the config can't be used.
+    pub async fn prepare(
+        &self,
+        job: Job<'_>,
+        mut context: Context,
+        person: Arc<dyn Person>,
+        own_files: &[String],
+    ) -> Result<Agent, SetupError> {
+        let replayed = Replayed::of(job.config)?;
+        let fitted = replayed.as_ref().and_then(|replayed| replayed.fit(&job));
+        let config = fitted.as_ref().unwrap_or(job.config);
+        let job = Job { config, ..job };
+        self.check_templates(&job)?;
+        let multimodal = multimodal(&job)?;
+        let global = self.global.clone()?;
+        let secrets = Arc::new(keys::secrets(config));
+        let variables = self.variables(&job, &secrets);
+        let setup = RoleSetup {
+            runtime: self,
+            job: &job,
+            context: &context,
+            variables: &variables,
+            locks: locks(job.layers)?,
+            replayed: replayed.as_ref(),
+        };
+        let (roles, others) = checked_roles(setup, &secrets).await?;
+        if let Some(steps) = &roles.steps {
+            context.journal = steps.clone();
+        }
+        // Before the first action, which could read them from this process.
+        let secret_names = secret_names(config, &secrets, roles.secrets);
+        secrecy::hide(&secret_names);
+        let settings = settings(&job, own_files);
+        let commands = startup_commands(&job, &variables, context.front.as_ref()).await?;
+        let inner = environment_of(&job, secret_names, commands)?;
+        let executor = placed(&job, inner, &others, &settings, own_files)?;
+        let (state, first) = beginning(&job, Value::Array(roles.report));
+        let parts = Parts {
+            model: roles.model,
+            parser: roles.roles.parser,
+            formatter: roles.roles.formatter,
+            history: Chain::new(roles.roles.processors),
+            policies: roles.roles.policies,
+            executor,
+            person,
+            pricing: Arc::new(roles.prices),
+            global,
+            prompts: prompts(config, variables),
+            multimodal,
+            onlookers: roles.onlookers,
+        };
+        let agent = Agent::new(parts, settings, context, state);
+        let forked = job.from.as_ref().and_then(Earlier::forked);
+        for event in std::iter::once(&first).chain(forked.unwrap_or_default()) {
+            agent.begin(event).map_err(SetupError::Journal)?;
+        }
+        Ok(agent)
+    }
+
+    /// The variables of the templates.
+    fn variables(&self, job: &Job<'_>, secrets: &Secrets) -> Arc<Variables> {
+        let config = job.config;
+        let base = wiring::base_variables(config, job.task);
+        let variables = Variables::new(self.templates.clone(), base, mswea_config::redacted);
+        Arc::new(if config.mini {
+            let known = secret_names(config, secrets, Vec::new());
+            variables.over(wiring::process_variables(&known))
+        } else {
+            variables
+        })
+    }
+
+    /// Checks only the syntax: undefined variables are found when a template is rendered.
+    fn check_templates(&self, job: &Job<'_>) -> Result<(), SetupError> {
+        let config = job.config;
+        let templates = [
+            ("agent.system_template", Some(&config.agent.system_template)),
+            (
+                "agent.instance_template",
+                Some(&config.agent.instance_template),
+            ),
+            (
+                "model.format_error_template",
+                Some(&config.model.format_error_template),
+            ),
+            (
+                "model.observation_template",
+                config.model.observation_template.as_ref(),
+            ),
+        ];
+        for (key, template) in templates {
+            if let Some(template) = template {
+                self.templates
+                    .check(key, template)
+                    .map_err(|error| SetupError::Template {
+                        error,
+                        origin: job.origin(key),
+                    })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The roles of the run, and the other runs in its folder, which are looked for meanwhile. A run that
+/// goes on or leaves another one is checked against both.
+async fn checked_roles(
+    setup: RoleSetup<'_>,
+    secrets: &Arc<Secrets>,
+) -> Result<(StartedRoles, Others), SetupError> {
+    let (job, front) = (setup.job, setup.context.front.clone());
+    let looking = async {
+        match &job.from {
+            Some(earlier) => earlier.others(job.config).await,
+            None => Others::default(),
+        }
+    };
+    let (roles, others) = tokio::join!(setup.make(secrets.clone()), looking);
+    let roles = roles?;
+    if let Some(earlier) = &job.from {
+        earlier.check_plugins(&roles.report)?;
+        let warning = match earlier.forked() {
+            None => others.check_resume()?,
+            Some(_) => others.check_fork(),
+        };
+        if let Some(warning) = warning {
+            front.show(&Progress::Warning(&warning));
+        }
+    }
+    Ok((roles, others))
+}
+
+/// The environment of the config.
+fn environment_of(
+    job: &Job<'_>,
+    secret_names: Vec<String>,
+    startup_commands: Vec<StartupCommand>,
+) -> Result<Box<dyn Executor>, SetupError> {
+    let process_id = match &job.from {
+        Some(earlier) if earlier.forked().is_none() => earlier.process_id(),
+        _ => job.run_id.to_owned(),
+    };
+    let plan = EnvironmentPlan {
+        config: job.config,
+        run_id: &process_id,
+        journal_id: job.run_id,
+        guard_program: job.guard_program.clone(),
+        secret_names,
+        startup_commands,
+    };
+    plan.executor()
+}
+
+/// The environment with the files of the run that goes on or that this one leaves, if there is one.
+fn placed(
+    job: &Job<'_>,
+    inner: Box<dyn Executor>,
+    others: &Others,
+    settings: &RunSettings,
+    own_files: &[String],
+) -> Result<Box<dyn Executor>, SetupError> {
+    let Some(earlier) = &job.from else {
+        return Ok(inner);
+    };
+    let on_host = environment::is_on_host(job.config);
+    let executor = earlier.place(inner, on_host, others, settings, own_files.to_vec());
+    earlier.check_restore(&*executor)?;
+    Ok(executor)
+}
+
+/// The state in which the run begins, and its first event.
+fn beginning(job: &Job<'_>, plugins: Value) -> (State, Event) {
+    match &job.from {
+        Some(earlier) if earlier.forked().is_none() => {
+            let resumed = Earlier::resumed(job.config.redacted(), plugins);
+            (earlier.state().clone(), resumed)
+        }
+        _ => (State::default(), started(job, plugins)),
+    }
+}
+
+fn prompts(config: &Config, variables: Arc<Variables>) -> Prompts {
+    Prompts {
+        system: config.agent.system_template.clone(),
+        instance: config.agent.instance_template.clone(),
+        format_error: config.model.format_error_template.clone(),
+        variables,
+    }
+}
+
+/// The first event of a new run.
+fn started(job: &Job<'_>, plugins: Value) -> Event {
+    Event::RunStarted {
+        format: FORMAT.to_owned(),
+        run_id: job.run_id.to_owned(),
+        host_version: env!("CARGO_PKG_VERSION").to_owned(),
+        task: job.task.to_owned(),
+        config: job.config.redacted(),
+        plugins,
+        parent: job.from.as_ref().and_then(Earlier::parent),
+    }
+}
+
+/// The search for images in messages.
+fn multimodal(job: &Job<'_>) -> Result<Option<Multimodal>, SetupError> {
+    let config = job.config;
+    // With a Responses model, mini-swe-agent sends only the images in prompts. With a config of
+    // mini-swe-agent this host does the same, so that a run does not cost more.
+    let observations = !(config.mini && wiring::speaks_responses(config));
+    Multimodal::new(&config.model.multimodal_regex, observations).map_err(|error| {
+        SetupError::Multimodal {
+            error,
+            origin: job.origin("model.multimodal_regex"),
+        }
+    })
+}
+
+fn settings(job: &Job<'_>, own_files: &[String]) -> RunSettings {
+    let config = job.config;
+    let agent = &config.agent;
+    let salvage_set_by = job
+        .layers
+        .and_then(|layers| layers.origin_of("agent.salvage_command"));
+    RunSettings {
+        limits: RunLimits {
+            steps: agent.step_limit,
+            cost: agent.cost_limit,
+            wall_time_seconds: agent.wall_time_limit_seconds,
+            consecutive_format_errors: agent.max_consecutive_format_errors,
+        },
+        action_timeout: seconds(config.environment.timeout),
+        salvage_command: agent
+            .salvage_command
+            .clone()
+            .filter(|command| !command.trim().is_empty()),
+        salvage_is_explicit: !matches!(
+            salvage_set_by,
+            None | Some(Origin::BuiltIn | Origin::Preset { .. })
+        ),
+        salvage_prologue: shell::own_files(own_files),
+        salvage_timeout: seconds(agent.salvage_timeout),
+        warn_unknown_cost: agent.cost_limit > 0.0 && config.model.cost_tracking != "ignore_errors",
+        bare_submission: agent.agent_class.as_deref() == Some("default"),
+        ..RunSettings::default()
+    }
+}
+
+/// The names of all secrets in the config, the secrets file and the grants.
+fn secret_names(config: &Config, secrets: &Secrets, granted: Vec<String>) -> Vec<String> {
+    let providers = config.providers.values();
+    let mut names: Vec<String> = config
+        .model
+        .api_key_env
+        .iter()
+        .chain(providers.filter_map(|provider| provider.api_key_env.as_ref()))
+        .chain(config.plugins.values().flat_map(|entry| &entry.secrets))
+        .cloned()
+        .chain(secrets.names())
+        .chain(granted)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The commands that make the workspace ready, rendered.
+async fn startup_commands(
+    job: &Job<'_>,
+    variables: &Variables,
+    front: &dyn Front,
+) -> Result<Vec<StartupCommand>, SetupError> {
+    let config = job.config;
+    let commands = config.workspace.startup_commands.iter();
+    let mut commands: Vec<(&'static str, &String)> = commands
+        .map(|command| ("workspace.startup_commands", command))
+        .collect();
+    let last = config.run.env_startup_command.iter();
+    commands.extend(
+        last.filter(|command| !command.is_empty())
+            .map(|command| ("run.env_startup_command", command)),
+    );
+    let mut rendered = Vec::new();
+    for (key, command) in commands {
+        match variables.render(command, &place(config)).await {
+            Ok(text) => rendered.push(StartupCommand { text, key }),
+            // In mini-swe-agent only batch runs use this key, and its templates have variables of
+            // batch runs.
+            Err(error) if config.mini && key == "run.env_startup_command" => {
+                front.show(&Progress::Warning(&format!(
+                    "`{key}` is left out, it is for batch runs: {}",
+                    error.named(key)
+                )));
+            }
+            Err(error) => {
+                return Err(SetupError::Template {
+                    error: error.named(key),
+                    origin: job.origin(key),
+                });
+            }
+        }
+    }
+    Ok(rendered)
+}
+
+/// The variables of templates about an environment that is not started yet.
+fn place(config: &Config) -> Object {
+    let environment = &config.environment;
+    let cwd = match &config.workspace.path {
+        Some(path) => path.clone(),
+        None => environment.cwd.clone(),
+    };
+    let env = environment.env.iter();
+    let env: Object = env
+        .map(|(name, value)| (name.clone(), value.as_str().into()))
+        .collect();
+    [
+        ("cwd", Value::from(cwd)),
+        ("timeout", environment.timeout.into()),
+        ("env", Value::Object(env)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into_iter()
+    .collect()
+}
