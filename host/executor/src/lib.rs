@@ -3,7 +3,7 @@
 //!
 //! `local` runs them on this machine, `landlock` confines them there; `bubblewrap` and
 //! `singularity` are `local` with another program in front; `container` is docker, podman and
-//! compatible programs; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
+//! compatible programs; `remote` is another machine's runtime; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
 //! `environment` (which variables pass), `spawn`, `orphans` and `guard` (they end the processes of a
 //! run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
 //! killed host left behind), and `probe` (what works on this machine).
@@ -27,6 +27,7 @@ mod orphans;
 mod owner;
 pub mod probe;
 mod programs;
+pub mod remote;
 mod sandbox;
 mod shell;
 mod singularity;
@@ -43,7 +44,7 @@ pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARG
 pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{LeftFolder, remove_leftover_folders};
-pub use local::{LocalExecutor, LocalSettings};
+pub use local::{HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedHelper};
 pub use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};
