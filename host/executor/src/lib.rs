@@ -25,6 +25,7 @@ mod local;
 mod machine;
 mod orphans;
 mod owner;
+mod placed;
 pub mod probe;
 mod programs;
 pub mod remote;
@@ -33,6 +34,7 @@ mod shell;
 mod singularity;
 mod spawn;
 mod state;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod userns;
@@ -51,6 +53,7 @@ pub use owner::{Life, Owner};
 pub use sandbox::{Sandbox, SandboxKind};
 pub use singularity::{SingularityExecutor, SingularitySettings};
 pub use state::{home_state_folder, state_folder};
+pub use stream::StreamSettings;
 pub use workspace::{
     StartupCommand, WorkspaceExecutor, WorkspaceSettings, folder_of_handle, without_claim,
 };

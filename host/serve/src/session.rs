@@ -121,9 +121,10 @@ impl ServedSession {
         if let Ok(mut input) = timeout(LAST_WRITE, self.input.lock()).await {
             input.pipe = None;
         }
+        // Before the end of the helper, which a client would take for the command's doing.
+        self.output.close();
         helper.end().await;
         self.filling.abort();
-        self.output.close();
         tracing::info!(run, "a session has ended");
     }
 }
