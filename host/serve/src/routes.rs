@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use mswea_executor::HELPER_PROTOCOL;
@@ -156,6 +156,10 @@ async fn input(session: &ServedSession, request: Request<Incoming>) -> Response<
         return not_sent();
     }
     let mut body = request.into_body();
+    // Before anything of it is written, if it tells its length.
+    if body.size_hint().lower() > LARGEST_INPUT as u64 {
+        return too_large();
+    }
     let mut length = 0;
     // Written as it comes, so that a body that is cut is not sent for nothing.
     let mut written = session.write(at, &[]).await;
@@ -175,8 +179,7 @@ async fn input(session: &ServedSession, request: Request<Incoming>) -> Response<
         };
         length += bytes.len();
         if length > LARGEST_INPUT {
-            let text = format!("a request may have {LARGEST_INPUT} bytes: send several");
-            return told(StatusCode::PAYLOAD_TOO_LARGE, &text);
+            return too_large();
         }
         written = session.write(at, &bytes).await;
         at += bytes.len() as u64;
@@ -199,6 +202,11 @@ fn offset(request: &Request<Incoming>, name: &str) -> Option<u64> {
 fn no_offset(name: &str) -> Response<AnswerBody> {
     let text = format!("`{name}` is missing or no number of bytes");
     told(StatusCode::BAD_REQUEST, &text)
+}
+
+fn too_large() -> Response<AnswerBody> {
+    let text = format!("a request may have {LARGEST_INPUT} bytes: send several");
+    told(StatusCode::PAYLOAD_TOO_LARGE, &text)
 }
 
 fn not_sent() -> Response<AnswerBody> {

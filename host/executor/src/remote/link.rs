@@ -275,6 +275,8 @@ impl Link {
     ) -> Result<(), RemoteFault> {
         let mut connection = Some(connection);
         let mut at = 0;
+        // Often enough that the server does not give the session up.
+        let pause = HEARTBEAT.min(self.keep / 4);
         loop {
             pending.reserve(HELD);
             tokio::select! {
@@ -282,7 +284,7 @@ impl Link {
                     return Ok(());
                 },
                 () = self.much.notified() => {}
-                () = sleep(HEARTBEAT) => {}
+                () = sleep(pause) => {}
             }
             let mut attempts = Attempts::new();
             while let Err(fault) = self.post(&mut connection, at, pending).await {
