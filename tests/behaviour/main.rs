@@ -36,6 +36,7 @@ mod printed;
 mod processes;
 mod readers;
 mod record;
+mod remote;
 mod repair;
 mod replayed;
 mod replays;

@@ -74,6 +74,7 @@ const HARMLESS: &[&str] = &[
     "environment.platform",
     "environment.sandbox_build_retries",
     "environment.build_timeout",
+    "environment.reconnect_seconds",
     "workspace.startup_timeout",
     "run.task",
     "run.on_end_timeout",

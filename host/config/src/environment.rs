@@ -24,6 +24,7 @@ impl Layers {
             self.useless_image(),
             self.open_network(),
             self.no_session(),
+            self.no_server(),
         ]
         .into_iter()
         .flatten()
@@ -199,6 +200,48 @@ impl Layers {
                 .key("environment.image")
                 .hint("set `environment.image`, or pass `--image IMAGE`"),
         )
+    }
+
+    /// A class that needs a server, without its address or its token, or with two of them.
+    fn no_server(&self) -> Option<ConfigProblem> {
+        let class = environment_class::find(&self.environment_class())?;
+        if class.kind != EnvironmentKind::Remote {
+            return None;
+        }
+        let is_set = |key: &str| {
+            let node = self.merged.get(&["environment", key]);
+            let value = node.map(Node::to_value).unwrap_or_default();
+            value.as_str().is_some_and(|text| !text.trim().is_empty())
+        };
+        let missing = |key: &str, what: &str, hint: &str| {
+            let message = format!("the environment class `{}` needs {what}", class.name);
+            let problem = ConfigProblem::new(ProblemKind::Missing, message);
+            Some(problem.key(format!("environment.{key}")).hint(hint))
+        };
+        match (is_set("url"), is_set("token_file"), is_set("token_env")) {
+            (false, _, _) => missing(
+                "url",
+                "the address of a server",
+                "start `mswea-host runtime serve` on the machine where commands run, and set \
+                 `environment.url` to `https://HOST:PORT`",
+            ),
+            (true, false, false) => missing(
+                "token_file",
+                "the token of its server",
+                "set `environment.token_file` to a copy of the server's `--token-file`, or \
+                 `environment.token_env` to the name of a variable that holds the token",
+            ),
+            (true, true, true) => {
+                let message = "`environment.token_file` and `environment.token_env` are both set";
+                let problem = ConfigProblem::new(ProblemKind::WrongValue, message);
+                Some(
+                    problem
+                        .key("environment.token_env")
+                        .hint("leave out one of them"),
+                )
+            }
+            (true, _, _) => None,
+        }
     }
 
     /// Whether local commands run in a sandbox.

@@ -11,6 +11,8 @@ pub enum EnvironmentKind {
     Singularity,
     /// In a bubblewrap sandbox on this machine.
     Bubblewrap,
+    /// On another machine, through `mswea-host runtime serve` there.
+    Remote,
 }
 
 /// A class of the config.
@@ -67,6 +69,7 @@ const CLASSES: &[EnvironmentClass] = &[
         Some("bwrap"),
         Some("MSWEA_BUBBLEWRAP_EXECUTABLE"),
     ),
+    class(NAMES[6], EnvironmentKind::Remote, None, None),
 ];
 
 /// The names that a config may use. The last ones are mini-swe-agent's classes that this host does
@@ -78,6 +81,7 @@ pub const NAMES: &[&str] = &[
     "singularity",
     "apptainer",
     "bubblewrap",
+    "remote",
     "swerex_docker",
     "swerex_modal",
     "contree",
@@ -134,12 +138,18 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     ("global_args", &[EnvironmentKind::Singularity]),
     ("exec_args", &[EnvironmentKind::Singularity]),
     ("wrapper_args", &[EnvironmentKind::Bubblewrap]),
+    ("url", &[EnvironmentKind::Remote]),
+    ("token_file", &[EnvironmentKind::Remote]),
+    ("token_env", &[EnvironmentKind::Remote]),
+    ("ca_file", &[EnvironmentKind::Remote]),
+    ("reconnect_seconds", &[EnvironmentKind::Remote]),
     (
         "session",
         &[
             EnvironmentKind::Local,
             EnvironmentKind::Container,
             EnvironmentKind::Bubblewrap,
+            EnvironmentKind::Remote,
         ],
     ),
     ("sandbox", &[EnvironmentKind::Local]),
@@ -152,6 +162,7 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
             EnvironmentKind::Local,
             EnvironmentKind::Container,
             EnvironmentKind::Bubblewrap,
+            EnvironmentKind::Remote,
         ],
     ),
     (
@@ -176,7 +187,7 @@ impl EnvironmentKind {
     pub fn interpreter(self) -> &'static [&'static str] {
         match self {
             Self::Container => &["bash", "-lc"],
-            Self::Singularity | Self::Bubblewrap => &["bash", "-c"],
+            Self::Singularity | Self::Bubblewrap | Self::Remote => &["bash", "-c"],
             Self::Local => &["/bin/sh", "-c"],
         }
     }
@@ -185,7 +196,7 @@ impl EnvironmentKind {
     pub fn cwd(self) -> &'static str {
         match self {
             Self::Container | Self::Singularity => "/",
-            Self::Local | Self::Bubblewrap => "",
+            Self::Local | Self::Bubblewrap | Self::Remote => "",
         }
     }
 }

@@ -215,6 +215,11 @@ pub const KEYS: &[ConfigKey] = &[
     key("environment.global_args", Type::TextList, "[\"--quiet\"]", "Arguments of singularity before `exec`."),
     key("environment.exec_args", Type::TextList, "[\"--contain\", \"--cleanenv\", \"--fakeroot\"]", "Arguments of `singularity exec`."),
     optional("environment.wrapper_args", Type::TextList, "Arguments of bubblewrap; unset: the system read-only, `/tmp` empty, no other processes, the network open."),
+    optional("environment.url", Type::Text, "URL of `mswea-host runtime serve` on the machine where commands run: `https://HOST:PORT`."),
+    optional("environment.token_file", Type::Text, "File with the server's token, readable by its owner only.").names(Names::File),
+    optional("environment.token_env", Type::Text, "Name of the variable of this machine that holds the server's token, instead of a file; commands never see it."),
+    optional("environment.ca_file", Type::Text, "Certificate (PEM) that the server's has to be, or has to be signed by; unset: the system's authorities.").names(Names::File),
+    key("environment.reconnect_seconds", Type::Seconds, "30.0", "How long a lost connection to the server is tried to be taken up again, in seconds; the server ends a session of which it hears nothing for longer than its `--keep-seconds`."),
 
     optional("workspace.repo", Type::Text, "Repository to work on: a URL is cloned into the environment, a folder of this machine (relative to the current folder) is copied into it."),
     optional("workspace.path", Type::Text, "Folder of the repository in the environment, in which commands start; unset: a folder below the working directory."),

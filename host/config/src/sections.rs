@@ -140,6 +140,11 @@ pub struct EnvironmentConfig {
     pub global_args: Vec<String>,
     pub exec_args: Vec<String>,
     pub wrapper_args: Option<Vec<String>>,
+    pub url: Option<String>,
+    pub token_file: Option<String>,
+    pub token_env: Option<String>,
+    pub ca_file: Option<String>,
+    pub reconnect_seconds: f64,
 }
 
 /// `[workspace]`.

@@ -3,7 +3,7 @@
 //!
 //! `local` runs them on this machine, `landlock` confines them there; `bubblewrap` and
 //! `singularity` are `local` with another program in front; `container` is docker, podman and
-//! compatible programs; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
+//! compatible programs; `remote` is another machine's runtime; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
 //! `environment` (which variables pass), `spawn`, `orphans` and `guard` (they end the processes of a
 //! run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
 //! killed host left behind), and `probe` (what works on this machine).
@@ -25,13 +25,16 @@ mod local;
 mod machine;
 mod orphans;
 mod owner;
+mod placed;
 pub mod probe;
 mod programs;
+pub mod remote;
 mod sandbox;
 mod shell;
 mod singularity;
 mod spawn;
 mod state;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod userns;
@@ -43,13 +46,14 @@ pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARG
 pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{LeftFolder, remove_leftover_folders};
-pub use local::{LocalExecutor, LocalSettings};
+pub use local::{HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedHelper};
 pub use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};
 pub use sandbox::{Sandbox, SandboxKind};
 pub use singularity::{SingularityExecutor, SingularitySettings};
 pub use state::{home_state_folder, state_folder};
+pub use stream::StreamSettings;
 pub use workspace::{
     StartupCommand, WorkspaceExecutor, WorkspaceSettings, folder_of_handle, without_claim,
 };

@@ -1,9 +1,11 @@
 //! Runs actions on this machine: each in a new process, with nothing left behind.
 
 mod attend;
+mod checks;
 mod confine;
 mod folder;
 pub(super) mod launch;
+mod served;
 mod session;
 mod settings;
 
@@ -21,8 +23,7 @@ use tokio::task::AbortHandle;
 use super::failure::ActionFailure;
 use super::guard::Lease;
 use super::orphans::{self, Presence};
-use super::programs::is_program;
-use super::sandbox::{Sandbox, SandboxKind};
+use super::sandbox::Sandbox;
 use super::wrap::Wrap;
 use super::{capture::Capture, files, handle, machine};
 use crate::aside::aside;
@@ -32,6 +33,7 @@ use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
 };
 use mswea_helper::processes::{self, Children, ProcessTarget, RUN_VARIABLE, Session};
+pub use served::{HELPER_PROTOCOL, ServedHelper};
 use session::LocalShell;
 pub use settings::LocalSettings;
 use settings::base_environment;
@@ -326,63 +328,14 @@ impl Executor for LocalExecutor {
         context: &Context,
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
-        let fail = |message: String| Err(ExecutorError { message });
-        if let Err(why) = &self.env {
-            return fail(why.clone());
-        }
         if let (None, Some(before)) = (&self.settings.cwd, handle::folder_of(known)) {
             self.settings.cwd = Some(Path::new(before).to_owned());
         }
-        self.pin_folder()?;
-        if let Some(cwd) = &self.settings.cwd {
-            let shown = cwd.display();
-            match std::fs::metadata(cwd) {
-                Ok(found) if found.is_dir() => {}
-                Ok(_) => {
-                    return fail(format!(
-                        "working directory `{shown}` is not a directory; set `cwd` to one"
-                    ));
-                }
-                Err(error) => {
-                    return fail(format!(
-                        "working directory `{shown}` can't be used: {error}; create it or set `cwd` to another"
-                    ));
-                }
-            }
-        }
-        // Inside a sandbox other programs may exist than outside.
-        if self.wrap.is_none() {
-            let program = match self.interpreter() {
-                Ok(program) => program,
-                Err(failure) => return fail(failure.text()),
-            };
-            // As the kernel sees it after the change of directory.
-            let seen = self
-                .settings
-                .cwd
-                .as_deref()
-                .map_or_else(|| program.clone(), |cwd| cwd.join(&program));
-            if !is_program(&seen) {
-                let shown = program.display().to_string();
-                return fail(
-                    ActionFailure::no_interpreter(&shown, "there is no such program").text(),
-                );
-            }
-        }
-        if let Some(guard) = &self.settings.guard_program
-            && !is_program(guard)
-        {
-            return fail(format!(
-                "guard program `{}` does not exist or is not executable; set it to the host's own binary",
-                guard.display()
-            ));
-        }
-        if self.settings.sandbox.kind == SandboxKind::Landlock && self.wrap.is_none() {
-            self.wrap = Some(self.confined(&context.stop).await?);
-        }
+        self.make_ready(&context.stop).await?;
         if self.settings.session {
             if let Err(failure) = self.bash() {
-                return fail(failure.text());
+                let message = failure.text();
+                return Err(ExecutorError { message });
             }
             if known.is_some() {
                 self.announce_shell();

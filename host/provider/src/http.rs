@@ -23,7 +23,6 @@ use super::outgoing;
 use super::proxy::{self, Proxy};
 use super::request::Prepared;
 use super::settings::{Limit, RequestSettings};
-use super::tls;
 use mswea_core::ErrorClass;
 
 const MAX_REDIRECTS: u32 = 5;
@@ -153,9 +152,9 @@ impl Http {
 
     fn build(&self, key: &ClientKey) -> Result<Client, String> {
         let tls = if key.tls {
-            tls::trusting_roots(&self.environment)?
+            mswea_tls::trusting_roots(&*self.environment, &["h2", "http/1.1"])?
         } else {
-            tls::trusting_nobody()?
+            mswea_tls::trusting_nobody()?
         };
         let mut builder = Client::builder()
             .tls_backend_preconfigured(tls)

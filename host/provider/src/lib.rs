@@ -22,7 +22,6 @@ mod request;
 mod retry;
 mod secrets;
 mod settings;
-mod tls;
 
 #[cfg(test)]
 mod tests;

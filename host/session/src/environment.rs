@@ -1,6 +1,6 @@
 //! Makes the executor that the config's sections `environment` and `workspace` describe.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::error::SetupError;
 use super::shell;
@@ -9,11 +9,13 @@ use mswea_config::{
     Config, EnvironmentClass, EnvironmentKind, environment_class, is_credential_value,
 };
 use mswea_core::Executor;
+use mswea_executor::remote::{AccessToken, Endpoint, remote_executor};
 use mswea_executor::{
     BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxKind,
-    SingularitySettings, StartupCommand, Transport, WorkspaceSettings,
+    SingularitySettings, StartupCommand, StreamSettings, Transport, WorkspaceSettings,
 };
 use mswea_run::MARK;
+use mswea_secrecy as secrecy;
 
 /// The parts of the executor of a run.
 pub(super) struct EnvironmentPlan<'a> {
@@ -61,6 +63,7 @@ impl EnvironmentPlan<'_> {
             EnvironmentKind::Container => Box::new(mswea_executor::ContainerExecutor::new(
                 self.container(class, cwd),
             )),
+            EnvironmentKind::Remote => self.remote(cwd)?,
         };
         Ok(if workspace.is_needed() {
             Box::new(mswea_executor::WorkspaceExecutor::new(inner, workspace))
@@ -190,6 +193,45 @@ impl EnvironmentPlan<'_> {
             secret_names: self.secret_names.clone(),
             guard_program: self.guard_program.clone(),
             ..standard
+        }
+    }
+}
+
+impl EnvironmentPlan<'_> {
+    /// # Errors
+    /// [`SetupError::Environment`] if the URL, the token or the certificate can't be used.
+    fn remote(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
+        let environment = &self.config.environment;
+        let token = match (&environment.token_file, &environment.token_env) {
+            (Some(file), _) => AccessToken::read(Path::new(file)),
+            (None, Some(name)) => match secrecy::var(name) {
+                Some(value) => {
+                    AccessToken::new(&value).map_err(|why| format!("variable `{name}`: {why}"))
+                }
+                None => Err(format!(
+                    "variable `{name}`, which `environment.token_env` names, is not set"
+                )),
+            },
+            (None, None) => Err("`environment.token_file` is not set".to_owned()),
+        };
+        let url = environment.url.as_deref().unwrap_or_default();
+        let ca_file = environment.ca_file.as_deref().map(Path::new);
+        let endpoint = token.and_then(|token| Endpoint::new(url, &token, ca_file));
+        let settings = StreamSettings {
+            cwd,
+            env: environment.env.clone(),
+            timeout: seconds(environment.timeout),
+            interpreter: environment.interpreter.clone(),
+            session: environment.session,
+            capture_bytes: self.capture_bytes(),
+            whole_after: Some(MARK.to_owned()),
+            run_id: self.run_id.to_owned(),
+            ..StreamSettings::default()
+        };
+        let again = seconds(environment.reconnect_seconds);
+        match endpoint {
+            Ok(endpoint) => Ok(Box::new(remote_executor(endpoint, again, settings))),
+            Err(why) => Err(SetupError::Environment(why)),
         }
     }
 }

@@ -284,6 +284,7 @@ fn secret_names(config: &Config, secrets: &Secrets, granted: Vec<String>) -> Vec
         .iter()
         .chain(providers.filter_map(|provider| provider.api_key_env.as_ref()))
         .chain(config.plugins.values().flat_map(|entry| &entry.secrets))
+        .chain(&config.environment.token_env)
         .cloned()
         .chain(secrets.names())
         .chain(granted)

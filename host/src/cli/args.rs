@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::exit::ExitCodes;
 
 pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
-pub use machine::{DoctorArgs, GcArgs};
+pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
     PluginCommand,
@@ -158,6 +158,9 @@ pub enum HostCommand {
         run that goes on. What is left is named with the reason."
     )]
     Gc(GcArgs),
+    /// Run commands for runs on other machines
+    #[command(subcommand)]
+    Runtime(RuntimeCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  mswea-host completions bash \
         > ~/.local/share/bash-completion/completions/mswea-host")]

@@ -22,6 +22,7 @@ mod prices;
 mod replay;
 mod run;
 mod runs;
+mod runtime;
 mod ship;
 mod signals;
 
@@ -34,6 +35,7 @@ use output::Failure;
 
 use args::{
     Cli, ConfigCommand, DisplayArgs, HostCommand, PluginCommand, PricesCommand, RunsCommand,
+    RuntimeCommand,
 };
 
 /// The whole program, from arguments to exit code.
@@ -117,6 +119,7 @@ pub fn main() -> ExitCode {
         },
         Some(HostCommand::Doctor(args)) => doctor::run(args),
         Some(HostCommand::Gc(args)) => gc::run(&args),
+        Some(HostCommand::Runtime(RuntimeCommand::Serve(args))) => runtime::serve(&args),
         Some(HostCommand::Completions { shell }) => output::data(|out| {
             args::write_completions(shell, out);
             Ok(())

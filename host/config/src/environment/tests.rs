@@ -228,7 +228,7 @@ fn classes_of_environments_have_their_own_defaults() {
                 format!("`environment.session` = true has no effect in the class `{class}`");
             assert!(text.contains(&wanted), "{text}");
             assert!(
-                text.contains("`local`, `docker`, `podman`, `bubblewrap` keep"),
+                text.contains("`local`, `docker`, `podman`, `bubblewrap`, `remote` keep"),
                 "{text}"
             );
         }
@@ -242,4 +242,31 @@ fn classes_of_environments_have_their_own_defaults() {
         text.contains("needs an image") && text.contains("--image"),
         "{text}"
     );
+}
+
+#[test]
+fn a_server_needs_its_address_and_one_token() {
+    let env = Memory::new();
+    for (given, told) in [
+        (&[][..], "needs the address of a server"),
+        (&["url=https://h:1"], "needs the token of its server"),
+        (&["token_file=t"], "needs the address of a server"),
+        (&["url=https://h:1", "token_file=t"], ""),
+        (&["url=https://h:1", "token_env=T"], ""),
+        (
+            &["url=https://h:1", "token_env=T", "token_file=t"],
+            "are both set",
+        ),
+    ] {
+        let mut wish = vec!["environment.environment_class=remote".to_owned()];
+        wish.extend(given.iter().map(|pair| format!("environment.{pair}")));
+        let wish: Vec<&str> = wish.iter().map(String::as_str).collect();
+        match env.resolve(&wish) {
+            Ok(_) => assert_eq!(told, "", "{given:?}"),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(!told.is_empty() && text.contains(told), "{text}");
+            }
+        }
+    }
 }

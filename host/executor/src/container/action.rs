@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::ContainerSettings;
 use super::attend::{Attended, ExecEnd};
 use super::engine::{EngineError, EngineErrorKind, ExecSpec};
+use super::fast;
 use super::running::{Container, Way, joined};
-use super::{fast, start};
 use mswea_helper::long;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
-use crate::helper::{HelperAction, HelperEnd, HelperError, HelperSession, ShellAction};
-use crate::shell::{bash_of, is_login, no_bash};
+use crate::helper::{HelperAction, HelperSession};
+use crate::placed::{PlacedAction, PlacedEnd, is_no_folder};
 use mswea_core::Stop;
 
 /// How long killed processes may take to end.
@@ -45,16 +45,24 @@ pub(super) struct ContainerAction<'a> {
 }
 
 impl ContainerAction<'_> {
-    fn argv(&self) -> Vec<String> {
-        let mut argv = self.settings.interpreter.clone();
-        argv.push(self.command.to_owned());
-        argv
+    /// The action as a helper takes it.
+    fn placed(&self) -> PlacedAction<'_> {
+        PlacedAction {
+            interpreter: &self.settings.interpreter,
+            cwd: Some(&self.settings.cwd),
+            env: &self.env,
+            grace: self.settings.grace,
+            mark: self.mark,
+            command: self.command,
+            timeout: self.timeout,
+            stop: self.stop,
+        }
     }
 
     /// The request for a helper that runs only this action; none if it is too long.
     fn frame(&self) -> Option<Vec<u8>> {
         let action = HelperAction {
-            argv: &self.argv(),
+            argv: &self.placed().argv(),
             env: &self.env,
             cwd: None,
             grace: self.settings.grace,
@@ -68,15 +76,7 @@ impl ContainerAction<'_> {
         session: &mut HelperSession,
         capture: &mut Capture,
     ) -> ActionEnd {
-        let argv = self.argv();
-        let action = HelperAction {
-            argv: &argv,
-            env: &self.env,
-            cwd: Some(&self.settings.cwd),
-            grace: self.settings.grace,
-        };
-        let ended = session.run(&action, capture, self.timeout, self.stop).await;
-        self.end(ended)
+        self.placed().in_session(session, capture).await.into()
     }
 
     /// Runs the action in the shell of the helper. `notes` gets what the model is told of the shell.
@@ -86,48 +86,8 @@ impl ContainerAction<'_> {
         capture: &mut Capture,
         notes: &mut Vec<String>,
     ) -> ActionEnd {
-        let interpreter = &self.settings.interpreter;
-        let bash = match bash_of(interpreter) {
-            Ok(bash) => bash.unwrap_or("bash"),
-            Err(failure) => return ActionEnd::Failed(failure),
-        };
-        let action = ShellAction {
-            bash,
-            login: is_login(interpreter),
-            env: &self.env,
-            cwd: Some(&self.settings.cwd),
-            grace: self.settings.grace,
-            mark: self.mark,
-            command: self.command,
-        };
-        let asked = session.ask(&action, capture, self.timeout, self.stop).await;
-        let ended = asked.map(|(end, told)| {
-            notes.extend(told);
-            end
-        });
-        match ended {
-            Ok(HelperEnd::Failed { errno, text })
-                if errno == libc::ENOENT && !start::is_no_folder(&text) =>
-            {
-                ActionEnd::Failed(no_bash(&text))
-            }
-            ended => self.end(ended),
-        }
-    }
-
-    fn end(&self, ended: Result<HelperEnd, HelperError>) -> ActionEnd {
-        match ended {
-            Ok(HelperEnd::Exited(status)) => ActionEnd::Exited(status),
-            Ok(HelperEnd::TimedOut) => ActionEnd::Failed(self.timed_out()),
-            Ok(HelperEnd::Stopped) => ActionEnd::Failed(ActionFailure::interrupted(self.command)),
-            Ok(HelperEnd::Failed { text, .. }) if start::is_no_folder(&text) => {
-                ActionEnd::FolderGone
-            }
-            Ok(HelperEnd::Failed { errno, text }) => {
-                ActionEnd::Failed(self.not_started(errno, &text))
-            }
-            Err(error) => ActionEnd::Broken(error.to_string()),
-        }
+        let placed = self.placed();
+        placed.in_shell(session, capture, notes).await.into()
     }
 
     /// Runs the action by an exec of its own. `note` gets a text for the end of the output.
@@ -143,14 +103,14 @@ impl ContainerAction<'_> {
         let argv = match container.way {
             Way::Helper if long => {
                 let Some(frame) = self.frame() else {
-                    return ActionEnd::Failed(self.not_started(libc::E2BIG, ""));
+                    return ActionEnd::Failed(self.placed().not_started(libc::E2BIG, ""));
                 };
                 input = Some(frame);
                 fast::single_from_stdin()
             }
             Way::Helper => fast::single(&self.settings.interpreter, self.command, grace),
-            Way::Plain { shell: false } => self.argv(),
-            Way::Plain { shell: true } => joined(self.argv()),
+            Way::Plain { shell: false } => self.placed().argv(),
+            Way::Plain { shell: true } => joined(self.placed().argv()),
         };
         let spec = ExecSpec {
             argv,
@@ -167,7 +127,7 @@ impl ContainerAction<'_> {
                 return self.killed(container, None, capture, note, ActionFailure::interrupted(self.command)).await;
             }
             () = tokio::time::sleep_until(until) => {
-                return self.killed(container, None, capture, note, self.timed_out()).await;
+                return self.killed(container, None, capture, note, self.placed().timed_out()).await;
             }
         };
         let mut attended = match exec {
@@ -190,7 +150,7 @@ impl ContainerAction<'_> {
                 return ActionEnd::Exited(status);
             }
             ExecEnd::Failed(error) => return self.failed(error),
-            ExecEnd::TimedOut => self.timed_out(),
+            ExecEnd::TimedOut => self.placed().timed_out(),
             ExecEnd::Stopped => ActionFailure::interrupted(self.command),
         };
         self.killed(container, Some(attended), capture, note, failure)
@@ -239,25 +199,20 @@ impl ContainerAction<'_> {
 
     fn failed(&self, error: EngineError) -> ActionEnd {
         match error.kind {
-            EngineErrorKind::NotStarted if start::is_no_folder(&error.message) => {
-                ActionEnd::FolderGone
-            }
+            EngineErrorKind::NotStarted if is_no_folder(&error.message) => ActionEnd::FolderGone,
             EngineErrorKind::NotStarted => ActionEnd::NotStarted(error.message),
             _ => ActionEnd::Broken(error.message),
         }
     }
+}
 
-    fn timed_out(&self) -> ActionFailure {
-        ActionFailure::timed_out(self.command, self.timeout)
-    }
-
-    /// The failure of an action that the helper could not start.
-    fn not_started(&self, errno: i32, text: &str) -> ActionFailure {
-        let error = std::io::Error::from_raw_os_error(errno);
-        if errno == rustix::io::Errno::TOOBIG.raw_os_error() {
-            let program = self.settings.interpreter.first().map_or("", String::as_str);
-            return ActionFailure::program(&error, program.as_ref(), self.command.len());
+impl From<PlacedEnd> for ActionEnd {
+    fn from(end: PlacedEnd) -> Self {
+        match end {
+            PlacedEnd::Exited(status) => Self::Exited(status),
+            PlacedEnd::Failed(failure) => Self::Failed(failure),
+            PlacedEnd::FolderGone => Self::FolderGone,
+            PlacedEnd::Broken(error) => Self::Broken(error.to_string()),
         }
-        ActionFailure::told(&error, text)
     }
 }

@@ -18,7 +18,6 @@ use super::running::Container;
 use super::{ContainerSettings, fast, leftovers, pulls, run_args};
 use crate::owner::Owner;
 use mswea_core::{Context, ExecutorError, Progress, Stop};
-pub(super) use readiness::is_no_folder;
 use readiness::make_ready;
 
 /// The time limit of removing a container that could not be prepared.

@@ -44,7 +44,7 @@ pub(super) struct LocalShell {
 }
 
 /// A helper on this machine. Dropped, it is killed with all that it started.
-struct LocalHelper {
+pub(super) struct LocalHelper {
     /// None while it is being ended.
     session: Option<HelperSession>,
     child: ChildProcess,
@@ -73,7 +73,7 @@ impl LocalHelper {
     }
 
     /// Has it end by itself, with the shell and all that it started.
-    async fn dismiss(&mut self) {
+    pub(super) async fn dismiss(&mut self) {
         // The end of its input.
         self.session = None;
         let asked = Instant::now();
@@ -255,7 +255,9 @@ impl LocalExecutor {
         Ok((helper, bash))
     }
 
-    fn launch_helper(&mut self) -> Result<(LocalHelper, OwnedFd, OwnedFd), ActionFailure> {
+    pub(super) fn launch_helper(
+        &mut self,
+    ) -> Result<(LocalHelper, OwnedFd, OwnedFd), ActionFailure> {
         // No action has this mark.
         let mark = format!("{}.{}", self.settings.run_id, fresh_id());
         let (program, args) = self.argv(Task::Helper, &mark)?;

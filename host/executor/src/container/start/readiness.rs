@@ -9,6 +9,7 @@ use crate::container::attend::{ProgramAnswer, ask};
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, ExecSpec, Image};
 use crate::container::running::{Way, joined};
 use crate::container::{ContainerSettings, fast};
+use crate::placed::names_folder;
 
 /// Checks what actions need, and finds the fastest way to run them.
 ///
@@ -154,13 +155,6 @@ enum Why {
     Other(String),
 }
 
-/// Whether a process was not started because its working directory does not exist.
-pub(in crate::container) fn is_no_folder(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    let missing = lower.contains("no such file") || lower.contains("not a directory");
-    missing && Why::of(text, -1) == Why::NoFolder
-}
-
 impl Why {
     /// Decided by the messages of the runtimes (runc, crun), which have no codes for the reasons.
     fn of(text: &str, status: i32) -> Self {
@@ -168,10 +162,7 @@ impl Why {
         let missing = ["no such file", "not found", "does not exist"]
             .iter()
             .any(|words| lower.contains(words));
-        if ["chdir", "workdir", "working directory"]
-            .iter()
-            .any(|words| lower.contains(words))
-        {
+        if names_folder(&lower) {
             return Self::NoFolder;
         }
         if missing && (lower.contains("exec") || status == 127) {

@@ -15,14 +15,16 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use super::EnvironmentLookup;
+/// Gives the value of an environment variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A configuration that trusts the system's roots, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR`
-/// name, or Mozilla's if the system has none (a bare container).
+/// name, or Mozilla's if the system has none (a bare container). `protocols` are offered to the
+/// server, the preferred one first.
 ///
 /// # Errors
 /// A message if the variables name no usable certificate.
-pub(super) fn trusting_roots(environment: &EnvironmentLookup) -> Result<ClientConfig, String> {
+pub fn trusting_roots(environment: Lookup<'_>, protocols: &[&str]) -> Result<ClientConfig, String> {
     let provider = provider();
     let Roots { store, named } = roots(environment)?;
     let unusable = |error| format!("the root certificates can't be used: {error}");
@@ -35,29 +37,27 @@ pub(super) fn trusting_roots(environment: &EnvironmentLookup) -> Result<ClientCo
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier { usual, named }))
         .with_no_client_auth();
-    config.alpn_protocols = protocols();
+    let names = protocols.iter().map(|name| name.as_bytes().to_vec());
+    config.alpn_protocols = names.collect();
     Ok(config)
 }
 
 /// A configuration that trusts no certificate, for a client of plain http only.
-pub(super) fn trusting_nobody() -> Result<ClientConfig, String> {
-    let mut config = ClientConfig::builder_with_provider(provider())
+///
+/// # Errors
+/// A message if TLS can't be set up.
+pub fn trusting_nobody() -> Result<ClientConfig, String> {
+    Ok(ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(no_tls)?
         .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth();
-    config.alpn_protocols = protocols();
-    Ok(config)
+        .with_no_client_auth())
 }
 
 /// The provider is passed here and not installed for the process: an embedding program may use
 /// another one.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
-}
-
-fn protocols() -> Vec<Vec<u8>> {
-    vec![b"h2".to_vec(), b"http/1.1".to_vec()]
 }
 
 fn no_tls(error: Error) -> String {
@@ -138,7 +138,7 @@ struct Roots {
     named: Vec<CertificateDer<'static>>,
 }
 
-fn roots(environment: &EnvironmentLookup) -> Result<Roots, String> {
+fn roots(environment: Lookup<'_>) -> Result<Roots, String> {
     let get = |name| {
         environment(name)
             .filter(|value| !value.is_empty())
@@ -200,17 +200,16 @@ mod tests {
 
     #[test]
     fn named_certificates_are_used_alone() {
-        let environment = |file: &str, dir: &str| -> EnvironmentLookup {
-            let (file, dir) = (file.to_owned(), dir.to_owned());
-            Arc::new(move |name| match name {
-                "SSL_CERT_FILE" => Some(file.clone()),
-                "SSL_CERT_DIR" => Some(dir.clone()),
+        let roots = |file: &str, dir: &str| {
+            roots(&|name| match name {
+                "SSL_CERT_FILE" => Some(file.to_owned()),
+                "SSL_CERT_DIR" => Some(dir.to_owned()),
                 _ => None,
             })
         };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
-        std::fs::write(&path, include_str!("tests/ca.pem")).unwrap();
+        std::fs::write(&path, include_str!("../../provider/src/tests/ca.pem")).unwrap();
         let (path, dir) = (path.to_str().unwrap(), folder.path().to_str().unwrap());
         for (file, dir, expected) in [
             (path, "", Some(1)),
@@ -218,13 +217,13 @@ mod tests {
             ("", &format!("/nonexistent:{dir}"), Some(1)),
             ("/nonexistent", "", None),
         ] {
-            let count = roots(&environment(file, dir)).map(|roots| roots.store.len());
+            let count = roots(file, dir).map(|roots| roots.store.len());
             match expected {
                 Some(expected) => assert_eq!(count, Ok(expected), "{file} {dir}"),
                 None => assert!(count.unwrap_err().contains("SSL_CERT_FILE")),
             }
         }
         // every machine has some roots
-        assert!(!roots(&environment("", "")).unwrap().store.is_empty());
+        assert!(!roots("", "").unwrap().store.is_empty());
     }
 }

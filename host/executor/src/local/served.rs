@@ -1,0 +1,61 @@
+//! A helper on this machine whose host is on another one: a server carries the bytes between them.
+
+use mswea_core::{Executor as _, ExecutorError, Stop};
+use mswea_helper::protocol;
+use tokio::net::unix::pipe;
+
+use super::session::LocalHelper;
+use super::{LocalExecutor, LocalSettings};
+
+/// The version of the helper's protocol, which both sides need to have.
+pub const HELPER_PROTOCOL: u32 = protocol::VERSION;
+
+/// A helper for a host on another machine, with the marks, the guardian and the sandbox of a local
+/// environment. Dropped, it is killed with all that it started, which may block for a moment.
+#[derive(Debug)]
+pub struct ServedHelper {
+    // In this order: the helper ends before its executor looks for what is left.
+    helper: LocalHelper,
+    executor: LocalExecutor,
+}
+
+impl ServedHelper {
+    /// Starts a helper with these settings; returns also its output and its input.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if the settings can't be used, or processes or descriptors are lacking.
+    pub async fn start(
+        settings: LocalSettings,
+        stop: &Stop,
+    ) -> Result<(Self, pipe::Receiver, pipe::Sender), ExecutorError> {
+        let mut executor = LocalExecutor::new(settings);
+        executor.make_ready(stop).await?;
+        let failed = |message: String| ExecutorError { message };
+        // Its processes are looked for at the end.
+        executor.actions = 1;
+        let (helper, output, input) = executor
+            .launch_helper()
+            .map_err(|failure| failed(failure.text()))?;
+        let broken = |error: std::io::Error| failed(error.to_string());
+        let output = pipe::Receiver::from_owned_fd(output).map_err(broken)?;
+        let input = pipe::Sender::from_owned_fd(input).map_err(broken)?;
+        Ok((Self { helper, executor }, output, input))
+    }
+
+    /// Ends the helper and all that it started. Its input must have been closed before: else it is
+    /// killed after a second.
+    pub async fn end(self) {
+        let Self {
+            mut helper,
+            mut executor,
+        } = self;
+        helper.dismiss().await;
+        drop(helper);
+        executor.cleanup().await;
+    }
+
+    /// The mark of all processes that it starts.
+    pub fn run_id(&self) -> &str {
+        self.executor.run_id()
+    }
+}

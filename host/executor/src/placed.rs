@@ -1,0 +1,133 @@
+//! One action that a helper runs where it is: as a fresh process, or in its shell.
+
+use std::time::Duration;
+
+use mswea_core::Stop;
+
+use crate::capture::Capture;
+use crate::failure::ActionFailure;
+use crate::helper::{HelperAction, HelperEnd, HelperError, HelperSession, ShellAction};
+use crate::shell::{bash_of, is_login, no_bash};
+
+/// An action before a helper runs it.
+pub(super) struct PlacedAction<'a> {
+    pub(super) interpreter: &'a [String],
+    pub(super) cwd: Option<&'a str>,
+    pub(super) env: &'a [(String, String)],
+    pub(super) grace: Duration,
+    pub(super) mark: &'a str,
+    pub(super) command: &'a str,
+    pub(super) timeout: Duration,
+    pub(super) stop: &'a Stop,
+}
+
+/// How a helper's action ended.
+pub(super) enum PlacedEnd {
+    Exited(i32),
+    Failed(ActionFailure),
+    /// The working directory does not exist any more.
+    FolderGone,
+    /// The session with the helper ended before the action.
+    Broken(HelperError),
+}
+
+impl PlacedAction<'_> {
+    pub(super) fn argv(&self) -> Vec<String> {
+        let mut argv = self.interpreter.to_vec();
+        argv.push(self.command.to_owned());
+        argv
+    }
+
+    /// Runs the action as a fresh process.
+    pub(super) async fn in_session(
+        &self,
+        session: &mut HelperSession,
+        capture: &mut Capture,
+    ) -> PlacedEnd {
+        let action = HelperAction {
+            argv: &self.argv(),
+            env: self.env,
+            cwd: self.cwd,
+            grace: self.grace,
+        };
+        let ended = session.run(&action, capture, self.timeout, self.stop).await;
+        self.end(ended)
+    }
+
+    /// Runs the action in the shell of the helper. `notes` gets what the model is told of the shell.
+    pub(super) async fn in_shell(
+        &self,
+        session: &mut HelperSession,
+        capture: &mut Capture,
+        notes: &mut Vec<String>,
+    ) -> PlacedEnd {
+        let bash = match bash_of(self.interpreter) {
+            Ok(bash) => bash.unwrap_or("bash"),
+            Err(failure) => return PlacedEnd::Failed(failure),
+        };
+        let action = ShellAction {
+            bash,
+            login: is_login(self.interpreter),
+            env: self.env,
+            cwd: self.cwd,
+            grace: self.grace,
+            mark: self.mark,
+            command: self.command,
+        };
+        let asked = session.ask(&action, capture, self.timeout, self.stop).await;
+        let ended = asked.map(|(end, told)| {
+            notes.extend(told);
+            end
+        });
+        match ended {
+            Ok(HelperEnd::Failed { errno, text })
+                if errno == libc::ENOENT && !is_no_folder(&text) =>
+            {
+                PlacedEnd::Failed(no_bash(&text))
+            }
+            ended => self.end(ended),
+        }
+    }
+
+    fn end(&self, ended: Result<HelperEnd, HelperError>) -> PlacedEnd {
+        match ended {
+            Ok(HelperEnd::Exited(status)) => PlacedEnd::Exited(status),
+            Ok(HelperEnd::TimedOut) => PlacedEnd::Failed(self.timed_out()),
+            Ok(HelperEnd::Stopped) => PlacedEnd::Failed(ActionFailure::interrupted(self.command)),
+            Ok(HelperEnd::Failed { text, .. }) if is_no_folder(&text) => PlacedEnd::FolderGone,
+            Ok(HelperEnd::Failed { errno, text }) => {
+                PlacedEnd::Failed(self.not_started(errno, &text))
+            }
+            Err(error) => PlacedEnd::Broken(error),
+        }
+    }
+
+    pub(super) fn timed_out(&self) -> ActionFailure {
+        ActionFailure::timed_out(self.command, self.timeout)
+    }
+
+    /// The failure of an action that the helper could not start.
+    pub(super) fn not_started(&self, errno: i32, text: &str) -> ActionFailure {
+        let error = std::io::Error::from_raw_os_error(errno);
+        if errno == rustix::io::Errno::TOOBIG.raw_os_error() {
+            let program = self.interpreter.first().map_or("", String::as_str);
+            return ActionFailure::program(&error, program.as_ref(), self.command.len());
+        }
+        ActionFailure::told(&error, text)
+    }
+}
+
+/// Whether a refusal to start a process is about its working directory.
+pub(super) fn names_folder(refusal: &str) -> bool {
+    let lower = refusal.to_ascii_lowercase();
+    ["chdir", "workdir", "working directory"]
+        .iter()
+        .any(|words| lower.contains(words))
+}
+
+/// Whether a process was not started because its working directory does not exist.
+pub(super) fn is_no_folder(refusal: &str) -> bool {
+    let lower = refusal.to_ascii_lowercase();
+    let missing = lower.contains("no such file") || lower.contains("not a directory");
+    missing && names_folder(refusal)
+}

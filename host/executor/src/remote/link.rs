@@ -1,0 +1,329 @@
+//! A session at a server, as a stream of bytes that outlives the connections below it.
+//!
+//! One connection brings the output, and one takes the input, each request after the answer to the one
+//! before. Both know how far they are, so a lost one is replaced by another that goes on from there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::Method;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::endpoint::{Endpoint, RemoteConnection};
+use super::fault::RemoteFault;
+use super::wire::{CONFIRMED, HEARTBEAT, LARGEST_INPUT, LOST, RECORD_HEAD, Record, record};
+
+/// How much the stream holds in each direction, in bytes.
+const HELD: usize = 256 * 1024;
+/// The first pause between attempts; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause between attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long a server may take to end a session.
+const FAREWELL: Duration = Duration::from_secs(8);
+
+/// A session at a server. Dropped, it is ended in the background; a process that ends sooner leaves
+/// that to the server.
+#[derive(Debug)]
+pub(crate) struct RemoteSession {
+    link: Arc<Link>,
+    carrying: AbortHandle,
+    is_over: bool,
+}
+
+/// How a session was lost.
+#[derive(Clone, Debug)]
+pub(crate) struct LostSession {
+    pub(crate) fault: RemoteFault,
+    /// Whether everything that was written had reached the server.
+    is_delivered: bool,
+    keep: Duration,
+}
+
+impl std::fmt::Display for LostSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; ", self.fault)?;
+        let keep = self.keep.as_secs_f64();
+        let is_gone = matches!(self.fault, RemoteFault::SessionGone(_));
+        match (is_gone, self.is_delivered) {
+            (true, true) => f.write_str("the command had begun, and was ended with the session"),
+            (true, false) => f.write_str(
+                "it is not known whether the command had begun; if so, it was ended with the session",
+            ),
+            (false, true) => write!(
+                f,
+                "the command had begun; a server that goes on ends it with the session when it has heard nothing for {keep} s"
+            ),
+            (false, false) => write!(
+                f,
+                "it is not known whether the command has begun; if so, a server that goes on ends it with the session when it has heard nothing for {keep} s"
+            ),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Link {
+    endpoint: Endpoint,
+    id: String,
+    /// How long a lost connection is tried to be taken up again.
+    again: Duration,
+    /// How long the server keeps a session of which it hears nothing.
+    keep: Duration,
+    /// How much output has come, in bytes.
+    seen: AtomicU64,
+    /// Much output has come since it was last confirmed.
+    much: Notify,
+    lost: Mutex<Option<LostSession>>,
+}
+
+impl RemoteSession {
+    /// Begins a session; returns also the stream. A connection that is lost later is tried to be
+    /// taken up again for `again`, or as long as the server keeps the session if that is shorter.
+    ///
+    /// # Errors
+    /// [`RemoteFault`] if there is no such server, or it refuses.
+    pub(crate) async fn open(
+        endpoint: &Endpoint,
+        again: Duration,
+    ) -> Result<(Self, DuplexStream), RemoteFault> {
+        let mut connection = endpoint.connect().await?;
+        let opened = connection.call(Method::POST, "/v1/sessions", Bytes::new());
+        let opened = opened.await?;
+        if let Some(fault) = RemoteFault::on_version(endpoint.url(), &opened) {
+            return Err(fault);
+        }
+        let foreign = || RemoteFault::Foreign {
+            url: endpoint.url().to_owned(),
+            answer: opened.to_string(),
+            passing: false,
+        };
+        let id = opened["id"].as_str().ok_or_else(foreign)?.to_owned();
+        let keep = opened["keep_seconds"].as_f64().ok_or_else(foreign)?;
+        let keep = Duration::try_from_secs_f64(keep).map_err(|_| foreign())?;
+        let link = Arc::new(Link {
+            endpoint: endpoint.clone(),
+            id,
+            again: again.min(keep),
+            keep,
+            seen: AtomicU64::new(0),
+            much: Notify::new(),
+            lost: Mutex::new(None),
+        });
+        let (near, far) = tokio::io::duplex(HELD);
+        let carrying = tokio::spawn(link.clone().carry(far, connection));
+        let session = Self {
+            link,
+            carrying: carrying.abort_handle(),
+            is_over: false,
+        };
+        Ok((session, near))
+    }
+
+    /// Why the stream has ended, if that was not the helper's doing.
+    pub(crate) fn lost(&self) -> Option<LostSession> {
+        let lost = self.link.lost.lock();
+        lost.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has the server end the session and all that it started. It does that by itself later if it
+    /// can't be reached now.
+    pub(crate) async fn end(mut self) {
+        self.carrying.abort();
+        self.link.clone().end().await;
+        // Not before: if this is dropped in between, it goes on in the background.
+        self.is_over = true;
+    }
+}
+
+impl Drop for RemoteSession {
+    fn drop(&mut self) {
+        self.carrying.abort();
+        if let (false, Ok(runtime)) = (self.is_over, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(self.link.clone().end());
+        }
+    }
+}
+
+/// The attempts to take up a lost connection again.
+struct Attempts {
+    /// Since when there is none.
+    since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Attempts {
+    fn new() -> Self {
+        Self {
+            since: None,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// `fault` if it lasts, or `limit` is over.
+    async fn wait(&mut self, fault: RemoteFault, limit: Duration) -> Result<(), RemoteFault> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if !fault.is_passing() || since.elapsed() >= limit {
+            return Err(fault);
+        }
+        tracing::debug!(%fault, "the connection is taken up again");
+        sleep(self.pause.min(limit.saturating_sub(since.elapsed()))).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(())
+    }
+}
+
+impl Link {
+    async fn carry(self: Arc<Self>, stream: DuplexStream, connection: RemoteConnection) {
+        let (mut from, mut to) = tokio::io::split(stream);
+        let mut pending = BytesMut::new();
+        let ended = tokio::select! {
+            ended = self.receive(&mut to) => ended,
+            ended = self.send(&mut from, &mut pending, connection) => ended,
+        };
+        // Before the stream is closed.
+        if let Err(fault) = ended {
+            tracing::debug!(%fault, "a session was lost");
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            *lost = Some(LostSession {
+                fault,
+                is_delivered: pending.is_empty(),
+                keep: self.keep,
+            });
+        }
+    }
+
+    /// Passes on the output until the helper has ended, or nobody reads it any more.
+    async fn receive(&self, to: &mut WriteHalf<DuplexStream>) -> Result<(), RemoteFault> {
+        let mut attempts = Attempts::new();
+        loop {
+            match self.stream(to, &mut attempts).await {
+                Ok(()) => return Ok(()),
+                Err(fault) => attempts.wait(fault, self.again).await?,
+            }
+        }
+    }
+
+    /// Passes on the output that comes over one connection.
+    async fn stream(
+        &self,
+        to: &mut WriteHalf<DuplexStream>,
+        attempts: &mut Attempts,
+    ) -> Result<(), RemoteFault> {
+        let broken = |error: &(dyn std::error::Error + 'static)| {
+            RemoteFault::broken(self.endpoint.url(), error)
+        };
+        let mut connection = self.endpoint.connect().await?;
+        let from = self.seen.load(Ordering::Relaxed);
+        let path = format!("/v1/sessions/{}/output?from={from}", self.id);
+        let answer = connection.ask(Method::GET, &path, Bytes::new()).await?;
+        let mut body = answer.into_body();
+        let mut inbox = BytesMut::new();
+        let mut rest = 0;
+        let mut confirmed = from;
+        loop {
+            let frame = match timeout(LOST, body.frame()).await {
+                Ok(Some(frame)) => frame.map_err(|error| broken(&error))?,
+                Ok(None) => return Err(broken(&std::io::Error::other("the output was cut"))),
+                Err(_) => return Err(self.endpoint.silent()),
+            };
+            *attempts = Attempts::new();
+            inbox.extend_from_slice(&frame.into_data().unwrap_or_default());
+            while !inbox.is_empty() {
+                if rest == 0 {
+                    let head = record(&inbox);
+                    match head.map_err(|()| broken(&std::io::Error::other("garbled output")))? {
+                        None => break,
+                        Some(Record::End) => return Ok(()),
+                        Some(Record::Alive) => {}
+                        Some(Record::Output(length)) => rest = length,
+                    }
+                    inbox.advance(RECORD_HEAD);
+                    continue;
+                }
+                let piece = inbox.split_to(rest.min(inbox.len()));
+                if to.write_all(&piece).await.is_err() {
+                    return Ok(());
+                }
+                rest -= piece.len();
+                let length = piece.len() as u64;
+                let seen = self.seen.fetch_add(length, Ordering::Relaxed) + length;
+                if seen - confirmed >= CONFIRMED {
+                    confirmed = seen;
+                    self.much.notify_one();
+                }
+            }
+        }
+    }
+
+    /// Passes on the input until nobody writes any more, and asks regularly when there is none.
+    /// `pending` is what has not reached the server.
+    async fn send(
+        &self,
+        from: &mut ReadHalf<DuplexStream>,
+        pending: &mut BytesMut,
+        connection: RemoteConnection,
+    ) -> Result<(), RemoteFault> {
+        let mut connection = Some(connection);
+        let mut at = 0;
+        // Often enough that the server does not give the session up.
+        let pause = HEARTBEAT.min(self.keep / 4);
+        loop {
+            pending.reserve(HELD);
+            tokio::select! {
+                read = from.read_buf(pending) => if !matches!(read, Ok(1..)) {
+                    return Ok(());
+                },
+                () = self.much.notified() => {}
+                () = sleep(pause) => {}
+            }
+            let mut attempts = Attempts::new();
+            while let Err(fault) = self.post(&mut connection, at, pending).await {
+                connection = None;
+                attempts.wait(fault, self.again).await?;
+            }
+            at += pending.len() as u64;
+            pending.clear();
+        }
+    }
+
+    async fn post(
+        &self,
+        connection: &mut Option<RemoteConnection>,
+        at: u64,
+        pending: &BytesMut,
+    ) -> Result<(), RemoteFault> {
+        let connection = match connection {
+            Some(connection) => connection,
+            none => none.insert(self.endpoint.connect().await?),
+        };
+        let seen = self.seen.load(Ordering::Relaxed);
+        let path = format!("/v1/sessions/{}/input?at={at}&seen={seen}", self.id);
+        debug_assert!(pending.len() <= LARGEST_INPUT);
+        let body = Bytes::copy_from_slice(pending);
+        connection.call(Method::POST, &path, body).await?;
+        Ok(())
+    }
+
+    async fn end(self: Arc<Self>) {
+        let path = format!("/v1/sessions/{}", self.id);
+        let ending = async {
+            let mut connection = self.endpoint.connect().await?;
+            connection.call(Method::DELETE, &path, Bytes::new()).await
+        };
+        match timeout(FAREWELL, ending).await {
+            Ok(Ok(_) | Err(RemoteFault::SessionGone(_))) => {}
+            Ok(Err(fault)) => tracing::debug!(%fault, "a session is left to the server to end"),
+            Err(_) => tracing::debug!("a session is left to the server to end: it does not answer"),
+        }
+    }
+}

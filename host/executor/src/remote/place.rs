@@ -1,0 +1,63 @@
+//! The executor of another machine.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mswea_core::Executor;
+
+use super::endpoint::Endpoint;
+use super::link::RemoteSession;
+use crate::stream::{HelperPlace, HelperStream, StreamExecutor, StreamSettings};
+
+/// Another machine, on which `mswea-host runtime serve` runs.
+struct RemotePlace {
+    endpoint: Endpoint,
+    /// How long a lost connection is tried to be taken up again.
+    again: Duration,
+    session: Option<RemoteSession>,
+}
+
+#[async_trait]
+impl HelperPlace for RemotePlace {
+    fn name(&self) -> &str {
+        self.endpoint.url()
+    }
+
+    async fn open(&mut self) -> Result<HelperStream, String> {
+        let opened = RemoteSession::open(&self.endpoint, self.again).await;
+        let (session, stream) = opened.map_err(|fault| fault.to_string())?;
+        self.session = Some(session);
+        let (output, input) = tokio::io::split(stream);
+        Ok((Box::new(output), Box::new(input)))
+    }
+
+    fn lost(&self) -> Option<String> {
+        let lost = self.session.as_ref()?.lost()?;
+        Some(lost.to_string())
+    }
+
+    async fn close(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.end().await;
+        }
+    }
+
+    fn no_copy(&self) -> String {
+        "files of this machine can't be copied to another one (the class `remote`): set `workspace.repo` to a URL that can be cloned there, or `workspace.path` to a folder that is there".to_owned()
+    }
+}
+
+/// An executor for the machine of this server; nothing is started or checked yet. A connection that is
+/// lost is tried to be taken up again for `again`.
+pub fn remote_executor(
+    endpoint: Endpoint,
+    again: Duration,
+    settings: StreamSettings,
+) -> impl Executor {
+    let place = RemotePlace {
+        endpoint,
+        again,
+        session: None,
+    };
+    StreamExecutor::new(place, settings)
+}

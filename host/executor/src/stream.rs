@@ -1,0 +1,485 @@
+//! Runs actions at a place that is reached by a stream of bytes with a helper behind it. Which place
+//! that is, and how the stream comes to be, is told by a [`HelperPlace`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mswea_core::{
+    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Object, Output,
+    Stop,
+};
+use mswea_helper::long;
+use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::capture::Capture;
+use crate::environment::{self, Rules};
+use crate::failure::ActionFailure;
+use crate::helper::{ANSWERING, HelperError, HelperSession};
+use crate::local::fresh_id;
+use crate::machine;
+use crate::placed::{PlacedAction, PlacedEnd};
+use crate::shell::{BEGUN, bash_of, with_notes};
+
+/// Prints what the machine is, a line each, and the working directory; tells also whether the
+/// interpreter works.
+const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m; pwd";
+
+/// The output and the input of a helper.
+pub(super) type HelperStream = (
+    Box<dyn AsyncRead + Send + Unpin>,
+    Box<dyn AsyncWrite + Send + Unpin>,
+);
+
+/// A place with a helper, and the stream to it.
+#[async_trait]
+pub(super) trait HelperPlace: Send {
+    /// What a message calls it.
+    fn name(&self) -> &str;
+    /// Starts a helper there. The one before, if there was one, was closed.
+    ///
+    /// # Errors
+    /// A message with the cause and the remedy.
+    async fn open(&mut self) -> Result<HelperStream, String>;
+    /// Why the stream has ended, and what became of the command, if the place knows; none if the
+    /// helper itself has ended.
+    fn lost(&self) -> Option<String>;
+    /// Ends the helper and all that it started, if there is one.
+    async fn close(&mut self);
+    /// What a copy of local files into the place needs instead.
+    fn no_copy(&self) -> String;
+}
+
+/// The settings of an environment behind a stream.
+#[derive(Clone, Debug)]
+pub struct StreamSettings {
+    /// The working directory of commands; empty: the helper's.
+    pub cwd: String,
+    /// Variables for every command, over those that the place gives.
+    pub env: BTreeMap<String, String>,
+    /// The default time limit of a command.
+    pub timeout: Duration,
+    /// Program and arguments to which the command is appended.
+    pub interpreter: Vec<String>,
+    /// Whether all actions run in one bash.
+    pub session: bool,
+    /// The most bytes of a command's output that are kept, half of them from each end.
+    pub capture_bytes: usize,
+    /// An output whose first line is this is kept whole: the marker of a submission.
+    pub whole_after: Option<String>,
+    /// Marks the actions of the run. Empty: one is generated.
+    pub run_id: String,
+    /// How long a background process may hold the output open after its command has exited.
+    pub grace: Duration,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        Self {
+            cwd: String::new(),
+            env: BTreeMap::new(),
+            timeout: Duration::from_secs(30),
+            interpreter: vec!["bash".to_owned(), "-c".to_owned()],
+            session: false,
+            capture_bytes: 256 * 1024,
+            whole_after: None,
+            run_id: String::new(),
+            grace: Duration::from_millis(200),
+        }
+    }
+}
+
+/// The executor of a place.
+pub(super) struct StreamExecutor<P> {
+    place: P,
+    settings: StreamSettings,
+    /// The variables that all commands get; or why one of them can't be passed to a process.
+    env: Result<Vec<(String, String)>, String>,
+    session: Option<HelperSession>,
+    /// What the model is told of the shell, with the output of the next action that runs in it.
+    notice: Option<&'static str>,
+    actions: u64,
+    /// Whether an action was begun whose end was not seen.
+    is_unfinished: bool,
+    /// Why the place can't be reached any more.
+    gone: Option<String>,
+    /// What [`LOOK`] has printed.
+    found: Vec<String>,
+}
+
+impl<P: HelperPlace> StreamExecutor<P> {
+    /// An executor; nothing is started or checked yet.
+    pub(super) fn new(place: P, mut settings: StreamSettings) -> Self {
+        if settings.run_id.is_empty() {
+            settings.run_id = fresh_id();
+        }
+        let env = variables(&settings.env);
+        Self {
+            place,
+            settings,
+            env,
+            session: None,
+            notice: None,
+            actions: 0,
+            is_unfinished: false,
+            gone: None,
+            found: Vec::new(),
+        }
+    }
+
+    /// Opens the stream, if there is none.
+    ///
+    /// # Errors
+    /// A message, also if `stop` fires.
+    async fn open(&mut self, stop: &Stop) -> Result<(), String> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let opening = async {
+            let (output, input) = self.place.open().await?;
+            let session = HelperSession::start(output, input, ANSWERING).await;
+            session.map_err(|error| self.place.lost().unwrap_or_else(|| error.to_string()))
+        };
+        let opened = tokio::select! {
+            biased;
+            () = stop.stopped() => Err("the run was asked to stop".to_owned()),
+            opened = opening => opened,
+        };
+        match opened {
+            Ok(session) => {
+                self.session = Some(session);
+                Ok(())
+            }
+            Err(why) => {
+                self.place.close().await;
+                Err(why)
+            }
+        }
+    }
+
+    /// Ends the helper, with all that it started and the shell.
+    async fn close(&mut self) {
+        if self.settings.session {
+            self.notice = Some(BEGUN);
+        }
+        if self.session.take().is_some() {
+            self.place.close().await;
+        }
+    }
+
+    fn check(&self, command: &str) -> Result<(), ActionFailure> {
+        if let Err(why) = &self.env {
+            return Err(ActionFailure::value(why));
+        }
+        if command.contains('\0') {
+            return Err(ActionFailure::null_byte());
+        }
+        let interpreter = &self.settings.interpreter;
+        if long::is_long(command.as_bytes()) && !long::takes_file(interpreter) {
+            let error = rustix::io::Errno::TOOBIG.into();
+            let program = interpreter.first().map_or("", String::as_str);
+            let length = command.len();
+            return Err(ActionFailure::program(&error, program.as_ref(), length));
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self, command: &Command<'_>, timeout: Duration, stop: &Stop) -> Output {
+        let is_shared = self.settings.session && !command.apart;
+        let mut notes = Vec::new();
+        if is_shared {
+            notes.extend(self.notice.take().map(str::to_owned));
+        }
+        self.actions += 1;
+        let mark = format!("{}.{}", self.settings.run_id, self.actions);
+        let mut env = self.env.clone().unwrap_or_default();
+        env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
+        let mut capture = Capture::new(self.settings.capture_bytes);
+        if command.whole {
+            capture = capture.whole();
+        } else if let Some(marker) = &self.settings.whole_after {
+            capture = capture.whole_after(marker);
+        }
+        self.is_unfinished = true;
+        let action = PlacedAction {
+            interpreter: &self.settings.interpreter,
+            cwd: Some(self.settings.cwd.as_str()).filter(|cwd| !cwd.is_empty()),
+            env: &env,
+            grace: self.settings.grace,
+            mark: &mark,
+            command: command.text,
+            timeout,
+            stop,
+        };
+        let end = match &mut self.session {
+            Some(session) if is_shared => action.in_shell(session, &mut capture, &mut notes).await,
+            Some(session) => action.in_session(session, &mut capture).await,
+            None => PlacedEnd::Broken(HelperError::Gone),
+        };
+        self.is_unfinished = false;
+        let captured = capture.finish(matches!(end, PlacedEnd::Exited(0)));
+        let marker = self.settings.whole_after.as_deref();
+        let is_submission = matches!(end, PlacedEnd::Exited(0))
+            && marker.is_some_and(|marker| captured.text.trim_start().starts_with(marker));
+        let text = match is_submission {
+            // Nothing is added to a patch.
+            true => captured.text,
+            false => with_notes(captured.text, notes),
+        };
+        let mut output = match end {
+            PlacedEnd::Exited(returncode) => Output {
+                output: text,
+                returncode,
+                ..Output::default()
+            },
+            PlacedEnd::Failed(failure) => failure.output(text),
+            PlacedEnd::FolderGone => self.is_gone(
+                format!(
+                    "the folder `{}`, in which every command starts, is gone: a command has removed it",
+                    self.settings.cwd
+                ),
+                text,
+            ),
+            PlacedEnd::Broken(error) => self.after_break(command, &error, text, stop).await,
+        };
+        if captured.elided > 0 {
+            let elided = Value::from(captured.elided);
+            output.extra.insert("elided_bytes".to_owned(), elided);
+        }
+        output
+    }
+
+    /// The output of an action whose helper or stream ended before it.
+    async fn after_break(
+        &mut self,
+        command: &Command<'_>,
+        error: &HelperError,
+        text: String,
+        stop: &Stop,
+    ) -> Output {
+        let lost = self.place.lost();
+        let is_killed = matches!(error, HelperError::Gone) && lost.is_none();
+        tokio::select! {
+            biased;
+            () = self.close() => {}
+            // It goes on in the background.
+            () = stop.stopped() => {}
+        }
+        if stop.is_stopped() {
+            return ActionFailure::interrupted(command.text).output(text);
+        }
+        let why = match lost {
+            Some(why) => why,
+            None if is_killed => {
+                format!("the command ended the helper that ran it ({error}), and was ended")
+            }
+            None => format!("{error}; the command is ended with the helper"),
+        };
+        if let Err(again) = self.open(stop).await {
+            if stop.is_stopped() {
+                return ActionFailure::interrupted(command.text).output(text);
+            }
+            return self.is_gone(
+                format!("{why}; no further command can be run: {again}"),
+                text,
+            );
+        }
+        let kind = if is_killed {
+            "HelperKilled"
+        } else {
+            "ConnectionLost"
+        };
+        ActionFailure::environment(kind, why).output(text)
+    }
+
+    fn is_gone(&mut self, why: String, text: String) -> Output {
+        let output = gone(&why, text);
+        self.gone = Some(why);
+        output
+    }
+
+    /// Checks that the interpreter can run a command in the folder, and looks at the machine.
+    async fn look(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
+        let command = Command {
+            apart: true,
+            ..Command::new(LOOK)
+        };
+        let output = self.run(&command, ANSWERING, stop).await;
+        let why = output.extra.get("exception").and_then(Value::as_str);
+        if let Some(why) = why {
+            return Err(ExecutorError {
+                message: match self.gone.take() {
+                    Some(_) => format!(
+                        "there is no folder `{}` at {}: set `environment.cwd` to one that is there",
+                        self.settings.cwd,
+                        self.place.name()
+                    ),
+                    None => format!(
+                        "no command can be run at {}: {why}; check `environment.interpreter`",
+                        self.place.name()
+                    ),
+                },
+            });
+        }
+        // An interpreter that is no shell prints something else.
+        if output.returncode == 0 {
+            self.found = output.output.lines().map(str::to_owned).collect();
+        }
+        if !self.settings.session {
+            return Ok(());
+        }
+        let opened = self.run(&Command::new(""), ANSWERING, stop).await;
+        match opened.extra.get("exception").and_then(Value::as_str) {
+            None => Ok(()),
+            Some(why) => Err(ExecutorError {
+                message: format!("the shell of all actions can't be opened: {why}"),
+            }),
+        }
+    }
+
+    /// The handle of the environment, and what differs from that of the process before.
+    fn handle(&self, known: Option<&Value>) -> EnvironmentReady {
+        let folder = self.found.last().map_or("", String::as_str);
+        let handle = json!({ "place": self.place.name(), "cwd": folder });
+        let replaced = known.filter(|known| known.is_object() && **known != handle);
+        let replaced = replaced.map(|known| {
+            let before = |key: &str| known[key].as_str().unwrap_or("?").to_owned();
+            format!(
+                "commands run at {}, in `{folder}` now, before it was at {}, in `{}`",
+                self.place.name(),
+                before("place"),
+                before("cwd")
+            )
+        });
+        EnvironmentReady {
+            handle,
+            replaced,
+            is_restored: false,
+        }
+    }
+}
+
+/// The configured variables, except for the marks of runs and actions.
+fn variables(configured: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, String> {
+    let rules = Rules {
+        allow: &[],
+        secrets: &[],
+        is_credential: |_| false,
+    };
+    environment::build([], rules, configured).map_err(|error| error.to_string())?;
+    let own = [ACTION_VARIABLE, RUN_VARIABLE];
+    let passed = configured
+        .iter()
+        .filter(|(name, _)| !own.contains(&name.as_str()));
+    Ok(passed
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect())
+}
+
+fn gone(why: &str, text: String) -> Output {
+    let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
+    output
+        .extra
+        .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
+    output
+}
+
+#[async_trait]
+impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
+    async fn start(
+        &mut self,
+        context: &Context,
+        known: Option<&Value>,
+    ) -> Result<EnvironmentReady, ExecutorError> {
+        let failed = |message: String| ExecutorError { message };
+        if let Err(why) = &self.env {
+            return Err(failed(why.clone()));
+        }
+        if self.settings.session {
+            bash_of(&self.settings.interpreter).map_err(|failure| failed(failure.text()))?;
+        }
+        self.close().await;
+        self.gone = None;
+        self.open(&context.stop).await.map_err(failed)?;
+        self.notice = None;
+        if let Err(error) = self.look(&context.stop).await {
+            self.close().await;
+            return Err(error);
+        }
+        self.notice = known.filter(|_| self.settings.session).map(|_| BEGUN);
+        Ok(self.handle(known))
+    }
+
+    async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
+        if stop.is_stopped() {
+            return ActionFailure::interrupted(command.text).output(String::new());
+        }
+        if let Some(why) = &self.gone {
+            return gone(why, String::new());
+        }
+        if let Err(failure) = self.check(command.text) {
+            return failure.output(String::new());
+        }
+        if self.is_unfinished {
+            self.is_unfinished = false;
+            self.close().await;
+        }
+        if let Err(why) = self.open(stop).await {
+            return match stop.is_stopped() {
+                true => ActionFailure::interrupted(command.text).output(String::new()),
+                false => self.is_gone(why, String::new()),
+            };
+        }
+        let timeout = command
+            .timeout
+            .filter(|timeout| !timeout.is_zero())
+            .unwrap_or(self.settings.timeout);
+        self.run(command, timeout, stop).await
+    }
+
+    async fn upload(&mut self, _: &Path, _: &str) -> Result<(), ExecutorError> {
+        Err(ExecutorError {
+            message: self.place.no_copy(),
+        })
+    }
+
+    async fn download(&mut self, _: &str, _: &Path) -> Result<(), ExecutorError> {
+        Err(ExecutorError {
+            message: self.place.no_copy(),
+        })
+    }
+
+    async fn cleanup(&mut self) {
+        self.close().await;
+    }
+
+    fn template_vars(&self) -> Object {
+        let settings = &self.settings;
+        let cwd = match (settings.cwd.as_str(), self.found.last()) {
+            ("", Some(found)) => found.as_str(),
+            (cwd, _) => cwd,
+        };
+        let env: Object = settings
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+            .collect();
+        let mut variables: Object = [
+            ("cwd", Value::from(cwd)),
+            ("env", Value::Object(env)),
+            ("timeout", machine::seconds(settings.timeout)),
+        ]
+        .into_iter()
+        .chain(machine::variables())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        let names = ["system", "node", "release", "version", "machine"];
+        for (name, found) in names.iter().zip(&self.found) {
+            variables.insert((*name).to_owned(), Value::from(found.as_str()));
+        }
+        variables
+    }
+}

@@ -1,0 +1,160 @@
+//! Connections: accepting them, TLS, and their limits. What a connection that shows no token can cost
+//! is bounded here: one of a bounded number of places, for a bounded time.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use mswea_core::Stop;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::routes::{self, Routes};
+use crate::settings::{ServeError, ServeSettings};
+use crate::table::SessionTable;
+use crate::tls;
+
+/// How long a client may take for the handshake, and for the head of each request.
+const HEAD_TIME: Duration = Duration::from_secs(15);
+/// The largest head of a request, in bytes.
+const LARGEST_HEAD: usize = 16 * 1024;
+/// The most headers of a request.
+const HEADERS: usize = 64;
+/// How often sessions are looked for whose clients are gone.
+const SWEEP: Duration = Duration::from_millis(500);
+/// The pause after a connection could not be accepted, because descriptors are lacking.
+const SHORTAGE: Duration = Duration::from_millis(100);
+
+/// A server that listens.
+pub struct RuntimeServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    connections: Arc<Semaphore>,
+    routes: Arc<Routes>,
+}
+
+impl RuntimeServer {
+    /// Listens; nothing is accepted yet.
+    ///
+    /// # Errors
+    /// [`ServeError`] if the address or the certificate can't be used, or the address needs TLS.
+    pub async fn bind(settings: ServeSettings) -> Result<Self, ServeError> {
+        let refused = |error: std::io::Error| ServeError::Listen {
+            address: settings.listen.clone(),
+            reason: match error.kind() {
+                std::io::ErrorKind::InvalidInput => {
+                    "it has to be ADDRESS:PORT, as `127.0.0.1:8080`".to_owned()
+                }
+                _ => error.to_string(),
+            },
+        };
+        let tls = match &settings.tls {
+            Some((certificates, key)) => {
+                Some(tls::acceptor(certificates, key).map_err(ServeError::Tls)?)
+            }
+            None => None,
+        };
+        let found = tokio::net::lookup_host(&settings.listen).await;
+        let address = found.map_err(refused)?.next();
+        let address = address.ok_or_else(|| refused(std::io::Error::other("it has no address")))?;
+        if tls.is_none() && !settings.insecure && !address.ip().is_loopback() {
+            return Err(ServeError::Insecure(address.to_string()));
+        }
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let table = SessionTable::new(settings.local, settings.keep, settings.max_sessions);
+        Ok(Self {
+            listener,
+            address,
+            tls,
+            connections: Arc::new(Semaphore::new(settings.max_connections)),
+            routes: Arc::new(Routes::new(settings.token, table)),
+        })
+    }
+
+    /// The URL for clients on this machine.
+    pub fn url(&self) -> String {
+        let scheme = match self.tls {
+            Some(_) => "https",
+            None => "http",
+        };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Serves until it is stopped, and then ends all sessions with all their processes.
+    pub async fn run(self, stop: &Stop) {
+        let mut sweep = interval(SWEEP);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.stopped() => break,
+                _ = sweep.tick() => self.routes.table.end_abandoned(),
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, peer)) => self.admit(stream, peer, stop),
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection can't be accepted");
+                        sleep(SHORTAGE).await;
+                    }
+                },
+            }
+        }
+        drop(self.listener);
+        self.routes.table.end_all().await;
+    }
+
+    fn admit(&self, stream: TcpStream, peer: SocketAddr, stop: &Stop) {
+        let Ok(place) = self.connections.clone().try_acquire_owned() else {
+            tracing::warn!(%peer, "a connection was closed: there are too many (`--max-connections`)");
+            return;
+        };
+        let (tls, routes, stop) = (self.tls.clone(), self.routes.clone(), stop.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            tokio::select! {
+                biased;
+                // Sessions end first, and their streams with them.
+                () = stop.stopped() => routes.table.ended().await,
+                () = connect(stream, tls, &routes) => {}
+            }
+            tracing::debug!(%peer, "a connection has ended");
+        });
+    }
+}
+
+async fn connect(stream: TcpStream, tls: Option<TlsAcceptor>, routes: &Arc<Routes>) {
+    // Each answer is small and is waited for.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else {
+        return talk(stream, routes).await;
+    };
+    match timeout(HEAD_TIME, tls.accept(stream)).await {
+        Ok(Ok(stream)) => talk(stream, routes).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send, routes: &Arc<Routes>) {
+    let answer = service_fn(|request| {
+        let routes = routes.clone();
+        async move { Ok::<_, Infallible>(routes::answer(&routes, request).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_header_size(LARGEST_HEAD)
+        .max_headers(HEADERS)
+        .serve_connection(TokioIo::new(stream), answer);
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "a connection was broken");
+    }
+}

@@ -1,0 +1,236 @@
+//! The requests: who may ask, what is asked, and the answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, Request, Response, StatusCode};
+use mswea_executor::HELPER_PROTOCOL;
+use mswea_executor::remote::AccessToken;
+use mswea_executor::remote::wire::{LARGEST_INPUT, RUNTIME_HEADER, RUNTIME_VERSION};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::output::{OffsetError, ReplacedStream};
+use crate::session::{InputError, ServedSession};
+use crate::table::{SessionRefused, SessionTable};
+
+/// The longest pause within the body of a request.
+const BODY_PAUSE: Duration = Duration::from_secs(15);
+
+/// The body of an answer.
+pub(super) type AnswerBody = UnsyncBoxBody<Bytes, ReplacedStream>;
+
+/// What all requests share.
+pub(super) struct Routes {
+    token: AccessToken,
+    pub(super) table: Arc<SessionTable>,
+}
+
+impl Routes {
+    pub(super) fn new(token: AccessToken, table: SessionTable) -> Self {
+        Self {
+            token,
+            table: Arc::new(table),
+        }
+    }
+
+    /// Whether a request shows the token.
+    fn is_allowed(&self, request: &Request<Incoming>) -> bool {
+        let shown = request.headers().get(AUTHORIZATION);
+        let shown = shown.map_or(&b""[..], HeaderValue::as_bytes);
+        // Compared also where there is none, so that this takes as long.
+        self.token
+            .is(shown.strip_prefix(b"Bearer ").unwrap_or_default())
+    }
+}
+
+/// Answers a request.
+pub(super) async fn answer(
+    routes: &Arc<Routes>,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
+    let mut answer = match routes.is_allowed(&request) {
+        true => route(routes, request).await,
+        false => refused(),
+    };
+    let version = HeaderValue::from_static(RUNTIME_VERSION);
+    answer.headers_mut().insert(RUNTIME_HEADER, version);
+    answer
+}
+
+/// The answer to a request without the token. Its body is not read.
+fn refused() -> Response<AnswerBody> {
+    let mut answer = told(StatusCode::UNAUTHORIZED, "unauthorized");
+    let headers = answer.headers_mut();
+    headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
+async fn route(routes: &Arc<Routes>, request: Request<Incoming>) -> Response<AnswerBody> {
+    let path = request.uri().path().to_owned();
+    let words: Vec<&str> = path.split('/').skip(1).collect();
+    let table = &routes.table;
+    match (request.method(), words.as_slice()) {
+        (&Method::GET, ["v1", "alive"]) => alive(table),
+        (&Method::POST, ["v1", "sessions"]) => open(table).await,
+        (&Method::DELETE, ["v1", "sessions", id]) => match table.end(id).await {
+            true => told(StatusCode::OK, "ended"),
+            false => unknown_session(),
+        },
+        (&Method::GET, ["v1", "sessions", id, "output"]) => match table.find(id) {
+            Some(session) => output(&session, &request),
+            None => unknown_session(),
+        },
+        (&Method::POST, ["v1", "sessions", id, "input"]) => match table.find(id) {
+            Some(session) => input(&session, request).await,
+            None => unknown_session(),
+        },
+        _ => told(StatusCode::NOT_FOUND, "there is nothing of this name"),
+    }
+}
+
+fn alive(table: &SessionTable) -> Response<AnswerBody> {
+    let state = json!({
+        "service": "mswea-host runtime",
+        "version": env!("CARGO_PKG_VERSION"),
+        "protocol": HELPER_PROTOCOL,
+        "sessions": table.count(),
+    });
+    jsoned(StatusCode::OK, &state)
+}
+
+/// Starts a session. On a task of its own: a request that is given up does not leave half of one.
+async fn open(table: &Arc<SessionTable>) -> Response<AnswerBody> {
+    let keep = table.keep.as_secs_f64();
+    let table = table.clone();
+    let opened = tokio::spawn(async move { table.open().await });
+    match opened.await.unwrap_or(Err(SessionRefused::Closed)) {
+        Ok(id) => {
+            let session = json!({
+                "id": id,
+                "keep_seconds": keep,
+                "protocol": HELPER_PROTOCOL,
+                "version": env!("CARGO_PKG_VERSION"),
+            });
+            jsoned(StatusCode::CREATED, &session)
+        }
+        Err(why) => {
+            tracing::warn!(%why, "a session was refused");
+            let status = match why {
+                SessionRefused::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+                SessionRefused::Closed => StatusCode::SERVICE_UNAVAILABLE,
+                SessionRefused::NotStarted(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            told(status, &why.to_string())
+        }
+    }
+}
+
+fn output(session: &ServedSession, request: &Request<Incoming>) -> Response<AnswerBody> {
+    let Some(from) = offset(request, "from") else {
+        return no_offset("from");
+    };
+    match session.output.stream(from) {
+        Ok(stream) => Response::new(UnsyncBoxBody::new(stream)),
+        Err(OffsetError::Forgotten) => told(
+            StatusCode::GONE,
+            "this output was confirmed before, and is forgotten",
+        ),
+        Err(OffsetError::Future) => not_sent(),
+    }
+}
+
+async fn input(session: &ServedSession, request: Request<Incoming>) -> Response<AnswerBody> {
+    let Some(mut at) = offset(&request, "at") else {
+        return no_offset("at");
+    };
+    if let Some(seen) = offset(&request, "seen")
+        && session.output.confirm(seen).is_err()
+    {
+        return not_sent();
+    }
+    let mut body = request.into_body();
+    // Before anything of it is written, if it tells its length.
+    if body.size_hint().lower() > LARGEST_INPUT as u64 {
+        return too_large();
+    }
+    let mut length = 0;
+    // Written as it comes, so that a body that is cut is not sent for nothing.
+    let mut written = session.write(at, &[]).await;
+    let error = loop {
+        let done = match written {
+            Ok(done) => done,
+            Err(error) => break error,
+        };
+        let bytes = match timeout(BODY_PAUSE, body.frame()).await {
+            Ok(None) => return jsoned(StatusCode::OK, &json!({ "at": done })),
+            Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            Ok(Some(Err(error))) => {
+                let text = format!("the body is broken: {error}");
+                return told(StatusCode::BAD_REQUEST, &text);
+            }
+            Err(_) => return told(StatusCode::REQUEST_TIMEOUT, "the body comes too slowly"),
+        };
+        length += bytes.len();
+        if length > LARGEST_INPUT {
+            return too_large();
+        }
+        written = session.write(at, &bytes).await;
+        at += bytes.len() as u64;
+    };
+    let status = match error {
+        InputError::Gap(_) => StatusCode::CONFLICT,
+        InputError::Ended => StatusCode::GONE,
+    };
+    told(status, &error.to_string())
+}
+
+/// The value of a number in the query.
+fn offset(request: &Request<Incoming>, name: &str) -> Option<u64> {
+    let pairs = request.uri().query()?.split('&');
+    let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.find(|(key, _)| *key == name)?;
+    value.parse().ok()
+}
+
+fn no_offset(name: &str) -> Response<AnswerBody> {
+    let text = format!("`{name}` is missing or no number of bytes");
+    told(StatusCode::BAD_REQUEST, &text)
+}
+
+fn too_large() -> Response<AnswerBody> {
+    let text = format!("a request may have {LARGEST_INPUT} bytes: send several");
+    told(StatusCode::PAYLOAD_TOO_LARGE, &text)
+}
+
+fn not_sent() -> Response<AnswerBody> {
+    told(
+        StatusCode::RANGE_NOT_SATISFIABLE,
+        "so much output was not sent yet",
+    )
+}
+
+fn unknown_session() -> Response<AnswerBody> {
+    told(StatusCode::NOT_FOUND, "there is no such session")
+}
+
+/// An answer whose text says what happened.
+fn told(status: StatusCode, text: &str) -> Response<AnswerBody> {
+    jsoned(status, &json!({ "message": text }))
+}
+
+fn jsoned(status: StatusCode, value: &Value) -> Response<AnswerBody> {
+    let body = Full::new(Bytes::from(value.to_string()));
+    let body = body.map_err(|never| match never {});
+    let mut answer = Response::new(UnsyncBoxBody::new(body));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer
+}

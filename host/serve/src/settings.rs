@@ -1,0 +1,50 @@
+//! The settings of a server, and why one can't be started.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mswea_executor::LocalSettings;
+use mswea_executor::remote::AccessToken;
+
+/// The settings of a server.
+#[derive(Clone, Debug)]
+pub struct ServeSettings {
+    /// Where it listens: `127.0.0.1:8080`, `[::]:8443`; port 0 is any free one.
+    pub listen: String,
+    /// What every request has to show.
+    pub token: AccessToken,
+    /// The files (PEM) with the certificates and the key; none: plain HTTP.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Whether plain HTTP is served also to other machines, which shows the token to every network
+    /// in between.
+    pub insecure: bool,
+    /// What every session gets; each has a run id of its own.
+    pub local: LocalSettings,
+    /// A session whose client has said nothing for this long is ended.
+    pub keep: Duration,
+    /// The most sessions at once.
+    pub max_sessions: usize,
+    /// The most connections at once.
+    pub max_connections: usize,
+}
+
+/// Why a server can't be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address can't be understood or used.
+    #[error("can't listen on `{address}`: {reason}")]
+    Listen {
+        /// As it was given.
+        address: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The token and the commands would be readable on the network.
+    #[error(
+        "`{0}` can be reached from other machines, and without TLS everybody in between can read the token: pass `--tls-cert` and `--tls-key`, listen on `127.0.0.1`, or pass `--insecure`"
+    )]
+    Insecure(String),
+    /// The certificate or the key can't be used.
+    #[error("TLS can't be set up: {0}")]
+    Tls(String),
+}
