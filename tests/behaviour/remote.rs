@@ -134,6 +134,26 @@ fn a_run_works_at_another_machine_over_tls() {
 }
 
 #[test]
+fn a_server_can_put_commands_into_a_sandbox() {
+    if !Need::Landlock.is_met() {
+        return;
+    }
+    let (served, url) = serve(&["--landlock"]);
+    for session in ["false", "true"] {
+        let model = turns(&[
+            "echo x >$HOME/outside; echo y >>log",
+            "cat $HOME/outside >>log; true",
+            SUBMIT,
+        ]);
+        let run = at(&url, &model);
+        let run = run.args(["-c", &format!("environment.session={session}")]);
+        let run = run.run().expect(0);
+        assert!(run.stdout.ends_with("y\n"), "{run}");
+    }
+    assert!(!served.dir().parent().unwrap().join("home/outside").exists());
+}
+
+#[test]
 fn a_repository_is_cloned_there() {
     let (served, url) = serve(&[]);
     let there = served.dir().canonicalize().unwrap();
