@@ -10,7 +10,7 @@
 
 mod shared;
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -49,6 +49,7 @@ fn main() -> ExitCode {
     let tokio = agent::tokio_runtime();
     tokio.block_on(async {
         shared_shell(&mut table).await;
+        other_machine(&mut table).await;
         if docker() {
             latency(&mut table).await;
         } else {
@@ -206,6 +207,52 @@ async fn shared_shell(table: &mut Table) {
     );
     table.noted("local session", "ms", &whole);
     table.noted("a line to a bash and its answer", "ms", &plain);
+}
+
+/// The same action here and through a server on this machine, as fresh processes and in one shell.
+async fn other_machine(table: &mut Table) {
+    const REMOTE_ROUNDS: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&token, private).unwrap();
+    let mut server = Command::new(PLAIN)
+        .args(["runtime", "serve", "--cwd", "/", "--token-file"])
+        .arg(&token)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(server.stdout.take().unwrap())
+        .read_line(&mut url)
+        .unwrap();
+    let remote = [
+        ("environment.environment_class", json!("remote")),
+        ("environment.url", json!(url.trim())),
+        ("environment.token_file", json!(token)),
+    ];
+    let cwd = ("environment.cwd", json!("/"));
+    for (name, shared) in [("remote", false), ("remote session", true)] {
+        let session = ("environment.session", json!(shared));
+        let mut here = started(&[cwd.clone(), session.clone()]).await;
+        let mut there = started(&[&remote[..], &[session]].concat()).await;
+        let (mut over, mut whole) = (Samples::default(), Samples::default());
+        for round in 0..=REMOTE_ROUNDS {
+            let here_took = run(&mut *here, "true").await;
+            let there_took = run(&mut *there, "true").await;
+            if round > 0 {
+                whole.add_millis(there_took);
+                over.add((there_took.as_secs_f64() - here_took.as_secs_f64()) * 1e3);
+            }
+        }
+        here.cleanup().await;
+        there.cleanup().await;
+        table.limited(&format!("{name} on loopback, over local"), "ms", &over, 2.0);
+        table.noted(&format!("{name} on loopback"), "ms", &whole);
+    }
+    let _ = server.kill();
+    let _ = server.wait();
 }
 
 /// Direct calls of the daemon's API.

@@ -4,8 +4,8 @@
 //! `MSWEA_KILLS=1000` sets the number of kills; `cargo bench --bench kills` asks for 1,000.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -93,11 +93,16 @@ fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
     let moment = Duration::from_millis(chance * 7919 % MOMENT_MS);
     let told = format!("{class}, {signal:?} after {moment:?}");
 
+    let there = (class == "remote").then(|| OtherMachine::start(program, folder.path()));
+    let arguments = match &there {
+        Some(there) => there.arguments(),
+        None => arguments(class),
+    };
     let mut child = host(program, folder.path())
         .args(["--json", "-t", "x", "-o", "traj.json", "-m", "local/test"])
         .args(["--base-url", url, "-l", "0", "--step-limit", "200"])
         .args(["-c", "environment.interpreter=[\"sh\", \"-c\"]"])
-        .args(arguments(class))
+        .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -142,6 +147,7 @@ fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
     loop {
         report.containers = containers(class, id);
         report.processes = super::processes::left_over(id).len();
+        report.processes += there.as_ref().map_or(0, OtherMachine::left);
         report.folders = std::fs::read_dir(&temporary).unwrap().count();
         let left = report.containers + report.processes + report.folders;
         if left == 0 || begun.elapsed() > Duration::from_secs(10) {
@@ -192,6 +198,64 @@ fn arguments(class: &str) -> Vec<String> {
         arguments.extend(["--image".to_owned(), "mswea-test/bash".to_owned()]);
     }
     arguments
+}
+
+/// A server for the class `remote`. Its commands work in a folder of their own.
+struct OtherMachine {
+    server: Child,
+    folder: PathBuf,
+    token: PathBuf,
+    url: String,
+}
+
+impl OtherMachine {
+    fn start(program: &Path, folder: &Path) -> Self {
+        let (token, served) = (folder.join("token"), folder.join("served"));
+        std::fs::create_dir(&served).unwrap();
+        std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&token, private).unwrap();
+        let mut server = host(program, folder)
+            .args(["runtime", "serve", "--keep-seconds", "1", "--cwd"])
+            .arg(&served)
+            .arg("--token-file")
+            .arg(&token)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        let output = server.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut url).unwrap();
+        Self {
+            server,
+            folder: served,
+            token,
+            url: url.trim().to_owned(),
+        }
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let settings = [
+            "environment_class=remote".to_owned(),
+            format!("url={}", self.url),
+            format!("token_file={}", self.token.display()),
+        ];
+        let pairs = settings.map(|setting| ["-c".to_owned(), format!("environment.{setting}")]);
+        pairs.into_iter().flatten().collect()
+    }
+
+    /// How many processes of its sessions there are.
+    fn left(&self) -> usize {
+        super::processes::inside(&self.folder).len()
+    }
+}
+
+impl Drop for OtherMachine {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.server), Signal::TERM);
+        let _ = self.server.wait();
+    }
 }
 
 fn host(program: &Path, folder: &Path) -> Command {

@@ -25,6 +25,8 @@ pub enum Need {
     Tmux,
     /// Permission to make a small file system.
     Mounts,
+    /// Makes certificates.
+    Openssl,
 }
 
 impl Need {
@@ -39,11 +41,12 @@ impl Need {
             Self::Npm => "npm",
             Self::Tmux => "tmux",
             Self::Mounts => "mounts",
+            Self::Openssl => "openssl",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 9] = [const { OnceLock::new() }; 9];
+        static FOUND: [OnceLock<Option<String>>; 10] = [const { OnceLock::new() }; 10];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::Bubblewrap => works("bwrap", &["--ro-bind", "/", "/", "true"]),
@@ -55,6 +58,7 @@ impl Need {
             Self::Python => works("python3", &["-m", "venv", "--help"]),
             Self::Npm => works("npm", &["--version"]),
             Self::Tmux => works("tmux", &["-V"]),
+            Self::Openssl => works("openssl", &["version"]),
             Self::Mounts => works(
                 "unshare",
                 &[

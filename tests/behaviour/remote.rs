@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use scripted_server::{Scenario, Server, Turn};
 
 use crate::host::{Host, Running, Signal};
+use crate::needs::Need;
 use crate::processes;
 
 const TOKEN: &str = "fedcba9876543210fedcba9876543210";
@@ -62,6 +63,9 @@ fn nothing_inside(folder: &Path, limit: Duration) {
 
 #[test]
 fn a_run_works_at_another_machine_over_tls() {
+    if !Need::Openssl.is_met() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (cert, key) = (folder.path().join("cert"), folder.path().join("key"));
     let made = Command::new("openssl")
@@ -127,6 +131,64 @@ fn a_run_works_at_another_machine_over_tls() {
     served.signal(Signal::TERM);
     let ended = served.wait().expect(0);
     assert!(!ended.stderr.contains(TOKEN), "{ended}");
+}
+
+#[test]
+fn a_server_can_put_commands_into_a_sandbox() {
+    if !Need::Landlock.is_met() {
+        return;
+    }
+    let (served, url) = serve(&["--landlock"]);
+    for session in ["false", "true"] {
+        let model = turns(&[
+            "echo x >$HOME/outside; echo y >>log",
+            "cat $HOME/outside >>log; true",
+            SUBMIT,
+        ]);
+        let run = at(&url, &model);
+        let run = run.args(["-c", &format!("environment.session={session}")]);
+        let run = run.run().expect(0);
+        assert!(run.stdout.ends_with("y\n"), "{run}");
+    }
+    assert!(!served.dir().parent().unwrap().join("home/outside").exists());
+}
+
+#[test]
+fn a_repository_is_cloned_there() {
+    let (served, url) = serve(&[]);
+    let there = served.dir().canonicalize().unwrap();
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        let made = command.current_dir(&there).args(args).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+    };
+    git(&["init", "-q", "origin"]);
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@t"];
+    let commit = [
+        "-C",
+        "origin",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "first",
+    ];
+    git(&[&identity[..], &commit].concat());
+    let model = turns(&[
+        "echo new >file",
+        "pwd >>log; git log --format=%s >>log",
+        SUBMIT,
+    ]);
+    let repo = format!("workspace.repo=file://{}/origin", there.display());
+    let path = format!("workspace.path={}/work/clone", there.display());
+    let run = at(&url, &model).args(["-c", &repo, "-c", &path]);
+    let run = run.run().expect(0);
+    assert_eq!(
+        run.stdout,
+        format!("{}/work/clone\nfirst\n", there.display())
+    );
+    let saved = run.trajectory()["info"]["mswea"]["salvage"]["output"].to_string();
+    assert!(saved.contains("+new"), "{saved}");
 }
 
 #[test]
@@ -219,12 +281,31 @@ fn what_can_not_be_served_or_used_is_told() {
         assert!(!run.stderr.contains(TOKEN), "{run}");
     }
     let (_served, url) = serve(&[]);
+    let other = private(folder.path().join("other"), &TOKEN.replace('f', "e"));
+    for (url, token, told) in [
+        (url.as_str(), &good, "is mswea-host 0."),
+        (&url, &other, "refuses the token"),
+        (&url, &open, "chmod 600"),
+        ("http://127.0.0.1:9", &good, "can't be reached"),
+    ] {
+        let doctor = Host::new().args(["doctor", "--url", url, "--token-file"]);
+        let doctor = doctor.arg(token).run();
+        let line = doctor.stdout.lines().find(|line| line.contains("remote"));
+        assert!(line.is_some(), "{doctor}");
+        assert!(doctor.stdout.contains(told), "{told}\n{doctor}");
+    }
     let model = turns(&[SUBMIT]);
     for (settings, status, told) in [
         (
             &["workspace.repo=."][..],
-            6,
+            2,
             "can't be copied to another one",
+        ),
+        (&["workspace.repo=https://h/x"], 2, "set `workspace.path`"),
+        (
+            &["workspace.repo=https://h/x", "workspace.path=/proc/none"],
+            6,
+            "`/proc/none` can't be made",
         ),
         (&["environment.cwd=/none"], 6, "there is no folder `/none`"),
         (&["environment.url=http://127.0.0.1:9"], 6, "runtime serve"),

@@ -58,6 +58,8 @@ pub(super) trait HelperPlace: Send {
 pub struct StreamSettings {
     /// The working directory of commands; empty: the helper's.
     pub cwd: String,
+    /// Whether the working directory is made if it is missing.
+    pub make_cwd: bool,
     /// Variables for every command, over those that the place gives.
     pub env: BTreeMap<String, String>,
     /// The default time limit of a command.
@@ -80,6 +82,7 @@ impl Default for StreamSettings {
     fn default() -> Self {
         Self {
             cwd: String::new(),
+            make_cwd: false,
             env: BTreeMap::new(),
             timeout: Duration::from_secs(30),
             interpreter: vec!["bash".to_owned(), "-c".to_owned()],
@@ -301,8 +304,42 @@ impl<P: HelperPlace> StreamExecutor<P> {
         output
     }
 
+    /// Makes the working directory, if that is wanted.
+    async fn make_folder(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
+        let cwd = self.settings.cwd.clone();
+        let Some(session) = self.session.as_mut().filter(|_| self.settings.make_cwd) else {
+            return Ok(());
+        };
+        let action = PlacedAction {
+            interpreter: &["mkdir", "-p", "--"].map(str::to_owned),
+            cwd: None,
+            env: &[],
+            grace: Duration::ZERO,
+            mark: "",
+            command: &cwd,
+            timeout: ANSWERING,
+            stop,
+        };
+        let mut capture = Capture::new(self.settings.capture_bytes);
+        let end = action.in_session(session, &mut capture).await;
+        let why = match end {
+            PlacedEnd::Exited(0) => return Ok(()),
+            PlacedEnd::Failed(failure) => failure.text(),
+            PlacedEnd::Broken(error) => error.to_string(),
+            PlacedEnd::Exited(_) | PlacedEnd::FolderGone => capture.finish(false).text,
+        };
+        Err(ExecutorError {
+            message: format!(
+                "the folder `{cwd}` can't be made at {}: {}; set `workspace.path` or `environment.cwd` to another",
+                self.place.name(),
+                why.trim()
+            ),
+        })
+    }
+
     /// Checks that the interpreter can run a command in the folder, and looks at the machine.
     async fn look(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
+        self.make_folder(stop).await?;
         let command = Command {
             apart: true,
             ..Command::new(LOOK)

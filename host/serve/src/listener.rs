@@ -121,8 +121,7 @@ impl RuntimeServer {
             let _place = place;
             tokio::select! {
                 biased;
-                // Sessions end first, and their streams with them.
-                () = stop.stopped() => routes.table.ended().await,
+                () = stop.stopped() => {}
                 () = connect(stream, tls, &routes) => {}
             }
             tracing::debug!(%peer, "a connection has ended");

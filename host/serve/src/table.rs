@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mswea_core::ExecutorError;
 use mswea_executor::LocalSettings;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use crate::session::ServedSession;
@@ -21,8 +21,6 @@ pub(super) struct SessionTable {
     most: usize,
     places: Arc<Semaphore>,
     sessions: Mutex<SessionsById>,
-    /// Set when the server has ended all of them.
-    ended: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -55,7 +53,6 @@ impl SessionTable {
             most,
             places: Arc::new(Semaphore::new(most)),
             sessions: Mutex::default(),
-            ended: watch::Sender::new(false),
         }
     }
 
@@ -107,7 +104,7 @@ impl SessionTable {
             return false;
         };
         // On a task of its own: the request may be given up.
-        let (done, wait) = tokio::sync::oneshot::channel();
+        let (done, wait) = oneshot::channel();
         self.sessions().ending.spawn(async move {
             session.end().await;
             let _ = done.send(());
@@ -146,13 +143,6 @@ impl SessionTable {
         // Those that were just being started hold a place.
         let all = u32::try_from(self.most).unwrap_or(u32::MAX);
         let _ = self.places.acquire_many(all).await;
-        self.ended.send_replace(true);
-    }
-
-    /// Waits until all sessions have ended with the server.
-    pub(super) async fn ended(&self) {
-        let mut ended = self.ended.subscribe();
-        let _ = ended.wait_for(|ended| *ended).await;
     }
 }
 

@@ -9,7 +9,7 @@ use mswea_config::{
     Config, EnvironmentClass, EnvironmentKind, environment_class, is_credential_value,
 };
 use mswea_core::Executor;
-use mswea_executor::remote::{AccessToken, Endpoint, remote_executor};
+use mswea_executor::remote::{AccessToken, Endpoint, NO_COPY, remote_executor};
 use mswea_executor::{
     BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxKind,
     SingularitySettings, StartupCommand, StreamSettings, Transport, WorkspaceSettings,
@@ -199,9 +199,21 @@ impl EnvironmentPlan<'_> {
 
 impl EnvironmentPlan<'_> {
     /// # Errors
-    /// [`SetupError::Environment`] if the URL, the token or the certificate can't be used.
+    /// [`SetupError::Environment`] if the URL, the token or the certificate can't be used,
+    /// [`SetupError::Workspace`] if the workspace needs files of this machine, or has no place there.
     fn remote(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
+        let workspace = self.workspace();
+        let refused = |why: &str| Err(SetupError::Workspace(why.to_owned()));
+        if workspace.copies_folder() {
+            return refused(NO_COPY);
+        }
+        let is_placed = !environment.cwd.is_empty() || !workspace.repo_path.is_empty();
+        if workspace.repo.is_some() && !is_placed {
+            return refused(
+                "a clone at another machine (the class `remote`) needs a folder there: set `workspace.path`",
+            );
+        }
         let token = match (&environment.token_file, &environment.token_env) {
             (Some(file), _) => AccessToken::read(Path::new(file)),
             (None, Some(name)) => match secrecy::var(name) {
@@ -219,6 +231,7 @@ impl EnvironmentPlan<'_> {
         let endpoint = token.and_then(|token| Endpoint::new(url, &token, ca_file));
         let settings = StreamSettings {
             cwd,
+            make_cwd: workspace.repo.is_some(),
             env: environment.env.clone(),
             timeout: seconds(environment.timeout),
             interpreter: environment.interpreter.clone(),

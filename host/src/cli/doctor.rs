@@ -15,8 +15,9 @@ use super::gc::Swept;
 use super::output::{self, Failure};
 use mswea_config::PROVIDERS;
 use mswea_core::Event;
-use mswea_core::{Context, Front, Journal, Progress, Stop};
+use mswea_core::{Context, ExecutorError, Front, Journal, Progress, Stop};
 use mswea_executor::probe::{self, Probe, ProbeState};
+use mswea_executor::remote::{AccessToken, Endpoint};
 use mswea_executor::{Transport, container};
 use mswea_plugin_host::{Cache, cache_use};
 use mswea_secrecy as secrecy;
@@ -34,9 +35,10 @@ struct DoctorReport {
 }
 
 /// Runs all checks and prints the results.
-pub fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
+pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let runtime = output::runtime()?;
-    let report = DoctorReport::make(&runtime);
+    let mut report = DoctorReport::make(&runtime);
+    report.executors.extend(runtime.block_on(server(args)));
     output::data(|out| match args.json {
         true => report.write_json(out),
         false => report.write(Look::of_stdout(), out),
@@ -71,6 +73,20 @@ async fn executors() -> Vec<Probe> {
     }
     probes.extend(probe::sandboxes(guard, &quiet()).await);
     probes
+}
+
+/// The server that the flags name.
+async fn server(args: &DoctorArgs) -> Option<Probe> {
+    let (url, file) = (args.url.as_deref()?, args.token_file.as_deref()?);
+    let endpoint = AccessToken::read(file)
+        .and_then(|token| Endpoint::new(url, &token, args.ca_file.as_deref()));
+    let checked = match endpoint {
+        Ok(endpoint) => endpoint.check().await.map_err(|fault| fault.to_string()),
+        Err(why) => Err(why),
+    };
+    let tried = checked.map(|version| format!("`{url}` is mswea-host {version}"));
+    let tried = tried.map_err(|message| ExecutorError { message });
+    Some(Probe::of("remote", tried))
 }
 
 fn machine(runtime: &Runtime) -> Vec<Probe> {

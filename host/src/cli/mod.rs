@@ -117,7 +117,7 @@ pub fn main() -> ExitCode {
             RunsCommand::Remove(args) => runs::remove(&args),
             RunsCommand::Repair(args) => runs::repair(&args),
         },
-        Some(HostCommand::Doctor(args)) => doctor::run(args),
+        Some(HostCommand::Doctor(args)) => doctor::run(&args),
         Some(HostCommand::Gc(args)) => gc::run(&args),
         Some(HostCommand::Runtime(RuntimeCommand::Serve(args))) => runtime::serve(&args),
         Some(HostCommand::Completions { shell }) => output::data(|out| {

@@ -159,7 +159,7 @@ impl RemoteFault {
             (_, StatusCode::UNAUTHORIZED) => Self::Token(url),
             (Some(version), _) if version != RUNTIME_VERSION => Self::Version {
                 url,
-                found: format!("with interface {version}"),
+                found: format!("(interface {version})"),
             },
             (_, StatusCode::NOT_FOUND) => Self::SessionGone(url),
             (_, status) => {

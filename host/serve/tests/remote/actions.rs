@@ -203,3 +203,34 @@ async fn a_run_goes_on_where_it_was() {
     assert!(error.unwrap_err().message.contains("workspace.repo"));
     executor.cleanup().await;
 }
+
+/// The benchmark `executors` has the limit of 2 ms; this is an unoptimised build on a busy machine.
+#[tokio::test]
+async fn an_action_costs_little_more_than_here() {
+    let served = Served::start();
+    let mut there = started(&served.url, settings()).await;
+    let mut here = mswea_executor::LocalExecutor::new(LocalSettings {
+        interpreter: vec!["bash".to_owned(), "-c".to_owned()],
+        ..LocalSettings::default()
+    });
+    here.start(&context(), None).await.unwrap();
+    let mut over = Vec::new();
+    for _ in 0..60 {
+        let mut times = [0.0, 0.0];
+        for (time, executor) in times
+            .iter_mut()
+            .zip([&mut here as &mut dyn Executor, &mut *there])
+        {
+            let begun = Instant::now();
+            text(executor, "true").await;
+            *time = begun.elapsed().as_secs_f64() * 1e3;
+        }
+        over.push(times[1] - times[0]);
+    }
+    over.sort_by(f64::total_cmp);
+    let median = over[over.len() / 2];
+    eprintln!("an action over loopback takes {median:.2} ms more than here");
+    assert!(median < 5.0, "{median} ms");
+    here.cleanup().await;
+    there.cleanup().await;
+}

@@ -3,6 +3,8 @@
 mod actions;
 mod limits;
 mod lost;
+#[path = "../../../executor/src/tests/needs.rs"]
+mod needs;
 mod proxy;
 mod tls;
 

@@ -22,11 +22,20 @@ pub struct GcArgs {
 }
 
 /// Flags of `doctor`.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Check also the server at this URL, as `environment.url` of the class `remote`
+    #[arg(long, value_name = "URL", requires = "token_file")]
+    pub url: Option<String>,
+    /// The file with its token
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "url")]
+    pub token_file: Option<PathBuf>,
+    /// The certificate that it has or that has signed its own; by default the system's authorities
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "url")]
+    pub ca_file: Option<PathBuf>,
 }
 
 /// The commands about runs that work on another machine.
