@@ -14,6 +14,8 @@ mod once;
 mod session;
 mod shell;
 mod spawn;
+#[cfg(panic = "abort")]
+mod unwinding;
 
 use std::env;
 use std::ffi::OsString;
