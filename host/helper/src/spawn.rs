@@ -13,8 +13,11 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use mswea_helper::long;
+use mswea_helper::protocol::ActionInput;
 
+use crate::input::ProgramInput;
 use crate::sys;
+use crate::terminal::Terminal;
 
 /// The `PATH` if none is set, as container engines set it.
 const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -42,6 +45,7 @@ pub struct NotStarted {
 pub struct StartedProcess {
     pub pid: i32,
     pub output: OwnedFd,
+    pub input: ProgramInput,
 }
 
 impl NotStarted {
@@ -101,36 +105,56 @@ impl Starter {
         self.env.get(name).map(Vec::as_slice)
     }
 
-    /// Starts `argv` with the variables `over` laid over the helper's own, without input, and with one
-    /// pipe for all its output.
+    /// Starts `argv` with the variables `over` laid over the helper's own, and with one pipe or the
+    /// terminal of its input for all its output.
     pub fn start(
         &self,
         argv: Vec<Vec<u8>>,
         over: &[Vec<u8>],
         cwd: Option<&[u8]>,
+        input: ActionInput,
     ) -> Result<StartedProcess, NotStarted> {
         let mut argv = argv;
         let command = long_command(&mut argv)?;
-        let (output, input) =
-            sys::pipe().map_err(|error| NotStarted::new("no pipe for its output", &error))?;
-        let mut descriptors = vec![(self.null(), 0), (input.as_fd(), 1), (input.as_fd(), 2)];
-        descriptors.extend(
-            command
-                .as_ref()
-                .map(|file| (file.as_fd(), long::DESCRIPTOR)),
-        );
-        let pid = self.start_with(argv, over, cwd, &descriptors)?;
-        Ok(StartedProcess { pid, output })
+        let lacking = |error: io::Error| NotStarted::new("no pipe for its output", &error);
+        let (output, mut ends, input) = match input {
+            ActionInput::Terminal(size) => {
+                let terminal = Terminal::open(size).map_err(no_terminal)?;
+                let slave = || sys::above(terminal.slave()).map_err(lacking);
+                let ends = vec![(slave()?, 0), (slave()?, 1), (slave()?, 2)];
+                let output = terminal.output().map_err(lacking)?;
+                (output, ends, ProgramInput::terminal(terminal))
+            }
+            other => {
+                let (output, writing) = sys::pipe().map_err(lacking)?;
+                let (reading, input) = match other {
+                    ActionInput::Pipe => {
+                        let (reading, writing) = sys::pipe().map_err(lacking)?;
+                        (reading, ProgramInput::pipe(writing).map_err(lacking)?)
+                    }
+                    _ => (
+                        sys::above(self.null()).map_err(lacking)?,
+                        ProgramInput::default(),
+                    ),
+                };
+                let errors = sys::above(&writing).map_err(lacking)?;
+                (output, vec![(reading, 0), (writing, 1), (errors, 2)], input)
+            }
+        };
+        ends.extend(command.map(|file| (file, long::DESCRIPTOR)));
+        let pid = self.start_with(argv, over, cwd, &ends, input.as_terminal())?;
+        Ok(StartedProcess { pid, output, input })
     }
 
     /// Starts `argv` with the variables `over` laid over the helper's own and with these descriptors;
-    /// returns its pid. It is the first process of a session.
+    /// returns its pid. It is the first process of a session, whose terminal is `terminal`.
     pub fn start_with(
         &self,
         argv: Vec<Vec<u8>>,
         over: &[Vec<u8>],
         cwd: Option<&[u8]>,
-        descriptors: &[(BorrowedFd<'_>, i32)],
+        descriptors: &[(OwnedFd, i32)],
+        terminal: Option<&Terminal>,
     ) -> Result<i32, NotStarted> {
         let mut env = self.env.clone();
         for entry in over {
@@ -164,17 +188,29 @@ impl Starter {
         let directory = cwd.map(|cwd| strings("the working directory", [cwd.to_vec()]));
         let directory = directory.transpose()?.and_then(|mut only| only.pop());
         let program = strings("the program", [program.into_os_string().into_vec()])?;
+        // Above all numbers that they get, so that none is overwritten before it is copied.
+        let copies = descriptors
+            .iter()
+            .map(|(fd, number)| Ok((sys::above(fd)?, *number)))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(|error| NotStarted::new("no descriptors", &error))?;
         let spec = SpawnParameters {
             program: &program[0],
             argv: &argv,
             env: &env,
             cwd: directory.as_deref(),
-            descriptors,
+            descriptors: &copies,
+            terminal: terminal.map(Terminal::path),
             restored: &self.ignored,
         };
         spec.spawn()
             .map_err(|error| blame(&error, &shown_name, cwd))
     }
+}
+
+/// The failure of an action that has no terminal.
+pub fn no_terminal(error: io::Error) -> NotStarted {
+    NotStarted::new("no terminal (`/dev/ptmx`, `/dev/pts`)", &error)
 }
 
 /// A file with the command, if it is too long for an argument and the program is a shell; the
@@ -241,7 +277,9 @@ struct SpawnParameters<'a> {
     env: &'a [CString],
     cwd: Option<&'a CStr>,
     /// Each with the number that it has in the process.
-    descriptors: &'a [(BorrowedFd<'a>, i32)],
+    descriptors: &'a [(OwnedFd, i32)],
+    /// The path of its terminal.
+    terminal: Option<&'a CStr>,
     restored: &'a libc::sigset_t,
 }
 
@@ -251,8 +289,12 @@ impl SpawnParameters<'_> {
         let env = pointers(self.env);
         let mut actions = MaybeUninit::uninit();
         let actions = FileActions::new(&mut actions)?;
+        if let Some(path) = self.terminal {
+            // In a new session this makes it the controlling terminal.
+            actions.open(path, 0)?;
+        }
         for (fd, to) in self.descriptors {
-            actions.dup(*fd, *to)?;
+            actions.dup(fd.as_fd(), *to)?;
         }
         if let Some(cwd) = self.cwd {
             actions.chdir(cwd)?;
@@ -308,6 +350,14 @@ impl<'a> FileActions<'a> {
         let this = ptr::from_ref(&*self.0).cast_mut();
         // SAFETY: `this` is initialised and nothing else uses it during the call.
         check(unsafe { libc::posix_spawn_file_actions_adddup2(this, from.as_raw_fd(), to) })
+    }
+
+    fn open(&self, path: &CStr, to: i32) -> io::Result<()> {
+        let this = ptr::from_ref(&*self.0).cast_mut();
+        // SAFETY: as above; the path is a C string, which the call copies.
+        check(unsafe {
+            libc::posix_spawn_file_actions_addopen(this, to, path.as_ptr(), libc::O_RDWR, 0)
+        })
     }
 
     fn chdir(&self, path: &CStr) -> io::Result<()> {

@@ -14,6 +14,9 @@ pub const POLLOUT: i16 = libc::POLLOUT;
 /// The events of a descriptor without a reader.
 pub const BROKEN: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
+/// More than the kernel holds of a terminal's output.
+const TERMINAL: usize = 32 * 1024;
+
 /// Standard input.
 pub const STDIN: RawFd = 0;
 /// Standard output.
@@ -126,12 +129,24 @@ pub fn above(fd: impl AsFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// How many bytes can be read now.
+/// How many bytes can be read now. Of a terminal the kernel counts only a part: then the most that it
+/// holds.
 pub fn pending(fd: BorrowedFd<'_>) -> usize {
+    // The kernel moves a terminal's output later, but not later than this.
+    let _ = poll(&mut [watch(fd.as_raw_fd(), POLLIN)], Some(Duration::ZERO));
     let mut count: libc::c_int = 0;
     // SAFETY: this request writes one int.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD as _, &mut count) };
-    if result < 0 { 0 } else { count as usize }
+    let mut number: libc::c_uint = 0;
+    match count {
+        _ if result < 0 => 0,
+        0 => 0,
+        // SAFETY: this request writes one int, and fails for all but this side of a terminal.
+        _ if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGPTN as _, &mut number) } == 0 => {
+            TERMINAL
+        }
+        _ => count as usize,
+    }
 }
 
 /// Makes writes to a descriptor non-blocking while this value exists; other processes may share the
