@@ -9,11 +9,13 @@ use super::engine::{EngineError, EngineErrorKind, ExecSpec};
 use super::running::{Container, Way, joined};
 use super::{fast, start};
 use mswea_helper::long;
+use mswea_helper::protocol::{ActionInput, TerminalSize};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::helper::{HelperAction, HelperEnd, HelperError, HelperSession, ShellAction};
+use crate::interactive::with_terminal;
 use crate::shell::{bash_of, is_login, no_bash};
 use mswea_core::Stop;
 
@@ -58,6 +60,7 @@ impl ContainerAction<'_> {
             env: &self.env,
             cwd: None,
             grace: self.settings.grace,
+            input: ActionInput::Empty,
         };
         action.frame()
     }
@@ -74,6 +77,7 @@ impl ContainerAction<'_> {
             env: &self.env,
             cwd: Some(&self.settings.cwd),
             grace: self.settings.grace,
+            input: ActionInput::Empty,
         };
         let ended = session.run(&action, capture, self.timeout, self.stop).await;
         self.end(ended)
@@ -91,14 +95,16 @@ impl ContainerAction<'_> {
             Ok(bash) => bash.unwrap_or("bash"),
             Err(failure) => return ActionEnd::Failed(failure),
         };
+        let has_terminal = self.settings.pty;
         let action = ShellAction {
             bash,
             login: is_login(interpreter),
-            env: &self.env,
+            env: &with_terminal(self.env.clone(), has_terminal),
             cwd: Some(&self.settings.cwd),
             grace: self.settings.grace,
             mark: self.mark,
             command: self.command,
+            terminal: has_terminal.then(TerminalSize::default),
         };
         let asked = session.ask(&action, capture, self.timeout, self.stop).await;
         let ended = asked.map(|(end, told)| {

@@ -404,3 +404,25 @@ fn the_subcommand_runs_nothing_without_its_rules() {
         assert!(said.contains("nothing was run"), "{said}");
     }
 }
+
+#[tokio::test]
+async fn programs_that_stay_open_are_confined() {
+    if !has_landlock("programs_that_stay_open_are_confined") {
+        return;
+    }
+    let folder = outside();
+    let mut executor = started(sandboxed(true)).await;
+    interactive::shells(&mut executor).await;
+    interactive::loses_a_helper(&mut executor).await;
+    let file = folder.path().join("file").display().to_string();
+    let command = format!("echo x >{file}; echo \"status $?\"");
+    interactive::open(&mut executor, "p", &command, Some((24, 80)))
+        .await
+        .unwrap();
+    let said = interactive::expect(&mut executor, "p", "status [0-9]+\n").await;
+    assert!(
+        said.contains("Permission denied") && said.ends_with("status 1\n"),
+        "{said}"
+    );
+    executor.cleanup().await;
+}
