@@ -98,6 +98,13 @@ pub fn hint(name: &str) -> String {
     }
 }
 
+/// The kinds in which commands can share a shell.
+const SHARING: &[EnvironmentKind] = &[
+    EnvironmentKind::Local,
+    EnvironmentKind::Container,
+    EnvironmentKind::Bubblewrap,
+];
+
 /// Keys of `[environment]` that apply to some kinds only.
 const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     (
@@ -134,14 +141,8 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     ("global_args", &[EnvironmentKind::Singularity]),
     ("exec_args", &[EnvironmentKind::Singularity]),
     ("wrapper_args", &[EnvironmentKind::Bubblewrap]),
-    (
-        "session",
-        &[
-            EnvironmentKind::Local,
-            EnvironmentKind::Container,
-            EnvironmentKind::Bubblewrap,
-        ],
-    ),
+    ("session", SHARING),
+    ("pty", SHARING),
     ("sandbox", &[EnvironmentKind::Local]),
     ("sandbox_network", &[EnvironmentKind::Local]),
     ("sandbox_sockets", &[EnvironmentKind::Local]),

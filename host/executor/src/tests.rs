@@ -16,6 +16,7 @@ pub(crate) mod session;
 pub(crate) mod session_ends;
 mod singularity;
 mod speed;
+pub(crate) mod terminal;
 mod unprivileged;
 mod whole;
 

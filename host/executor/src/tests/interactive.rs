@@ -343,6 +343,17 @@ async fn close_error(executor: &mut impl Executor, name: &str) -> String {
     closed.unwrap_err().to_string()
 }
 
+/// The pids in `file` when there are `count`. The conversations go on meanwhile.
+async fn noted(file: &Path, count: usize) -> Vec<String> {
+    let read = || std::fs::read_to_string(file).unwrap_or_default();
+    let began = Instant::now();
+    while read().lines().count() < count {
+        assert!(began.elapsed() < LONG, "no pids");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    read().lines().map(str::to_owned).collect()
+}
+
 /// Programs that behave badly, each with how it ends when it is closed; none: it is killed.
 #[tokio::test]
 async fn whatever_a_program_does_it_ends() {
@@ -370,7 +381,7 @@ async fn whatever_a_program_does_it_ends() {
             open(&mut executor, "p", &format!("{note}; {command}"), terminal)
                 .await
                 .unwrap();
-            pids(&file, count);
+            noted(&file, count).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
             let began = Instant::now();
             let closed = close(&mut executor, "p").await;
@@ -412,33 +423,39 @@ async fn output_that_nobody_reads_is_drained_and_bounded() {
 }
 
 /// What ends the helper ends the program, and neither the actions nor the other programs.
-pub(crate) async fn loses_a_helper(executor: &mut impl Executor) {
+/// `is_shielded`: actions can't signal it.
+pub(crate) async fn loses_a_helper(executor: &mut impl Executor, is_shielded: bool) {
     open(executor, "other", "cat", None).await.unwrap();
     open(
         executor,
         "p",
-        "trap '' HUP; echo $PPID; while :; do sleep 1; done",
+        "trap '' HUP; echo $$ $PPID; while :; do sleep 1; done",
         TERMINAL,
     )
     .await
     .unwrap();
-    let helper = expect(executor, "p", "[0-9]+\n").await;
+    let both = expect(executor, "p", "[0-9]+ [0-9]+\n").await;
+    let (program, helper) = both.trim().split_once(' ').unwrap();
     let children = format!(
-        "ps -A -o ppid= 2>/dev/null | grep -c '^ *{}$'",
-        helper.trim()
+        "ps -A -o ppid=,pid=,args= 2>/dev/null | grep '^ *{} '",
+        helper
     );
-    assert_eq!(
-        run(executor, &format!("kill -9 {}", helper.trim()))
-            .await
-            .returncode,
-        0
-    );
+    let kill = format!("kill -9 {}", helper);
+    let killed = run(executor, &kill).await.returncode;
+    assert_eq!(killed, i32::from(is_shielded));
+    if is_shielded {
+        let kill = ["-9", helper];
+        let killed = std::process::Command::new("kill").args(kill).status();
+        assert!(killed.unwrap().success());
+    }
     let (_, ended) = end(executor, "p").await;
     assert!(
         matches!(&ended, ExpectEnd::Ended(ProgramEnd::Lost(why)) if why.contains("helper")),
         "{ended:?}"
     );
-    assert_eq!(run(executor, &children).await.output.trim(), "0");
+    assert_eq!(run(executor, &children).await.output, "");
+    let living = format!("grep -sc '^State:.[^Z]' /proc/{program}/status");
+    assert_ne!(run(executor, &living).await.output, "1\n");
     assert_eq!(
         send(executor, "p", "x").await,
         Err(ProgramError::InputClosed)
@@ -454,7 +471,7 @@ pub(crate) async fn loses_a_helper(executor: &mut impl Executor) {
 #[tokio::test]
 async fn a_helper_that_is_killed_takes_one_program_along() {
     let mut executor = LocalExecutor::new(settings());
-    loses_a_helper(&mut executor).await;
+    loses_a_helper(&mut executor, false).await;
     executor.cleanup().await;
 }
 
@@ -475,14 +492,14 @@ async fn programs_end_with_the_environment() {
         run(&mut executor, "true").await;
         open(&mut executor, "a", &command, TERMINAL).await.unwrap();
         open(&mut executor, "b", &command, None).await.unwrap();
-        pids(&file, count);
+        noted(&file, count).await;
         executor.cleanup().await;
         assert!(!pids(&file, count).iter().any(|pid| lives(pid)));
     }
     // Without one.
     let mut executor = LocalExecutor::new(settings());
     open(&mut executor, "a", &command, TERMINAL).await.unwrap();
-    pids(&file, 5);
+    noted(&file, 5).await;
     drop(executor);
     wait_for("end", || !pids(&file, 5).iter().any(|pid| lives(pid)));
 }

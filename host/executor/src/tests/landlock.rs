@@ -413,7 +413,7 @@ async fn programs_that_stay_open_are_confined() {
     let folder = outside();
     let mut executor = started(sandboxed(true)).await;
     interactive::shells(&mut executor).await;
-    interactive::loses_a_helper(&mut executor).await;
+    interactive::loses_a_helper(&mut executor, true).await;
     let file = folder.path().join("file").display().to_string();
     let command = format!("echo x >{file}; echo \"status $?\"");
     interactive::open(&mut executor, "p", &command, Some((24, 80)))
@@ -424,5 +424,20 @@ async fn programs_that_stay_open_are_confined() {
         said.contains("Permission denied") && said.ends_with("status 1\n"),
         "{said}"
     );
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn a_shell_with_a_terminal_is_confined() {
+    if !has_landlock("a_shell_with_a_terminal_is_confined") {
+        return;
+    }
+    let mut executor = started(LocalSettings {
+        session: true,
+        pty: true,
+        ..sandboxed(true)
+    })
+    .await;
+    terminal::commands(&mut executor).await;
     executor.cleanup().await;
 }

@@ -1,7 +1,7 @@
 //! Actions that share a shell in a container.
 
 use super::*;
-use crate::tests::{interactive, session, session_ends};
+use crate::tests::{interactive, session, session_ends, terminal};
 
 fn sharing(transport: Transport) -> ContainerSettings {
     ContainerSettings {
@@ -189,7 +189,7 @@ async fn programs_stay_open_in_a_container() {
     for transport in [Transport::Api, Transport::Cli] {
         let mut executor = started(sharing(transport)).await;
         interactive::shells(&mut executor).await;
-        interactive::loses_a_helper(&mut executor).await;
+        interactive::loses_a_helper(&mut executor, false).await;
         executor.cleanup().await;
     }
 }
@@ -211,5 +211,21 @@ async fn a_container_that_can_t_run_the_helper_keeps_no_programs_open() {
         error.to_string().contains("which this container can't run"),
         "{error}"
     );
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn a_shell_in_a_container_has_a_terminal() {
+    if !docker("a_shell_in_a_container_has_a_terminal") {
+        return;
+    }
+    let mut executor = started(ContainerSettings {
+        pty: true,
+        ..sharing(Transport::Api)
+    })
+    .await;
+    terminal::commands(&mut executor).await;
+    session::stays(&mut executor).await;
+    session_ends::lives_on(&mut executor).await;
     executor.cleanup().await;
 }
