@@ -150,3 +150,113 @@ fn what_has_no_session_says_so() {
     run.says(&["`environment.session` = true has no effect in the class `apptainer`"]);
     assert!(server.requests().is_empty());
 }
+
+/// As [`shared`], with a terminal.
+fn with_terminal(server: &Server) -> Host {
+    shared(server).args(["-c", "environment.pty=true"])
+}
+
+#[test]
+fn commands_may_have_a_terminal() {
+    let submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; printf '%s' \"$log\"";
+    let steps = [
+        "x=5; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && log=\"$TERM\"",
+        // The time limit ends what waits for a person, and not the shell.
+        "echo waiting; cat",
+        "log+=\" $x $?\"; exit 3",
+        "[ -t 0 ] && log=\"again $TERM\"",
+        submit,
+    ];
+    for (need, arguments) in [
+        (None, &["-c", "environment.sandbox=none"][..]),
+        (
+            Some(Need::Landlock),
+            &["-c", "environment.sandbox=landlock"],
+        ),
+        (Some(Need::Docker), &["--image", "mswea-test/bash"]),
+        (
+            Some(Need::Bubblewrap),
+            &["--environment-class", "bubblewrap"],
+        ),
+    ] {
+        if need.is_some_and(|need| !need.is_met()) {
+            continue;
+        }
+        let server = turns(&steps);
+        let run = with_terminal(&server)
+            .args(arguments)
+            .args(["-c", "environment.timeout=2"])
+            .env("TERM", "xterm-256color")
+            .run()
+            .expect(0);
+        assert_eq!(run.stdout, "again dumb", "{arguments:?}");
+        let told = body(&server, 2);
+        assert!(
+            told.contains("waiting") && told.contains("the shell lives on"),
+            "{told}"
+        );
+        let told = body(&server, 3);
+        assert!(told.contains("the shell has ended (exit code 3)"), "{told}");
+    }
+    let server = turns(&["[ $TERM = vt100 ] && echo yes >log", SUBMIT]);
+    let host = with_terminal(&server).args(["-c", "environment.env.TERM=vt100"]);
+    assert_eq!(host.run().expect(0).stdout, "yes\n");
+}
+
+#[test]
+fn a_terminal_needs_the_shell_of_a_session() {
+    let server = turns(&[SUBMIT]);
+    let host = Host::new().server(&server).task("t");
+    let run = host.args(["-c", "environment.pty=true"]).run().expect(2);
+    assert!(
+        run.stderr
+            .contains("`environment.pty` = true has no effect without"),
+        "{}",
+        run.stderr
+    );
+    assert!(server.requests().is_empty());
+}
+
+/// Programs for a person that a model starts by mistake.
+#[test]
+fn an_editor_does_not_outlive_the_time_limit() {
+    let programs = ["vi x", "less x", "top", "python3", "sh", "more x"];
+    let mut steps = vec!["seq 1 1000 >x; y=1".to_owned()];
+    for program in programs {
+        let name = program.split(' ').next().unwrap_or_default();
+        steps.push(format!("command -v {name} >/dev/null || exit 9; {program}"));
+        steps.push(format!("echo '{program}' >>log"));
+    }
+    steps.push(SUBMIT.to_owned());
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let server = turns(&steps);
+    let run = with_terminal(&server)
+        .args(["-c", "environment.timeout=1"])
+        .run()
+        .expect(0);
+    assert_eq!(run.stdout, format!("{}\n", programs.join("\n")));
+    for (number, program) in programs.iter().enumerate() {
+        let told = body(&server, 2 * number + 2);
+        let is_told = ["the shell lives on", "new shell", "exit code 9"];
+        assert!(
+            is_told.iter().any(|words| told.contains(words)),
+            "{program}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_killed_host_leaves_nothing_of_a_terminal() {
+    let command = "trap '' HUP INT TERM; sleep 421 & (setsid sleep 422 &); echo $$ >pid; cat";
+    let server = turns(&["x=1; sleep 420 &", command]);
+    let mut run = with_terminal(&server).spawn();
+    run.until_file("pid");
+    let dir = run.dir().to_owned();
+    run.signal(Signal::KILL);
+    let end = Instant::now() + Duration::from_secs(10);
+    while !processes::inside(&dir).is_empty() {
+        assert!(Instant::now() < end, "{:?}", processes::inside(&dir));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run.wait();
+}

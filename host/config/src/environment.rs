@@ -25,6 +25,7 @@ impl Layers {
             self.open_network(),
             self.no_session(),
             self.no_server(),
+            self.no_terminal(),
         ]
         .into_iter()
         .flatten()
@@ -126,6 +127,25 @@ impl Layers {
             "local commands: `environment.sandbox=landlock`; a container: `environment.network=none`; \
              bubblewrap: `--unshare-net` in `environment.wrapper_args`",
         ))
+    }
+
+    /// A terminal for commands that have a process each: it is that of a shell.
+    fn no_terminal(&self) -> Option<ConfigProblem> {
+        let is_on = |path: &[&str; 2]| {
+            self.merged
+                .get(path)
+                .is_some_and(|it| it.to_value() == true)
+        };
+        let path = ["environment", "pty"];
+        if !is_on(&path) || is_on(&["environment", "session"]) {
+            return None;
+        }
+        let node = self.merged.get(&path)?;
+        let message = "`environment.pty` = true has no effect without `environment.session` = true: the terminal is that of the shell in which all commands run";
+        let problem = ConfigProblem::new(ProblemKind::WrongValue, message.to_owned())
+            .key(path.join("."))
+            .at(&node.origin, "true".len(), &self.files);
+        Some(problem.hint("add `environment.session=true`, or leave out `environment.pty`"))
     }
 
     /// One shell for all commands where there is only one for each, so that no prompt relies on it.

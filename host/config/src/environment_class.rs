@@ -102,6 +102,14 @@ pub fn hint(name: &str) -> String {
     }
 }
 
+/// The kinds in which commands can share a shell.
+const SHARING: &[EnvironmentKind] = &[
+    EnvironmentKind::Local,
+    EnvironmentKind::Container,
+    EnvironmentKind::Bubblewrap,
+    EnvironmentKind::Remote,
+];
+
 /// Keys of `[environment]` that apply to some kinds only.
 const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     (
@@ -143,15 +151,8 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     ("token_env", &[EnvironmentKind::Remote]),
     ("ca_file", &[EnvironmentKind::Remote]),
     ("reconnect_seconds", &[EnvironmentKind::Remote]),
-    (
-        "session",
-        &[
-            EnvironmentKind::Local,
-            EnvironmentKind::Container,
-            EnvironmentKind::Bubblewrap,
-            EnvironmentKind::Remote,
-        ],
-    ),
+    ("session", SHARING),
+    ("pty", SHARING),
     ("sandbox", &[EnvironmentKind::Local]),
     ("sandbox_network", &[EnvironmentKind::Local]),
     ("sandbox_sockets", &[EnvironmentKind::Local]),

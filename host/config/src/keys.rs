@@ -188,6 +188,7 @@ pub const KEYS: &[ConfigKey] = &[
     key("environment.timeout", Type::Seconds, "30.0", "Time limit of a command, in seconds."),
     key("environment.interpreter", Type::TextList, "[\"/bin/sh\", \"-c\"]", "Program and arguments that the command is appended to; empty: `bash -c`, or `sh -c` where there is no bash; unset or empty in a container: `bash -lc`."),
     key("environment.session", Type::Bool, "false", "One bash for all commands of the agent: the working directory, variables, functions and background jobs stay from command to command; else each command has a shell of its own. Needs bash where the commands run."),
+    key("environment.pty", Type::Bool, "false", "A terminal (24 lines, 80 columns, `TERM=dumb` unless `environment.env` sets it) for the commands of `environment.session`, whose input is then the terminal and not empty: for programs that refuse to run without one. A pager or an editor waits in it until the time limit."),
     key("environment.env_allow", Type::TextList, "[]", "Variables of the host that commands see in addition to the default list: names, or the first characters of names followed by `*`; a variable that looks like a secret has to be given by its whole name."),
     key("environment.capture_bytes", BYTES, "1048576", "How much output of a command is kept: its head and its tail, in bytes."),
     key("environment.sandbox", Type::OneOf(SANDBOXES), "\"none\"", "Sandbox of local commands: `landlock` lets them write only below the working directory, `writable` and temporary folders."),

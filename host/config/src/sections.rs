@@ -113,6 +113,7 @@ pub struct EnvironmentConfig {
     pub timeout: f64,
     pub interpreter: Vec<String>,
     pub session: bool,
+    pub pty: bool,
     pub env_allow: Vec<String>,
     pub capture_bytes: u64,
     pub sandbox: String,

@@ -7,6 +7,7 @@ mod clock;
 mod end;
 mod error;
 mod event;
+mod interactive;
 mod maker;
 mod person;
 mod request_body;
@@ -24,6 +25,10 @@ pub use clock::Clock;
 pub use end::{End, exit_message};
 pub use error::{ErrorClass, ExecutorError, Manner, ModelError, ModelFailure, PluginFault};
 pub use event::{Event, Parent, View};
+pub use interactive::{
+    ExpectEnd, Expectation, InteractivePrograms, ProgramEnd, ProgramError, ProgramOutput,
+    ProgramStart,
+};
 pub use maker::{ConfiguredRole, Identity, Maker, Refused, RoleKind};
 pub use person::{Answer, Nobody, Person, Question};
 pub use request_body::{RequestBody, RequestBodyBuilder};
@@ -308,6 +313,10 @@ pub trait Executor: Send {
     /// # Errors
     /// [`ExecutorError`] if it can't be read or written.
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError>;
+    /// Programs that stay open between commands; none if this environment can't keep any.
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        None
+    }
     /// Ends all processes and removes what was started; may be called twice.
     async fn cleanup(&mut self);
     /// The command that prints the changes since the start as a patch, if the executor knows the

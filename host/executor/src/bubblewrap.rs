@@ -41,7 +41,8 @@ use super::{files, handle, landlock, userns};
 pub use arguments::DEFAULT_WRAPPER_ARGS;
 use arguments::{covers, present, setenv};
 use mswea_core::{
-    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
+    Output, Stop,
 };
 
 /// The time limit of the first, empty command.
@@ -317,6 +318,10 @@ impl Executor for BubblewrapExecutor {
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
         let cwd = self.cwd.as_deref().unwrap_or(Path::new(""));
         files::copy(inside(cwd, cwd, from)?, to.to_owned()).await
+    }
+
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        self.local.programs()
     }
 
     async fn cleanup(&mut self) {

@@ -11,7 +11,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use mswea_helper::dialogue::ARGUMENTS;
-use mswea_helper::protocol::{self, HELLO, HelperReply, HelperRequest, LONGEST_REPLY};
+use mswea_helper::protocol::{
+    self, ActionInput, HELLO, HelperReply, HelperRequest, LONGEST_REPLY, TerminalSize,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -59,6 +61,8 @@ pub(super) struct HelperAction<'a> {
     pub(super) cwd: Option<&'a str>,
     /// How long background processes may hold the output open before the action ends without them.
     pub(super) grace: Duration,
+    /// Its standard input.
+    pub(super) input: ActionInput,
 }
 
 /// A command for the shell of a helper.
@@ -77,6 +81,8 @@ pub(super) struct ShellAction<'a> {
     /// The mark of the action.
     pub(super) mark: &'a str,
     pub(super) command: &'a str,
+    /// The terminal of a shell that is started.
+    pub(super) terminal: Option<TerminalSize>,
 }
 
 /// How an action ended.
@@ -346,6 +352,7 @@ impl HelperSession {
             done += length;
             match reply {
                 HelperReply::Output { bytes, .. } => capture.push(bytes),
+                HelperReply::Taken { .. } => {}
                 HelperReply::Exited {
                     status,
                     killed,
@@ -375,6 +382,18 @@ impl HelperSession {
         Ok(ended)
     }
 
+    /// Its streams, for a conversation of another kind: what the helper sends, what it reads, and what
+    /// was read and not used yet.
+    pub(super) fn into_streams(
+        self,
+    ) -> (
+        Box<dyn AsyncRead + Send + Unpin>,
+        Box<dyn AsyncWrite + Send + Unpin>,
+        Vec<u8>,
+    ) {
+        (self.output, self.input, self.inbox)
+    }
+
     async fn read(&mut self) -> io::Result<usize> {
         self.inbox.reserve(READ);
         self.output.read_buf(&mut self.inbox).await
@@ -387,7 +406,7 @@ impl HelperAction<'_> {
         self.request(1).encode()
     }
 
-    fn request(&self, id: u32) -> HelperRequest {
+    pub(super) fn request(&self, id: u32) -> HelperRequest {
         HelperRequest::Run {
             id,
             argv: self
@@ -398,6 +417,7 @@ impl HelperAction<'_> {
             env: entries(self.env),
             cwd: self.cwd.unwrap_or_default().as_bytes().to_vec(),
             grace_ms: milliseconds(self.grace),
+            input: self.input,
         }
     }
 }
@@ -414,6 +434,7 @@ impl ShellAction<'_> {
             login: self.login,
             mark: self.mark.as_bytes().to_vec(),
             command: self.command.as_bytes().to_vec(),
+            terminal: self.terminal,
         }
     }
 }

@@ -19,6 +19,7 @@ mod folders;
 pub mod guard;
 mod handle;
 mod helper;
+mod interactive;
 pub mod landlock;
 pub mod leftovers;
 mod local;

@@ -10,7 +10,7 @@ mod session;
 mod settings;
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::path::Path;
 use std::pin::pin;
 use std::thread;
@@ -27,10 +27,12 @@ use super::sandbox::Sandbox;
 use super::wrap::Wrap;
 use super::{capture::Capture, files, handle, machine};
 use crate::aside::aside;
+use crate::interactive::{OpenPrograms, ProgramsOf};
 use attend::{CommandEnd, Running};
 use launch::Task;
 use mswea_core::{
-    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
+    Output, Progress, Stop,
 };
 use mswea_helper::processes::{self, Children, ProcessTarget, RUN_VARIABLE, Session};
 pub use served::{HELPER_PROTOCOL, ServedHelper};
@@ -75,6 +77,7 @@ pub struct LocalExecutor {
     /// Held while there may be something to clean up.
     presence: Option<Presence>,
     shared: LocalShell,
+    programs: OpenPrograms,
 }
 
 impl LocalExecutor {
@@ -101,6 +104,7 @@ impl LocalExecutor {
             guard_failed: false,
             presence: None,
             shared: LocalShell::default(),
+            programs: OpenPrograms::default(),
         }
     }
 
@@ -210,23 +214,6 @@ impl LocalExecutor {
         if let Some(lease) = &self.lease {
             lease.tell_engine("");
         }
-    }
-
-    /// Runs a program outside any sandbox, under the same rules as commands.
-    pub(super) async fn run_program(
-        &mut self,
-        args: &[OsString],
-        timeout: Duration,
-        stop: &Stop,
-    ) -> Output {
-        let task = Task::Program(args);
-        let text = task.text();
-        let command = Command {
-            timeout: Some(timeout),
-            apart: true,
-            ..Command::new(&text)
-        };
-        self.perform(task, &command, stop).await
     }
 
     async fn perform(&mut self, task: Task<'_>, command: &Command<'_>, stop: &Stop) -> Output {
@@ -370,6 +357,10 @@ impl Executor for LocalExecutor {
             .unwrap_or(Path::new(""))
             .join(from);
         files::copy(from, to.to_owned()).await
+    }
+
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        Some(Box::new(ProgramsOf(self)))
     }
 
     async fn cleanup(&mut self) {

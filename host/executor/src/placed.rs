@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use mswea_core::Stop;
+use mswea_helper::protocol::{ActionInput, TerminalSize};
 
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::helper::{HelperAction, HelperEnd, HelperError, HelperSession, ShellAction};
+use crate::interactive::with_terminal;
 use crate::shell::{bash_of, is_login, no_bash};
 
 /// An action before a helper runs it.
@@ -14,6 +16,8 @@ pub(super) struct PlacedAction<'a> {
     pub(super) interpreter: &'a [String],
     pub(super) cwd: Option<&'a str>,
     pub(super) env: &'a [(String, String)],
+    /// Whether the shell has a terminal.
+    pub(super) pty: bool,
     pub(super) grace: Duration,
     pub(super) mark: &'a str,
     pub(super) command: &'a str,
@@ -49,6 +53,7 @@ impl PlacedAction<'_> {
             env: self.env,
             cwd: self.cwd,
             grace: self.grace,
+            input: ActionInput::Empty,
         };
         let ended = session.run(&action, capture, self.timeout, self.stop).await;
         self.end(ended)
@@ -68,11 +73,12 @@ impl PlacedAction<'_> {
         let action = ShellAction {
             bash,
             login: is_login(self.interpreter),
-            env: self.env,
+            env: &with_terminal(self.env.to_vec(), self.pty),
             cwd: self.cwd,
             grace: self.grace,
             mark: self.mark,
             command: self.command,
+            terminal: self.pty.then(TerminalSize::default),
         };
         let asked = session.ask(&action, capture, self.timeout, self.stop).await;
         let ended = asked.map(|(end, told)| {

@@ -182,6 +182,7 @@ pub(super) fn spawn(
         env: program.env,
         cwd: program.cwd,
         descriptors,
+        terminal: None,
         restored: &sys::signals(restored),
         blocked: &sys::signals(blocked.iter().copied()),
     })?;

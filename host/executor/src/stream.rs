@@ -68,6 +68,8 @@ pub struct StreamSettings {
     pub interpreter: Vec<String>,
     /// Whether all actions run in one bash.
     pub session: bool,
+    /// Whether that bash has a terminal.
+    pub pty: bool,
     /// The most bytes of a command's output that are kept, half of them from each end.
     pub capture_bytes: usize,
     /// An output whose first line is this is kept whole: the marker of a submission.
@@ -87,6 +89,7 @@ impl Default for StreamSettings {
             timeout: Duration::from_secs(30),
             interpreter: vec!["bash".to_owned(), "-c".to_owned()],
             session: false,
+            pty: false,
             capture_bytes: 256 * 1024,
             whole_after: None,
             run_id: String::new(),
@@ -211,6 +214,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             interpreter: &self.settings.interpreter,
             cwd: Some(self.settings.cwd.as_str()).filter(|cwd| !cwd.is_empty()),
             env: &env,
+            pty: self.settings.pty,
             grace: self.settings.grace,
             mark: &mark,
             command: command.text,
@@ -314,6 +318,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             interpreter: &["mkdir", "-p", "--"].map(str::to_owned),
             cwd: None,
             env: &[],
+            pty: false,
             grace: Duration::ZERO,
             mark: "",
             command: &cwd,

@@ -5,6 +5,7 @@ mod contract;
 mod endings;
 pub(crate) mod executables;
 mod guardian;
+pub(crate) mod interactive;
 mod landlock;
 mod needs;
 mod orphans;
@@ -15,6 +16,7 @@ pub(crate) mod session;
 pub(crate) mod session_ends;
 mod singularity;
 mod speed;
+pub(crate) mod terminal;
 mod unprivileged;
 mod whole;
 

@@ -29,7 +29,8 @@ use source::{Remote, RepositorySource, without_credentials};
 use super::folders::TempFolder;
 use super::guard::Lease;
 use mswea_core::{
-    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
+    Output, Progress, Stop,
 };
 
 /// The message if git is missing, so that changes can't be found.
@@ -422,6 +423,10 @@ impl Executor for WorkspaceExecutor {
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
         self.inner.download(from, to).await
+    }
+
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        self.inner.programs()
     }
 
     async fn cleanup(&mut self) {

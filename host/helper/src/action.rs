@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use mswea_helper::processes::{self, ACTION_VARIABLE, Children, ProcessTarget, Session};
 
+use crate::input::ProgramInput;
 use crate::spawn::StartedProcess;
+use crate::terminal::Terminal;
 use crate::{KILLING, sys};
 
 /// How much output is read at once and dropped, of an action that has ended.
@@ -25,6 +27,7 @@ pub struct RunningAction {
     mark: Option<Vec<u8>>,
     /// None once the output has ended.
     output: Option<OwnedFd>,
+    pub input: ProgramInput,
     grace: Duration,
     end: Option<ProcessEnd>,
     killed: bool,
@@ -53,6 +56,7 @@ impl RunningAction {
             until: sys::ticks(),
             mark: mark.map(<[u8]>::to_vec),
             output: Some(started.output),
+            input: started.input,
             grace,
             end: None,
             killed: false,
@@ -75,11 +79,16 @@ impl RunningAction {
         }
     }
 
-    fn ended(&mut self, status: i32) {
-        let pending = self
-            .output
+    fn pending(&self) -> usize {
+        self.output
             .as_ref()
-            .map_or(0, |fd| sys::pending(fd.as_fd()));
+            .map_or(0, |fd| sys::pending(fd.as_fd()))
+    }
+
+    fn ended(&mut self, status: i32) {
+        let pending = self.pending();
+        // The output of a terminal ends when nobody has the terminal open.
+        self.input = ProgramInput::default();
         self.end = Some(ProcessEnd {
             status,
             pending,
@@ -111,13 +120,23 @@ impl RunningAction {
     /// The exit code, once the process has ended and its output is read.
     pub fn over(&self) -> Option<i32> {
         let end = self.end.as_ref()?;
-        let over = self.output.is_none() || end.pending == 0 && Instant::now() >= end.settled;
+        let is_read = end.pending == 0 || self.pending() == 0;
+        let over = self.output.is_none() || is_read && Instant::now() >= end.settled;
         over.then_some(end.status)
     }
 
     /// The latest time at which the action counts as over; none while its process runs.
     pub fn settled(&self) -> Option<Instant> {
         self.end.as_ref().map(|end| end.settled)
+    }
+
+    /// Sends a signal to the processes in the foreground of its terminal, or to its process group.
+    pub fn signal(&self, number: i32) {
+        if self.end.is_none() {
+            let terminal = self.input.as_terminal();
+            let group = terminal.and_then(Terminal::foreground).unwrap_or(self.pid);
+            sys::signal_group(group, number);
+        }
     }
 
     /// Kills the action's process and all processes that it started. If it has ended by itself,

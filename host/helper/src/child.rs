@@ -36,6 +36,8 @@ pub struct ProcessSpec<'a> {
     /// Its descriptors, each with the number that it has in the process, at most
     /// [`MOST_DESCRIPTORS`]. Others are inherited unless they are marked as closed on exec.
     pub descriptors: &'a [(BorrowedFd<'a>, i32)],
+    /// Its terminal, if it has one.
+    pub terminal: Option<BorrowedFd<'a>>,
     /// The signals that its parent ignores and the process does not. Those that its parent handles
     /// have their default in any case.
     pub restored: &'a libc::sigset_t,
@@ -180,6 +182,12 @@ unsafe fn prepare(spec: &ProcessSpec<'_>) -> StartStage {
                 let default = MaybeUninit::<libc::sigaction>::zeroed();
                 libc::sigaction(number, default.as_ptr(), ptr::null_mut());
             }
+        }
+    }
+    if let Some(terminal) = spec.terminal {
+        // SAFETY: takes nothing by pointer.
+        if unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSCTTY as _, 0) } < 0 {
+            return StartStage::Process;
         }
     }
     let mut sources = [0; MOST_DESCRIPTORS];

@@ -6,8 +6,10 @@
 //! shell parses the whole command by itself. Unbalanced quotes are an error of the command, as with
 //! `bash -c`. The output of the shell and of commands is a pipe ([`OUTPUT`], and 1), and
 //! the standard error of the shell itself is another one: the shell's prompts and its report go
-//! there. A command has `/dev/null` as its input and the first pipe as its output and its error;
-//! bash keeps its own descriptors at other numbers that are closed in the programs that it starts.
+//! there. A command has `/dev/null` as its input and the first pipe as its output and its error. With a
+//! terminal, this is all three, and the shell's controlling terminal, so that the shell has job control:
+//! each command is a process group of its own, in the foreground while it runs. Nothing of the dialogue
+//! travels through the terminal. Bash keeps its own descriptors at other numbers that are closed in the programs that it starts.
 //!
 //! The report is the message of a failed expansion (`${NAME:?MESSAGE}`). That needs no command, so
 //! that no function can take its place: a shell whose user has redefined `printf` or `builtin`
@@ -59,6 +61,8 @@ const OWN: &[&str] = &["PWD", "OLDPWD", "SHLVL", "MSWEA_"];
 pub struct Dialogue {
     /// A text that only this shell's reports contain.
     nonce: String,
+    /// Whether commands have a terminal.
+    has_terminal: bool,
     /// The number of the command that was asked last.
     number: u64,
     /// What came from the shell and is not a whole line yet.
@@ -78,10 +82,12 @@ pub struct Report {
 }
 
 impl Dialogue {
-    /// With a shell that was just started; `nonce` consists of letters and digits.
-    pub fn new(nonce: &str) -> Self {
+    /// With a shell that was just started; `nonce` consists of letters and digits. With a terminal,
+    /// [`OUTPUT`] is that terminal.
+    pub fn new(nonce: &str, has_terminal: bool) -> Self {
         Self {
             nonce: nonce.to_owned(),
+            has_terminal,
             number: 0,
             rest: Vec::new(),
         }
@@ -101,8 +107,12 @@ impl Dialogue {
     /// `action` becomes the value of `MSWEA_ACTION`.
     pub fn ask(&mut self, command: &str, action: &str) -> (Vec<u8>, Vec<u8>) {
         self.number += 1;
+        let input = match self.has_terminal {
+            true => format!("<&{OUTPUT}"),
+            false => "</dev/null".to_owned(),
+        };
         let mut line = format!(
-            "MSWEA_ACTION={} __mswea_status=130 __mswea_asked={}; \\. /dev/fd/{PROOF} 2>/dev/null; \\. /dev/fd/{TEXT} </dev/null >&{OUTPUT} 2>&{OUTPUT} {OUTPUT}>&- {STATE}>&-; ",
+            "MSWEA_ACTION={} __mswea_status=130 __mswea_asked={}; \\. /dev/fd/{PROOF} 2>/dev/null; \\. /dev/fd/{TEXT} {input} >&{OUTPUT} 2>&{OUTPUT} {OUTPUT}>&- {STATE}>&-; ",
             quoted(action),
             self.number
         );
@@ -197,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_report_is_that_of_the_last_command() {
-        let mut dialogue = Dialogue::new("n0");
+        let mut dialogue = Dialogue::new("n0", false);
         let _ = dialogue.ask("true", "a.1");
         let (text, line) = dialogue.ask("echo 'x", "a.2");
         assert_eq!(text, b"echo 'x\n");
@@ -228,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_flood_without_lines_is_not_kept() {
-        let mut dialogue = Dialogue::new("n");
+        let mut dialogue = Dialogue::new("n", false);
         let _ = dialogue.ask(":", "a");
         for _ in 0..100 {
             assert_eq!(dialogue.hear(&[b'x'; 4096]), None);

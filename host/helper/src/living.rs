@@ -13,9 +13,12 @@ use std::time::{Duration, Instant};
 
 use mswea_helper::dialogue::{self, Dialogue, Report, taken_over};
 use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, Session};
+use mswea_helper::protocol::TerminalSize;
 
 use crate::action::BackgroundOutput;
-use crate::spawn::{NotStarted, Starter};
+use crate::input::ProgramInput;
+use crate::spawn::{NotStarted, Starter, no_terminal};
+use crate::terminal::Terminal;
 use crate::{KILLING, sys};
 
 /// The most bytes of a shell's exported variables.
@@ -39,6 +42,8 @@ pub struct ShellCommand {
     /// Its value of [`ACTION_VARIABLE`].
     pub mark: String,
     pub grace: Duration,
+    /// The terminal of a shell that is started.
+    pub terminal: Option<TerminalSize>,
 }
 
 /// A shell that was started.
@@ -51,6 +56,8 @@ pub struct LivingShell {
     pub output: Option<BackgroundOutput>,
     /// Its working directory, as it has reported it last.
     pub folder: Option<Vec<u8>>,
+    /// The input of its commands: its terminal, if it has one.
+    pub input: ProgramInput,
     /// Where its commands are written to.
     control: OwnedFd,
     /// What the shell itself says; none once that has ended, as after `exec PROGRAM`.
@@ -73,7 +80,16 @@ impl LivingShell {
     ) -> Result<Self, NotStarted> {
         let lacking = |error: io::Error| NotStarted::new("no descriptors for the shell", &error);
         let pipe = || sys::pipe().map_err(lacking);
-        let ((input, control), (output, writing), (reports, errors)) = (pipe()?, pipe()?, pipe()?);
+        let ((input, control), (reports, errors)) = (pipe()?, pipe()?);
+        let terminal = first.terminal.map(Terminal::open).transpose();
+        let terminal = terminal.map_err(no_terminal)?;
+        let (output, writing) = match &terminal {
+            Some(terminal) => {
+                let slave = sys::copy(terminal.slave());
+                (terminal.output().map_err(lacking)?, slave.map_err(lacking)?)
+            }
+            None => pipe()?,
+        };
         for fd in [&control, &output, &reports] {
             sys::set_nonblocking(fd).map_err(lacking)?;
         }
@@ -88,7 +104,7 @@ impl LivingShell {
             (&text, dialogue::TEXT),
             (&proof, dialogue::PROOF),
         ];
-        let descriptors = ends.map(|(fd, number)| (fd.as_fd(), number));
+        let ends = ends.map(|(fd, number)| (fd.as_fd(), number));
         // No action has this mark: what bash forks has it in its environment, whatever the action.
         let mark = format!("{ACTION_VARIABLE}={}.shell", first.mark).into_bytes();
         let env: Vec<_> = first.env.iter().cloned().chain([mark]).collect();
@@ -96,18 +112,22 @@ impl LivingShell {
             .filter(|folder| Path::new(OsStr::from_bytes(folder)).is_dir())
             .unwrap_or(&first.cwd);
         let folder = Some(folder).filter(|folder| !folder.is_empty());
-        let pid = starter.start_with(first.argv.clone(), &env, folder, &descriptors)?;
+        let pid = starter.start_with(first.argv.clone(), &env, folder, &ends, terminal.as_ref())?;
         let session = Session::of(pid);
         let shell = Self {
             session,
             end: None,
             output: Some(BackgroundOutput::new(output)),
             folder: folder.map(<[u8]>::to_vec),
+            input: terminal.map_or_else(ProgramInput::default, ProgramInput::terminal),
             control,
             reports: Some(reports),
             text: text.into(),
             state: state.into(),
-            dialogue: Dialogue::new(&format!("{pid}x{}", session.start)),
+            dialogue: Dialogue::new(
+                &format!("{pid}x{}", session.start),
+                first.terminal.is_some(),
+            ),
         };
         let opened = shell.tell(&shell.dialogue.opening(first.login));
         opened.map_err(|error| NotStarted::new("the shell", &error))?;
@@ -130,8 +150,12 @@ impl LivingShell {
             if !output.skip(&mut dropped) {
                 self.output = None;
             }
-            pending = pending.saturating_sub(dropped.len().max(1));
+            if dropped.is_empty() {
+                break;
+            }
+            pending = pending.saturating_sub(dropped.len());
         }
+        self.input.reset();
         let (text, line) = self.dialogue.ask(command, mark);
         self.text.set_len(0)?;
         self.text.write_all_at(&text, 0)?;
@@ -192,11 +216,19 @@ impl LivingShell {
         self.signal(libc::SIGKILL);
         let killed = Instant::now();
         while self.end.is_none() && killed.elapsed() < KILLING / 10 {
-            self.end = sys::bury_child(self.session.id).map(|(_, status)| status);
-            if self.end.is_none() {
+            if let Some((_, status)) = sys::bury_child(self.session.id) {
+                self.ended(status);
+            } else {
                 thread::sleep(Duration::from_millis(1));
             }
         }
+    }
+
+    /// Notes its end.
+    pub fn ended(&mut self, status: ExitStatus) {
+        self.end = Some(status);
+        // The output of a terminal ends when nobody has the terminal open.
+        self.input = ProgramInput::default();
     }
 
     /// Closes its input, and waits for its end for a bounded time.

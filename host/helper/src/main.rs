@@ -9,11 +9,15 @@
 #![cfg(target_os = "linux")]
 
 mod action;
+mod input;
 mod living;
 mod once;
 mod session;
 mod shell;
 mod spawn;
+mod terminal;
+#[cfg(panic = "abort")]
+mod unwinding;
 
 use std::env;
 use std::ffi::OsString;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mswea_helper::processes::ACTION_VARIABLE;
-use mswea_helper::protocol::{self, HelperRequest, LONGEST_REQUEST};
+use mswea_helper::protocol::{self, ActionInput, HelperRequest, LONGEST_REQUEST};
 
 use crate::action::{BackgroundOutput, RunningAction};
 use crate::spawn::Starter;
@@ -63,7 +63,7 @@ pub fn run(task: SingleAction) -> io::Result<u8> {
     let signals = sys::hold_signals(&wanted)?;
     let nonblocking = sys::Nonblocking::new(STDOUT)?;
     let since = sys::ticks();
-    let started = match starter.start(argv, &env, None) {
+    let started = match starter.start(argv, &env, None, ActionInput::Empty) {
         Ok(started) => started,
         Err(why) => {
             eprintln!("mswea-helper: {}", why.text);

@@ -9,10 +9,18 @@
 //! [`VERSION`]: it identifies a helper that an older host left in an image.
 //!
 //! An action is a process of its own ([`HelperRequest::Run`]), or a command for the one shell of this
-//! helper ([`HelperRequest::Ask`]).
+//! helper ([`HelperRequest::Ask`]). One action runs at a time: whoever needs several at once, such as a
+//! shell and a debugger that stays open, starts a helper for each, with a stream of its own. So a
+//! stream needs no multiplexing, a program that floods its output delays no other, and the end of one
+//! helper does not end the others.
+
+mod frame;
+
+use frame::{Frame, FrameContent, LENGTH};
+pub use frame::{Malformed, frame};
 
 /// Must change with every change of this module that affects the other side.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The most output in one frame.
 pub const PIECE: usize = 64 * 1024;
@@ -30,11 +38,15 @@ pub const HEAD: usize = LENGTH + 1 + 4;
 pub const HELLO: usize = MAGIC.len() + 4;
 
 const MAGIC: &[u8; 12] = b"mswea-helper";
-const LENGTH: usize = 4;
 
 const RUN: u8 = b'r';
 const ASK: u8 = b'a';
 const KILL: u8 = b'k';
+const INPUT: u8 = b'i';
+const CLOSE: u8 = b'c';
+const SIGNAL: u8 = b's';
+const RESIZE: u8 = b'z';
+const TAKEN: u8 = b't';
 const OUTPUT: u8 = b'o';
 const EXITED: u8 = b'e';
 const FAILED: u8 = b'f';
@@ -59,6 +71,73 @@ pub fn may_be_hello(bytes: &[u8]) -> bool {
     bytes[..length] == MAGIC[..length]
 }
 
+/// The size of a terminal in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// Its lines.
+    pub rows: u16,
+    /// The characters of a line.
+    pub columns: u16,
+}
+
+impl Default for TerminalSize {
+    /// As most terminals begin, and as programs assume that can't ask.
+    fn default() -> Self {
+        Self {
+            rows: 24,
+            columns: 80,
+        }
+    }
+}
+
+impl TerminalSize {
+    fn number(self) -> u32 {
+        u32::from(self.rows) << 16 | u32::from(self.columns)
+    }
+
+    fn of(number: u32) -> Self {
+        Self {
+            rows: (number >> 16) as u16,
+            columns: number as u16,
+        }
+    }
+}
+
+/// The standard input of an action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ActionInput {
+    /// There is none: every read returns the end.
+    #[default]
+    Empty,
+    /// A pipe, to which [`HelperRequest::Input`] writes.
+    Pipe,
+    /// The action's controlling terminal, which is also its output. It echoes nothing and leaves line
+    /// ends as they are.
+    Terminal(TerminalSize),
+}
+
+impl ActionInput {
+    fn write(self, frame: &mut Frame) {
+        match self {
+            Self::Empty => frame.number(0),
+            Self::Pipe => frame.number(1),
+            Self::Terminal(size) => {
+                frame.number(2);
+                frame.number(size.number());
+            }
+        }
+    }
+
+    fn read(rest: &mut FrameContent<'_>) -> Result<Self, Malformed> {
+        Ok(match rest.number()? {
+            0 => Self::Empty,
+            1 => Self::Pipe,
+            2 => Self::Terminal(TerminalSize::of(rest.number()?)),
+            _ => return Err(Malformed),
+        })
+    }
+}
+
 /// A message of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HelperRequest {
@@ -75,6 +154,8 @@ pub enum HelperRequest {
         /// How long after its end other processes may hold its output open before they are treated
         /// as background processes.
         grace_ms: u32,
+        /// Its standard input.
+        input: ActionInput,
     },
     /// Gives a command to the helper's shell, which is started if there is none. Only one action runs
     /// at a time.
@@ -95,6 +176,9 @@ pub enum HelperRequest {
         mark: Vec<u8>,
         /// The command.
         command: Vec<u8>,
+        /// The terminal of a shell that is started, in which its commands run; none: commands have no
+        /// input, and a pipe as their output.
+        terminal: Option<TerminalSize>,
     },
     /// Kills the action and all processes that it started. It ends as always, with
     /// [`HelperReply::Exited`]. A command of the shell is interrupted first, and the shell kept if it
@@ -102,6 +186,35 @@ pub enum HelperRequest {
     Kill {
         /// The action; nothing happens if it has ended.
         id: u32,
+    },
+    /// Writes to the action's standard input. What it has taken is reported with
+    /// [`HelperReply::Taken`]; the rest is kept without a bound, so the host limits it.
+    Input {
+        /// The action; nothing happens if it has ended, or has no input.
+        id: u32,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Closes the action's standard input after all that was written to it. A terminal gets the
+    /// character that stands for the end (Ctrl-D) and stays usable.
+    Close {
+        /// As above.
+        id: u32,
+    },
+    /// Sends a signal to the processes in the foreground of the action's terminal; without a terminal,
+    /// to the process group of the action, or to the processes of the shell's command.
+    Signal {
+        /// As above.
+        id: u32,
+        /// The signal's number.
+        number: i32,
+    },
+    /// Sets the size of the action's terminal.
+    Resize {
+        /// As above.
+        id: u32,
+        /// The new size.
+        size: TerminalSize,
     },
 }
 
@@ -114,6 +227,15 @@ pub enum HelperReply<'a> {
         id: u32,
         /// At most [`PIECE`] bytes.
         bytes: &'a [u8],
+    },
+    /// The action has taken bytes of its input.
+    Taken {
+        /// The action.
+        id: u32,
+        /// How many since the last report.
+        count: u32,
+        /// Whether more can be written. If not, the rest was dropped: the action has closed its input.
+        is_open: bool,
     },
     /// The action has ended, and all its output has been sent.
     Exited {
@@ -138,27 +260,6 @@ pub enum HelperReply<'a> {
         /// The message: what failed, and why.
         text: &'a str,
     },
-}
-
-/// The other side does not follow this protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
-
-/// The first frame in `bytes`: its content, and its whole length. None if the frame is not complete
-/// yet.
-///
-/// # Errors
-/// [`Malformed`] if it is longer than `longest`.
-pub fn frame(bytes: &[u8], longest: usize) -> Result<Option<(&[u8], usize)>, Malformed> {
-    let Some(length) = bytes.first_chunk::<LENGTH>() else {
-        return Ok(None);
-    };
-    let length = u32::from_le_bytes(*length) as usize;
-    if !(5..=longest).contains(&length) {
-        return Err(Malformed);
-    }
-    let end = LENGTH + length;
-    Ok(bytes.get(LENGTH..end).map(|content| (content, end)))
 }
 
 /// The payload of an output frame of action `id` that was cut off.
@@ -189,12 +290,14 @@ impl HelperRequest {
                 env,
                 cwd,
                 grace_ms,
+                input,
             } => {
                 let mut frame = Frame::new(RUN, *id);
                 frame.list(argv);
                 frame.list(env);
                 frame.text(cwd);
                 frame.number(*grace_ms);
+                input.write(&mut frame);
                 frame
             }
             Self::Ask {
@@ -206,6 +309,7 @@ impl HelperRequest {
                 login,
                 mark,
                 command,
+                terminal,
             } => {
                 let mut frame = Frame::new(ASK, *id);
                 frame.list(argv);
@@ -215,9 +319,27 @@ impl HelperRequest {
                 frame.number(u32::from(*login));
                 frame.text(mark);
                 frame.text(command);
+                let input = terminal.map_or(ActionInput::Empty, ActionInput::Terminal);
+                input.write(&mut frame);
                 frame
             }
             Self::Kill { id } => Frame::new(KILL, *id),
+            Self::Input { id, bytes } => {
+                let mut frame = Frame::new(INPUT, *id);
+                frame.text(bytes);
+                frame
+            }
+            Self::Close { id } => Frame::new(CLOSE, *id),
+            Self::Signal { id, number } => {
+                let mut frame = Frame::new(SIGNAL, *id);
+                frame.number(number.cast_unsigned());
+                frame
+            }
+            Self::Resize { id, size } => {
+                let mut frame = Frame::new(RESIZE, *id);
+                frame.number(size.number());
+                frame
+            }
         };
         (frame.0.len() <= LENGTH + LONGEST_REQUEST).then(|| frame.finish())
     }
@@ -235,6 +357,7 @@ impl HelperRequest {
                 env: rest.list()?,
                 cwd: rest.text()?.to_vec(),
                 grace_ms: rest.number()?,
+                input: ActionInput::read(&mut rest)?,
             },
             ASK => Self::Ask {
                 id,
@@ -245,8 +368,26 @@ impl HelperRequest {
                 login: rest.number()? != 0,
                 mark: rest.text()?.to_vec(),
                 command: rest.text()?.to_vec(),
+                terminal: match ActionInput::read(&mut rest)? {
+                    ActionInput::Empty => None,
+                    ActionInput::Terminal(size) => Some(size),
+                    ActionInput::Pipe => return Err(Malformed),
+                },
             },
             KILL => Self::Kill { id },
+            INPUT => Self::Input {
+                id,
+                bytes: rest.text()?.to_vec(),
+            },
+            CLOSE => Self::Close { id },
+            SIGNAL => Self::Signal {
+                id,
+                number: rest.number()?.cast_signed(),
+            },
+            RESIZE => Self::Resize {
+                id,
+                size: TerminalSize::of(rest.number()?),
+            },
             _ => return Err(Malformed),
         };
         rest.end().map(|()| request)
@@ -261,6 +402,12 @@ impl<'a> HelperReply<'a> {
                 let mut frame = output_head(*id, bytes.len()).to_vec();
                 frame.extend_from_slice(bytes);
                 frame
+            }
+            Self::Taken { id, count, is_open } => {
+                let mut frame = Frame::new(TAKEN, *id);
+                frame.number(*count);
+                frame.number(u32::from(*is_open));
+                frame.finish()
             }
             Self::Exited {
                 id,
@@ -296,6 +443,11 @@ impl<'a> HelperReply<'a> {
                 let bytes = rest.take(rest.0.len())?;
                 Self::Output { id, bytes }
             }
+            TAKEN => Self::Taken {
+                id,
+                count: rest.number()?,
+                is_open: rest.number()? != 0,
+            },
             EXITED => Self::Exited {
                 id,
                 status: rest.number()?.cast_signed(),
@@ -316,91 +468,10 @@ impl<'a> HelperReply<'a> {
     /// The number of the action.
     pub fn id(&self) -> u32 {
         match self {
-            Self::Output { id, .. } | Self::Exited { id, .. } | Self::Failed { id, .. } => *id,
-        }
-    }
-}
-
-/// A frame that is being written; its length is filled in last.
-struct Frame(Vec<u8>);
-
-impl Frame {
-    fn new(kind: u8, id: u32) -> Self {
-        let mut frame = Self(vec![0; LENGTH]);
-        frame.0.push(kind);
-        frame.number(id);
-        frame
-    }
-
-    fn number(&mut self, number: u32) {
-        self.0.extend_from_slice(&number.to_le_bytes());
-    }
-
-    fn text(&mut self, text: &[u8]) {
-        self.number(text.len() as u32);
-        self.0.extend_from_slice(text);
-    }
-
-    fn list(&mut self, list: &[Vec<u8>]) {
-        self.number(list.len() as u32);
-        for text in list {
-            self.text(text);
-        }
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        let length = (self.0.len() - LENGTH) as u32;
-        self.0[..LENGTH].copy_from_slice(&length.to_le_bytes());
-        self.0
-    }
-}
-
-/// The rest of a frame that is being read.
-struct FrameContent<'a>(&'a [u8]);
-
-impl<'a> FrameContent<'a> {
-    fn of(content: &'a [u8]) -> Result<(u8, u32, Self), Malformed> {
-        let (kind, rest) = content.split_first().ok_or(Malformed)?;
-        let mut rest = Self(rest);
-        Ok((*kind, rest.number()?, rest))
-    }
-
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn number(&mut self) -> Result<u32, Malformed> {
-        let (number, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(u32::from_le_bytes(*number))
-    }
-
-    fn text(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = self.number()? as usize;
-        self.take(length)
-    }
-
-    fn words(&mut self) -> Result<&'a str, Malformed> {
-        std::str::from_utf8(self.text()?).map_err(|_| Malformed)
-    }
-
-    fn list(&mut self) -> Result<Vec<Vec<u8>>, Malformed> {
-        // No memory is reserved for the stated count, which the other side could make up.
-        let count = self.number()?;
-        let mut list = Vec::new();
-        for _ in 0..count {
-            list.push(self.text()?.to_vec());
-        }
-        Ok(list)
-    }
-
-    fn end(self) -> Result<(), Malformed> {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            Err(Malformed)
+            Self::Output { id, .. }
+            | Self::Taken { id, .. }
+            | Self::Exited { id, .. }
+            | Self::Failed { id, .. } => *id,
         }
     }
 }

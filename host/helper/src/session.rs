@@ -14,6 +14,7 @@ use mswea_helper::protocol::{
 
 use crate::KILLING;
 use crate::action::{BackgroundOutput, RunningAction};
+use crate::input::ProgramInput;
 use crate::living::ShellCommand;
 use crate::shell::{SharedShell, ShellCommandEnd};
 use crate::spawn::{NotStarted, Starter};
@@ -96,7 +97,7 @@ impl HostSession {
     }
 
     /// The descriptors to wait for, and the longest wait.
-    fn wait_for(&self, watches: &mut Vec<sys::DescriptorWatch>) -> Option<Duration> {
+    fn wait_for(&mut self, watches: &mut Vec<sys::DescriptorWatch>) -> Option<Duration> {
         let now = Instant::now();
         let mut next = self
             .action
@@ -116,6 +117,8 @@ impl HostSession {
         {
             watches.push(watch(fd, POLLIN));
         }
+        let due = self.input().and_then(|(_, input)| input.due());
+        watches.extend(due.map(|fd| watch(fd, POLLOUT)));
         watches.extend(self.shell.reports().map(|fd| watch(fd, POLLIN)));
         let of_shell = self.shell.output(now);
         let of_shell = of_shell.filter(|_| !(full && self.shell.is_busy()));
@@ -180,6 +183,28 @@ impl HostSession {
                     self.shell.interrupt();
                 }
             }
+            HelperRequest::Input { id, bytes } => {
+                if let Some(input) = self.input_of(id) {
+                    input.push(&bytes);
+                    self.write_input();
+                }
+            }
+            HelperRequest::Close { id } => {
+                if let Some(input) = self.input_of(id) {
+                    input.close();
+                    self.write_input();
+                }
+            }
+            HelperRequest::Resize { id, size } => {
+                if let Some(terminal) = self.input_of(id).and_then(|it| it.as_terminal()) {
+                    terminal.resize(size);
+                }
+            }
+            HelperRequest::Signal { id, number } => match &self.action {
+                Some((running, action)) if *running == id => action.signal(number),
+                _ if self.asked == id => self.shell.signal(number),
+                _ => {}
+            },
             HelperRequest::Ask {
                 id,
                 argv,
@@ -189,6 +214,7 @@ impl HostSession {
                 login,
                 mark,
                 command,
+                terminal,
             } => {
                 let asked = ShellCommand {
                     argv,
@@ -198,6 +224,7 @@ impl HostSession {
                     command: String::from_utf8_lossy(&command).into_owned(),
                     mark: String::from_utf8_lossy(&mark).into_owned(),
                     grace: Duration::from_millis(grace_ms.into()),
+                    terminal,
                 };
                 let started = match self.is_busy() {
                     false => self.shell.ask(&self.starter, asked),
@@ -215,11 +242,12 @@ impl HostSession {
                 env,
                 cwd,
                 grace_ms,
+                input,
             } => {
                 let since = sys::ticks();
                 let cwd = (!cwd.is_empty()).then_some(cwd.as_slice());
                 let started = match self.is_busy() {
-                    false => self.starter.start(argv, &env, cwd),
+                    false => self.starter.start(argv, &env, cwd, input),
                     true => Err(busy()),
                 };
                 match started {
@@ -239,6 +267,34 @@ impl HostSession {
         }
     }
 
+    /// The input of the running action, if it has this number.
+    fn input_of(&mut self, id: u32) -> Option<&mut ProgramInput> {
+        match &mut self.action {
+            Some((running, action)) if *running == id => Some(&mut action.input),
+            _ if self.asked == id => self.shell.input(),
+            _ => None,
+        }
+    }
+
+    /// The input of the running action, and the action's number.
+    fn input(&mut self) -> Option<(u32, &mut ProgramInput)> {
+        match &mut self.action {
+            Some((id, action)) => Some((*id, &mut action.input)),
+            None => self.shell.input().map(|input| (self.asked, input)),
+        }
+    }
+
+    /// Writes to the input what it takes now.
+    fn write_input(&mut self) {
+        let Some((id, input)) = self.input() else {
+            return;
+        };
+        if let Some((count, is_open)) = input.write() {
+            let count = count as u32;
+            self.post(&HelperReply::Taken { id, count, is_open });
+        }
+    }
+
     fn is_busy(&self) -> bool {
         self.action.is_some() || self.shell.is_busy()
     }
@@ -254,6 +310,9 @@ impl HostSession {
 
     /// Reads the output of the action or of earlier ones.
     fn read(&mut self, fd: i32) {
+        if self.input().and_then(|(_, input)| input.due()) == Some(fd) {
+            return self.write_input();
+        }
         // The outbox may have grown since.
         let at = self.outbox.len();
         self.outbox.resize(at + HEAD, 0);

@@ -9,12 +9,16 @@ use std::time::{Duration, Instant};
 use mswea_helper::processes::{self, ACTION_VARIABLE, Children, NESTED, ProcessTarget, Shell};
 
 use crate::action::BackgroundOutput;
+use crate::input::ProgramInput;
 use crate::living::{LivingShell, ShellCommand};
 use crate::spawn::{NotStarted, Starter};
+use crate::terminal::Terminal;
 use crate::{KILLING, sys};
 
 /// How long an interrupted command may take until the shell is back.
 const INTERRUPTING: Duration = Duration::from_millis(500);
+/// The pause before an interrupted command with a terminal gets the end of its input (again).
+const NEXT_END: Duration = Duration::from_millis(100);
 /// The pause between two looks whether an action's background processes have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -55,8 +59,14 @@ struct RunningCommand {
 
 enum CommandPhase {
     Runs,
-    /// Got SIGINT; at this time it is killed with the shell.
-    Interrupted(Instant),
+    /// Got SIGINT.
+    Interrupted {
+        /// When it is killed with the shell.
+        until: Instant,
+        /// When its terminal, if it has one, gets the end of the input again: a program that asks for
+        /// the next line (a `python3` by mistake) ends then.
+        next_end: Instant,
+    },
     Over {
         status: i32,
         /// How much of the output was written before the end, and is read in any case.
@@ -152,7 +162,7 @@ impl SharedShell {
     pub fn due(&self, now: Instant) -> Option<Instant> {
         match self.running.as_ref()?.phase {
             CommandPhase::Runs => None,
-            CommandPhase::Interrupted(until) => Some(until),
+            CommandPhase::Interrupted { until, next_end } => Some(until.min(next_end)),
             CommandPhase::Over { until, .. } => Some(until.min(now + LOOK)),
         }
     }
@@ -204,7 +214,7 @@ impl SharedShell {
         };
         match running.phase {
             CommandPhase::Over { .. } => {}
-            CommandPhase::Interrupted(_) => {
+            CommandPhase::Interrupted { .. } => {
                 // Also what the command has left in the background.
                 running.left = processes::kill_until_gone(&running.target, KILLING);
                 running.notes.push(KEPT.to_owned());
@@ -229,7 +239,7 @@ impl SharedShell {
         let Some(shell) = self.living.as_mut().filter(|it| it.session.id == pid) else {
             return;
         };
-        shell.end = Some(status);
+        shell.ended(status);
         // What it has said before its end comes first.
         self.hear();
         let Some(shell) = &mut self.living else {
@@ -247,8 +257,37 @@ impl SharedShell {
                 });
                 running.end(shell, code, running.grace);
             }
-            CommandPhase::Interrupted(_) => running.kill(shell),
+            CommandPhase::Interrupted { .. } => running.kill(shell),
             CommandPhase::Over { .. } => {}
+        }
+    }
+
+    /// The input of its command.
+    pub fn input(&mut self) -> Option<&mut ProgramInput> {
+        self.running.as_ref()?;
+        self.living.as_mut().map(|shell| &mut shell.input)
+    }
+
+    /// Sends a signal to the processes in the foreground of the terminal, or to those of its command;
+    /// an interruption also to the shell, which may be what runs.
+    pub fn signal(&mut self, number: i32) {
+        let (Some(shell), Some(running)) = (&self.living, &self.running) else {
+            return;
+        };
+        let CommandPhase::Runs = running.phase else {
+            return;
+        };
+        match shell.input.as_terminal().and_then(Terminal::foreground) {
+            Some(group) => sys::signal_group(group, number),
+            None => {
+                if number == libc::SIGINT {
+                    shell.signal(number);
+                }
+                processes::signal(&running.target, number);
+            }
+        }
+        if number == libc::SIGINT {
+            shell.ask_again();
         }
     }
 
@@ -266,9 +305,17 @@ impl SharedShell {
                 processes::signal(&running.target, libc::SIGCONT);
                 shell.signal(libc::SIGCONT);
                 shell.ask_again();
-                running.phase = CommandPhase::Interrupted(Instant::now() + INTERRUPTING);
+                shell.input.reset();
+                let now = Instant::now();
+                running.phase = CommandPhase::Interrupted {
+                    until: now + INTERRUPTING,
+                    next_end: match shell.input.as_terminal() {
+                        Some(_) => now + NEXT_END,
+                        None => now + INTERRUPTING,
+                    },
+                };
             }
-            CommandPhase::Interrupted(_) => {}
+            CommandPhase::Interrupted { .. } => {}
             // Only its grace period ends.
             CommandPhase::Over { until, .. } => *until = Instant::now(),
         }
@@ -285,8 +332,13 @@ impl SharedShell {
     pub fn over(&mut self) -> Option<ShellCommandEnd> {
         let (shell, running) = (self.living.as_mut()?, self.running.as_mut()?);
         let now = Instant::now();
-        if matches!(running.phase, CommandPhase::Interrupted(until) if now >= until) {
-            running.kill(shell);
+        if let CommandPhase::Interrupted { until, next_end } = &mut running.phase {
+            if now >= *until {
+                running.kill(shell);
+            } else if now >= *next_end {
+                *next_end = now + NEXT_END;
+                shell.input.close();
+            }
         }
         let CommandPhase::Over {
             status,

@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 
 use mswea_helper::child::{self, ProcessSpec, StartError, StartStage};
 use mswea_helper::long;
+use mswea_helper::protocol::ActionInput;
 
+use crate::input::ProgramInput;
 use crate::sys;
+use crate::terminal::Terminal;
 
 /// The `PATH` if none is set, as container engines set it.
 const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -41,6 +44,7 @@ pub struct NotStarted {
 pub struct StartedProcess {
     pub pid: i32,
     pub output: OwnedFd,
+    pub input: ProgramInput,
 }
 
 impl NotStarted {
@@ -100,36 +104,60 @@ impl Starter {
         self.env.get(name).map(Vec::as_slice)
     }
 
-    /// Starts `argv` with the variables `over` laid over the helper's own, without input, and with one
-    /// pipe for all its output.
+    /// Starts `argv` with the variables `over` laid over the helper's own, and with one pipe or the
+    /// terminal of its input for all its output.
     pub fn start(
         &self,
         argv: Vec<Vec<u8>>,
         over: &[Vec<u8>],
         cwd: Option<&[u8]>,
+        input: ActionInput,
     ) -> Result<StartedProcess, NotStarted> {
         let mut argv = argv;
         let command = long_command(&mut argv)?;
-        let (output, input) =
-            sys::pipe().map_err(|error| NotStarted::new("no pipe for its output", &error))?;
-        let mut descriptors = vec![(self.null(), 0), (input.as_fd(), 1), (input.as_fd(), 2)];
-        descriptors.extend(
+        let lacking = |error: io::Error| NotStarted::new("no pipe for its output", &error);
+        let copy = |fd| sys::copy(fd).map_err(lacking);
+        let (output, reading, writing, input) = match input {
+            ActionInput::Terminal(size) => {
+                let terminal = Terminal::open(size).map_err(no_terminal)?;
+                let output = terminal.output().map_err(lacking)?;
+                let (reading, writing) = (copy(terminal.slave())?, copy(terminal.slave())?);
+                (output, reading, writing, ProgramInput::terminal(terminal))
+            }
+            ActionInput::Pipe => {
+                let (output, writing) = sys::pipe().map_err(lacking)?;
+                let (reading, input) = sys::pipe().map_err(lacking)?;
+                let input = ProgramInput::pipe(input).map_err(lacking)?;
+                (output, reading, writing, input)
+            }
+            ActionInput::Empty => {
+                let (output, writing) = sys::pipe().map_err(lacking)?;
+                (output, copy(self.null())?, writing, ProgramInput::default())
+            }
+        };
+        let mut ends = vec![
+            (reading.as_fd(), 0),
+            (writing.as_fd(), 1),
+            (writing.as_fd(), 2),
+        ];
+        ends.extend(
             command
                 .as_ref()
                 .map(|file| (file.as_fd(), long::DESCRIPTOR)),
         );
-        let pid = self.start_with(argv, over, cwd, &descriptors)?;
-        Ok(StartedProcess { pid, output })
+        let pid = self.start_with(argv, over, cwd, &ends, input.as_terminal())?;
+        Ok(StartedProcess { pid, output, input })
     }
 
     /// Starts `argv` with the variables `over` laid over the helper's own and with these descriptors;
-    /// returns its pid. It is the first process of a session.
+    /// returns its pid. It is the first process of a session, whose terminal is `terminal`.
     pub fn start_with(
         &self,
         argv: Vec<Vec<u8>>,
         over: &[Vec<u8>],
         cwd: Option<&[u8]>,
         descriptors: &[(BorrowedFd<'_>, i32)],
+        terminal: Option<&Terminal>,
     ) -> Result<i32, NotStarted> {
         let mut env = self.env.clone();
         for entry in over {
@@ -170,11 +198,17 @@ impl Starter {
             env: &env,
             cwd: directory.as_deref(),
             descriptors,
+            terminal: terminal.map(Terminal::slave),
             restored: &self.ignored,
             blocked: &sys::signals([]),
         })
         .map_err(|failed| blame(&failed, &shown_name, cwd))
     }
+}
+
+/// The failure of an action that has no terminal.
+pub fn no_terminal(error: io::Error) -> NotStarted {
+    NotStarted::new("no terminal (`/dev/ptmx`, `/dev/pts`)", &error)
 }
 
 /// A file with the command, if it is too long for an argument and the program is a shell; the

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -13,6 +13,9 @@ pub const POLLIN: i16 = libc::POLLIN;
 pub const POLLOUT: i16 = libc::POLLOUT;
 /// The events of a descriptor without a reader.
 pub const BROKEN: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+
+/// More than the kernel holds of a terminal's output.
+const TERMINAL: usize = 32 * 1024;
 
 /// Standard input.
 pub const STDIN: RawFd = 0;
@@ -117,12 +120,33 @@ pub fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO as _, &mut on) }).map(drop)
 }
 
-/// How many bytes can be read now.
+/// A copy of a descriptor.
+pub fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: takes nothing by pointer.
+    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
+    // SAFETY: the call has just opened it, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// How many bytes can be read now. Of a terminal the kernel counts only a part: then the most that it
+/// holds.
 pub fn pending(fd: BorrowedFd<'_>) -> usize {
+    // The kernel moves a terminal's output later, but not later than this.
+    let _ = poll(&mut [watch(fd.as_raw_fd(), POLLIN)], Some(Duration::ZERO));
     let mut count: libc::c_int = 0;
     // SAFETY: this request writes one int.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD as _, &mut count) };
-    if result < 0 { 0 } else { count as usize }
+    let mut number: libc::c_uint = 0;
+    match count {
+        _ if result < 0 => 0,
+        0 => 0,
+        // SAFETY: this request writes one int, and fails for all but this side of a terminal.
+        _ if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGPTN as _, &mut number) } == 0 => {
+            TERMINAL
+        }
+        _ => count as usize,
+    }
 }
 
 /// Makes writes to a descriptor non-blocking while this value exists; other processes may share the

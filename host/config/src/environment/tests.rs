@@ -234,6 +234,20 @@ fn classes_of_environments_have_their_own_defaults() {
         }
     }
     env.resolve(&["environment.session=true"]).unwrap();
+    env.resolve(&["environment.session=true", "environment.pty=true"])
+        .unwrap();
+    for wish in [
+        &["environment.pty=true"][..],
+        &["environment.pty=true", "environment.session=false"],
+    ] {
+        let text = env.resolve(wish).unwrap_err().to_string();
+        for part in [
+            "no effect without `environment.session` = true",
+            "add `environment.session=true`",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
     let text = env
         .resolve(&[&format!("{class}=docker")])
         .unwrap_err()

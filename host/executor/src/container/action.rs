@@ -9,6 +9,7 @@ use super::engine::{EngineError, EngineErrorKind, ExecSpec};
 use super::fast;
 use super::running::{Container, Way, joined};
 use mswea_helper::long;
+use mswea_helper::protocol::ActionInput;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::capture::Capture;
@@ -51,6 +52,7 @@ impl ContainerAction<'_> {
             interpreter: &self.settings.interpreter,
             cwd: Some(&self.settings.cwd),
             env: &self.env,
+            pty: self.settings.pty,
             grace: self.settings.grace,
             mark: self.mark,
             command: self.command,
@@ -66,6 +68,7 @@ impl ContainerAction<'_> {
             env: &self.env,
             cwd: None,
             grace: self.settings.grace,
+            input: ActionInput::Empty,
         };
         action.frame()
     }

@@ -20,11 +20,12 @@ use super::{ContainerSettings, fast, start, transfer};
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::guard::Lease;
+use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
 use crate::shell::{BEGUN, bash_of, with_notes};
 use mswea_core::{
-    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Front, Object,
-    Output, Progress, Stop,
+    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Front,
+    InteractivePrograms, Object, Output, Progress, Stop,
 };
 use mswea_helper::processes::ACTION_VARIABLE;
 
@@ -39,6 +40,7 @@ pub struct ContainerExecutor {
     container: Option<Container>,
     /// The session with the helper that starts the actions, if there is one.
     session: Option<fast::ContainerSession>,
+    programs: OpenPrograms,
     /// What the model is told of the shell, with the output of the next action that runs in it.
     notice: Option<&'static str>,
     /// How many actions there have been. The number of an action is part of its
@@ -70,6 +72,7 @@ impl ContainerExecutor {
             env,
             container: None,
             session: None,
+            programs: OpenPrograms::default(),
             notice: None,
             actions: 0,
             unfinished: None,
@@ -460,7 +463,12 @@ impl Executor for ContainerExecutor {
         transfer::download(container, &transfer::absolute(&self.settings.cwd, from), to).await
     }
 
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        Some(Box::new(ProgramsOf(self)))
+    }
+
     async fn cleanup(&mut self) {
+        self.programs.end_all().await;
         self.unfinished = None;
         if !self.settings.keep {
             self.remove().await;

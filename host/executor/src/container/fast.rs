@@ -47,8 +47,19 @@ fn archive(program: &[u8]) -> std::io::Result<Vec<u8>> {
 /// A session with the helper in a container.
 pub(super) struct ContainerSession {
     pub(super) helper: HelperSession,
-    /// Dropping it ends the client between the host and the helper, if there is one.
+    client: HelperClient,
+}
+
+/// Dropping it ends the client between the host and a helper, if there is one.
+pub(super) struct HelperClient {
     _status: Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>,
+}
+
+impl ContainerSession {
+    /// The session, and what has to live as long.
+    pub(super) fn into_parts(self) -> (HelperSession, HelperClient) {
+        (self.helper, self.client)
+    }
 }
 
 /// Starts the helper that serves all actions.
@@ -74,7 +85,9 @@ pub(super) async fn session(engine: &dyn Engine, id: &str) -> Result<ContainerSe
         .map_err(|error| error.to_string())?;
     Ok(ContainerSession {
         helper,
-        _status: exec.status,
+        client: HelperClient {
+            _status: exec.status,
+        },
     })
 }
 

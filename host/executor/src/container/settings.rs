@@ -41,6 +41,8 @@ pub struct ContainerSettings {
     pub interpreter: Vec<String>,
     /// Whether all actions run in one bash.
     pub session: bool,
+    /// Whether that bash has a terminal.
+    pub pty: bool,
     /// How the engine is reached.
     pub transport: Transport,
     /// Whether a helper that stays in the container starts the commands, if it can run there.
@@ -95,6 +97,7 @@ impl Default for ContainerSettings {
             start_timeout: Duration::from_secs(60),
             interpreter: vec!["bash".to_owned(), "-lc".to_owned()],
             session: false,
+            pty: false,
             transport: Transport::Auto,
             fast_path: true,
             keep: false,

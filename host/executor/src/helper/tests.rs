@@ -152,6 +152,7 @@ async fn run_argv(
         env: &[("MSWEA_ACTION".to_owned(), id)],
         cwd: None,
         grace: Duration::from_millis(100),
+        input: Default::default(),
     };
     let mut capture = Capture::new(10_000);
     let timeout = Duration::from_secs_f64(timeout);
@@ -374,6 +375,7 @@ async fn actions_get_their_directory_and_variables() {
         env: &env,
         cwd: cwd.to_str(),
         grace: Duration::ZERO,
+        input: Default::default(),
     };
     let mut capture = Capture::new(1000);
     let stop = Stop::never();

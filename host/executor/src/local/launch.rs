@@ -6,7 +6,9 @@ use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use mswea_core::{Command, Output, Stop};
 use mswea_helper::long;
 use rustix::fs::MemfdFlags;
 use rustix::pipe::PipeFlags;
@@ -50,6 +52,23 @@ impl Task<'_> {
 }
 
 impl LocalExecutor {
+    /// Runs a program outside any sandbox, under the same rules as commands.
+    pub(crate) async fn run_program(
+        &mut self,
+        args: &[OsString],
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Output {
+        let task = Task::Program(args);
+        let text = task.text();
+        let command = Command {
+            timeout: Some(timeout),
+            apart: true,
+            ..Command::new(&text)
+        };
+        self.perform(task, &command, stop).await
+    }
+
     /// The interpreter's path, as far as it can be found without running it.
     pub(crate) fn interpreter(&self) -> Result<PathBuf, ActionFailure> {
         let Some(name) = self.settings.interpreter.first() else {

@@ -6,6 +6,7 @@ use tokio::net::unix::pipe;
 
 use super::session::LocalHelper;
 use super::{LocalExecutor, LocalSettings};
+use crate::interactive::HelperGuard as _;
 
 /// The version of the helper's protocol, which both sides need to have.
 pub const HELPER_PROTOCOL: u32 = protocol::VERSION;

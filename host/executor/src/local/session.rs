@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, Session};
+use mswea_helper::protocol::TerminalSize;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe;
@@ -22,6 +24,9 @@ use crate::aside::aside;
 use crate::environment;
 use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperEnd, HelperError, HelperSession, ShellAction};
+use crate::interactive::{
+    HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper, TERMINAL_VARIABLE, with_terminal,
+};
 use crate::programs::in_path;
 use crate::shell::{BEGUN, bash_of, is_login, no_bash, with_notes};
 use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
@@ -71,9 +76,12 @@ impl LocalHelper {
             )
         }
     }
+}
 
+#[async_trait]
+impl HelperGuard for LocalHelper {
     /// Has it end by itself, with the shell and all that it started.
-    pub(super) async fn dismiss(&mut self) {
+    async fn dismiss(&mut self) {
         // The end of its input.
         self.session = None;
         let asked = Instant::now();
@@ -121,8 +129,10 @@ impl LocalExecutor {
         self.wrap.as_ref().is_some_and(|wrap| wrap.after.is_empty())
     }
 
-    /// Ends the shell of the session, if there is one, and all that runs in it.
+    /// Ends the shell of the session, if there is one, and all that runs in it, and the programs that
+    /// stay open.
     pub(super) async fn end_session(&mut self) {
+        self.programs.end_all().await;
         if let Some(mut helper) = self.shared.helper.take() {
             helper.dismiss().await;
         }
@@ -155,14 +165,16 @@ impl LocalExecutor {
         let cwd = self.settings.cwd.as_deref();
         let cwd = cwd.filter(|cwd| cwd.is_absolute() && !self.has_other_folders());
         let cwd = cwd.map(|cwd| cwd.to_string_lossy().into_owned());
+        let has_terminal = self.settings.pty;
         let action = ShellAction {
             bash: &bash.to_string_lossy(),
             login: is_login(&self.settings.interpreter),
-            env: &[],
+            env: &self.with_terminal(has_terminal),
             cwd: cwd.as_deref(),
             grace: self.settings.grace,
             mark: &nested(ACTION_VARIABLE, &mark),
             command: command.text,
+            terminal: has_terminal.then(TerminalSize::default),
         };
         let mut capture = self.new_capture(command);
         let asked = match &mut helper.session {
@@ -234,6 +246,14 @@ impl LocalExecutor {
         if let Some(helper) = self.shared.helper.take() {
             return Ok((helper, bash));
         }
+        Ok((self.new_helper(timeout, stop).await?, bash))
+    }
+
+    async fn new_helper(
+        &mut self,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Result<LocalHelper, ActionFailure> {
         let asked = Instant::now();
         let (mut helper, output, input) = loop {
             match self.launch_helper() {
@@ -252,7 +272,15 @@ impl LocalExecutor {
         let session = HelperSession::start(Box::new(output), Box::new(input), ANSWERING).await;
         let session = session.map_err(|error| said("EnvironmentError", error.to_string()))?;
         helper.session = Some(session);
-        Ok((helper, bash))
+        Ok(helper)
+    }
+
+    /// The variable of the terminal, if it is configured or there is a terminal; all others are those of
+    /// the helper.
+    fn with_terminal(&self, has_terminal: bool) -> Vec<(String, String)> {
+        let configured = self.settings.env.get_key_value(TERMINAL_VARIABLE);
+        let configured = configured.map(|(name, value)| (name.clone(), value.clone()));
+        with_terminal(configured.into_iter().collect(), has_terminal)
     }
 
     pub(super) fn launch_helper(
@@ -297,6 +325,38 @@ impl LocalExecutor {
             before: self.actions,
         };
         Ok((helper, output, input))
+    }
+}
+
+#[async_trait]
+impl OpensPrograms for LocalExecutor {
+    fn open_programs(&mut self) -> &mut OpenPrograms {
+        &mut self.programs
+    }
+
+    async fn start_helper(&mut self, stop: &Stop) -> Result<ProgramHelper, String> {
+        let helper = self.new_helper(ANSWERING, stop).await;
+        let mut helper = helper.map_err(|failure| failure.text())?;
+        // There is something to clean up.
+        self.actions += 1;
+        let session = helper.session.take();
+        Ok(ProgramHelper {
+            session: session.ok_or_else(|| HelperError::Unusable.to_string())?,
+            mark: helper.target.values.concat(),
+            guard: Box::new(helper),
+            interpreter: self.settings.interpreter.clone(),
+            env: self.with_terminal(false),
+            cwd: None,
+        })
+    }
+
+    async fn kill_marked(&mut self, mark: &str) {
+        let target = ProcessTarget {
+            since: self.since,
+            ..ProcessTarget::marked(ACTION_VARIABLE, [mark.to_owned()])
+        };
+        let hunt = move || processes::kill_until_gone(&target, DYING);
+        let _ = aside("hunt", hunt).await;
     }
 }
 

@@ -23,6 +23,8 @@ pub struct LocalSettings {
     pub interpreter: Vec<String>,
     /// Whether all actions run in one bash.
     pub session: bool,
+    /// Whether that bash has a terminal.
+    pub pty: bool,
     /// Variables of the host that commands get in addition to [`DEFAULT_ENV_ALLOW`]: names, or
     /// prefixes with a trailing `*`. A variable that looks like a secret is passed only by its
     /// whole name.
@@ -61,6 +63,7 @@ impl Default for LocalSettings {
             timeout: Duration::from_secs(30),
             interpreter: vec!["/bin/sh".to_owned(), "-c".to_owned()],
             session: false,
+            pty: false,
             env_allow: Vec::new(),
             secret_names: Vec::new(),
             is_credential: |_| false,

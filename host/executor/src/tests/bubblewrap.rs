@@ -52,6 +52,19 @@ async fn a_sandbox_has_a_shell_for_all_actions() {
     contract::cleanup_leaves_nothing(&mut executor).await;
 }
 
+#[tokio::test]
+async fn a_sandbox_has_terminals() {
+    if !has_bubblewrap("a_sandbox_has_terminals") {
+        return;
+    }
+    let mut shared = sandbox(&[]);
+    (shared.local.session, shared.local.pty) = (true, true);
+    let mut executor = started(shared).await;
+    terminal::commands(&mut executor).await;
+    interactive::shells(&mut executor).await;
+    contract::cleanup_leaves_nothing(&mut executor).await;
+}
+
 /// Run as root and as an unprivileged user.
 pub(super) async fn everything() {
     for args in [

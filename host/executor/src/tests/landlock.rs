@@ -404,3 +404,40 @@ fn the_subcommand_runs_nothing_without_its_rules() {
         assert!(said.contains("nothing was run"), "{said}");
     }
 }
+
+#[tokio::test]
+async fn programs_that_stay_open_are_confined() {
+    if !has_landlock("programs_that_stay_open_are_confined") {
+        return;
+    }
+    let folder = outside();
+    let mut executor = started(sandboxed(true)).await;
+    interactive::shells(&mut executor).await;
+    interactive::loses_a_helper(&mut executor, true).await;
+    let file = folder.path().join("file").display().to_string();
+    let command = format!("echo x >{file}; echo \"status $?\"");
+    interactive::open(&mut executor, "p", &command, Some((24, 80)))
+        .await
+        .unwrap();
+    let said = interactive::expect(&mut executor, "p", "status [0-9]+\n").await;
+    assert!(
+        said.contains("Permission denied") && said.ends_with("status 1\n"),
+        "{said}"
+    );
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn a_shell_with_a_terminal_is_confined() {
+    if !has_landlock("a_shell_with_a_terminal_is_confined") {
+        return;
+    }
+    let mut executor = started(LocalSettings {
+        session: true,
+        pty: true,
+        ..sandboxed(true)
+    })
+    .await;
+    terminal::commands(&mut executor).await;
+    executor.cleanup().await;
+}

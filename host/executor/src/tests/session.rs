@@ -4,8 +4,14 @@ use super::*;
 
 /// An executor whose actions share a shell.
 pub(super) fn sharing() -> LocalExecutor {
+    sharing_as(false)
+}
+
+/// The same; `pty`: with a terminal.
+pub(super) fn sharing_as(pty: bool) -> LocalExecutor {
     LocalExecutor::new(LocalSettings {
         session: true,
+        pty,
         cwd: Some("/tmp".into()),
         ..settings()
     })
@@ -143,7 +149,7 @@ pub(crate) async fn stays(executor: &mut impl Executor) {
             "back\nx\n",
         ),
         ("exec 1>&- 2>&-", "echo back; echo err >&2", "back\nerr\n"),
-        ("exec 0<&-", "cat; echo ok", "ok\n"),
+        ("exec 0<&-", "read -t 1 x; echo ok", "ok\n"),
         ("exec 8>&- 9>&- 3>&- 7>&-", "echo ok", "ok\n"),
         (
             "PS1='P> '; PS0=q; PROMPT_COMMAND='cat; echo p'",

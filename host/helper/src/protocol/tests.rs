@@ -9,6 +9,7 @@ fn run() -> HelperRequest {
         env: vec![b"A=b".to_vec()],
         cwd: b"/x".to_vec(),
         grace_ms: 200,
+        input: ActionInput::Pipe,
     }
 }
 
@@ -22,11 +23,45 @@ fn ask() -> HelperRequest {
         login: true,
         mark: b"r.1".to_vec(),
         command: b"echo \xff".to_vec(),
+        terminal: None,
     }
 }
 
-fn replies() -> [HelperReply<'static>; 4] {
+fn requests() -> Vec<HelperRequest> {
+    let size = TerminalSize {
+        rows: 7,
+        columns: 65535,
+    };
+    let (mut in_terminal, mut asked_in_terminal) = (run(), ask());
+    if let HelperRequest::Run { input, .. } = &mut in_terminal {
+        *input = ActionInput::Terminal(size);
+    }
+    if let HelperRequest::Ask { terminal, .. } = &mut asked_in_terminal {
+        *terminal = Some(size);
+    }
+    vec![
+        run(),
+        in_terminal,
+        ask(),
+        asked_in_terminal,
+        HelperRequest::Kill { id: 9 },
+        HelperRequest::Input {
+            id: 1,
+            bytes: b"x\xff\0\n".to_vec(),
+        },
+        HelperRequest::Close { id: 2 },
+        HelperRequest::Signal { id: 3, number: -1 },
+        HelperRequest::Resize { id: 4, size },
+    ]
+}
+
+fn replies() -> [HelperReply<'static>; 5] {
     [
+        HelperReply::Taken {
+            id: 6,
+            count: 1 << 20,
+            is_open: false,
+        },
         HelperReply::Output {
             id: 1,
             bytes: b"\xffabc",
@@ -55,7 +90,7 @@ fn content(bytes: &[u8]) -> &[u8] {
 
 #[test]
 fn what_is_written_is_read() {
-    for request in [run(), ask(), HelperRequest::Kill { id: 9 }] {
+    for request in requests() {
         let bytes = request.encode().unwrap();
         assert_eq!(HelperRequest::decode(content(&bytes)), Ok(request));
     }
@@ -67,13 +102,11 @@ fn what_is_written_is_read() {
 
 #[test]
 fn cut_or_altered_frames_are_refused_without_a_panic() {
-    let frames = [
-        run().encode().unwrap(),
-        ask().encode().unwrap(),
-        HelperRequest::Kill { id: 9 }.encode().unwrap(),
-    ]
-    .into_iter()
-    .chain(replies().map(|reply| reply.encode()));
+    let requests = requests();
+    let frames = requests
+        .iter()
+        .map(|request| request.encode().unwrap())
+        .chain(replies().map(|reply| reply.encode()));
     for bytes in frames {
         for end in 0..bytes.len() {
             assert_eq!(frame(&bytes[..end], LONGEST_REQUEST), Ok(None));
@@ -114,6 +147,7 @@ fn lengths_have_limits() {
         env: Vec::new(),
         cwd: Vec::new(),
         grace_ms: 0,
+        input: ActionInput::Empty,
     };
     assert_eq!(long.encode(), None);
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mswea_helper::dialogue::ARGUMENTS;
-use mswea_helper::protocol::{self, HELLO, HelperReply, HelperRequest};
+use mswea_helper::protocol::{self, ActionInput, HELLO, HelperReply, HelperRequest, TerminalSize};
 
 pub const HELPER: &str = env!("CARGO_BIN_EXE_mswea-helper");
 
@@ -26,6 +26,10 @@ pub struct Client {
     pub grace: Duration,
     /// What was told of the shell at the end of the last action.
     pub notes: String,
+    /// The terminal of the shell.
+    pub terminal: Option<TerminalSize>,
+    /// How much of its input the action has taken, and whether it takes more.
+    pub taken: (usize, bool),
 }
 
 /// How an action ended.
@@ -68,6 +72,7 @@ pub struct Action {
     pub env: Vec<Vec<u8>>,
     pub cwd: Vec<u8>,
     pub grace: Duration,
+    pub input: ActionInput,
 }
 
 pub fn sh(command: &str) -> Action {
@@ -80,6 +85,7 @@ pub fn argv(argv: &[&str]) -> Action {
         env: vec![format!("MSWEA_ACTION={}", fresh_id()).into_bytes()],
         cwd: Vec::new(),
         grace: Duration::from_millis(100),
+        input: ActionInput::Empty,
     }
 }
 
@@ -111,6 +117,8 @@ impl Client {
             next: 0,
             grace: Duration::from_millis(100),
             notes: String::new(),
+            terminal: None,
+            taken: (0, true),
         }
     }
 
@@ -159,9 +167,33 @@ impl Client {
             env: action.env.clone(),
             cwd: action.cwd.clone(),
             grace_ms: action.grace.as_millis() as u32,
+            input: action.input,
         };
+        self.taken = (0, true);
         self.send(&request.encode().unwrap());
         self.next
+    }
+
+    /// Writes to the standard input of the action.
+    pub fn write(&mut self, id: u32, bytes: &[u8]) {
+        let bytes = bytes.to_vec();
+        self.request(&HelperRequest::Input { id, bytes });
+    }
+
+    pub fn request(&mut self, request: &HelperRequest) {
+        self.send(&request.encode().unwrap());
+    }
+
+    /// Reads until the output of the action has this text in it; returns it up to there.
+    pub fn expect(&mut self, id: u32, text: &str) -> String {
+        let mut output = Vec::new();
+        while !String::from_utf8_lossy(&output).contains(text) {
+            let (more, end) = self.until(id, 1);
+            output.extend(more);
+            let so_far = String::from_utf8_lossy(&output);
+            assert!(end.is_none(), "no {text:?} in {so_far:?}: {end:?}");
+        }
+        String::from_utf8_lossy(&output).into_owned()
     }
 
     /// Gives a command to the helper's shell.
@@ -177,6 +209,7 @@ impl Client {
             login: false,
             mark: fresh_id().into_bytes(),
             command: command.as_bytes().to_vec(),
+            terminal: self.terminal,
         };
         self.send(&request.encode().unwrap());
         self.next
@@ -212,6 +245,10 @@ impl Client {
                 HelperReply::Output { bytes, .. } => {
                     assert!((1..=protocol::PIECE).contains(&bytes.len()));
                     output.extend_from_slice(bytes);
+                    continue;
+                }
+                HelperReply::Taken { count, is_open, .. } => {
+                    self.taken = (self.taken.0 + count as usize, is_open);
                     continue;
                 }
                 HelperReply::Exited {

@@ -8,3 +8,4 @@ mod once;
 mod session;
 mod session_end;
 mod shell;
+mod terminal;

@@ -99,6 +99,7 @@ fn the_action_is_read_from_stdin() {
             env: vec![b"GIVEN=a\nb".to_vec()],
             cwd: Vec::new(),
             grace_ms: 100,
+            input: mswea_helper::protocol::ActionInput::Empty,
         };
         request.encode().unwrap()
     };

@@ -68,6 +68,7 @@ fn requests_may_come_in_pieces() {
         env: Vec::new(),
         cwd: Vec::new(),
         grace_ms: 100,
+        input: mswea_helper::protocol::ActionInput::Empty,
     };
     for byte in request.encode().unwrap() {
         client.send(&[byte]);

@@ -1,9 +1,61 @@
-//! One shell for all actions of a container.
+//! One shell for all actions of a container, and helpers for programs that stay open in it.
 
+use async_trait::async_trait;
 use mswea_core::{Command, EnvironmentReady, ExecutorError, Stop};
+use mswea_helper::processes::ACTION_VARIABLE;
 
-use super::ContainerExecutor;
+use super::{ContainerExecutor, not_started};
 use crate::container::fast;
+use crate::container::running::Way;
+use crate::interactive::{HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper};
+
+#[async_trait]
+impl OpensPrograms for ContainerExecutor {
+    fn open_programs(&mut self) -> &mut OpenPrograms {
+        &mut self.programs
+    }
+
+    async fn start_helper(&mut self, _: &Stop) -> Result<ProgramHelper, String> {
+        if let Some(why) = &self.gone {
+            return Err(why.clone());
+        }
+        let Some(container) = &self.container else {
+            return Err(not_started().text());
+        };
+        if self.session.is_none() && container.way != Way::Helper {
+            return Err(
+                "programs that stay open need the host's helper, which this container can't run"
+                    .to_owned(),
+            );
+        }
+        let mut env = self.env.clone()?;
+        let session = fast::session(container.engine.as_ref(), &container.id).await?;
+        self.actions += 1;
+        let mark = format!("{}.{}", self.settings.run_id, self.actions);
+        env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
+        let (session, client) = session.into_parts();
+        Ok(ProgramHelper {
+            session,
+            guard: Box::new(client),
+            mark,
+            interpreter: self.settings.interpreter.clone(),
+            env,
+            cwd: Some(self.settings.cwd.clone()),
+        })
+    }
+
+    async fn kill_marked(&mut self, mark: &str) {
+        if let Some(container) = &self.container {
+            container.kill(mark).await;
+        }
+    }
+}
+
+#[async_trait]
+impl HelperGuard for fast::HelperClient {
+    /// The helper has ended with its stream; what is left ends with the container.
+    async fn dismiss(&mut self) {}
+}
 
 impl ContainerExecutor {
     /// Opens the shell of a container that is ready, if there is to be one. `is_found` tells whether

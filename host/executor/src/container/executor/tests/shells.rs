@@ -1,7 +1,7 @@
 //! Actions that share a shell in a container.
 
 use super::*;
-use crate::tests::{session, session_ends};
+use crate::tests::{interactive, session, session_ends, terminal};
 
 fn sharing(transport: Transport) -> ContainerSettings {
     ContainerSettings {
@@ -178,5 +178,54 @@ async fn a_container_that_is_gone_is_noticed_without_a_helper() {
     client(&["rm", "-f", &name]);
     let output = run(&mut executor, "true").await;
     assert_eq!(output.extra["environment_gone"], true, "{output:?}");
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn programs_stay_open_in_a_container() {
+    if !docker("programs_stay_open_in_a_container") {
+        return;
+    }
+    for transport in [Transport::Api, Transport::Cli] {
+        let mut executor = started(sharing(transport)).await;
+        interactive::shells(&mut executor).await;
+        interactive::loses_a_helper(&mut executor, false).await;
+        executor.cleanup().await;
+    }
+}
+
+#[tokio::test]
+async fn a_container_that_can_t_run_the_helper_keeps_no_programs_open() {
+    if !docker("a_container_that_can_t_run_the_helper_keeps_no_programs_open") {
+        return;
+    }
+    let mut executor = started(ContainerSettings {
+        fast_path: false,
+        ..settings()
+    })
+    .await;
+    let error = interactive::open(&mut executor, "p", "cat", None)
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("which this container can't run"),
+        "{error}"
+    );
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn a_shell_in_a_container_has_a_terminal() {
+    if !docker("a_shell_in_a_container_has_a_terminal") {
+        return;
+    }
+    let mut executor = started(ContainerSettings {
+        pty: true,
+        ..sharing(Transport::Api)
+    })
+    .await;
+    terminal::commands(&mut executor).await;
+    session::stays(&mut executor).await;
+    session_ends::lives_on(&mut executor).await;
     executor.cleanup().await;
 }

@@ -1,0 +1,388 @@
+//! Programs that stay open between actions, by name: each in a helper of its own, at the place and under
+//! the rules of the actions.
+//!
+//! An executor that can start helpers ([`OpensPrograms`]) has the role
+//! [`InteractivePrograms`] by [`ProgramsOf`].
+
+mod connection;
+mod pattern;
+mod transcript;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mswea_core::{
+    ExpectEnd, Expectation, InteractivePrograms, ProgramEnd, ProgramError, ProgramOutput,
+    ProgramStart, Stop,
+};
+use mswea_helper::protocol::{ActionInput, HelperRequest, TerminalSize};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::helper::{HelperAction, HelperSession};
+use connection::{ID, ProgramConnection};
+use pattern::{OVERLAP, Patterns};
+
+/// The most programs that are open at once.
+const MOST: usize = 16;
+/// How much of a program's output is kept at least.
+const KEPT: usize = 1 << 20;
+/// The most bytes of input that a program has not taken yet.
+const WAITING: u64 = 1 << 20;
+/// The pause between two searches, in which more output may come.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long a program whose input was closed may take to end by itself.
+const ENDING: Duration = Duration::from_millis(300);
+/// How often it is told of the end of its input in that time: a program that was just setting its
+/// terminal has not seen it.
+const TOLD: u32 = 3;
+/// How long killing may take.
+const KILLING: Duration = Duration::from_secs(5);
+/// How long background processes of a program that has ended may add to its output.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// The variable that tells programs what the terminal can do.
+pub(crate) const TERMINAL_VARIABLE: &str = "TERM";
+
+/// The variables of programs, with one for their terminal if they have one: `dumb`, with which few control
+/// sequences come into the output, unless it is configured.
+pub(crate) fn with_terminal(
+    mut env: Vec<(String, String)>,
+    has_terminal: bool,
+) -> Vec<(String, String)> {
+    if has_terminal && !env.iter().any(|(name, _)| name == TERMINAL_VARIABLE) {
+        env.push((TERMINAL_VARIABLE.to_owned(), "dumb".to_owned()));
+    }
+    env
+}
+
+/// Ends what a helper leaves outside of its stream. Dropped, it does so at once.
+#[async_trait]
+pub(crate) trait HelperGuard: Send {
+    /// Waits until a helper whose stream was closed has ended, with all that it started.
+    async fn dismiss(&mut self);
+}
+
+/// A helper that was started for a program, and how the program is started by it.
+pub(crate) struct ProgramHelper {
+    pub(crate) session: HelperSession,
+    pub(crate) guard: Box<dyn HelperGuard>,
+    /// The mark of its processes.
+    pub(crate) mark: String,
+    /// The interpreter of commands.
+    pub(crate) interpreter: Vec<String>,
+    /// Variables laid over those of the helper.
+    pub(crate) env: Vec<(String, String)>,
+    /// The directory; none: the helper's.
+    pub(crate) cwd: Option<String>,
+}
+
+/// An executor that can start helpers for programs.
+#[async_trait]
+pub(crate) trait OpensPrograms: Send {
+    /// Its programs.
+    fn open_programs(&mut self) -> &mut OpenPrograms;
+    /// Starts a helper.
+    ///
+    /// # Errors
+    /// Why it can't be started.
+    async fn start_helper(&mut self, stop: &Stop) -> Result<ProgramHelper, String>;
+    /// Kills all processes with this mark, whose helper is gone.
+    async fn kill_marked(&mut self, mark: &str);
+}
+
+/// The role, for the programs of this executor.
+pub(crate) struct ProgramsOf<'a, T>(pub(crate) &'a mut T);
+
+/// The programs of an executor. Dropped, they are killed.
+#[derive(Default)]
+pub(crate) struct OpenPrograms(BTreeMap<String, OpenProgram>);
+
+impl std::fmt::Debug for OpenPrograms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl OpenPrograms {
+    /// Ends all of them.
+    pub(crate) async fn end_all(&mut self) {
+        for program in std::mem::take(&mut self.0).into_values() {
+            program.dismiss().await;
+        }
+    }
+
+    fn get(&mut self, name: &str) -> Result<&mut OpenProgram, ProgramError> {
+        let open = || self.0.keys().cloned().collect();
+        if !self.0.contains_key(name) {
+            return Err(ProgramError::Unknown {
+                name: name.to_owned(),
+                open: open(),
+            });
+        }
+        self.0.get_mut(name).ok_or(ProgramError::InputClosed)
+    }
+}
+
+struct OpenProgram {
+    connection: ProgramConnection,
+    guard: Box<dyn HelperGuard>,
+    mark: String,
+    /// How many bytes were sent.
+    sent: u64,
+}
+
+impl OpenProgram {
+    fn end(&self) -> Option<ProgramEnd> {
+        self.connection.state.borrow().end.clone()
+    }
+
+    async fn dismiss(mut self) {
+        self.connection.cut_off().await;
+        self.guard.dismiss().await;
+    }
+
+    async fn send(
+        &mut self,
+        bytes: &[u8],
+        limit: Duration,
+        stop: &Stop,
+    ) -> Result<(), ProgramError> {
+        let mut state = self.connection.state.subscribe();
+        {
+            let state = state.borrow();
+            if state.end.is_some() || !state.takes_input {
+                return Err(ProgramError::InputClosed);
+            }
+            let waiting = self.sent - state.taken.min(self.sent);
+            if waiting + bytes.len() as u64 > WAITING {
+                return Err(ProgramError::InputFull {
+                    waiting,
+                    most: WAITING,
+                });
+            }
+        }
+        let before = self.sent;
+        self.sent += bytes.len() as u64;
+        let wanted = self.sent;
+        let bytes_of = bytes.len();
+        self.connection.request(HelperRequest::Input {
+            id: ID,
+            bytes: bytes.to_vec(),
+        });
+        let is_done = state
+            .wait_for(|state| state.taken >= wanted || state.end.is_some() || !state.takes_input);
+        let is_timely = tokio::select! {
+            biased;
+            _ = is_done => true,
+            () = stop.stopped() => return Err(ProgramError::Stopped),
+            () = sleep(limit) => false,
+        };
+        let taken = self.connection.state.borrow().taken;
+        match taken >= wanted {
+            true => Ok(()),
+            false if is_timely => Err(ProgramError::InputClosed),
+            false => Err(ProgramError::NotTaken {
+                taken: taken.saturating_sub(before) as usize,
+                of: bytes_of,
+            }),
+        }
+    }
+
+    async fn expect(
+        &mut self,
+        wanted: &Expectation<'_>,
+        stop: &Stop,
+    ) -> Result<ProgramOutput, ProgramError> {
+        let patterns = Patterns::new(wanted.patterns)?;
+        let began = Instant::now();
+        let until = began + wanted.limit;
+        let mut state = self.connection.state.subscribe();
+        let mut searched = 0;
+        loop {
+            let (text, at, end, heard, ended) = {
+                let state = state.borrow_and_update();
+                let (text, at) = match patterns.is_empty() || state.output.end() == searched {
+                    true => ("", 0),
+                    false => state.output.since(searched.saturating_sub(OVERLAP as u64)),
+                };
+                let (heard, ended) = (state.heard, state.end.clone());
+                (text.to_owned(), at, state.output.end(), heard, ended)
+            };
+            if !text.is_empty() || searched == 0 {
+                let found = tokio::select! {
+                    biased;
+                    found = patterns.find(text) => found?,
+                    () = stop.stopped() => return Ok(self.take(u64::MAX, ExpectEnd::Stopped)),
+                    () = sleep_until(until) => return Ok(self.take(u64::MAX, ExpectEnd::TimedOut)),
+                };
+                if let Some((which, length)) = found {
+                    return Ok(self.take(at + length as u64, ExpectEnd::Matched(which)));
+                }
+                searched = end;
+            }
+            if let Some(ended) = ended {
+                return Ok(self.take(u64::MAX, ExpectEnd::Ended(ended)));
+            }
+            let quiet = wanted.quiet.map(|quiet| heard.max(began) + quiet);
+            let next = quiet.map_or(until, |quiet| quiet.min(until));
+            let end = tokio::select! {
+                biased;
+                _ = state.changed() => None,
+                () = stop.stopped() => Some(ExpectEnd::Stopped),
+                () = sleep_until(next) => Some(match quiet {
+                    Some(quiet) if quiet <= until => ExpectEnd::Quiet,
+                    _ => ExpectEnd::TimedOut,
+                }),
+            };
+            match end {
+                Some(end) => return Ok(self.take(u64::MAX, end)),
+                None if patterns.is_empty() => {}
+                None => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    fn take(&self, position: u64, end: ExpectEnd) -> ProgramOutput {
+        let mut taken = Default::default();
+        let state = &self.connection.state;
+        state.send_modify(|state| taken = state.output.take(position));
+        let (text, dropped) = taken;
+        ProgramOutput { text, dropped, end }
+    }
+
+    /// Waits for its end.
+    async fn ended(&mut self, limit: Duration) -> Option<ProgramEnd> {
+        let mut state = self.connection.state.subscribe();
+        let _ = timeout(limit, state.wait_for(|state| state.end.is_some())).await;
+        self.end()
+    }
+
+    /// Has it end by itself, or kills it.
+    async fn close(&mut self) -> ProgramEnd {
+        for _ in 0..TOLD {
+            self.connection.request(HelperRequest::Close { id: ID });
+            if let Some(end) = self.ended(ENDING / TOLD).await {
+                return end;
+            }
+        }
+        self.connection.request(HelperRequest::Kill { id: ID });
+        let end = self.ended(KILLING).await;
+        end.unwrap_or_else(|| ProgramEnd::Lost("its helper does not answer".to_owned()))
+    }
+}
+
+#[async_trait]
+impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
+    async fn open(
+        &mut self,
+        name: &str,
+        program: &ProgramStart<'_>,
+        stop: &Stop,
+    ) -> Result<(), ProgramError> {
+        if stop.is_stopped() {
+            return Err(ProgramError::Stopped);
+        }
+        let not_started = |why: &str| ProgramError::NotStarted(why.to_owned());
+        if program.command.contains('\0') {
+            return Err(not_started("the command contains a null byte"));
+        }
+        let open = &mut self.0.open_programs().0;
+        if open.get(name).is_some_and(|before| before.end().is_none()) {
+            return Err(ProgramError::Open(name.to_owned()));
+        }
+        if let Some(before) = open.remove(name) {
+            before.dismiss().await;
+        }
+        if open.len() >= MOST {
+            return Err(ProgramError::TooMany(MOST));
+        }
+        let helper = tokio::select! {
+            biased;
+            helper = self.0.start_helper(stop) => helper.map_err(|why| not_started(&why))?,
+            () = stop.stopped() => return Err(ProgramError::Stopped),
+        };
+        let mut argv = helper.interpreter;
+        argv.push(program.command.to_owned());
+        let has_terminal = program.terminal.is_some();
+        let input = match program.terminal {
+            Some((rows, columns)) => ActionInput::Terminal(TerminalSize { rows, columns }),
+            None => ActionInput::Pipe,
+        };
+        let env = with_terminal(helper.env, has_terminal);
+        let action = HelperAction {
+            argv: &argv,
+            env: &env,
+            cwd: helper.cwd.as_deref(),
+            grace: GRACE,
+            input,
+        };
+        let connection = ProgramConnection::start(helper.session, &action, KEPT)
+            .ok_or_else(|| not_started("the command is longer than 16 MiB"))?;
+        let program = OpenProgram {
+            connection,
+            guard: helper.guard,
+            mark: helper.mark,
+            sent: 0,
+        };
+        self.0.open_programs().0.insert(name.to_owned(), program);
+        Ok(())
+    }
+
+    async fn send(
+        &mut self,
+        name: &str,
+        bytes: &[u8],
+        limit: Duration,
+        stop: &Stop,
+    ) -> Result<(), ProgramError> {
+        let program = self.0.open_programs().get(name)?;
+        program.send(bytes, limit, stop).await
+    }
+
+    async fn expect(
+        &mut self,
+        name: &str,
+        wanted: &Expectation<'_>,
+        stop: &Stop,
+    ) -> Result<ProgramOutput, ProgramError> {
+        let program = self.0.open_programs().get(name)?;
+        let output = program.expect(wanted, stop).await?;
+        if let ExpectEnd::Ended(ProgramEnd::Lost(_)) = output.end {
+            let mark = program.mark.clone();
+            self.0.kill_marked(&mark).await;
+        }
+        Ok(output)
+    }
+
+    async fn signal(&mut self, name: &str, number: i32) -> Result<(), ProgramError> {
+        let connection = &self.0.open_programs().get(name)?.connection;
+        connection.request(HelperRequest::Signal { id: ID, number });
+        Ok(())
+    }
+
+    async fn resize(&mut self, name: &str, rows: u16, columns: u16) -> Result<(), ProgramError> {
+        let size = TerminalSize { rows, columns };
+        let connection = &self.0.open_programs().get(name)?.connection;
+        connection.request(HelperRequest::Resize { id: ID, size });
+        Ok(())
+    }
+
+    async fn close(&mut self, name: &str) -> Result<ProgramOutput, ProgramError> {
+        let program = self.0.open_programs().get(name)?;
+        let end = program.close().await;
+        let output = program.take(u64::MAX, ExpectEnd::Ended(end.clone()));
+        let mark = program.mark.clone();
+        if let Some(program) = self.0.open_programs().0.remove(name) {
+            program.dismiss().await;
+        }
+        if let ProgramEnd::Lost(_) = end {
+            self.0.kill_marked(&mark).await;
+        }
+        Ok(output)
+    }
+
+    fn names(&mut self) -> Vec<String> {
+        self.0.open_programs().0.keys().cloned().collect()
+    }
+}

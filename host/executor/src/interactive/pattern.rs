@@ -1,0 +1,167 @@
+//! Looks for regular expressions in the output of a program, with a bound on the work.
+//!
+//! A pattern comes from the user or the model. Most need time that grows with the length of the text
+//! alone; one with a look-around or a back reference may need far more. So the number of its steps is
+//! bounded, and it sees a piece of the text at a time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fancy_regex::{Regex, RegexBuilder};
+use mswea_core::ProgramError;
+
+use crate::aside::aside;
+
+/// The most steps back in one piece of the text.
+const STEPS: usize = 20_000;
+/// The most bytes of a compiled pattern.
+const COMPILED: usize = 1 << 20;
+/// The longest pattern, in bytes.
+const LONGEST: usize = 4096;
+/// How much of the text is looked at at once.
+const PIECE: usize = 64 * 1024;
+/// How much of it is looked at again together with what came later: the longest match that is found
+/// for sure.
+pub(super) const OVERLAP: usize = 16 * 1024;
+/// How long one search may take.
+const SEARCHING: Duration = Duration::from_secs(2);
+
+/// Compiled patterns.
+#[derive(Clone, Debug)]
+pub(super) struct Patterns(Arc<[Regex]>);
+
+/// A match: which pattern, and the index of its end.
+pub(super) type Found = (usize, usize);
+
+impl Patterns {
+    /// Compiles them.
+    ///
+    /// # Errors
+    /// [`ProgramError::Pattern`] for the first one that is no regular expression or too large.
+    pub(super) fn new(patterns: &[&str]) -> Result<Self, ProgramError> {
+        let compiled = patterns.iter().map(|&pattern| {
+            if pattern.len() > LONGEST {
+                let start = pattern.chars().take(100).collect::<String>();
+                return Err(refused(&format!("{start}..."), "it is longer than 4 KiB"));
+            }
+            let built = RegexBuilder::new(pattern)
+                .backtrack_limit(STEPS)
+                .delegate_size_limit(COMPILED)
+                .delegate_dfa_size_limit(COMPILED)
+                .build();
+            built.map_err(|error| refused(pattern, &error.to_string()))
+        });
+        compiled.collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Looks for the first match, on a thread of its own.
+    ///
+    /// # Errors
+    /// [`ProgramError::Pattern`] if a pattern takes too long.
+    pub(super) async fn find(&self, text: String) -> Result<Option<Found>, ProgramError> {
+        let this = self.clone();
+        let found = aside("search", move || this.find_here(&text)).await;
+        found.unwrap_or_else(|| Err(refused("", "the search has failed")))
+    }
+
+    fn find_here(&self, text: &str) -> Result<Option<Found>, ProgramError> {
+        let began = Instant::now();
+        let mut at = 0;
+        loop {
+            let end = boundary(text, at + PIECE);
+            if let Some((which, end)) = self.in_piece(&text[at..end])? {
+                return Ok(Some((which, at + end)));
+            }
+            if end == text.len() {
+                return Ok(None);
+            }
+            if began.elapsed() > SEARCHING {
+                let pattern = self.0.first().map_or("", Regex::as_str);
+                return Err(refused(pattern, "looking for it takes too long"));
+            }
+            at = boundary(text, end - OVERLAP);
+        }
+    }
+
+    fn in_piece(&self, piece: &str) -> Result<Option<Found>, ProgramError> {
+        let mut first: Option<(usize, Found)> = None;
+        for (which, pattern) in self.0.iter().enumerate() {
+            let found = pattern.find(piece);
+            let found = found.map_err(|error| refused(pattern.as_str(), &error.to_string()))?;
+            if let Some(found) = found
+                && first.is_none_or(|(start, _)| found.start() < start)
+            {
+                first = Some((found.start(), (which, found.end())));
+            }
+        }
+        Ok(first.map(|(_, found)| found))
+    }
+}
+
+fn refused(pattern: &str, why: &str) -> ProgramError {
+    ProgramError::Pattern {
+        pattern: pattern.to_owned(),
+        why: why.to_owned(),
+    }
+}
+
+/// The index of a character at or after `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    (at..text.len())
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_match_counts() {
+        let far = format!("{}(gdb) x", "\u{e9}".repeat(100_000));
+        for (patterns, text, wanted) in [
+            (&[r"\(gdb\) "][..], "GNU gdb\n(gdb) ", Some((0, 14))),
+            (&["b", "a"], "xab", Some((1, 2))),
+            (&["ab", "a"], "xab", Some((0, 3))),
+            (&["$"], "x", Some((0, 1))),
+            (&["(?m)^> $"], "a> \n> ", Some((0, 6))),
+            (&["(?<!x)y"], "xyy", Some((0, 3))),
+            (&[], "x", None),
+            (&["no"], "x", None),
+            (&[r"\(gdb\) "], &far, Some((0, 200_006))),
+        ] {
+            let compiled = Patterns::new(patterns).unwrap();
+            assert_eq!(compiled.find_here(text), Ok(wanted), "{patterns:?}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_bounded() {
+        let huge = "x".repeat(5000);
+        for (pattern, wanted) in [
+            ("(", "can't be used"),
+            (&huge, "longer than 4 KiB"),
+            ("(?:(?:a{1000}){1000}){1000}", "can't be used"),
+        ] {
+            let error = Patterns::new(&[pattern]).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        // These would take years. The first kind needs no steps back at all.
+        let text = "a".repeat(1 << 20);
+        let began = Instant::now();
+        let compiled = Patterns::new(&["(a+)+$b"]).unwrap();
+        assert_eq!(compiled.find_here(&text), Ok(None));
+        let compiled = Patterns::new(&[r"(?=(a+)+b)(a+)\1+b"]).unwrap();
+        let error = compiled.find_here(&text).unwrap_err().to_string();
+        assert!(error.contains("can't be used"), "{error}");
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Actions that share a shell with a terminal.
+
+use super::session::{self, is_told, sharing_as};
+use super::*;
+
+const LIMIT: Duration = Duration::from_millis(400);
+
+/// What differs from a shell without a terminal.
+pub(crate) async fn commands(executor: &mut impl Executor) {
+    for (command, printed, code) in [
+        ("[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo all", "all\n", 0),
+        ("echo $TERM; sh -c 'echo $TERM'", "dumb\ndumb\n", 0),
+        ("stty size; stty size </dev/tty", "24 80\n24 80\n", 0),
+        ("printf 'a\\nb\\r\\n'", "a\nb\r\n", 0),
+        ("echo err >&2; echo out", "err\nout\n", 0),
+        ("printf 'a\\xffb'", "a\u{fffd}b", 0),
+        ("read -t 0.1 x; echo \"$?\"", "142\n", 0),
+        ("echo a | cat; cat </dev/null", "a\n", 0),
+        ("(exit 3)", "", 3),
+        // It echoes nothing, and what a command sets does not outlive it.
+        ("stty echo onlcr raw", "", 0),
+        ("stty -a | grep -c -e ' -echo ' -e '-onlcr'", "2\n", 0),
+        ("exec 0<&- 1>&- 2>&-", "", 0),
+        ("echo back", "back\n", 0),
+        ("true & wait; echo w", "w\n", 0),
+        (
+            "echo (",
+            "bash: /dev/fd/205: line 1: syntax error near unexpected token `newline'\nbash: /dev/fd/205: line 1: `echo ('\n",
+            2,
+        ),
+    ] {
+        let output = run(executor, command).await;
+        let found = (output.output.as_str(), output.returncode);
+        assert_eq!(found, (printed, code), "{command}");
+    }
+    let output = run(executor, "head -c 2000000 /dev/zero | tr '\\0' x; echo").await;
+    assert_eq!(output.extra["elided_bytes"], 2_000_001 - 256 * 1024);
+    // Whatever waits for a person is over at the time limit, and the shell goes on.
+    for command in [
+        "cat",
+        "read x",
+        "sh",
+        "cat | cat",
+        "bash --norc",
+        "sleep 60; echo never",
+    ] {
+        run(executor, "x=5; cd /tmp").await;
+        let began = Instant::now();
+        let output = run_within(executor, &format!("echo begun; {command}"), LIMIT).await;
+        assert_eq!(
+            extra(&output, "exception_type"),
+            "TimeoutExpired",
+            "{command}"
+        );
+        assert!(
+            output.output.starts_with("begun\n"),
+            "{command}: {output:?}"
+        );
+        assert!(!output.output.contains("never"), "{command}: {output:?}");
+        assert!(
+            is_told(&output, "the shell lives on"),
+            "{command}: {output:?}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(4), "{command}");
+        assert_eq!(
+            run(executor, "echo $x; x=; pwd").await.output,
+            "5\n/tmp\n",
+            "{command}"
+        );
+    }
+    let deaf = "trap '' INT; echo begun; while :; do sleep 1; done";
+    let output = run_within(executor, deaf, LIMIT).await;
+    assert!(is_told(&output, "new shell in `/tmp`"), "{output:?}");
+    assert_eq!(
+        run(executor, "[ -t 0 ] && stty size").await.output,
+        "24 80\n"
+    );
+}
+
+#[tokio::test]
+async fn a_shell_with_a_terminal_is_like_one_without() {
+    let mut executor = sharing_as(true);
+    session::stays(&mut executor).await;
+    session_ends::exits(&mut executor).await;
+    commands(&mut executor).await;
+    executor.cleanup().await;
+    let mut executor = sharing_as(true);
+    session_ends::lives_on(&mut executor).await;
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn the_kind_of_terminal_can_be_configured() {
+    let mut executor = LocalExecutor::new(LocalSettings {
+        session: true,
+        pty: true,
+        env: [("TERM".to_owned(), "vt100".to_owned())].into(),
+        ..settings()
+    });
+    assert_eq!(run(&mut executor, "echo $TERM").await.output, "vt100\n");
+    executor.cleanup().await;
+}
