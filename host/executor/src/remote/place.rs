@@ -31,7 +31,7 @@ impl HelperPlace for RemotePlace {
         Ok((Box::new(output), Box::new(input)))
     }
 
-    fn lost(&self) -> Option<String> {
+    async fn lost(&mut self) -> Option<String> {
         let lost = self.session.as_ref()?.lost()?;
         Some(lost.to_string())
     }
@@ -59,5 +59,5 @@ pub fn remote_executor(
         again,
         session: None,
     };
-    StreamExecutor::new(place, settings)
+    StreamExecutor::new(settings, |_| place)
 }
