@@ -3,7 +3,8 @@
 //!
 //! `local` runs them on this machine, `landlock` confines them there; `bubblewrap` and
 //! `singularity` are `local` with another program in front; `container` is docker, podman and
-//! compatible programs; `remote` is another machine's runtime; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
+//! compatible programs; `remote` is another machine's runtime, `command`
+//! a place that a program reaches (both are a `stream` with a helper behind it); `workspace` wraps any of them. Shared modules: `capture` (bounded output),
 //! `environment` (which variables pass), `spawn`, `orphans` and `guard` (they end the processes of a
 //! run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
 //! killed host left behind), and `probe` (what works on this machine).
@@ -11,6 +12,7 @@
 mod aside;
 mod bubblewrap;
 mod capture;
+mod command;
 pub mod container;
 mod environment;
 mod failure;
@@ -28,6 +30,7 @@ mod orphans;
 mod owner;
 mod placed;
 pub mod probe;
+mod process;
 mod programs;
 pub mod remote;
 mod sandbox;
@@ -44,6 +47,7 @@ mod wrap;
 
 pub use aside::aside;
 pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS};
+pub use command::command_executor;
 pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{LeftFolder, remove_leftover_folders};

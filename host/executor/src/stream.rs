@@ -46,7 +46,7 @@ pub(super) trait HelperPlace: Send {
     async fn open(&mut self) -> Result<HelperStream, String>;
     /// Why the stream has ended, and what became of the command, if the place knows; none if the
     /// helper itself has ended.
-    fn lost(&self) -> Option<String>;
+    async fn lost(&mut self) -> Option<String>;
     /// Ends the helper and all that it started, if there is one.
     async fn close(&mut self);
     /// What a copy of local files into the place needs instead.
@@ -117,11 +117,12 @@ pub(super) struct StreamExecutor<P> {
 }
 
 impl<P: HelperPlace> StreamExecutor<P> {
-    /// An executor; nothing is started or checked yet.
-    pub(super) fn new(place: P, mut settings: StreamSettings) -> Self {
+    /// An executor; nothing is started or checked yet. `place` is made for the id of the run.
+    pub(super) fn new(mut settings: StreamSettings, place: impl FnOnce(&str) -> P) -> Self {
         if settings.run_id.is_empty() {
             settings.run_id = fresh_id();
         }
+        let place = place(&settings.run_id);
         let env = variables(&settings.env);
         Self {
             place,
@@ -146,8 +147,13 @@ impl<P: HelperPlace> StreamExecutor<P> {
         }
         let opening = async {
             let (output, input) = self.place.open().await?;
-            let session = HelperSession::start(output, input, ANSWERING).await;
-            session.map_err(|error| self.place.lost().unwrap_or_else(|| error.to_string()))
+            match HelperSession::start(output, input, ANSWERING).await {
+                Ok(session) => Ok(session),
+                Err(error) => Err(match self.place.lost().await {
+                    Some(lost) => lost,
+                    None => error.to_string(),
+                }),
+            }
         };
         let opened = tokio::select! {
             biased;
@@ -267,7 +273,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         text: String,
         stop: &Stop,
     ) -> Output {
-        let lost = self.place.lost();
+        let lost = self.place.lost().await;
         let is_killed = matches!(error, HelperError::Gone) && lost.is_none();
         tokio::select! {
             biased;

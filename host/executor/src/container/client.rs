@@ -21,10 +21,10 @@ use super::engine::{
     ListedContainer, Tell, TypedArg,
 };
 use super::errors::{self, Doing, explain};
-use super::process::{Errors, Feed, Finished, Input, Program};
 use super::pull::PullProgress;
 use super::run_args;
 use super::stream::tap;
+use crate::process::{Errors, Feed, Finished, Input, Program};
 use mswea_secrecy as secrecy;
 
 /// The time limit of copying an archive.

@@ -27,7 +27,6 @@ mod executor;
 mod fast;
 mod leftovers;
 mod mounts;
-mod process;
 mod pull;
 mod pulls;
 mod record;

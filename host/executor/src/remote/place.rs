@@ -34,7 +34,7 @@ impl HelperPlace for RemotePlace {
         Ok((Box::new(output), Box::new(input)))
     }
 
-    fn lost(&self) -> Option<String> {
+    async fn lost(&mut self) -> Option<String> {
         let lost = self.session.as_ref()?.lost()?;
         Some(lost.to_string())
     }
@@ -62,5 +62,5 @@ pub fn remote_executor(
         again,
         session: None,
     };
-    StreamExecutor::new(place, settings)
+    StreamExecutor::new(settings, |_| place)
 }

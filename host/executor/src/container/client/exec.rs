@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use super::{Client, owned};
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, ExecSpec};
 use crate::container::errors::Doing;
-use crate::container::process::ClientProcess;
 use crate::container::stream::{Tap, Watched};
+use crate::process::ClientProcess;
 use mswea_secrecy::looks_secret;
 
 /// How long reading the last output of a client that has ended may take.

@@ -1,0 +1,258 @@
+//! Runs actions at a place that a program reaches through its standard input and output: `ssh HOST`,
+//! `kubectl exec -i POD --`, `srun --jobid=JOB --overlap`, `nsenter`.
+//!
+//! The program is started with one further argument, `sh`. That shell reads [`script`], which finds
+//! a folder for programs, takes the helper, removes its file and becomes the helper: nothing is left
+//! at the place, and nothing but a shell has to be there.
+
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mswea_core::Executor;
+use mswea_helper::processes::RUN_VARIABLE;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::process::{ClientProcess, Errors, Input, Program};
+use crate::stream::{HelperPlace, HelperStream, StreamExecutor, StreamSettings};
+
+/// How much of a program's messages is kept: the end of them.
+const KEPT: usize = 2000;
+/// How much other output is read before the shell's answer: greetings of a login, and the like.
+const NOISE: usize = 256 * 1024;
+/// How long a program whose output has ended may take to end, so that its exit code is known.
+const ENDING: Duration = Duration::from_secs(2);
+/// The exit codes of a program whose child was killed: by a signal itself, or as a shell reports it.
+const KILLED: [i32; 2] = [-9, 137];
+
+/// The place, and the program that is there now.
+struct ProgramPlace {
+    /// Program and arguments.
+    connect: Vec<String>,
+    /// The same as a text.
+    name: String,
+    /// How long connecting may take.
+    limit: Duration,
+    /// The mark of the run's processes.
+    run_id: String,
+    connection: Option<Connection>,
+    /// Whether there was a connection before.
+    is_again: bool,
+}
+
+/// A started program.
+struct Connection {
+    process: ClientProcess,
+    /// The end of its messages.
+    said: Arc<Mutex<Vec<u8>>>,
+    listening: JoinHandle<()>,
+}
+
+impl Connection {
+    /// How the program ended, or that it runs, and what it has said.
+    async fn report(&mut self, noise: &[u8]) -> (Option<i32>, String) {
+        let ended = timeout(ENDING, self.process.exited()).await;
+        let code = ended.ok().and_then(Result::ok);
+        if code.is_some() {
+            // What it has said last may not have been read yet.
+            let _ = timeout(ENDING, &mut self.listening).await;
+        }
+        let said = mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
+        let said = if said.trim_ascii().is_empty() {
+            &noise[noise.len().saturating_sub(KEPT)..]
+        } else {
+            &said
+        };
+        let said = String::from_utf8_lossy(said).trim().to_owned();
+        let end = match code {
+            Some(code) if code < 0 => format!("was ended by signal {}", -code),
+            Some(code) => format!("ended with exit code {code}"),
+            None => "has closed its output".to_owned(),
+        };
+        match said.is_empty() {
+            true => (code, end),
+            false => (code, format!("{end}: {said}")),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+impl ProgramPlace {
+    fn start(&self) -> Result<(Connection, Receiver, Sender), String> {
+        let [program, args @ ..] = self.connect.as_slice() else {
+            return Err("`environment.connect` is empty: set it to a program and its arguments, such as [\"ssh\", \"-T\", \"HOST\"]".to_owned());
+        };
+        let found = Program::find(program).ok_or_else(|| {
+            format!("the program `{program}` of `environment.connect` is not installed")
+        })?;
+        let args: Vec<String> = args.iter().cloned().chain(["sh".to_owned()]).collect();
+        let failed = |error: std::io::Error| format!("`{}` can't be started: {error}", self.name);
+        let started = found.start(&args, &[], Input::Pipe, Errors::Apart);
+        let started = started.map_err(failed)?;
+        let (Some(input), Some(errors)) = (started.input, started.errors) else {
+            return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
+        };
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let connection = Connection {
+            process: started.process,
+            listening: tokio::spawn(listen(errors, said.clone())),
+            said,
+        };
+        Ok((connection, started.output, input))
+    }
+
+    /// Passes the helper through the shell. `noise` gets what came before the shell's answer.
+    async fn pass_helper(
+        &self,
+        output: &mut Receiver,
+        input: &mut Sender,
+        noise: &mut Vec<u8>,
+    ) -> std::io::Result<()> {
+        let helper = mswea_helper_bundle::bytes();
+        let mark = format!("mswea-{:016x}", fastrand::u64(..));
+        let killed = self.is_again.then_some(self.run_id.as_str());
+        let script = script(&mark, helper.len(), &self.run_id, killed);
+        input.write_all(script.as_bytes()).await?;
+        let ready = format!("{mark} ready\n");
+        while !noise.ends_with(ready.as_bytes()) {
+            if noise.len() > NOISE {
+                return Err(std::io::Error::other(format!(
+                    "more than {NOISE} bytes came before the answer of the shell"
+                )));
+            }
+            if output.read_buf(noise).await? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        input.write_all(&helper).await
+    }
+}
+
+/// What the shell at the place does. It uses nothing but `head`, `wc`, `chmod` and `rm`. `killed`: the
+/// run whose processes are ended first, because another helper may have left them.
+fn script(mark: &str, length: usize, run_id: &str, killed: Option<&str>) -> String {
+    let kill = match killed {
+        Some(run_id) => format!("/proc/self/fd/3 kill {run_id} </dev/null >/dev/null 2>&1\n"),
+        None => String::new(),
+    };
+    format!(
+        r#"umask 077
+f=
+for d in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm "$HOME" .; do
+  [ -n "$d" ] && [ -d "$d" ] || continue
+  f=$d/.{mark}
+  if (printf '#!/bin/sh\nexit 7\n' >"$f" && chmod 700 "$f") 2>/dev/null; then
+    "$f" </dev/null >/dev/null 2>&1
+    [ $? = 7 ] && break
+    rm -f "$f"
+  fi
+  f=
+done
+if [ -z "$f" ]; then echo 'there is no folder in which a file can be made and run: set XDG_RUNTIME_DIR or TMPDIR there' >&2; exit 1; fi
+if [ ! -e /proc/self/fd ]; then rm -f "$f"; echo 'there is no /proc, which the helper needs' >&2; exit 1; fi
+echo '{mark} ready'
+head -c {length} >"$f"
+if [ "$(wc -c <"$f")" -ne {length} ]; then rm -f "$f"; echo 'the helper did not arrive whole' >&2; exit 1; fi
+exec 3<"$f"
+rm -f "$f"
+{kill}export {RUN_VARIABLE}={run_id}
+exec /proc/self/fd/3 session
+"#
+    )
+}
+
+/// Keeps the end of what a program says.
+async fn listen(mut from: Receiver, into: Arc<Mutex<Vec<u8>>>) {
+    let mut piece = vec![0; 4096];
+    while let Ok(1..) = from.read(&mut piece).await.inspect(|count| {
+        let mut said = into.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend_from_slice(&piece[..*count]);
+        let excess = said.len().saturating_sub(KEPT);
+        said.drain(..excess);
+    }) {}
+}
+
+#[async_trait]
+impl HelperPlace for ProgramPlace {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn open(&mut self) -> Result<HelperStream, String> {
+        let (mut connection, mut output, mut input) = self.start()?;
+        let mut noise = Vec::new();
+        let passing = self.pass_helper(&mut output, &mut input, &mut noise);
+        let passed = timeout(self.limit, passing).await;
+        let why = match passed {
+            Ok(Ok(())) => {
+                self.connection = Some(connection);
+                self.is_again = true;
+                return Ok((Box::new(output), Box::new(input)));
+            }
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::Other => error.to_string(),
+            Ok(Err(_)) => {
+                drop(input);
+                connection.report(&noise).await.1
+            }
+            Err(_) => format!(
+                "no shell has answered within {} s (`environment.connect_timeout`)",
+                self.limit.as_secs_f64()
+            ),
+        };
+        Err(format!(
+            "no shell can be reached through `{}`: {why}",
+            self.name
+        ))
+    }
+
+    async fn lost(&mut self) -> Option<String> {
+        let (code, report) = self.connection.as_mut()?.report(&[]).await;
+        // A helper that was killed ends a program that has become it, or that waits for it.
+        let is_killed = code.is_some_and(|code| KILLED.contains(&code));
+        (!is_killed).then(|| {
+            format!(
+                "the connection was lost while the command ran, and the command was ended: `{}` {report}",
+                self.name
+            )
+        })
+    }
+
+    async fn close(&mut self) {
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
+        // The streams are closed already: the helper ends with all that it started, and the program
+        // with it. Dropping it kills the program.
+        let _ = timeout(ENDING, connection.process.exited()).await;
+    }
+
+    fn no_copy(&self) -> String {
+        "files of this machine can't be copied to a place behind a program (the class `command`): set `workspace.repo` to a URL that can be cloned there, or `workspace.path` to a folder that is there".to_owned()
+    }
+}
+
+/// An executor for the place that this program reaches; nothing is started or checked yet. `limit`: how
+/// long connecting may take.
+pub fn command_executor(
+    connect: Vec<String>,
+    limit: Duration,
+    settings: StreamSettings,
+) -> impl Executor {
+    StreamExecutor::new(settings, |run_id| ProgramPlace {
+        name: connect.join(" "),
+        connect,
+        limit,
+        run_id: run_id.to_owned(),
+        connection: None,
+        is_again: false,
+    })
+}
