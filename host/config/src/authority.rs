@@ -75,6 +75,7 @@ const HARMLESS: &[&str] = &[
     "environment.sandbox_build_retries",
     "environment.build_timeout",
     "environment.reconnect_seconds",
+    "environment.connect_timeout",
     "workspace.startup_timeout",
     "run.task",
     "run.on_end_timeout",

@@ -24,7 +24,7 @@ impl Layers {
             self.useless_image(),
             self.open_network(),
             self.no_session(),
-            self.no_server(),
+            self.no_way(),
             self.no_terminal(),
         ]
         .into_iter()
@@ -222,12 +222,10 @@ impl Layers {
         )
     }
 
-    /// A class that needs a server, without its address or its token, or with two of them.
-    fn no_server(&self) -> Option<ConfigProblem> {
+    /// A class that reaches another place, without what it reaches it by: a server with one token, or a
+    /// program.
+    fn no_way(&self) -> Option<ConfigProblem> {
         let class = environment_class::find(&self.environment_class())?;
-        if class.kind != EnvironmentKind::Remote {
-            return None;
-        }
         let is_set = |key: &str| {
             let node = self.merged.get(&["environment", key]);
             let value = node.map(Node::to_value).unwrap_or_default();
@@ -238,6 +236,22 @@ impl Layers {
             let problem = ConfigProblem::new(ProblemKind::Missing, message);
             Some(problem.key(format!("environment.{key}")).hint(hint))
         };
+        if class.kind == EnvironmentKind::Command {
+            let node = self.merged.get(&["environment", "connect"]);
+            let value = node.map(Node::to_value).unwrap_or_default();
+            let is_set = value.as_array().is_some_and(|list| !list.is_empty());
+            return (!is_set).then_some(()).and_then(|()| {
+                missing(
+                    "connect",
+                    "the program that reaches its place",
+                    "set `environment.connect` to a program and its arguments, such as \
+                     `[\"ssh\", \"-T\", \"HOST\"]`",
+                )
+            });
+        }
+        if class.kind != EnvironmentKind::Remote {
+            return None;
+        }
         match (is_set("url"), is_set("token_file"), is_set("token_env")) {
             (false, _, _) => missing(
                 "url",

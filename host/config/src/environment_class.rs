@@ -13,6 +13,8 @@ pub enum EnvironmentKind {
     Bubblewrap,
     /// On another machine, through `mswea-host runtime serve` there.
     Remote,
+    /// At a place that a program reaches, such as `ssh HOST`.
+    Command,
 }
 
 /// A class of the config.
@@ -70,6 +72,7 @@ const CLASSES: &[EnvironmentClass] = &[
         Some("MSWEA_BUBBLEWRAP_EXECUTABLE"),
     ),
     class(NAMES[6], EnvironmentKind::Remote, None, None),
+    class(NAMES[7], EnvironmentKind::Command, None, None),
 ];
 
 /// The names that a config may use. The last ones are mini-swe-agent's classes that this host does
@@ -82,6 +85,7 @@ pub const NAMES: &[&str] = &[
     "apptainer",
     "bubblewrap",
     "remote",
+    "command",
     "swerex_docker",
     "swerex_modal",
     "contree",
@@ -108,6 +112,7 @@ const SHARING: &[EnvironmentKind] = &[
     EnvironmentKind::Container,
     EnvironmentKind::Bubblewrap,
     EnvironmentKind::Remote,
+    EnvironmentKind::Command,
 ];
 
 /// Keys of `[environment]` that apply to some kinds only.
@@ -151,6 +156,8 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     ("token_env", &[EnvironmentKind::Remote]),
     ("ca_file", &[EnvironmentKind::Remote]),
     ("reconnect_seconds", &[EnvironmentKind::Remote]),
+    ("connect", &[EnvironmentKind::Command]),
+    ("connect_timeout", &[EnvironmentKind::Command]),
     ("session", SHARING),
     ("pty", SHARING),
     ("sandbox", &[EnvironmentKind::Local]),
@@ -188,7 +195,7 @@ impl EnvironmentKind {
     pub fn interpreter(self) -> &'static [&'static str] {
         match self {
             Self::Container => &["bash", "-lc"],
-            Self::Singularity | Self::Bubblewrap | Self::Remote => &["bash", "-c"],
+            Self::Singularity | Self::Bubblewrap | Self::Remote | Self::Command => &["bash", "-c"],
             Self::Local => &["/bin/sh", "-c"],
         }
     }
@@ -197,7 +204,7 @@ impl EnvironmentKind {
     pub fn cwd(self) -> &'static str {
         match self {
             Self::Container | Self::Singularity => "/",
-            Self::Local | Self::Bubblewrap | Self::Remote => "",
+            Self::Local | Self::Bubblewrap | Self::Remote | Self::Command => "",
         }
     }
 }

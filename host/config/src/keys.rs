@@ -221,6 +221,8 @@ pub const KEYS: &[ConfigKey] = &[
     optional("environment.token_env", Type::Text, "Name of the variable of this machine that holds the server's token, instead of a file; commands never see it."),
     optional("environment.ca_file", Type::Text, "Certificate (PEM) that the server's has to be, or has to be signed by; unset: the system's authorities.").names(Names::File),
     key("environment.reconnect_seconds", Type::Seconds, "30.0", "How long a lost connection to the server is tried to be taken up again, in seconds; the server ends a session of which it hears nothing for longer than its `--keep-seconds`."),
+    key("environment.connect", Type::TextList, "[]", "Program and arguments that reach the place where commands run through their standard input and output: `[\"ssh\", \"-T\", \"HOST\"]`. They are started with one further argument, `sh`."),
+    key("environment.connect_timeout", Type::Seconds, "60.0", "How long that program may take until the place answers, in seconds."),
 
     optional("workspace.repo", Type::Text, "Repository to work on: a URL is cloned into the environment, a folder of this machine (relative to the current folder) is copied into it."),
     optional("workspace.path", Type::Text, "Folder of the repository in the environment, in which commands start; unset: a folder below the working directory."),

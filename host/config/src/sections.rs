@@ -146,6 +146,8 @@ pub struct EnvironmentConfig {
     pub token_env: Option<String>,
     pub ca_file: Option<String>,
     pub reconnect_seconds: f64,
+    pub connect: Vec<String>,
+    pub connect_timeout: f64,
 }
 
 /// `[workspace]`.

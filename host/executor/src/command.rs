@@ -20,6 +20,9 @@ use tokio::time::timeout;
 use crate::process::{ClientProcess, Errors, Input, Program};
 use crate::stream::{HelperPlace, HelperStream, StreamExecutor, StreamSettings};
 
+/// What a run is told that would copy files of this machine.
+pub const NO_COPY: &str = "files of this machine can't be copied to a place behind a program (the class `command`): set `workspace.repo` to a URL that can be cloned there, or `workspace.path` to a folder that is there";
+
 /// How much of a program's messages is kept: the end of them.
 const KEPT: usize = 2000;
 /// How much other output is read before the shell's answer: greetings of a login, and the like.
@@ -235,8 +238,8 @@ impl HelperPlace for ProgramPlace {
         let _ = timeout(ENDING, connection.process.exited()).await;
     }
 
-    fn no_copy(&self) -> String {
-        "files of this machine can't be copied to a place behind a program (the class `command`): set `workspace.repo` to a URL that can be cloned there, or `workspace.path` to a folder that is there".to_owned()
+    fn no_copy(&self) -> &'static str {
+        NO_COPY
     }
 }
 

@@ -12,7 +12,7 @@
 mod aside;
 mod bubblewrap;
 mod capture;
-mod command;
+pub mod command;
 pub mod container;
 mod environment;
 mod failure;
@@ -47,7 +47,6 @@ mod wrap;
 
 pub use aside::aside;
 pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS};
-pub use command::command_executor;
 pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{LeftFolder, remove_leftover_folders};

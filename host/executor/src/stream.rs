@@ -1,7 +1,8 @@
 //! Runs actions at a place that is reached by a stream of bytes with a helper behind it. Which place
 //! that is, and how the stream comes to be, is told by a [`HelperPlace`].
 
-use std::collections::BTreeMap;
+mod settings;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use mswea_core::{
     Stop,
 };
 use mswea_helper::long;
-use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
+use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::capture::Capture;
-use crate::environment::{self, Rules};
 use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
 use crate::machine;
 use crate::placed::{PlacedAction, PlacedEnd};
 use crate::shell::{BEGUN, bash_of, with_notes};
+pub use settings::StreamSettings;
 
 /// Prints what the machine is, a line each, and the working directory; tells also whether the
 /// interpreter works.
@@ -50,52 +51,7 @@ pub(super) trait HelperPlace: Send {
     /// Ends the helper and all that it started, if there is one.
     async fn close(&mut self);
     /// What a copy of local files into the place needs instead.
-    fn no_copy(&self) -> String;
-}
-
-/// The settings of an environment behind a stream.
-#[derive(Clone, Debug)]
-pub struct StreamSettings {
-    /// The working directory of commands; empty: the helper's.
-    pub cwd: String,
-    /// Whether the working directory is made if it is missing.
-    pub make_cwd: bool,
-    /// Variables for every command, over those that the place gives.
-    pub env: BTreeMap<String, String>,
-    /// The default time limit of a command.
-    pub timeout: Duration,
-    /// Program and arguments to which the command is appended.
-    pub interpreter: Vec<String>,
-    /// Whether all actions run in one bash.
-    pub session: bool,
-    /// Whether that bash has a terminal.
-    pub pty: bool,
-    /// The most bytes of a command's output that are kept, half of them from each end.
-    pub capture_bytes: usize,
-    /// An output whose first line is this is kept whole: the marker of a submission.
-    pub whole_after: Option<String>,
-    /// Marks the actions of the run. Empty: one is generated.
-    pub run_id: String,
-    /// How long a background process may hold the output open after its command has exited.
-    pub grace: Duration,
-}
-
-impl Default for StreamSettings {
-    fn default() -> Self {
-        Self {
-            cwd: String::new(),
-            make_cwd: false,
-            env: BTreeMap::new(),
-            timeout: Duration::from_secs(30),
-            interpreter: vec!["bash".to_owned(), "-c".to_owned()],
-            session: false,
-            pty: false,
-            capture_bytes: 256 * 1024,
-            whole_after: None,
-            run_id: String::new(),
-            grace: Duration::from_millis(200),
-        }
-    }
+    fn no_copy(&self) -> &'static str;
 }
 
 /// The executor of a place.
@@ -123,7 +79,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             settings.run_id = fresh_id();
         }
         let place = place(&settings.run_id);
-        let env = variables(&settings.env);
+        let env = settings.variables();
         Self {
             place,
             settings,
@@ -410,23 +366,6 @@ impl<P: HelperPlace> StreamExecutor<P> {
     }
 }
 
-/// The configured variables, except for the marks of runs and actions.
-fn variables(configured: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, String> {
-    let rules = Rules {
-        allow: &[],
-        secrets: &[],
-        is_credential: |_| false,
-    };
-    environment::build([], rules, configured).map_err(|error| error.to_string())?;
-    let own = [ACTION_VARIABLE, RUN_VARIABLE];
-    let passed = configured
-        .iter()
-        .filter(|(name, _)| !own.contains(&name.as_str()));
-    Ok(passed
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect())
-}
-
 fn gone(why: &str, text: String) -> Output {
     let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
     output
@@ -490,13 +429,13 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
 
     async fn upload(&mut self, _: &Path, _: &str) -> Result<(), ExecutorError> {
         Err(ExecutorError {
-            message: self.place.no_copy(),
+            message: self.place.no_copy().to_owned(),
         })
     }
 
     async fn download(&mut self, _: &str, _: &Path) -> Result<(), ExecutorError> {
         Err(ExecutorError {
-            message: self.place.no_copy(),
+            message: self.place.no_copy().to_owned(),
         })
     }
 

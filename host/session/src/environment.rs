@@ -9,6 +9,7 @@ use mswea_config::{
     Config, EnvironmentClass, EnvironmentKind, environment_class, is_credential_value,
 };
 use mswea_core::Executor;
+use mswea_executor::command;
 use mswea_executor::remote::{AccessToken, Endpoint, NO_COPY, remote_executor};
 use mswea_executor::{
     BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxKind,
@@ -64,6 +65,7 @@ impl EnvironmentPlan<'_> {
                 self.container(class, cwd),
             )),
             EnvironmentKind::Remote => self.remote(cwd)?,
+            EnvironmentKind::Command => self.command(cwd)?,
         };
         Ok(if workspace.is_needed() {
             Box::new(mswea_executor::WorkspaceExecutor::new(inner, workspace))
@@ -205,17 +207,6 @@ impl EnvironmentPlan<'_> {
     /// [`SetupError::Workspace`] if the workspace needs files of this machine, or has no place there.
     fn remote(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
-        let workspace = self.workspace();
-        let refused = |why: &str| Err(SetupError::Workspace(why.to_owned()));
-        if workspace.copies_folder() {
-            return refused(NO_COPY);
-        }
-        let is_placed = !environment.cwd.is_empty() || !workspace.repo_path.is_empty();
-        if workspace.repo.is_some() && !is_placed {
-            return refused(
-                "a clone at another machine (the class `remote`) needs a folder there: set `workspace.path`",
-            );
-        }
         let token = match (&environment.token_file, &environment.token_env) {
             (Some(file), _) => AccessToken::read(Path::new(file)),
             (None, Some(name)) => match secrecy::var(name) {
@@ -231,7 +222,48 @@ impl EnvironmentPlan<'_> {
         let url = environment.url.as_deref().unwrap_or_default();
         let ca_file = environment.ca_file.as_deref().map(Path::new);
         let endpoint = token.and_then(|token| Endpoint::new(url, &token, ca_file));
-        let settings = StreamSettings {
+        let settings = self.stream(cwd, NO_COPY)?;
+        let again = seconds(environment.reconnect_seconds);
+        match endpoint {
+            Ok(endpoint) => Ok(Box::new(remote_executor(endpoint, again, settings))),
+            Err(why) => Err(SetupError::Environment(why)),
+        }
+    }
+
+    /// The executor of a place that a program reaches.
+    ///
+    /// # Errors
+    /// As [`Self::stream`].
+    fn command(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
+        let environment = &self.config.environment;
+        let settings = self.stream(cwd, command::NO_COPY)?;
+        let limit = seconds(environment.connect_timeout);
+        let connect = environment.connect.clone();
+        Ok(Box::new(command::command_executor(
+            connect, limit, settings,
+        )))
+    }
+
+    /// The settings of a place that is reached by a stream. `no_copy`: why files of this machine can't be
+    /// copied to it.
+    ///
+    /// # Errors
+    /// [`SetupError::Workspace`] if the workspace needs files of this machine, or has no place there.
+    fn stream(&self, cwd: String, no_copy: &str) -> Result<StreamSettings, SetupError> {
+        let environment = &self.config.environment;
+        let workspace = self.workspace();
+        let refused = |why: &str| Err(SetupError::Workspace(why.to_owned()));
+        if workspace.copies_folder() {
+            return refused(no_copy);
+        }
+        let is_placed = !environment.cwd.is_empty() || !workspace.repo_path.is_empty();
+        if workspace.repo.is_some() && !is_placed {
+            return refused(&format!(
+                "a clone in the environment class `{}` needs a folder there: set `workspace.path`",
+                environment.environment_class
+            ));
+        }
+        Ok(StreamSettings {
             cwd,
             make_cwd: workspace.repo.is_some(),
             env: environment.env.clone(),
@@ -243,12 +275,7 @@ impl EnvironmentPlan<'_> {
             whole_after: Some(MARK.to_owned()),
             run_id: self.run_id.to_owned(),
             ..StreamSettings::default()
-        };
-        let again = seconds(environment.reconnect_seconds);
-        match endpoint {
-            Ok(endpoint) => Ok(Box::new(remote_executor(endpoint, again, settings))),
-            Err(why) => Err(SetupError::Environment(why)),
-        }
+        })
     }
 }
 

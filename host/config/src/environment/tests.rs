@@ -259,20 +259,32 @@ fn classes_of_environments_have_their_own_defaults() {
 }
 
 #[test]
-fn a_server_needs_its_address_and_one_token() {
+fn another_place_needs_what_it_is_reached_by() {
     let env = Memory::new();
-    for (given, told) in [
-        (&[][..], "needs the address of a server"),
-        (&["url=https://h:1"], "needs the token of its server"),
-        (&["token_file=t"], "needs the address of a server"),
-        (&["url=https://h:1", "token_file=t"], ""),
-        (&["url=https://h:1", "token_env=T"], ""),
+    for (class, given, told) in [
+        ("remote", &[][..], "needs the address of a server"),
         (
+            "remote",
+            &["url=https://h:1"],
+            "needs the token of its server",
+        ),
+        ("remote", &["token_file=t"], "needs the address of a server"),
+        ("remote", &["url=https://h:1", "token_file=t"], ""),
+        ("remote", &["url=https://h:1", "token_env=T"], ""),
+        (
+            "remote",
             &["url=https://h:1", "token_env=T", "token_file=t"],
             "are both set",
         ),
+        ("command", &[], "needs the program that reaches its place"),
+        (
+            "command",
+            &["connect=[]"],
+            "needs the program that reaches its place",
+        ),
+        ("command", &["connect=[\"ssh\",\"h\"]"], ""),
     ] {
-        let mut wish = vec!["environment.environment_class=remote".to_owned()];
+        let mut wish = vec![format!("environment.environment_class={class}")];
         wish.extend(given.iter().map(|pair| format!("environment.{pair}")));
         let wish: Vec<&str> = wish.iter().map(String::as_str).collect();
         match env.resolve(&wish) {

@@ -45,8 +45,8 @@ impl HelperPlace for RemotePlace {
         }
     }
 
-    fn no_copy(&self) -> String {
-        NO_COPY.to_owned()
+    fn no_copy(&self) -> &'static str {
+        NO_COPY
     }
 }
 
