@@ -20,9 +20,6 @@ use tokio::time::timeout;
 use crate::process::{ClientProcess, Errors, Input, Program};
 use crate::stream::{HelperPlace, HelperStream, StreamExecutor, StreamSettings};
 
-/// What a run is told that would copy files of this machine.
-pub const NO_COPY: &str = "files of this machine can't be copied to a place behind a program (the class `command`): set `workspace.repo` to a URL that can be cloned there, or `workspace.path` to a folder that is there";
-
 /// How much of a program's messages is kept: the end of them.
 const KEPT: usize = 2000;
 /// How much other output is read before the shell's answer: greetings of a login, and the like.
@@ -204,6 +201,14 @@ impl HelperPlace for ProgramPlace {
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::Other => error.to_string(),
             Ok(Err(_)) => {
                 drop(input);
+                // What it has said before it closed its input.
+                let rest = async {
+                    while noise.len() < NOISE
+                        && matches!(output.read_buf(&mut noise).await, Ok(1..))
+                    {
+                    }
+                };
+                let _ = timeout(ENDING, rest).await;
                 connection.report(&noise).await.1
             }
             Err(_) => format!(
@@ -236,10 +241,6 @@ impl HelperPlace for ProgramPlace {
         // The streams are closed already: the helper ends with all that it started, and the program
         // with it. Dropping it kills the program.
         let _ = timeout(ENDING, connection.process.exited()).await;
-    }
-
-    fn no_copy(&self) -> &'static str {
-        NO_COPY
     }
 }
 

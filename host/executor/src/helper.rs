@@ -6,6 +6,8 @@
 //! must be able to continue without it: an action that kills all processes it can reach kills the
 //! helper too.
 
+mod transfer;
+
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
@@ -132,6 +134,9 @@ pub(super) enum HelperError {
         .0.as_secs_f64()
     )]
     Stuck(Duration),
+    /// The helper has taken and sent nothing of a file.
+    #[error("no byte of the file was passed within {} s", .0.as_secs_f64())]
+    Stalled(Duration),
     /// The helper sent an invalid frame.
     #[error("the helper sent an invalid message")]
     Garbled,
@@ -392,6 +397,11 @@ impl HelperSession {
         Vec<u8>,
     ) {
         (self.output, self.input, self.inbox)
+    }
+
+    /// Whether an action has begun whose end was not seen.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy
     }
 
     async fn read(&mut self) -> io::Result<usize> {

@@ -9,6 +9,7 @@
 //! run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
 //! killed host left behind), and `probe` (what works on this machine).
 
+mod archives;
 mod aside;
 mod bubblewrap;
 mod capture;

@@ -3,6 +3,7 @@
 
 mod settings;
 
+use std::mem;
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,8 +51,6 @@ pub(super) trait HelperPlace: Send {
     async fn lost(&mut self) -> Option<String>;
     /// Ends the helper and all that it started, if there is one.
     async fn close(&mut self);
-    /// What a copy of local files into the place needs instead.
-    fn no_copy(&self) -> &'static str;
 }
 
 /// The executor of a place.
@@ -174,7 +173,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         self.is_unfinished = true;
         let action = PlacedAction {
             interpreter: &self.settings.interpreter,
-            cwd: Some(self.settings.cwd.as_str()).filter(|cwd| !cwd.is_empty()),
+            cwd: some(&self.settings.cwd),
             env: &env,
             pty: self.settings.pty,
             grace: self.settings.grace,
@@ -268,6 +267,17 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let output = gone(&why, text);
         self.gone = Some(why);
         output
+    }
+
+    /// A session for a copy. What is begun in it is unfinished until the caller has seen its end.
+    async fn free_session(&mut self) -> Result<&mut HelperSession, ExecutorError> {
+        let failed = |message: String| ExecutorError { message };
+        if mem::replace(&mut self.is_unfinished, true) {
+            self.close().await;
+        }
+        self.open(&Stop::never()).await.map_err(failed)?;
+        let session = self.session.as_mut();
+        session.ok_or_else(|| failed(HelperError::Unusable.to_string()))
     }
 
     /// Makes the working directory, if that is wanted.
@@ -366,6 +376,11 @@ impl<P: HelperPlace> StreamExecutor<P> {
     }
 }
 
+/// A text, unless it is empty.
+fn some(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
 fn gone(why: &str, text: String) -> Output {
     let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
     output
@@ -427,16 +442,20 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         self.run(command, timeout, stop).await
     }
 
-    async fn upload(&mut self, _: &Path, _: &str) -> Result<(), ExecutorError> {
-        Err(ExecutorError {
-            message: self.place.no_copy().to_owned(),
-        })
+    async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
+        let cwd = self.settings.cwd.clone();
+        let session = self.free_session().await?;
+        let done = session.upload(from, to, some(&cwd)).await;
+        self.is_unfinished = session.is_busy();
+        done
     }
 
-    async fn download(&mut self, _: &str, _: &Path) -> Result<(), ExecutorError> {
-        Err(ExecutorError {
-            message: self.place.no_copy().to_owned(),
-        })
+    async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
+        let cwd = self.settings.cwd.clone();
+        let session = self.free_session().await?;
+        let done = session.download(from, to, some(&cwd)).await;
+        self.is_unfinished = session.is_busy();
+        done
     }
 
     async fn cleanup(&mut self) {

@@ -11,7 +11,9 @@ mod needs;
 mod orphans;
 mod outputs;
 mod program;
+mod reached;
 mod secrecy;
+
 pub(crate) mod session;
 pub(crate) mod session_ends;
 mod singularity;

@@ -1,9 +1,10 @@
 //! Runs actions for a host: inside a container, or on the host's machine for a session. A small static
-//! program without dependencies.
+//! program.
 //!
 //! - `session` serves many actions, each as a fresh process, over stdin and stdout;
 //! - `run` runs one, for containers in which no session can be kept; with `--stdin` it reads the
 //!   action from there;
+//! - `pack` and `unpack` copy files out of the place and into it;
 //! - `kill` ends all processes that an action or a run has left.
 #![allow(clippy::print_stderr)] // its messages go to stderr
 #![cfg(target_os = "linux")]
@@ -20,21 +21,28 @@ mod terminal;
 mod unwinding;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, BufReader, BufWriter, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use mswea_helper::archive;
 use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE};
 use mswea_helper::sys;
 
 /// Exit codes as those of `env`, `nohup` and `docker run`.
 const OWN_FAILURE: u8 = 125;
 
+/// How much of an archive is read or written at once.
+const BUFFER: usize = 64 * 1024;
+
 /// How long killing may take; only a process inside the kernel takes long.
 const KILLING: Duration = Duration::from_secs(3);
 
-const USAGE: &str = "usage: mswea-helper session | run [--grace-ms N] -- PROGRAM [ARGUMENT...] | run --stdin | kill ID";
+const USAGE: &str = "usage: mswea-helper session | run [--grace-ms N] -- PROGRAM [ARGUMENT...] | run --stdin | pack PATH | unpack file|folder PATH | kill ID";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
@@ -43,6 +51,10 @@ fn main() -> ExitCode {
         [b"session"] => return ended(session::serve()),
         [b"kill", id] if !id.is_empty() => {
             return ended(kill_marked(&String::from_utf8_lossy(id)));
+        }
+        [b"pack", path] => return ended(pack(path)),
+        [b"unpack", kind @ (b"file" | b"folder"), path] => {
+            return ended(unpack(path, *kind == b"file"));
         }
         [b"run", b"--stdin"] => return ended(once::asked().and_then(once::run)),
         [b"run", b"--", ..] => (Some(0), 2),
@@ -64,10 +76,25 @@ fn main() -> ExitCode {
     }))
 }
 
+/// Writes an archive of one file or folder, with the name `content`, to stdout.
+fn pack(path: &[u8]) -> io::Result<u8> {
+    let path = fs::canonicalize(OsStr::from_bytes(path))?;
+    let output = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    let mut archive = tar::Builder::new(output);
+    archive::pack(&mut archive, &path, Path::new("content"), (0, 0))?;
+    archive.into_inner()?.flush().map(|()| 0)
+}
+
+/// Unpacks the archive of stdin.
+fn unpack(path: &[u8], is_file: bool) -> io::Result<u8> {
+    let input = BufReader::with_capacity(BUFFER, io::stdin().lock());
+    archive::unpack(input, Path::new(OsStr::from_bytes(path)), is_file).map(|()| 0)
+}
+
 /// Kills all processes whose environment has `id` as the id of an action or a run.
-fn kill_marked(id: &str) -> std::io::Result<u8> {
+fn kill_marked(id: &str) -> io::Result<u8> {
     if processes::stat(std::process::id() as i32, &mut Vec::new()).is_none() {
-        return Err(std::io::Error::other(
+        return Err(io::Error::other(
             "processes can't be seen in `/proc`: end the container instead",
         ));
     }
@@ -79,7 +106,7 @@ fn kill_marked(id: &str) -> std::io::Result<u8> {
     Ok(u8::from(processes::kill_until_gone(&target, KILLING) > 0))
 }
 
-fn ended(result: std::io::Result<u8>) -> ExitCode {
+fn ended(result: io::Result<u8>) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|error| {
         eprintln!("mswea-helper: {error}");
         OWN_FAILURE

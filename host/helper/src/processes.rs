@@ -211,6 +211,27 @@ pub fn signal(target: &ProcessTarget, signal: i32) -> usize {
         .count()
 }
 
+/// Sends `signal` again to the processes of `target` that it would end: one that was just forked may have
+/// been a copy of its parent, whose handler it had, when it got the first one.
+pub fn signal_again(target: &ProcessTarget, signal: i32) {
+    let mut buffer = Vec::new();
+    for process in find(target, &BTreeMap::new()) {
+        if read_proc(process.pid, "status", &mut buffer) && is_fatal(&buffer, signal) {
+            process.signal(signal);
+        }
+    }
+}
+
+/// Whether a process with this `status` file neither ignores the signal nor handles it.
+fn is_fatal(status: &[u8], signal: i32) -> bool {
+    let sets = status.split(|byte| *byte == b'\n').filter_map(|line| {
+        let set = line.strip_prefix(b"SigIgn:");
+        let set = set.or_else(|| line.strip_prefix(b"SigCgt:"))?;
+        u64::from_str_radix(str::from_utf8(set).ok()?.trim(), 16).ok()
+    });
+    sets.fold(0, |all, set| all | set) & (1 << (signal - 1)) == 0
+}
+
 /// The remaining processes, for messages: pid and name of each.
 pub fn names(target: &ProcessTarget) -> Vec<String> {
     let mut buffer = Vec::new();
@@ -305,6 +326,21 @@ pub fn group_lives(leader: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_is_fatal_unless_it_is_ignored_or_handled() {
+        for (ignored, handled, wanted) in [
+            ("0000000000000000", "0000000000000000", true),
+            ("0000000000000002", "0000000000000000", false),
+            ("0000000000001000", "0000000000010002", false),
+            ("fffffffffffffffd", "7ffffffffffffffd", true),
+        ] {
+            let status = format!(
+                "Name:\tsh\nSigBlk:\tffffffffffffffff\nSigIgn:\t{ignored}\nSigCgt:\t{handled}\nCapInh:\t0\n"
+            );
+            assert_eq!(is_fatal(status.as_bytes(), 2), wanted, "{status}");
+        }
+    }
 
     #[test]
     fn marks_of_nested_runs_count() {

@@ -17,8 +17,8 @@ use crate::{KILLING, sys};
 
 /// How long an interrupted command may take until the shell is back.
 const INTERRUPTING: Duration = Duration::from_millis(500);
-/// The pause before an interrupted command with a terminal gets the end of its input (again).
-const NEXT_END: Duration = Duration::from_millis(100);
+/// The pause before an interrupted command is interrupted again.
+const AGAIN: Duration = Duration::from_millis(100);
 /// The pause between two looks whether an action's background processes have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -63,9 +63,9 @@ enum CommandPhase {
     Interrupted {
         /// When it is killed with the shell.
         until: Instant,
-        /// When its terminal, if it has one, gets the end of the input again: a program that asks for
-        /// the next line (a `python3` by mistake) ends then.
-        next_end: Instant,
+        /// When processes that have missed it get it again, and the terminal, if there is one, gets the end
+        /// of the input (again): a program that asks for the next line (a `python3` by mistake) ends then.
+        again: Instant,
     },
     Over {
         status: i32,
@@ -162,7 +162,7 @@ impl SharedShell {
     pub fn due(&self, now: Instant) -> Option<Instant> {
         match self.running.as_ref()?.phase {
             CommandPhase::Runs => None,
-            CommandPhase::Interrupted { until, next_end } => Some(until.min(next_end)),
+            CommandPhase::Interrupted { until, again } => Some(until.min(again)),
             CommandPhase::Over { until, .. } => Some(until.min(now + LOOK)),
         }
     }
@@ -309,10 +309,7 @@ impl SharedShell {
                 let now = Instant::now();
                 running.phase = CommandPhase::Interrupted {
                     until: now + INTERRUPTING,
-                    next_end: match shell.input.as_terminal() {
-                        Some(_) => now + NEXT_END,
-                        None => now + INTERRUPTING,
-                    },
+                    again: now + AGAIN,
                 };
             }
             CommandPhase::Interrupted { .. } => {}
@@ -332,11 +329,12 @@ impl SharedShell {
     pub fn over(&mut self) -> Option<ShellCommandEnd> {
         let (shell, running) = (self.living.as_mut()?, self.running.as_mut()?);
         let now = Instant::now();
-        if let CommandPhase::Interrupted { until, next_end } = &mut running.phase {
+        if let CommandPhase::Interrupted { until, again } = &mut running.phase {
             if now >= *until {
                 running.kill(shell);
-            } else if now >= *next_end {
-                *next_end = now + NEXT_END;
+            } else if now >= *again {
+                *again = now + AGAIN;
+                processes::signal_again(&running.target, libc::SIGINT);
                 shell.input.close();
             }
         }

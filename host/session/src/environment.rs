@@ -10,7 +10,7 @@ use mswea_config::{
 };
 use mswea_core::Executor;
 use mswea_executor::command;
-use mswea_executor::remote::{AccessToken, Endpoint, NO_COPY, remote_executor};
+use mswea_executor::remote::{AccessToken, Endpoint, remote_executor};
 use mswea_executor::{
     BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxKind,
     SingularitySettings, StartupCommand, StreamSettings, Transport, WorkspaceSettings,
@@ -203,8 +203,8 @@ impl EnvironmentPlan<'_> {
 
 impl EnvironmentPlan<'_> {
     /// # Errors
-    /// [`SetupError::Environment`] if the URL, the token or the certificate can't be used,
-    /// [`SetupError::Workspace`] if the workspace needs files of this machine, or has no place there.
+    /// [`SetupError::Environment`] if the URL, the token or the certificate can't be used, and those of
+    /// [`Self::stream`].
     fn remote(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
         let token = match (&environment.token_file, &environment.token_env) {
@@ -222,7 +222,7 @@ impl EnvironmentPlan<'_> {
         let url = environment.url.as_deref().unwrap_or_default();
         let ca_file = environment.ca_file.as_deref().map(Path::new);
         let endpoint = token.and_then(|token| Endpoint::new(url, &token, ca_file));
-        let settings = self.stream(cwd, NO_COPY)?;
+        let settings = self.stream(cwd)?;
         let again = seconds(environment.reconnect_seconds);
         match endpoint {
             Ok(endpoint) => Ok(Box::new(remote_executor(endpoint, again, settings))),
@@ -236,7 +236,7 @@ impl EnvironmentPlan<'_> {
     /// As [`Self::stream`].
     fn command(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
-        let settings = self.stream(cwd, command::NO_COPY)?;
+        let settings = self.stream(cwd)?;
         let limit = seconds(environment.connect_timeout);
         let connect = environment.connect.clone();
         Ok(Box::new(command::command_executor(
@@ -244,24 +244,19 @@ impl EnvironmentPlan<'_> {
         )))
     }
 
-    /// The settings of a place that is reached by a stream. `no_copy`: why files of this machine can't be
-    /// copied to it.
+    /// The settings of a place that is reached by a stream.
     ///
     /// # Errors
-    /// [`SetupError::Workspace`] if the workspace needs files of this machine, or has no place there.
-    fn stream(&self, cwd: String, no_copy: &str) -> Result<StreamSettings, SetupError> {
+    /// [`SetupError::Workspace`] if the repository has no place there.
+    fn stream(&self, cwd: String) -> Result<StreamSettings, SetupError> {
         let environment = &self.config.environment;
         let workspace = self.workspace();
-        let refused = |why: &str| Err(SetupError::Workspace(why.to_owned()));
-        if workspace.copies_folder() {
-            return refused(no_copy);
-        }
         let is_placed = !environment.cwd.is_empty() || !workspace.repo_path.is_empty();
         if workspace.repo.is_some() && !is_placed {
-            return refused(&format!(
-                "a clone in the environment class `{}` needs a folder there: set `workspace.path`",
+            return Err(SetupError::Workspace(format!(
+                "the repository needs a folder in the environment class `{}`: set `workspace.path`",
                 environment.environment_class
-            ));
+            )));
         }
         Ok(StreamSettings {
             cwd,

@@ -13,5 +13,5 @@ pub mod wire;
 
 pub use endpoint::Endpoint;
 pub use fault::RemoteFault;
-pub use place::{NO_COPY, remote_executor};
+pub use place::remote_executor;
 pub use token::AccessToken;

@@ -9,9 +9,6 @@ use super::endpoint::Endpoint;
 use super::link::RemoteSession;
 use crate::stream::{HelperPlace, HelperStream, StreamExecutor, StreamSettings};
 
-/// What a run is told that would copy files of this machine.
-pub const NO_COPY: &str = "files of this machine can't be copied to another one (the class `remote`): set `workspace.repo` to a URL that can be cloned there, or `workspace.path` to a folder that is there";
-
 /// Another machine, on which `mswea-host runtime serve` runs.
 struct RemotePlace {
     endpoint: Endpoint,
@@ -43,10 +40,6 @@ impl HelperPlace for RemotePlace {
         if let Some(session) = self.session.take() {
             session.end().await;
         }
-    }
-
-    fn no_copy(&self) -> &'static str {
-        NO_COPY
     }
 }
 

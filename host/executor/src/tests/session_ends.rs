@@ -26,7 +26,12 @@ async fn an_exit_ends_the_shell_and_not_the_session() {
     executor.cleanup().await;
 }
 
+/// The descriptors of an interactive bash on a pipe that are needed to undo redirections; its shell ends
+/// without them. With a terminal it waits for its input, until the time limit.
+const UNDOING: &str = "exec 10>&- 11>&- 12>&- 13>&- 14>&- 15>&-";
+
 pub(crate) async fn exits(executor: &mut impl Executor) {
+    let has_terminal = run(executor, "[ -t 0 ]").await.returncode == 0;
     for (command, code, why) in [
         ("echo bye; exit 3", 3, "the shell has ended (exit code 3)"),
         ("set -e\nfalse\necho never", 1, "exit code 1"),
@@ -35,8 +40,11 @@ pub(crate) async fn exits(executor: &mut impl Executor) {
         ("exec echo other", 0, "exit code 0"),
         ("trap 'echo in the trap' EXIT; exit 4", 4, "exit code 4"),
         ("exec nosuchprogram", 127, "exit code 127"),
-        ("exec 10>&- 11>&- 12>&- 13>&- 14>&- 15>&-", 1, "exit code"),
+        (UNDOING, 1, "exit code"),
     ] {
+        if has_terminal && command == UNDOING {
+            continue;
+        }
         let first = run(executor, "cd /usr; export KEEP='a b'; f() { :; }").await;
         assert_eq!(
             (first.output.as_str(), first.returncode),

@@ -11,7 +11,7 @@ pub(crate) async fn commands(executor: &mut impl Executor) {
         ("[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo all", "all\n", 0),
         ("echo $TERM; sh -c 'echo $TERM'", "dumb\ndumb\n", 0),
         ("stty size; stty size </dev/tty", "24 80\n24 80\n", 0),
-        ("printf 'a\\nb\\r\\n'", "a\nb\r\n", 0),
+        ("printf 'a\\nb\\r\\n'", "a\nb\n", 0),
         ("echo err >&2; echo out", "err\nout\n", 0),
         ("printf 'a\\xffb'", "a\u{fffd}b", 0),
         ("read -t 0.1 x; echo \"$?\"", "142\n", 0),

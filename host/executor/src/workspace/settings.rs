@@ -120,11 +120,6 @@ impl WorkspaceSettings {
         Ok(start.to_owned())
     }
 
-    /// Whether the repository is a folder of this machine, which is copied.
-    pub fn copies_folder(&self) -> bool {
-        matches!(self.source(), Ok(Some(RepositorySource::Folder(_))))
-    }
-
     /// Where the repository comes from.
     pub(super) fn source(&self) -> Result<Option<RepositorySource>, ExecutorError> {
         let home = std::env::var_os("HOME").map(PathBuf::from);

@@ -204,6 +204,7 @@ async fn a_container_that_can_t_run_the_helper_keeps_no_programs_open() {
         ..settings()
     })
     .await;
+    executor.container.as_mut().unwrap().way = Way::Plain { shell: true };
     let error = interactive::open(&mut executor, "p", "cat", None)
         .await
         .unwrap_err();

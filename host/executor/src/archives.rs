@@ -1,0 +1,222 @@
+//! Archives of files and folders that are copied into an environment, or out of it. Both ways behave
+//! like [`crate::files`]: a folder is merged into an existing one, a file is put into one; missing
+//! parents are made; symbolic links stay links.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mswea_core::ExecutorError;
+use mswea_helper::archive;
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::files;
+
+/// How much of an archive is written at once.
+const BUFFER: usize = 128 * 1024;
+
+/// The error of a copy.
+pub(super) fn failed(from: &str, to: &str, why: impl std::fmt::Display) -> ExecutorError {
+    ExecutorError {
+        message: format!(
+            "`{from}` can't be copied to `{to}`: {why}; check both paths and their permissions"
+        ),
+    }
+}
+
+/// Ends the packing thread when it is dropped, which means that the caller no longer waits.
+struct GiveUp(Arc<AtomicBool>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A file that can be written only while the caller waits.
+struct AbortableFile<'a> {
+    file: BufWriter<fs::File>,
+    given_up: &'a AtomicBool,
+}
+
+impl Write for AbortableFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.given_up.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The error of making an archive; a full disk has a remedy of its own.
+pub(super) fn no_room(error: &io::Error) -> String {
+    let folder = std::env::temp_dir();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!(
+            "there is no room for its archive in `{}`: {error}; set `TMPDIR` to a folder with more",
+            folder.display()
+        ),
+        _ => error.to_string(),
+    }
+}
+
+/// Packs `from`, a path of this machine, off the event loop. In a file and not in memory, because a
+/// repository may be larger than that. `name` and `owner`: as [`archive::pack`] takes them.
+///
+/// # Errors
+/// A message, if something can't be read or written.
+pub(super) async fn packed(
+    from: &Path,
+    name: &str,
+    owner: (u64, u64),
+) -> Result<NamedTempFile, String> {
+    let (from, name) = (from.to_owned(), PathBuf::from(name));
+    let given_up = Arc::new(AtomicBool::new(false));
+    let _give_up = GiveUp(given_up.clone());
+    let packing = tokio::task::spawn_blocking(move || {
+        let archive = NamedTempFile::new()?;
+        pack(&from, &name, owner, archive.reopen()?, &given_up).map(|()| archive)
+    });
+    let packed = packing.await;
+    let packed = packed.unwrap_or_else(|error| Err(io::Error::other(error)));
+    packed.map_err(|error| no_room(&error))
+}
+
+fn pack(
+    from: &Path,
+    name: &Path,
+    owner: (u64, u64),
+    to: fs::File,
+    given_up: &AtomicBool,
+) -> io::Result<()> {
+    let mut archive = tar::Builder::new(AbortableFile {
+        file: BufWriter::with_capacity(BUFFER, to),
+        given_up,
+    });
+    archive::pack(&mut archive, &fs::canonicalize(from)?, name, owner)?;
+    archive.into_inner()?.flush()
+}
+
+/// A temporary folder for an archive and its content.
+pub(super) struct ReceivedArchive(TempDir);
+
+impl ReceivedArchive {
+    /// Makes the folder.
+    ///
+    /// # Errors
+    /// A message, if it can't be made.
+    pub(super) fn new() -> Result<Self, String> {
+        let folder = TempDir::new();
+        folder.map(Self).map_err(|error| no_room(&error))
+    }
+
+    /// Where the archive has to be put.
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.path().join("archive.tar")
+    }
+
+    /// Unpacks it beside it, off the event loop; returns its top entry. `is_root`: it was packed
+    /// without a folder of its own.
+    ///
+    /// # Errors
+    /// A message, if it is no archive, or can't be written.
+    pub(super) async fn unpack(&self, is_root: bool) -> Result<PathBuf, String> {
+        let (archive, folder) = (self.path(), self.0.path().to_owned());
+        let unpacking = tokio::task::spawn_blocking(move || unpack(&archive, &folder, is_root));
+        let unpacked = unpacking.await;
+        let unpacked = unpacked.unwrap_or_else(|error| Err(io::Error::other(error)));
+        unpacked.map_err(|error| no_room(&error))
+    }
+
+    /// Copies what was unpacked, and is `from` in the environment, to `to`.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if `to` can't be written.
+    pub(super) async fn settle(
+        self,
+        unpacked: PathBuf,
+        from: &str,
+        to: &Path,
+    ) -> Result<(), ExecutorError> {
+        let is_file = !unpacked.is_dir();
+        let to = match Path::new(from).file_name() {
+            Some(name) if is_file && to.is_dir() => to.join(name),
+            _ => to.to_owned(),
+        };
+        let temporary = unpacked.display().to_string();
+        let copied = files::copy(unpacked, to).await;
+        open_up(self.0.path());
+        copied.map_err(|error| ExecutorError {
+            message: error.message.replace(&temporary, from),
+        })
+    }
+}
+
+/// Unpacks an archive beside it; returns its top entry.
+fn unpack(archive: &Path, folder: &Path, is_root: bool) -> io::Result<PathBuf> {
+    let content = folder.join("content");
+    fs::create_dir(&content)?;
+    let mut reader = tar::Archive::new(io::BufReader::new(fs::File::open(archive)?));
+    reader.unpack(&content)?;
+    match fs::read_dir(&content)?.next() {
+        // The root folder is packed without a name of its own.
+        Some(first) if !is_root => Ok(first?.path()),
+        _ => Ok(content),
+    }
+}
+
+/// Makes folders writable, so that they can be removed.
+fn open_up(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(found) = fs::symlink_metadata(folder) else {
+        return;
+    };
+    if !found.is_dir() {
+        return;
+    }
+    let mode = found.permissions().mode() | 0o700;
+    let _ = fs::set_permissions(folder, PermissionsExt::from_mode(mode));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        open_up(&entry.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        fs::create_dir_all(at("a/b/empty")).unwrap();
+        fs::write(at("a/b/x"), "x").unwrap();
+        std::os::unix::fs::symlink("b/x", at("a/link")).unwrap();
+        let long = "n".repeat(150);
+        fs::write(at("a").join(&long), "long").unwrap();
+        let name = Path::new("to");
+        let given_up = AtomicBool::new(true);
+        let create = || fs::File::create(at("archive.tar")).unwrap();
+        let error = pack(&at("a"), name, (7, 8), create(), &given_up).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let given_up = AtomicBool::new(false);
+        pack(&at("a"), name, (7, 8), create(), &given_up).unwrap();
+        let archive = fs::File::open(at("archive.tar")).unwrap();
+        for entry in tar::Archive::new(archive).entries().unwrap() {
+            let entry = entry.unwrap();
+            assert_eq!(entry.header().uid().unwrap(), 7);
+            assert_eq!(entry.header().gid().unwrap(), 8);
+        }
+        let top = unpack(&at("archive.tar"), root.path(), false).unwrap();
+        assert_eq!(top.file_name().unwrap(), "to");
+        assert_eq!(fs::read_to_string(top.join("link")).unwrap(), "x");
+        assert_eq!(fs::read_to_string(top.join(long)).unwrap(), "long");
+        assert!(top.join("b/empty").is_dir());
+    }
+}

@@ -1,0 +1,208 @@
+//! Copies files through a helper as archives, which the helper unpacks or packs in an action.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mswea_core::ExecutorError;
+use mswea_helper::protocol::{self, ActionInput, HelperReply, HelperRequest, LONGEST_REPLY, PIECE};
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::sleep;
+
+use super::{HelperAction, HelperError, HelperEvent, HelperSession, READ, send};
+use crate::archives::{self, ReceivedArchive, failed};
+
+/// The program of a helper, as the process sees it that becomes it.
+const ITSELF: &str = "/proc/self/exe";
+/// How much is on its way to the action at once.
+const WINDOW: usize = 1024 * 1024;
+/// How long nothing may be passed.
+const STALLED: Duration = Duration::from_secs(60);
+/// How much of the end of an output can be the message of a failed action.
+const MESSAGE: usize = 2000;
+/// What that message begins with.
+const SAID: &str = "mswea-helper: ";
+
+/// What an action has reported.
+#[derive(Default)]
+struct PassedNews {
+    output: Vec<u8>,
+    /// How many bytes of its input it has taken.
+    taken: usize,
+    has_closed: bool,
+    /// Its exit code, or why it was not started.
+    end: Option<Result<i32, String>>,
+}
+
+impl HelperSession {
+    /// Copies `from`, a path of this machine, to `to`, which is seen from `cwd`.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if `from` can't be read, `to` can't be written, or the session has ended.
+    pub(crate) async fn upload(
+        &mut self,
+        from: &Path,
+        to: &str,
+        cwd: Option<&str>,
+    ) -> Result<(), ExecutorError> {
+        let shown = from.display().to_string();
+        let fail = |why: String| failed(&shown, to, why);
+        let found = std::fs::metadata(from).map_err(|error| fail(error.to_string()))?;
+        let (kind, name) = match found.is_dir() {
+            true => ("folder", "".into()),
+            false => (
+                "file",
+                from.file_name().unwrap_or_default().to_string_lossy(),
+            ),
+        };
+        let archive = archives::packed(from, &name, (0, 0)).await.map_err(fail)?;
+        let content = archive.reopen().map_err(|error| fail(error.to_string()))?;
+        let content = Some(File::from_std(content));
+        let passed = self.pass(["unpack", kind, to], cwd, content, None).await;
+        passed.map_err(fail)
+    }
+
+    /// Copies `from`, which is seen from `cwd`, to `to`, a path of this machine.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if `from` can't be read, `to` can't be written, or the session has ended.
+    pub(crate) async fn download(
+        &mut self,
+        from: &str,
+        to: &Path,
+        cwd: Option<&str>,
+    ) -> Result<(), ExecutorError> {
+        let shown = to.display().to_string();
+        let fail = |why: String| failed(from, &shown, why);
+        let archive = ReceivedArchive::new().map_err(fail)?;
+        let content = File::create(archive.path()).await;
+        let content = content.map_err(|error| fail(error.to_string()))?;
+        let passed = self.pass(["pack", from], cwd, None, Some(content)).await;
+        passed.map_err(fail)?;
+        let unpacked = archive.unpack(false).await.map_err(fail)?;
+        archive.settle(unpacked, from, to).await
+    }
+
+    /// Runs one of the helper's own programs to its end: `from` is its input, and its output goes to
+    /// `to`. Like [`Self::run`], but without a time limit, as long as bytes are passed.
+    async fn pass<const COUNT: usize>(
+        &mut self,
+        args: [&str; COUNT],
+        cwd: Option<&str>,
+        mut from: Option<File>,
+        mut to: Option<File>,
+    ) -> Result<(), String> {
+        if self.busy {
+            return Err(HelperError::Unusable.to_string());
+        }
+        self.last = self.last.wrapping_add(1);
+        let id = self.last;
+        let argv: Vec<_> = [ITSELF]
+            .iter()
+            .chain(&args)
+            .map(|&arg| arg.to_owned())
+            .collect();
+        let action = HelperAction {
+            argv: &argv,
+            env: &[],
+            cwd,
+            grace: Duration::ZERO,
+            input: match from {
+                Some(_) => ActionInput::Pipe,
+                None => ActionInput::Empty,
+            },
+        };
+        let encoded = |request: HelperRequest| request.encode().unwrap_or_default();
+        let mut to_send = encoded(action.request(id));
+        let (mut sent, mut is_flushed, mut on_the_way) = (0, false, 0);
+        let mut piece = vec![0; PIECE];
+        let mut last_words = Vec::new();
+        self.busy = true;
+        let end = loop {
+            let news = self.news(id).map_err(|error| error.to_string())?;
+            on_the_way -= news.taken.min(on_the_way);
+            if news.has_closed {
+                from = None;
+            }
+            if let Some(file) = &mut to {
+                let written = file.write_all(&news.output).await;
+                written.map_err(|error| archives::no_room(&error))?;
+            }
+            last_words.extend_from_slice(&news.output);
+            last_words.drain(..last_words.len().saturating_sub(MESSAGE));
+            if let Some(end) = news.end {
+                break end?;
+            }
+            if let Some(file) = from.as_mut().filter(|_| is_flushed && on_the_way < WINDOW) {
+                let count = file
+                    .read(&mut piece)
+                    .await
+                    .map_err(|error| error.to_string())?;
+                let bytes = piece[..count].to_vec();
+                (to_send, sent, is_flushed) = match count {
+                    0 => (encoded(HelperRequest::Close { id }), 0, false),
+                    _ => (encoded(HelperRequest::Input { id, bytes }), 0, false),
+                };
+                on_the_way += count;
+                from = from.filter(|_| count > 0);
+            }
+            self.inbox.reserve(READ);
+            // Each of these can be dropped and started again.
+            let event = tokio::select! {
+                biased;
+                event = send(&mut self.input, &to_send[sent..]), if !is_flushed => event,
+                read = self.output.read_buf(&mut self.inbox) => HelperEvent::Read(read),
+                () = sleep(STALLED) => return Err(HelperError::Stalled(STALLED).to_string()),
+            };
+            match event {
+                HelperEvent::Wrote(Ok(count @ 1..)) => sent += count,
+                HelperEvent::Flushed => is_flushed = true,
+                HelperEvent::Read(Ok(1..)) => {}
+                _ => return Err(HelperError::Gone.to_string()),
+            }
+        };
+        self.busy = false;
+        if let Some(mut file) = to {
+            let flushed = file.flush().await;
+            flushed.map_err(|error| archives::no_room(&error))?;
+        }
+        match end {
+            0 => Ok(()),
+            status => {
+                let text = String::from_utf8_lossy(&last_words);
+                let said = text
+                    .rsplit_once(SAID)
+                    .map(|(_, said)| said.trim().to_owned());
+                Err(said.unwrap_or_else(|| format!("the helper ended with exit code {status}")))
+            }
+        }
+    }
+
+    /// Takes all complete frames out of the inbox.
+    fn news(&mut self, id: u32) -> Result<PassedNews, HelperError> {
+        let mut news = PassedNews::default();
+        let mut done = 0;
+        let garbled = |_| HelperError::Garbled;
+        while news.end.is_none()
+            && let Some((content, length)) =
+                protocol::frame(&self.inbox[done..], LONGEST_REPLY).map_err(garbled)?
+        {
+            let reply = HelperReply::decode(content).map_err(garbled)?;
+            if reply.id() != id {
+                return Err(HelperError::Garbled);
+            }
+            done += length;
+            match reply {
+                HelperReply::Output { bytes, .. } => news.output.extend_from_slice(bytes),
+                HelperReply::Taken { count, is_open, .. } => {
+                    news.taken += count as usize;
+                    news.has_closed |= !is_open;
+                }
+                HelperReply::Exited { status, .. } => news.end = Some(Ok(status)),
+                HelperReply::Failed { text, .. } => news.end = Some(Err(text.to_owned())),
+            }
+        }
+        self.inbox.drain(..done);
+        Ok(news)
+    }
+}

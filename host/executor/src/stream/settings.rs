@@ -1,0 +1,74 @@
+//! The settings of an environment behind a stream.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
+
+use crate::environment::{self, Rules};
+
+/// The settings of an environment behind a stream.
+#[derive(Clone, Debug)]
+pub struct StreamSettings {
+    /// The working directory of commands; empty: the helper's.
+    pub cwd: String,
+    /// Whether the working directory is made if it is missing.
+    pub make_cwd: bool,
+    /// Variables for every command, over those that the place gives.
+    pub env: BTreeMap<String, String>,
+    /// The default time limit of a command.
+    pub timeout: Duration,
+    /// Program and arguments to which the command is appended.
+    pub interpreter: Vec<String>,
+    /// Whether all actions run in one bash.
+    pub session: bool,
+    /// Whether that bash has a terminal.
+    pub pty: bool,
+    /// The most bytes of a command's output that are kept, half of them from each end.
+    pub capture_bytes: usize,
+    /// An output whose first line is this is kept whole: the marker of a submission.
+    pub whole_after: Option<String>,
+    /// Marks the actions of the run. Empty: one is generated.
+    pub run_id: String,
+    /// How long a background process may hold the output open after its command has exited.
+    pub grace: Duration,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        Self {
+            cwd: String::new(),
+            make_cwd: false,
+            env: BTreeMap::new(),
+            timeout: Duration::from_secs(30),
+            interpreter: vec!["bash".to_owned(), "-c".to_owned()],
+            session: false,
+            pty: false,
+            capture_bytes: 256 * 1024,
+            whole_after: None,
+            run_id: String::new(),
+            grace: Duration::from_millis(200),
+        }
+    }
+}
+
+impl StreamSettings {
+    /// The configured variables, except for the marks of runs and actions; or why one can't be passed to a
+    /// process.
+    pub(super) fn variables(&self) -> Result<Vec<(String, String)>, String> {
+        let rules = Rules {
+            allow: &[],
+            secrets: &[],
+            is_credential: |_| false,
+        };
+        environment::build([], rules, &self.env).map_err(|error| error.to_string())?;
+        let own = [ACTION_VARIABLE, RUN_VARIABLE];
+        let passed = self
+            .env
+            .iter()
+            .filter(|(name, _)| !own.contains(&name.as_str()));
+        Ok(passed
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect())
+    }
+}

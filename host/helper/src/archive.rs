@@ -1,0 +1,69 @@
+//! Copies files and folders as a stream: packs them as a tar archive, and unpacks one.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Appends `from` under `name`, which is empty for what is in a folder without the folder itself.
+/// `owner`: the ids of user and group that are stored. Symbolic links stay links; sockets, pipes and
+/// devices have no content and are left out.
+///
+/// # Errors
+/// An error of reading or of writing.
+pub fn pack(
+    archive: &mut tar::Builder<impl Write>,
+    from: &Path,
+    name: &Path,
+    owner: (u64, u64),
+) -> io::Result<()> {
+    let found = fs::symlink_metadata(from)?;
+    let mut header = tar::Header::new_gnu();
+    header.set_metadata(&found);
+    header.set_uid(owner.0);
+    header.set_gid(owner.1);
+    // Only the numbers are stored; this machine's names have no meaning elsewhere.
+    header.set_username("")?;
+    header.set_groupname("")?;
+    let kind = found.file_type();
+    if kind.is_dir() {
+        if name != Path::new("") {
+            header.set_size(0);
+            archive.append_data(&mut header, name, io::empty())?;
+        }
+        let mut entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            pack(archive, &entry.path(), &name.join(entry.file_name()), owner)?;
+        }
+    } else if kind.is_symlink() {
+        header.set_size(0);
+        archive.append_link(&mut header, name, fs::read_link(from)?)?;
+    } else if kind.is_file() {
+        archive.append_data(&mut header, name, fs::File::open(from)?)?;
+    }
+    Ok(())
+}
+
+/// Unpacks into `to`, which is made if it is missing. If `is_file`, the archive has one file, which
+/// becomes `to` unless that is a folder. Nothing is written outside of the folder: no link that leads
+/// out of it is followed, whether the archive has brought it or not.
+///
+/// # Errors
+/// An error of reading or of writing, also if an entry would be outside.
+pub fn unpack(from: impl Read, to: &Path, is_file: bool) -> io::Result<()> {
+    let mut archive = tar::Archive::new(from);
+    if is_file && !to.is_dir() {
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        if let Some(entry) = archive.entries()?.next() {
+            entry?.unpack(to)?;
+        }
+    } else {
+        fs::create_dir_all(to)?;
+        archive.unpack(to)?;
+    }
+    // What follows the end of the archive: the sender is not stopped in the middle of it.
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
+    Ok(())
+}
