@@ -8,10 +8,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
 
+#[path = "executors/bare.rs"]
+mod bare;
 mod shared;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bare::Bare;
 use mswea_host::config::Config;
 use mswea_host::journal::JournalFile;
 use mswea_host::plugin::Cache;
@@ -253,73 +255,6 @@ async fn other_machine(table: &mut Table) {
     }
     let _ = server.kill();
     let _ = server.wait();
-}
-
-/// Direct calls of the daemon's API.
-struct Bare {
-    id: String,
-}
-
-impl Bare {
-    fn start() -> Self {
-        let run = Command::new("docker")
-            .args(["run", "-d", "--rm", IMAGE, "sleep", "600"])
-            .output()
-            .unwrap();
-        assert!(run.status.success());
-        let id = String::from_utf8(run.stdout).unwrap().trim().to_owned();
-        Self { id }
-    }
-
-    /// The same operations as docker's command line: creates the exec, starts it, reads its output
-    /// to the end, asks for the exit code.
-    fn exec(&self) -> Duration {
-        let begin = Instant::now();
-        let body = json!({"AttachStdout": true, "AttachStderr": true, "WorkingDir": "/", "Cmd": ["sh", "-c", "true"]});
-        let made = ask("POST", &format!("/containers/{}/exec", self.id), &body);
-        let id = made["Id"].as_str().unwrap().to_owned();
-        ask(
-            "POST",
-            &format!("/exec/{id}/start"),
-            &json!({"Detach": false, "Tty": false}),
-        );
-        let ended = ask("GET", &format!("/exec/{id}/json"), &Value::Null);
-        assert_eq!(ended["ExitCode"], 0);
-        begin.elapsed()
-    }
-}
-
-impl Drop for Bare {
-    fn drop(&mut self) {
-        let _ = Command::new("docker").args(["rm", "-f", &self.id]).output();
-    }
-}
-
-/// One request over a connection of its own; the answer's JSON, if it has one.
-fn ask(method: &str, path: &str, body: &Value) -> Value {
-    let mut stream = UnixStream::connect(SOCKET).unwrap();
-    let body = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: d\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    assert!(
-        head.starts_with("HTTP/1.1 2") || head.starts_with("HTTP/1.1 101"),
-        "{text}"
-    );
-    let begin = body.find('{').unwrap_or(body.len());
-    let end = body.rfind('}').map_or(begin, |at| at + 1);
-    serde_json::from_str(&body[begin..end.max(begin)]).unwrap_or(Value::Null)
 }
 
 /// Measures the memory of this process while a command prints without end.

@@ -189,7 +189,7 @@ fn commands_may_have_a_terminal() {
             .env("TERM", "xterm-256color")
             .run()
             .expect(0);
-        assert_eq!(run.stdout, "again dumb", "{arguments:?}");
+        assert_eq!(run.stdout, "again dumb\n", "{arguments:?}");
         let told = body(&server, 2);
         assert!(
             told.contains("waiting") && told.contains("the shell lives on"),

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::routes::{self, Routes};
 use crate::settings::{ServeError, ServeSettings};
-use crate::table::SessionTable;
+use crate::table::ServedSessions;
 use crate::tls;
 
 /// How long a client may take for the handshake, and for the head of each request.
@@ -70,7 +70,7 @@ impl RuntimeServer {
         }
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let table = SessionTable::new(settings.local, settings.keep, settings.max_sessions);
+        let table = ServedSessions::new(settings.local, settings.keep, settings.max_sessions);
         Ok(Self {
             listener,
             address,

@@ -47,7 +47,7 @@ pub(super) enum OffsetError {
 }
 
 /// What one look at the output finds.
-enum Piece {
+enum OutputPart {
     Output(Bytes),
     Nothing,
     /// The helper has ended.
@@ -138,17 +138,17 @@ impl KeptOutput {
         self.grown.notify_waiters();
     }
 
-    fn look(&self, at: u64, number: u64) -> Piece {
+    fn look(&self, at: u64, number: u64) -> OutputPart {
         let state = self.state();
         if state.streams != number {
-            return Piece::Replaced;
+            return OutputPart::Replaced;
         }
         let sent = at.saturating_sub(state.start) as usize;
         let count = (state.bytes.len().saturating_sub(sent)).min(LARGEST_RECORD);
         if count == 0 {
             return match state.is_whole {
-                true => Piece::End,
-                false => Piece::Nothing,
+                true => OutputPart::End,
+                false => OutputPart::Nothing,
             };
         }
         let mut record = BytesMut::with_capacity(RECORD_HEAD + count);
@@ -159,7 +159,7 @@ impl KeptOutput {
         record.put_slice(early);
         let late = &second[sent.saturating_sub(first.len())..];
         record.put_slice(&late[..count - early.len()]);
-        Piece::Output(record.freeze())
+        OutputPart::Output(record.freeze())
     }
 }
 
@@ -170,23 +170,23 @@ struct OutputCursor {
     number: u64,
 }
 
-type Step = (Option<OutputCursor>, Result<Bytes, ReplacedStream>);
+type StreamStep = (Option<OutputCursor>, Result<Bytes, ReplacedStream>);
 
 impl OutputCursor {
     /// The next record, and where the stream goes on, if it does.
-    async fn next(mut self) -> Step {
+    async fn next(mut self) -> StreamStep {
         let output = self.output.clone();
         loop {
             let mut grown = std::pin::pin!(output.grown.notified());
             grown.as_mut().enable();
             match output.look(self.at, self.number) {
-                Piece::Output(record) => {
+                OutputPart::Output(record) => {
                     self.at += (record.len() - RECORD_HEAD) as u64;
                     return (Some(self), Ok(record));
                 }
-                Piece::End => return (None, Ok(Bytes::from_static(&END))),
-                Piece::Replaced => return (None, Err(ReplacedStream)),
-                Piece::Nothing => {}
+                OutputPart::End => return (None, Ok(Bytes::from_static(&END))),
+                OutputPart::Replaced => return (None, Err(ReplacedStream)),
+                OutputPart::Nothing => {}
             }
             tokio::select! {
                 () = grown => {}
@@ -198,7 +198,7 @@ impl OutputCursor {
 
 /// The body of an answer with the output of a helper.
 pub(super) struct OutputStream {
-    next: Option<Pin<Box<dyn Future<Output = Step> + Send>>>,
+    next: Option<Pin<Box<dyn Future<Output = StreamStep> + Send>>>,
 }
 
 /// The error of a stream whose client has opened another one, or whose session is over.

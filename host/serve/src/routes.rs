@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::output::{OffsetError, ReplacedStream};
 use crate::session::{InputError, ServedSession};
-use crate::table::{SessionRefused, SessionTable};
+use crate::table::{ServedSessions, SessionRefused};
 
 /// The longest pause within the body of a request.
 const BODY_PAUSE: Duration = Duration::from_secs(15);
@@ -28,11 +28,11 @@ pub(super) type AnswerBody = UnsyncBoxBody<Bytes, ReplacedStream>;
 /// What all requests share.
 pub(super) struct Routes {
     token: AccessToken,
-    pub(super) table: Arc<SessionTable>,
+    pub(super) table: Arc<ServedSessions>,
 }
 
 impl Routes {
-    pub(super) fn new(token: AccessToken, table: SessionTable) -> Self {
+    pub(super) fn new(token: AccessToken, table: ServedSessions) -> Self {
         Self {
             token,
             table: Arc::new(table),
@@ -95,7 +95,7 @@ async fn route(routes: &Arc<Routes>, request: Request<Incoming>) -> Response<Ans
     }
 }
 
-fn alive(table: &SessionTable) -> Response<AnswerBody> {
+fn alive(table: &ServedSessions) -> Response<AnswerBody> {
     let state = json!({
         "service": "mswea-host runtime",
         "version": env!("CARGO_PKG_VERSION"),
@@ -106,7 +106,7 @@ fn alive(table: &SessionTable) -> Response<AnswerBody> {
 }
 
 /// Starts a session. On a task of its own: a request that is given up does not leave half of one.
-async fn open(table: &Arc<SessionTable>) -> Response<AnswerBody> {
+async fn open(table: &Arc<ServedSessions>) -> Response<AnswerBody> {
     let keep = table.keep.as_secs_f64();
     let table = table.clone();
     let opened = tokio::spawn(async move { table.open().await });

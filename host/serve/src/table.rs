@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::session::ServedSession;
 
 /// The sessions of a server.
-pub(super) struct SessionTable {
+pub(super) struct ServedSessions {
     settings: LocalSettings,
     /// A session whose client has said nothing for this long is ended.
     pub(super) keep: Duration,
@@ -45,7 +45,7 @@ pub(super) enum SessionRefused {
     NotStarted(ExecutorError),
 }
 
-impl SessionTable {
+impl ServedSessions {
     pub(super) fn new(settings: LocalSettings, keep: Duration, most: usize) -> Self {
         Self {
             settings,

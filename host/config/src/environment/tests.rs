@@ -228,7 +228,9 @@ fn classes_of_environments_have_their_own_defaults() {
                 format!("`environment.session` = true has no effect in the class `{class}`");
             assert!(text.contains(&wanted), "{text}");
             assert!(
-                text.contains("`local`, `docker`, `podman`, `bubblewrap`, `remote` keep"),
+                text.contains(
+                    "`local`, `docker`, `podman`, `bubblewrap`, `remote`, `command` keep"
+                ),
                 "{text}"
             );
         }

@@ -31,7 +31,7 @@ const SEARCHING: Duration = Duration::from_secs(2);
 pub(super) struct Patterns(Arc<[Regex]>);
 
 /// A match: which pattern, and the index of its end.
-pub(super) type Found = (usize, usize);
+pub(super) type PatternMatch = (usize, usize);
 
 impl Patterns {
     /// Compiles them.
@@ -62,13 +62,13 @@ impl Patterns {
     ///
     /// # Errors
     /// [`ProgramError::Pattern`] if a pattern takes too long.
-    pub(super) async fn find(&self, text: String) -> Result<Option<Found>, ProgramError> {
+    pub(super) async fn find(&self, text: String) -> Result<Option<PatternMatch>, ProgramError> {
         let this = self.clone();
         let found = aside("search", move || this.find_here(&text)).await;
         found.unwrap_or_else(|| Err(refused("", "the search has failed")))
     }
 
-    fn find_here(&self, text: &str) -> Result<Option<Found>, ProgramError> {
+    fn find_here(&self, text: &str) -> Result<Option<PatternMatch>, ProgramError> {
         let began = Instant::now();
         let mut at = 0;
         loop {
@@ -87,8 +87,8 @@ impl Patterns {
         }
     }
 
-    fn in_piece(&self, piece: &str) -> Result<Option<Found>, ProgramError> {
-        let mut first: Option<(usize, Found)> = None;
+    fn in_piece(&self, piece: &str) -> Result<Option<PatternMatch>, ProgramError> {
+        let mut first: Option<(usize, PatternMatch)> = None;
         for (which, pattern) in self.0.iter().enumerate() {
             let found = pattern.find(piece);
             let found = found.map_err(|error| refused(pattern.as_str(), &error.to_string()))?;

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::endpoint::{Endpoint, RemoteConnection};
 use super::fault::RemoteFault;
-use super::wire::{CONFIRMED, HEARTBEAT, LARGEST_INPUT, LOST, RECORD_HEAD, Record, record};
+use super::wire::{CONFIRMED, HEARTBEAT, LARGEST_INPUT, LOST, RECORD_HEAD, StreamRecord, record};
 
 /// How much the stream holds in each direction, in bytes.
 const HELD: usize = 256 * 1024;
@@ -243,9 +243,9 @@ impl Link {
                     let head = record(&inbox);
                     match head.map_err(|()| broken(&std::io::Error::other("garbled output")))? {
                         None => break,
-                        Some(Record::End) => return Ok(()),
-                        Some(Record::Alive) => {}
-                        Some(Record::Output(length)) => rest = length,
+                        Some(StreamRecord::End) => return Ok(()),
+                        Some(StreamRecord::Alive) => {}
+                        Some(StreamRecord::Output(length)) => rest = length,
                     }
                     inbox.advance(RECORD_HEAD);
                     continue;

@@ -43,7 +43,7 @@ pub const ALIVE: [u8; RECORD_HEAD] = [0; RECORD_HEAD];
 
 /// The content of one record.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub(super) enum StreamRecord {
     Output(usize),
     Alive,
     End,
@@ -53,14 +53,14 @@ pub(super) enum Record {
 ///
 /// # Errors
 /// If it is longer than any record.
-pub(super) fn record(bytes: &[u8]) -> Result<Option<Record>, ()> {
+pub(super) fn record(bytes: &[u8]) -> Result<Option<StreamRecord>, ()> {
     let Some(head) = bytes.first_chunk::<RECORD_HEAD>() else {
         return Ok(None);
     };
     match (*head, u32::from_be_bytes(*head) as usize) {
-        (END, _) => Ok(Some(Record::End)),
-        (_, 0) => Ok(Some(Record::Alive)),
-        (_, length) if length <= LARGEST_RECORD => Ok(Some(Record::Output(length))),
+        (END, _) => Ok(Some(StreamRecord::End)),
+        (_, 0) => Ok(Some(StreamRecord::Alive)),
+        (_, length) if length <= LARGEST_RECORD => Ok(Some(StreamRecord::Output(length))),
         _ => Err(()),
     }
 }
@@ -74,11 +74,14 @@ mod tests {
         for (bytes, expected) in [
             (&b""[..], Ok(None)),
             (b"\0\0\0", Ok(None)),
-            (b"\0\0\0\0", Ok(Some(Record::Alive))),
-            (b"\0\0\0\x03ab", Ok(Some(Record::Output(3)))),
-            (b"\0\x04\0\0", Ok(Some(Record::Output(LARGEST_RECORD)))),
+            (b"\0\0\0\0", Ok(Some(StreamRecord::Alive))),
+            (b"\0\0\0\x03ab", Ok(Some(StreamRecord::Output(3)))),
+            (
+                b"\0\x04\0\0",
+                Ok(Some(StreamRecord::Output(LARGEST_RECORD))),
+            ),
             (b"\0\x04\0\x01", Err(())),
-            (b"\xff\xff\xff\xff", Ok(Some(Record::End))),
+            (b"\xff\xff\xff\xff", Ok(Some(StreamRecord::End))),
             (b"HTTP", Err(())),
         ] {
             assert_eq!(record(bytes), expected, "{bytes:?}");

@@ -107,16 +107,10 @@ pub(crate) async fn shells(executor: &mut impl Executor) {
     answer(executor, &simple).await;
     // It is where actions are.
     open(executor, "sh", "exec sh", TERMINAL).await.unwrap();
-    let place = run(executor, "cd; pwd; id -u; echo $MSWEA_RUN_ID")
-        .await
-        .output;
-    send(
-        executor,
-        "sh",
-        "cd; pwd; id -u; echo $MSWEA_RUN_ID; stty size; echo $TERM\n",
-    )
-    .await
-    .unwrap();
+    let asked = "cd /tmp; pwd; id -u; echo $MSWEA_RUN_ID";
+    let place = run(executor, asked).await.output;
+    let asked = format!("{asked}; stty size; echo $TERM\n");
+    send(executor, "sh", &asked).await.unwrap();
     let found = expect(executor, "sh", "dumb\n").await;
     let found = found
         .rsplit_once("# ")

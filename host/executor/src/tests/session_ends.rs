@@ -136,7 +136,7 @@ pub(crate) async fn lives_on(executor: &mut impl Executor) {
         "echo begun; while :; do sleep 0.1; done",
         "echo begun; (while :; do :; done); echo after",
         "echo begun; sleep 60 | cat; echo after",
-        "echo begun; setsid sleep 60; echo after",
+        "echo begun; (setsid sleep 60; :); echo after",
         "echo begun; read y < <(sleep 60); wait; echo after",
         "echo begun; kill -STOP $$; sleep 60",
     ] {

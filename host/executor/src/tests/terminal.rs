@@ -22,7 +22,12 @@ pub(crate) async fn commands(executor: &mut impl Executor) {
         ("stty -a | grep -c -e ' -echo ' -e '-onlcr'", "2\n", 0),
         ("exec 0<&- 1>&- 2>&-", "", 0),
         ("echo back", "back\n", 0),
-        ("true & wait; echo w", "w\n", 0),
+        // Job control is on, as in a person's terminal, and tells of jobs.
+        (
+            "true & wait; echo w",
+            "[1]+  Done                    true\nw\n",
+            0,
+        ),
         (
             "echo (",
             "bash: /dev/fd/205: line 1: syntax error near unexpected token `newline'\nbash: /dev/fd/205: line 1: `echo ('\n",

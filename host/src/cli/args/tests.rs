@@ -176,8 +176,11 @@ fn commands() {
             "Config(Show { origin: true",
         ),
         (&["config", "schema"], "Config(Schema)"),
-        (&["doctor"], "Doctor(DoctorArgs { json: false })"),
-        (&["doctor", "--json"], "Doctor(DoctorArgs { json: true })"),
+        (&["doctor"], "Doctor(DoctorArgs { json: false, url: None"),
+        (
+            &["doctor", "--json"],
+            "Doctor(DoctorArgs { json: true, url: None",
+        ),
         (
             &["gc"],
             "Gc(GcArgs { dry_run: false, json: false, run: None, docker: [] })",
