@@ -193,6 +193,19 @@ fn a_repository_is_cloned_there() {
 }
 
 #[test]
+fn a_local_folder_is_copied_there() {
+    let (served, url) = serve(&[]);
+    let there = served.dir().canonicalize().unwrap().join("copy");
+    let model = turns(&["cat here >log; echo new >created", SUBMIT]);
+    let path = format!("workspace.path={}", there.display());
+    let run = at(&url, &model).args(["-c", "workspace.repo=.", "-c", &path]);
+    fs::write(run.dir().join("here"), "mine\n").unwrap();
+    let run = run.run().expect(0);
+    assert_eq!(run.stdout, "mine\n");
+    assert!(!run.dir.join("created").exists());
+}
+
+#[test]
 fn a_run_is_resumed_where_it_was() {
     let (served, url) = serve(&[]);
     let model = turns(&["echo 1 >>log", "echo 2 >>log", "echo 3 >>log", SUBMIT]);
@@ -217,6 +230,8 @@ fn a_server_that_is_killed_ends_the_run_in_the_stated_time() {
         assert!(asked.elapsed() < Duration::from_secs(30));
         std::thread::sleep(Duration::from_millis(20));
     }
+    // The server's word that the command has begun needs a moment.
+    std::thread::sleep(Duration::from_millis(300));
     served.signal(Signal::KILL);
     let killed = Instant::now();
     let run = running.wait().expect(6);

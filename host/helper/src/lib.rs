@@ -1,6 +1,6 @@
-//! Shared by the host and its helper: their protocol, how long commands are passed
-//! to a shell, how files are copied, the dialogue with a shell that lives on between commands, and how the processes of an
-//! action are started and found.
+//! Shared by the host and its helper: their protocol, how long commands are passed to a shell, how files
+//! are copied, the dialogue with a shell that lives on between commands, and how the processes of an action
+//! are started and found.
 //!
 //! The program is this package's binary; `mswea-helper-bundle` holds it as bytes.
 

@@ -46,20 +46,24 @@ impl RunHeader {
         let named: Vec<String> = named.map(|name| cut_to(name, LONGEST_LAYER)).collect();
         let here = std::env::current_dir().unwrap_or_default();
         let environment = &config.environment;
-        let is_container = environment_class(&environment.environment_class)
-            .is_some_and(|class| !matches!(class.kind, EnvironmentKind::Local));
-        let place = match (&environment.image, is_container) {
-            (image, true) => [
-                Some(&environment.environment_class),
-                image.as_ref(),
-                Some(&environment.cwd).filter(|cwd| !cwd.is_empty()),
-            ]
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(" "),
-            (_, false) => short(folder.unwrap_or(&here.join(&environment.cwd)), home),
+        let kind = environment_class(&environment.environment_class).map(|class| class.kind);
+        let place = match kind {
+            None | Some(EnvironmentKind::Local) => {
+                short(folder.unwrap_or(&here.join(&environment.cwd)), home)
+            }
+            Some(kind) => {
+                let mut parts = vec![environment.environment_class.clone()];
+                match kind {
+                    EnvironmentKind::Remote => parts.extend(environment.url.clone()),
+                    EnvironmentKind::Command => {
+                        parts.push(cut_to(&environment.connect.join(" "), LONGEST_LAYER));
+                    }
+                    _ => parts.extend(environment.image.clone()),
+                }
+                parts.push(environment.cwd.clone());
+                parts.retain(|part| !part.is_empty());
+                parts.join(" ")
+            }
         };
         Self {
             model,
@@ -150,6 +154,23 @@ mod tests {
             model.starts_with("model: anthropic/claude-sonnet-4-5-20250929 at https://api.ant")
         );
         assert!(place.starts_with("in: docker a/b /testbed · "), "{place}");
+        for (settings, wanted) in [
+            (
+                ["environment_class=remote", "url=https://h:8443"],
+                "in: remote https://h:8443 · ",
+            ),
+            (
+                [
+                    "environment_class=command",
+                    "connect=[\"ssh\", \"-T\", \"h\"]",
+                ],
+                "in: command ssh -T h · ",
+            ),
+        ] {
+            let settings = settings.map(|setting| format!("environment.{setting}"));
+            let place = &header(&["model.model_name=gpt-5", &settings[0], &settings[1]])[1];
+            assert!(place.starts_with(wanted), "{place}");
+        }
         let here = std::env::current_dir().unwrap();
         let place = &header(&["model.model_name=gpt-5"])[1];
         assert!(place.contains(&*here.to_string_lossy()), "{place}");

@@ -1,0 +1,149 @@
+//! Runs whose commands run at a place that a program reaches: the environment class `command`. The
+//! programs of these tests reach another folder of this machine; the executor's own tests use `ssh`.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use scripted_server::{Scenario, Server, Turn};
+
+use crate::host::{Host, Signal};
+use crate::processes;
+
+const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat log";
+
+fn turns(commands: &[&str]) -> Server {
+    let turns = commands.iter().map(|command| Turn::commands(&[*command]));
+    Server::start(Scenario::new(turns.collect::<Vec<_>>()).by_history())
+}
+
+/// A run whose program ends up in `there`.
+fn at(there: &Path, model: &Server) -> Host {
+    let connect = ["env", "-C", &there.display().to_string(), "PLACE=there"].map(str::to_owned);
+    Host::new().server(model).task("t").args([
+        "-c",
+        "environment.environment_class=command",
+        "-c",
+        &format!("environment.connect={connect:?}"),
+    ])
+}
+
+#[test]
+fn a_run_works_where_the_program_leads() {
+    for session in ["false", "true"] {
+        let there = tempfile::tempdir().unwrap();
+        let model = turns(&[
+            "x=5; pwd >>log; echo $PLACE ${x-none} >>log",
+            "echo ${x-none} >>log",
+            SUBMIT,
+        ]);
+        let host = at(there.path(), &model);
+        let host = host.args(["-c", &format!("environment.session={session}")]);
+        let run = host.run().expect(0);
+        let later = if session == "true" { "5" } else { "none" };
+        let place = there.path().canonicalize().unwrap();
+        assert_eq!(
+            run.stdout,
+            format!("{}\nthere 5\n{later}\n", place.display())
+        );
+        let kept: Vec<_> = fs::read_dir(&place).unwrap().collect();
+        assert_eq!(kept.len(), 1, "nothing but the log is left: {kept:?}");
+    }
+}
+
+#[test]
+fn a_local_folder_is_copied_there_and_its_changes_come_back() {
+    let there = tempfile::tempdir().unwrap();
+    let clone = there.path().join("clone");
+    let model = turns(&[
+        "cat tracked changed >log; echo new >created; git log --format=%s >>log",
+        SUBMIT,
+    ]);
+    let host = at(there.path(), &model).args([
+        "-c",
+        "workspace.repo=.",
+        "-c",
+        &format!("workspace.path={}", clone.display()),
+    ]);
+    let git = "git init -q . && echo 1 >tracked && git add . && git -c user.name=t -c user.email=t@t commit -qm first && echo 2 >changed";
+    let made = std::process::Command::new("sh")
+        .args(["-c", git])
+        .current_dir(host.dir())
+        .status();
+    assert!(made.unwrap().success());
+    let run = host.run().expect(0);
+    assert_eq!(run.stdout, "1\n2\nfirst\n");
+    assert!(!run.dir.join("created").exists());
+    let saved = run.trajectory()["info"]["mswea"]["salvage"]["output"].to_string();
+    assert!(saved.contains("+new"), "{saved}");
+}
+
+#[test]
+fn a_run_is_resumed_there() {
+    let there = tempfile::tempdir().unwrap();
+    let model = turns(&["echo 1 >>log", "echo 2 >>log", SUBMIT]);
+    let first = at(there.path(), &model)
+        .args(["--step-limit", "1"])
+        .run()
+        .expect(3);
+    let resumed = Host::after(&first).args(["resume", "traj.json", "--step-limit", "9"]);
+    assert_eq!(resumed.run().expect(0).stdout, "1\n2\n");
+}
+
+#[test]
+fn a_host_that_is_killed_leaves_nothing_there() {
+    let there = tempfile::tempdir().unwrap();
+    let model = turns(&["setsid sleep 331 & echo begun >>log; sleep 331"]);
+    let running = at(there.path(), &model).spawn();
+    let asked = Instant::now();
+    while !there.path().join("log").exists() {
+        assert!(asked.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.signal(Signal::KILL);
+    let killed = Instant::now();
+    while !processes::inside(there.path()).is_empty() {
+        assert!(
+            killed.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            processes::inside(there.path())
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_can_not_be_reached_ends_the_run() {
+    let there = tempfile::tempdir().unwrap();
+    let model = turns(&[SUBMIT]);
+    for (settings, status, told) in [
+        (
+            &["environment.connect=[]"][..],
+            2,
+            "set `environment.connect` to a program",
+        ),
+        (
+            &["environment.connect=[\"no-such-program\"]"],
+            6,
+            "is not installed",
+        ),
+        (
+            &["environment.connect=[\"sh\", \"-c\", \"echo no route >&2; exit 255\"]"],
+            6,
+            "ended with exit code 255: no route",
+        ),
+        (
+            &[
+                "environment.connect=[\"sleep\", \"9\"]",
+                "environment.connect_timeout=1",
+            ],
+            6,
+            "can be reached through `sleep 9`",
+        ),
+    ] {
+        let wished = settings.iter().flat_map(|setting| ["-c", setting]);
+        let run = at(there.path(), &model).args(wished).run().expect(status);
+        assert!(run.stderr.contains(told), "{told}\n{run}");
+    }
+    assert!(model.requests().is_empty());
+}
