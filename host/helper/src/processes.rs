@@ -211,13 +211,41 @@ pub fn signal(target: &ProcessTarget, signal: i32) -> usize {
         .count()
 }
 
-/// Sends `signal` again to the processes of `target` that it would end: one that was just forked may have
-/// been a copy of its parent, whose handler it had, when it got the first one.
-pub fn signal_again(target: &ProcessTarget, signal: i32) {
+/// Sends SIGINT to the processes of `target` at once: all of them are stopped meanwhile. A shell takes an
+/// interruption for handled if its child ends in another way than by SIGINT, and goes on; so it does if only
+/// its child gets the signal.
+///
+/// `again` leaves out what handles SIGINT and may be busy with that: only those are interrupted that the
+/// signal ends, and their parents. A process that was just forked may have been a copy of its parent, whose
+/// handler it had, when it got the first signal.
+pub fn interrupt(target: &ProcessTarget, again: bool) {
     let mut buffer = Vec::new();
-    for process in find(target, &BTreeMap::new()) {
-        if read_proc(process.pid, "status", &mut buffer) && is_fatal(&buffer, signal) {
-            process.signal(signal);
+    let mut stopped = BTreeMap::new();
+    loop {
+        let mut found = find(target, &BTreeMap::new());
+        if again {
+            let mut fatal = |process: &Process| {
+                read_proc(process.pid, "status", &mut buffer) && is_fatal(&buffer, libc::SIGINT)
+            };
+            let ended: Vec<_> = found.iter().filter(|it| fatal(it)).copied().collect();
+            found.retain(|it| {
+                ended
+                    .iter()
+                    .any(|end| end.pid == it.pid || end.parent == it.pid)
+            });
+        }
+        found.retain(|process| !stopped.contains_key(&process.pid));
+        if found.is_empty() {
+            break;
+        }
+        for process in found {
+            process.signal(libc::SIGSTOP);
+            stopped.insert(process.pid, process);
+        }
+    }
+    for number in [libc::SIGINT, libc::SIGCONT] {
+        for process in stopped.values() {
+            process.signal(number);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::terminal::Terminal;
 use crate::{KILLING, sys};
 
 /// How long an interrupted command may take until the shell is back.
-const INTERRUPTING: Duration = Duration::from_millis(500);
+const INTERRUPTING: Duration = Duration::from_millis(1000);
 /// The pause before an interrupted command is interrupted again.
 const AGAIN: Duration = Duration::from_millis(100);
 /// The pause between two looks whether an action's background processes have ended.
@@ -279,12 +279,8 @@ impl SharedShell {
         };
         match shell.input.as_terminal().and_then(Terminal::foreground) {
             Some(group) => sys::signal_group(group, number),
-            None => {
-                if number == libc::SIGINT {
-                    shell.signal(number);
-                }
-                processes::signal(&running.target, number);
-            }
+            None if number == libc::SIGINT => return running.interrupt(shell, false),
+            None => drop(processes::signal(&running.target, number)),
         }
         if number == libc::SIGINT {
             shell.ask_again();
@@ -298,19 +294,14 @@ impl SharedShell {
         };
         match &mut running.phase {
             CommandPhase::Runs => {
-                running.killed = true;
-                // First the shell, so that it does not go on when its child has ended.
-                shell.signal(libc::SIGINT);
-                processes::signal(&running.target, libc::SIGINT);
-                processes::signal(&running.target, libc::SIGCONT);
-                shell.signal(libc::SIGCONT);
-                shell.ask_again();
-                shell.input.reset();
                 let now = Instant::now();
                 running.phase = CommandPhase::Interrupted {
                     until: now + INTERRUPTING,
                     again: now + AGAIN,
                 };
+                running.killed = true;
+                running.interrupt(shell, false);
+                shell.input.reset();
             }
             CommandPhase::Interrupted { .. } => {}
             // Only its grace period ends.
@@ -334,7 +325,7 @@ impl SharedShell {
                 running.kill(shell);
             } else if now >= *again {
                 *again = now + AGAIN;
-                processes::signal_again(&running.target, libc::SIGINT);
+                running.interrupt(shell, true);
                 shell.input.close();
             }
         }
@@ -385,6 +376,15 @@ impl RunningCommand {
             pending: shell.pending(),
             until: Instant::now() + grace,
         };
+    }
+
+    /// Interrupts the shell and what the command has started, at once.
+    fn interrupt(&self, shell: &LivingShell, again: bool) {
+        shell.signal(libc::SIGSTOP);
+        processes::interrupt(&self.target, again);
+        shell.signal(libc::SIGINT);
+        shell.signal(libc::SIGCONT);
+        shell.ask_again();
     }
 
     /// Kills what the command has started, and the shell.

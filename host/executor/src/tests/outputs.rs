@@ -105,9 +105,9 @@ async fn failures_to_start() {
     in_file.cwd = Some(file.path().to_owned());
     let vectors = [
         (
-            with(|s| s.cwd = Some("/x".into())),
+            with(|s| s.cwd = Some("/no/folder".into())),
             "FileNotFoundError",
-            "[Errno 2] No such file or directory: '/x'",
+            "[Errno 2] No such file or directory: '/no/folder'",
         ),
         (in_file, "NotADirectoryError", not_a_folder.as_str()),
         (

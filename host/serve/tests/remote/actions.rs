@@ -87,7 +87,7 @@ async fn limits_and_stops_end_what_was_started() {
         &format!("setsid sleep {nap} >/dev/null 2>&1 &"),
     )
     .await;
-    assert_eq!(running(&nap), 1);
+    begun(&nap).await;
     executor.cleanup().await;
     assert_eq!(running(&nap), 0);
 }

@@ -172,6 +172,16 @@ fn nap() -> String {
     format!("100.{:07}{count:05}", std::process::id())
 }
 
+/// Waits until one process has `word` among its arguments: a shell goes on before what it started in
+/// the background has become the program.
+async fn begun(word: &str) {
+    let asked = Instant::now();
+    while running(word) != 1 {
+        assert!(asked.elapsed() < Duration::from_secs(6), "no `{word}` runs");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Waits until no process has `word` among its arguments.
 async fn gone(word: &str, limit: Duration) {
     let asked = Instant::now();

@@ -156,19 +156,29 @@ mod tests {
         assert!(place.starts_with("in: docker a/b /testbed · "), "{place}");
         for (settings, wanted) in [
             (
-                ["environment_class=remote", "url=https://h:8443"],
+                [
+                    "environment_class=remote",
+                    "url=https://h:8443",
+                    "token_env=TOKEN",
+                ],
                 "in: remote https://h:8443 · ",
             ),
             (
                 [
                     "environment_class=command",
                     "connect=[\"ssh\", \"-T\", \"h\"]",
+                    "timeout=9",
                 ],
                 "in: command ssh -T h · ",
             ),
         ] {
             let settings = settings.map(|setting| format!("environment.{setting}"));
-            let place = &header(&["model.model_name=gpt-5", &settings[0], &settings[1]])[1];
+            let place = &header(&[
+                "model.model_name=gpt-5",
+                &settings[0],
+                &settings[1],
+                &settings[2],
+            ])[1];
             assert!(place.starts_with(wanted), "{place}");
         }
         let here = std::env::current_dir().unwrap();
