@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::time::{Duration, Instant};
 
 use crate::sys;
 
@@ -69,6 +70,16 @@ impl Process {
         sys::signal_process(self.pid, signal, || {
             stat(self.pid, &mut Vec::new()).is_some_and(|now| now.start == self.start)
         })
+    }
+}
+
+/// Waits until a process that was sent SIGSTOP has stopped, or is gone. Otherwise it may still see that one
+/// of its children stops.
+pub fn await_stop(pid: i32, until: Instant) {
+    let mut buffer = Vec::new();
+    let runs = |process: Process| !process.is_gone() && !matches!(process.state, b'T' | b't');
+    while stat(pid, &mut buffer).is_some_and(runs) && Instant::now() < until {
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

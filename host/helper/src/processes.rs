@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use crate::process_table::{Process, Session, all, now, read_proc, retain_living, stat};
+pub use crate::process_table::{
+    Process, Session, all, await_stop, now, read_proc, retain_living, stat,
+};
 use crate::sys;
 
 /// The variable with the run's id in the environment of every process that an action starts.
@@ -35,6 +37,8 @@ const ROUNDS: usize = 64;
 const LOOKS: u32 = 2;
 /// The same while a process is in the middle of an `exec` and so shows no environment.
 const LOOKS_IN_DOUBT: u32 = 15;
+/// How long an interruption waits until the processes have stopped.
+pub const STOPPING: Duration = Duration::from_millis(100);
 /// The pause between two searches.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -213,7 +217,8 @@ pub fn signal(target: &ProcessTarget, signal: i32) -> usize {
 
 /// Sends SIGINT to the processes of `target` at once: all of them are stopped meanwhile. A shell takes an
 /// interruption for handled if its child ends in another way than by SIGINT, and goes on; so it does if only
-/// its child gets the signal.
+/// its child gets the signal. A parent is stopped before its children, so that no shell with job control
+/// sees that they stop.
 ///
 /// `again` leaves out what handles SIGINT and may be busy with that: only those are interrupted that the
 /// signal ends, and their parents. A process that was just forked may have been a copy of its parent, whose
@@ -221,6 +226,7 @@ pub fn signal(target: &ProcessTarget, signal: i32) -> usize {
 pub fn interrupt(target: &ProcessTarget, again: bool) {
     let mut buffer = Vec::new();
     let mut stopped = BTreeMap::new();
+    let until = Instant::now() + STOPPING;
     loop {
         let mut found = find(target, &BTreeMap::new());
         if again {
@@ -240,6 +246,7 @@ pub fn interrupt(target: &ProcessTarget, again: bool) {
         }
         for process in found {
             process.signal(libc::SIGSTOP);
+            await_stop(process.pid, until);
             stopped.insert(process.pid, process);
         }
     }

@@ -381,6 +381,7 @@ impl RunningCommand {
     /// Interrupts the shell and what the command has started, at once.
     fn interrupt(&self, shell: &LivingShell, again: bool) {
         shell.signal(libc::SIGSTOP);
+        processes::await_stop(shell.session.id, Instant::now() + processes::STOPPING);
         processes::interrupt(&self.target, again);
         shell.signal(libc::SIGINT);
         shell.signal(libc::SIGCONT);

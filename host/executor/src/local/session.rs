@@ -336,7 +336,7 @@ impl OpensPrograms for LocalExecutor {
 
     async fn start_helper(&mut self, stop: &Stop) -> Result<ProgramHelper, String> {
         let helper = self.new_helper(ANSWERING, stop).await;
-        let mut helper = helper.map_err(|failure| failure.text())?;
+        let mut helper = helper.map_err(ActionFailure::text)?;
         // There is something to clean up.
         self.actions += 1;
         let session = helper.session.take();

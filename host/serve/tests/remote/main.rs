@@ -1,5 +1,7 @@
 //! The executor `remote` with a real server, over real connections, which a proxy cuts.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod actions;
 mod limits;
 mod lost;
