@@ -51,7 +51,12 @@ pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARG
 pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{LeftFolder, remove_leftover_folders};
-pub use local::{HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedHelper};
+pub use interactive::decoded;
+pub use local::{
+    HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedCommand, ServedError, ServedHelper,
+    ServedOutput, ServedPlace, ServedShell, ServedTask, ShellAnswer, ShellAnswerEnd, ShellError,
+    ShellInterruption, ShellLine,
+};
 pub use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};
