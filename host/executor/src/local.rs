@@ -439,7 +439,7 @@ fn end(target: &ProcessTarget) -> Vec<String> {
     processes::names(target)
 }
 
-fn note_elided(output: &mut Output, elided: u64) {
+pub(crate) fn note_elided(output: &mut Output, elided: u64) {
     if elided > 0 {
         output
             .extra

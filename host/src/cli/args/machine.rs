@@ -30,6 +30,9 @@ pub struct DoctorArgs {
     /// Check also the server at this URL, as `environment.url` of the class `remote`
     #[arg(long, value_name = "URL", requires = "token_file")]
     pub url: Option<String>,
+    /// It is a server of SWE-ReX, for the class `swerex`
+    #[arg(long, requires = "url")]
+    pub swerex: bool,
     /// The file with its token
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "url")]
     pub token_file: Option<PathBuf>,
