@@ -1,7 +1,7 @@
 //! Runs actions through a server of SWE-ReX (`swerex-remote`), for those who run such servers.
 //!
 //! `client` is the HTTP API, `executor` the executor, `shell` its session, `copies` the files. What such
-//! a server can't do, which our own runtime can, is told at the start ([`LIMITS`]).
+//! a server can't do, which our own runtime can, is told at the start (`LIMITS`).
 
 mod client;
 mod copies;
