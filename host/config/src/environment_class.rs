@@ -171,12 +171,14 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
             EnvironmentKind::Container,
             EnvironmentKind::Bubblewrap,
             EnvironmentKind::Remote,
+            EnvironmentKind::Command,
         ],
     ),
     (
         "env_allow",
         &[
             EnvironmentKind::Local,
+            EnvironmentKind::Command,
             EnvironmentKind::Bubblewrap,
             EnvironmentKind::Singularity,
         ],

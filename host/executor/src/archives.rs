@@ -219,4 +219,21 @@ mod tests {
         assert_eq!(fs::read_to_string(top.join(long)).unwrap(), "long");
         assert!(top.join("b/empty").is_dir());
     }
+
+    /// A file whose size differs from what it has to read: those of `/proc` have the size 0.
+    #[test]
+    fn an_archive_stays_in_step_with_files_that_grow() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder.path().join("b");
+        fs::write(&whole, "whole").unwrap();
+        let mut packed = tar::Builder::new(Vec::new());
+        let grown = Path::new("/proc/self/status");
+        archive::pack(&mut packed, grown, Path::new("a"), (0, 0)).unwrap();
+        archive::pack(&mut packed, &whole, Path::new("b"), (0, 0)).unwrap();
+        let packed = packed.into_inner().unwrap();
+        let to = folder.path().join("to");
+        archive::unpack(&packed[..], &to, false).unwrap();
+        assert_eq!(fs::read(to.join("a")).unwrap(), b"");
+        assert_eq!(fs::read(to.join("b")).unwrap(), b"whole");
+    }
 }

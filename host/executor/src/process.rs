@@ -97,6 +97,11 @@ impl Program {
         })
     }
 
+    /// With this environment, as `NAME=value`, instead of that of an engine's client.
+    pub(super) fn with_env(self, env: Vec<CString>) -> Self {
+        Self { env, ..self }
+    }
+
     /// Starts it. `env` is added to its environment.
     pub(super) fn start(
         &self,

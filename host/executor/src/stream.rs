@@ -46,6 +46,10 @@ pub(super) trait HelperPlace: Send {
     /// # Errors
     /// A message with the cause and the remedy.
     async fn open(&mut self) -> Result<HelperStream, String>;
+    /// Whether the stream is known to have ended, without waiting.
+    fn is_lost(&self) -> bool {
+        false
+    }
     /// Why the stream has ended, and what became of the command, if the place knows; none if the
     /// helper itself has ended.
     async fn lost(&mut self) -> Option<String>;
@@ -269,6 +273,22 @@ impl<P: HelperPlace> StreamExecutor<P> {
         output
     }
 
+    /// The end of a copy, with the reason if the stream was lost meanwhile.
+    async fn explained(&mut self, copied: Result<(), ExecutorError>) -> Result<(), ExecutorError> {
+        let Err(error) = copied else {
+            return Ok(());
+        };
+        Err(match self.is_unfinished {
+            true => match self.place.lost().await {
+                Some(lost) => ExecutorError {
+                    message: format!("{}; {lost}", error.message),
+                },
+                None => error,
+            },
+            false => error,
+        })
+    }
+
     /// A session for a copy. What is begun in it is unfinished until the caller has seen its end.
     async fn free_session(&mut self) -> Result<&mut HelperSession, ExecutorError> {
         let failed = |message: String| ExecutorError { message };
@@ -425,8 +445,8 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         if let Err(failure) = self.check(command.text) {
             return failure.output(String::new());
         }
-        if self.is_unfinished {
-            self.is_unfinished = false;
+        // A stream that was lost between two commands is replaced by another one.
+        if mem::take(&mut self.is_unfinished) || self.session.is_some() && self.place.is_lost() {
             self.close().await;
         }
         if let Err(why) = self.open(stop).await {
@@ -447,7 +467,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         let session = self.free_session().await?;
         let done = session.upload(from, to, some(&cwd)).await;
         self.is_unfinished = session.is_busy();
-        done
+        self.explained(done).await
     }
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
@@ -455,7 +475,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         let session = self.free_session().await?;
         let done = session.download(from, to, some(&cwd)).await;
         self.is_unfinished = session.is_busy();
-        done
+        self.explained(done).await
     }
 
     async fn cleanup(&mut self) {

@@ -21,6 +21,9 @@ use super::wire::{CONFIRMED, HEARTBEAT, LARGEST_INPUT, LOST, RECORD_HEAD, Stream
 
 /// How much the stream holds in each direction, in bytes.
 const HELD: usize = 256 * 1024;
+/// How much of the input one request takes: a slow link delivers this within [`LOST`].
+const PIECE: usize = 64 * 1024;
+const _: () = assert!(PIECE <= LARGEST_INPUT);
 /// The first pause between attempts; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause between attempts.
@@ -193,10 +196,16 @@ impl Link {
         // Before the stream is closed.
         if let Err(fault) = ended {
             tracing::debug!(%fault, "a session was lost");
+            // What was written and not taken from the stream has not left this machine.
+            let is_unread = tokio::select! {
+                biased;
+                read = from.read_buf(&mut pending) => matches!(read, Ok(1..)),
+                () = std::future::ready(()) => false,
+            };
             let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
             *lost = Some(LostSession {
                 fault,
-                is_delivered: pending.is_empty(),
+                is_delivered: pending.is_empty() && !is_unread,
                 keep: self.keep,
             });
         }
@@ -286,13 +295,20 @@ impl Link {
                 () = self.much.notified() => {}
                 () = sleep(pause) => {}
             }
-            let mut attempts = Attempts::new();
-            while let Err(fault) = self.post(&mut connection, at, pending).await {
-                connection = None;
-                attempts.wait(fault, self.again).await?;
+            // Without input, an empty piece tells the server that this machine still lives.
+            loop {
+                let piece = Bytes::copy_from_slice(&pending[..pending.len().min(PIECE)]);
+                let mut attempts = Attempts::new();
+                while let Err(fault) = self.post(&mut connection, at, piece.clone()).await {
+                    connection = None;
+                    attempts.wait(fault, self.again).await?;
+                }
+                at += piece.len() as u64;
+                pending.advance(piece.len());
+                if pending.is_empty() {
+                    break;
+                }
             }
-            at += pending.len() as u64;
-            pending.clear();
         }
     }
 
@@ -300,7 +316,7 @@ impl Link {
         &self,
         connection: &mut Option<RemoteConnection>,
         at: u64,
-        pending: &BytesMut,
+        piece: Bytes,
     ) -> Result<(), RemoteFault> {
         let connection = match connection {
             Some(connection) => connection,
@@ -308,9 +324,7 @@ impl Link {
         };
         let seen = self.seen.load(Ordering::Relaxed);
         let path = format!("/v1/sessions/{}/input?at={at}&seen={seen}", self.id);
-        debug_assert!(pending.len() <= LARGEST_INPUT);
-        let body = Bytes::copy_from_slice(pending);
-        connection.call(Method::POST, &path, body).await?;
+        connection.call(Method::POST, &path, piece).await?;
         Ok(())
     }
 

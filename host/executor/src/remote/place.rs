@@ -31,6 +31,10 @@ impl HelperPlace for RemotePlace {
         Ok((Box::new(output), Box::new(input)))
     }
 
+    fn is_lost(&self) -> bool {
+        self.session.as_ref().is_some_and(|it| it.lost().is_some())
+    }
+
     async fn lost(&mut self) -> Option<String> {
         let lost = self.session.as_ref()?.lost()?;
         Some(lost.to_string())
