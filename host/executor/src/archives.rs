@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mswea_core::ExecutorError;
 use mswea_helper::archive;
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
 use crate::files;
 
@@ -66,6 +67,17 @@ pub(super) fn no_room(error: &io::Error) -> String {
     }
 }
 
+/// An archive on this machine's disk, as a file without a name: nothing is left of it, however the host
+/// ends.
+pub(super) struct PackedArchive(fs::File);
+
+impl PackedArchive {
+    /// A path by which this process can open it, from its beginning.
+    pub(super) fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
 /// Packs `from`, a path of this machine, off the event loop. In a file and not in memory, because a
 /// repository may be larger than that. `name` and `owner`: as [`archive::pack`] takes them.
 ///
@@ -75,13 +87,14 @@ pub(super) async fn packed(
     from: &Path,
     name: &str,
     owner: (u64, u64),
-) -> Result<NamedTempFile, String> {
+) -> Result<PackedArchive, String> {
     let (from, name) = (from.to_owned(), PathBuf::from(name));
     let given_up = Arc::new(AtomicBool::new(false));
     let _give_up = GiveUp(given_up.clone());
     let packing = tokio::task::spawn_blocking(move || {
-        let archive = NamedTempFile::new()?;
-        pack(&from, &name, owner, archive.reopen()?, &given_up).map(|()| archive)
+        let archive = tempfile::tempfile()?;
+        pack(&from, &name, owner, archive.try_clone()?, &given_up)?;
+        Ok(PackedArchive(archive))
     });
     let packed = packing.await;
     let packed = packed.unwrap_or_else(|error| Err(io::Error::other(error)));

@@ -124,13 +124,7 @@ impl Connection {
             // What it has said last may not have been read yet.
             let _ = timeout(ENDING, &mut self.listening).await;
         }
-        let said = mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
-        let said = if said.trim_ascii().is_empty() {
-            &noise[noise.len().saturating_sub(KEPT)..]
-        } else {
-            &said
-        };
-        let said = String::from_utf8_lossy(said).trim().to_owned();
+        let said = self.said(noise);
         let end = match code {
             Some(code) if code < 0 => format!("was ended by signal {}", -code),
             Some(code) => format!("ended with exit code {code}"),
@@ -140,6 +134,18 @@ impl Connection {
             true => (code, end),
             false => (code, format!("{end}: {said}")),
         }
+    }
+}
+
+impl Connection {
+    /// What it has said to people, or else the end of `noise`.
+    fn said(&self, noise: &[u8]) -> String {
+        let said = mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
+        let said = match said.trim_ascii() {
+            [] => &noise[noise.len().saturating_sub(KEPT)..],
+            said => said,
+        };
+        String::from_utf8_lossy(said).trim().to_owned()
     }
 }
 
@@ -277,10 +283,16 @@ impl HelperPlace for ProgramPlace {
                 let _ = timeout(ENDING, rest).await;
                 connection.report(&noise).await.1
             }
-            Err(_) => format!(
-                "no shell has answered within {} s (`environment.connect_timeout`)",
-                self.limit.as_secs_f64()
-            ),
+            Err(_) => {
+                let limit = self.limit.as_secs_f64();
+                let waited = format!(
+                    "no shell has answered within {limit} s (`environment.connect_timeout`)"
+                );
+                match connection.said(&noise) {
+                    said if said.is_empty() => waited,
+                    said => format!("{waited}: {said}"),
+                }
+            }
         };
         Err(format!(
             "no shell can be reached through `{}`: {why}",

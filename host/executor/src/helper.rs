@@ -404,6 +404,15 @@ impl HelperSession {
         self.busy
     }
 
+    /// Whether its output is known to have ended, without waiting.
+    pub(super) async fn has_ended(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            read = self.read() => !matches!(read, Ok(1..)),
+            () = std::future::ready(()) => false,
+        }
+    }
+
     async fn read(&mut self) -> io::Result<usize> {
         self.inbox.reserve(READ);
         self.output.read_buf(&mut self.inbox).await

@@ -1,6 +1,7 @@
 //! Runs actions at a place that is reached by a stream of bytes with a helper behind it. Which place
 //! that is, and how the stream comes to be, is told by a [`HelperPlace`].
 
+mod place;
 mod settings;
 
 use std::mem;
@@ -15,7 +16,6 @@ use mswea_core::{
 use mswea_helper::long;
 use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
@@ -24,38 +24,12 @@ use crate::local::fresh_id;
 use crate::machine;
 use crate::placed::{PlacedAction, PlacedEnd};
 use crate::shell::{BEGUN, bash_of, with_notes};
+pub(super) use place::{HelperPlace, HelperStream};
 pub use settings::StreamSettings;
 
 /// Prints what the machine is, a line each, and the working directory; tells also whether the
 /// interpreter works.
 const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m; pwd";
-
-/// The output and the input of a helper.
-pub(super) type HelperStream = (
-    Box<dyn AsyncRead + Send + Unpin>,
-    Box<dyn AsyncWrite + Send + Unpin>,
-);
-
-/// A place with a helper, and the stream to it.
-#[async_trait]
-pub(super) trait HelperPlace: Send {
-    /// What a message calls it.
-    fn name(&self) -> &str;
-    /// Starts a helper there. The one before, if there was one, was closed.
-    ///
-    /// # Errors
-    /// A message with the cause and the remedy.
-    async fn open(&mut self) -> Result<HelperStream, String>;
-    /// Whether the stream is known to have ended, without waiting.
-    fn is_lost(&self) -> bool {
-        false
-    }
-    /// Why the stream has ended, and what became of the command, if the place knows; none if the
-    /// helper itself has ended.
-    async fn lost(&mut self) -> Option<String>;
-    /// Ends the helper and all that it started, if there is one.
-    async fn close(&mut self);
-}
 
 /// The executor of a place.
 pub(super) struct StreamExecutor<P> {
@@ -93,6 +67,14 @@ impl<P: HelperPlace> StreamExecutor<P> {
             is_unfinished: false,
             gone: None,
             found: Vec::new(),
+        }
+    }
+
+    /// Whether the stream has ended between two commands: then another one replaces it.
+    async fn has_ended(&mut self) -> bool {
+        match &mut self.session {
+            Some(session) => session.has_ended().await,
+            None => false,
         }
     }
 
@@ -175,6 +157,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             capture = capture.whole_after(marker);
         }
         self.is_unfinished = true;
+        self.place.mark();
         let action = PlacedAction {
             interpreter: &self.settings.interpreter,
             cwd: some(&self.settings.cwd),
@@ -192,6 +175,13 @@ impl<P: HelperPlace> StreamExecutor<P> {
             None => PlacedEnd::Broken(HelperError::Gone),
         };
         self.is_unfinished = false;
+        if matches!(end, PlacedEnd::Broken(_)) && self.place.is_unsent() {
+            self.close().await;
+            return match self.open(stop).await {
+                Ok(()) => Box::pin(self.run(command, timeout, stop)).await,
+                Err(why) => self.is_gone(why, String::new()),
+            };
+        }
         let captured = capture.finish(matches!(end, PlacedEnd::Exited(0)));
         let marker = self.settings.whole_after.as_deref();
         let is_submission = matches!(end, PlacedEnd::Exited(0))
@@ -445,8 +435,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         if let Err(failure) = self.check(command.text) {
             return failure.output(String::new());
         }
-        // A stream that was lost between two commands is replaced by another one.
-        if mem::take(&mut self.is_unfinished) || self.session.is_some() && self.place.is_lost() {
+        if mem::take(&mut self.is_unfinished) || self.has_ended().await {
             self.close().await;
         }
         if let Err(why) = self.open(stop).await {

@@ -19,6 +19,9 @@ pub const MOST_DESCRIPTORS: usize = 8;
 /// calls.
 const STACK: usize = 16 * 1024;
 
+/// Above the numbers that children give to their descriptors.
+const CLEAR: libc::c_int = 210;
+
 /// The exit code of a child that could not execute its program; nobody sees it.
 const NOT_EXECUTED: libc::c_int = 127;
 
@@ -198,7 +201,10 @@ unsafe fn prepare(spec: &ProcessSpec<'_>) -> StartStage {
             .any(|(_, to)| *to == sources[at]);
         if is_overwritten {
             // SAFETY: takes nothing by pointer.
-            sources[at] = unsafe { libc::fcntl(sources[at], libc::F_DUPFD_CLOEXEC, 256) };
+            sources[at] = unsafe { libc::fcntl(sources[at], libc::F_DUPFD_CLOEXEC, CLEAR) };
+            if sources[at] < 0 {
+                return StartStage::Process;
+            }
         }
     }
     for (source, (_, to)) in sources.iter().zip(spec.descriptors) {

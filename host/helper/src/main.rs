@@ -21,6 +21,7 @@ mod terminal;
 mod unwinding;
 
 use std::env;
+use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Write as _};
@@ -108,7 +109,19 @@ fn kill_marked(id: &str) -> io::Result<u8> {
 
 fn ended(result: io::Result<u8>) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|error| {
-        eprintln!("mswea-helper: {error}");
+        eprintln!("mswea-helper: {}", with_causes(&error));
         OWN_FAILURE
     }))
+}
+
+/// The message of an error with those of its causes: that of an archive alone does not tell that the disk
+/// is full.
+fn with_causes(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.get_ref().and_then(|inner| inner.source());
+    while let Some(below) = cause {
+        text = format!("{text}: {below}");
+        cause = below.source();
+    }
+    text
 }

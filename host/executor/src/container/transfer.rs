@@ -71,7 +71,7 @@ pub(super) async fn upload(
     let archive = packed.map_err(fail)?;
     let put = container
         .engine
-        .put_file(&container.id, &target.folder, archive.path());
+        .put_file(&container.id, &target.folder, &archive.path());
     put.await.map_err(|e| fail(e.message))
 }
 

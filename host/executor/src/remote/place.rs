@@ -31,8 +31,15 @@ impl HelperPlace for RemotePlace {
         Ok((Box::new(output), Box::new(input)))
     }
 
-    fn is_lost(&self) -> bool {
-        self.session.as_ref().is_some_and(|it| it.lost().is_some())
+    fn mark(&self) {
+        if let Some(session) = &self.session {
+            session.mark();
+        }
+    }
+
+    fn is_unsent(&self) -> bool {
+        let lost = self.session.as_ref().and_then(RemoteSession::lost);
+        lost.is_some_and(|lost| lost.is_unsent())
     }
 
     async fn lost(&mut self) -> Option<String> {
