@@ -21,7 +21,6 @@ mod terminal;
 mod unwinding;
 
 use std::env;
-use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Write as _};
