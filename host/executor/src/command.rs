@@ -211,7 +211,10 @@ impl ProgramPlace {
 /// What the shell at the place does. It uses nothing but `head`, `wc`, `chmod` and `rm`. The braces have
 /// it read the whole script before it begins: what follows is the helper. `killed`: the run whose processes are ended first, because another helper may have left them.
 fn script(mark: &str, length: usize, run_id: &str, removed: &str, killed: Option<&str>) -> String {
-    let kill = match killed {
+    // The id may be that of a journal that somebody else has written.
+    let quoted = |id: &str| format!("'{}'", id.replace('\'', r"'\''"));
+    let run_id = quoted(run_id);
+    let kill = match killed.map(quoted) {
         Some(run_id) => format!("/proc/self/fd/3 kill {run_id} </dev/null >/dev/null 2>&1\n"),
         None => String::new(),
     };

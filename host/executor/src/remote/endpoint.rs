@@ -78,6 +78,11 @@ impl Endpoint {
         if host.is_empty() {
             return Err(wrong("which names no host"));
         }
+        if !is_tls && !is_near(&host) {
+            tracing::warn!(
+                "the token and all commands go to `{url}` in clear text: use `https:`, or a tunnel to this machine"
+            );
+        }
         let tls = match is_tls {
             true => {
                 let name = ServerName::try_from(host.clone());
@@ -161,6 +166,7 @@ impl Endpoint {
         Ok(RemoteConnection {
             endpoint: self.clone(),
             sender,
+            is_unsent: false,
             driving: driving.abort_handle(),
         })
     }
@@ -178,6 +184,8 @@ impl Endpoint {
 pub(super) struct RemoteConnection {
     endpoint: Endpoint,
     sender: SendRequest<Full<Bytes>>,
+    /// Whether nothing of the last request was written.
+    is_unsent: bool,
     driving: AbortHandle,
 }
 
@@ -200,7 +208,10 @@ impl RemoteConnection {
         body: Bytes,
     ) -> Result<Response<Incoming>, RemoteFault> {
         let Self {
-            endpoint, sender, ..
+            endpoint,
+            sender,
+            is_unsent,
+            ..
         } = self;
         let asking = async {
             let broken = |error: hyper::Error| RemoteFault::broken(&endpoint.url, &error);
@@ -211,8 +222,16 @@ impl RemoteConnection {
                 .header(AUTHORIZATION, endpoint.authorization.clone())
                 .body(Full::new(body))
                 .map_err(|error| RemoteFault::broken(&endpoint.url, &error))?;
+            *is_unsent = true;
+            // A connection that the server has closed meanwhile becomes known.
+            tokio::task::yield_now().await;
             sender.ready().await.map_err(broken)?;
-            let answer = sender.send_request(request).await.map_err(broken)?;
+            *is_unsent = false;
+            let answer = sender.try_send_request(request).await;
+            let answer = answer.map_err(|mut failed| {
+                *is_unsent = failed.take_message().is_some();
+                broken(failed.into_error())
+            })?;
             let status = answer.status();
             let own = answer.headers().get(RUNTIME_HEADER).cloned();
             if status.is_success() && own.is_some() {
@@ -226,6 +245,11 @@ impl RemoteConnection {
             Ok(answer) => answer,
             Err(_) => Err(endpoint.silent()),
         }
+    }
+
+    /// Whether nothing of the last request was written, so that the server can't have acted on it.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.is_unsent
     }
 
     /// Sends a request; returns the answer's JSON.
@@ -247,6 +271,12 @@ impl RemoteConnection {
         };
         serde_json::from_str(&text).map_err(|error| lost(&error))
     }
+}
+
+/// Whether a host is this machine.
+fn is_near(host: &str) -> bool {
+    let address = host.parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 async fn read(

@@ -347,11 +347,10 @@ impl Link {
                 let mut attempts = Attempts::new();
                 let next = at + piece.len() as u64;
                 while let Err(fault) = self.post(&mut connection, at, piece.clone()).await {
-                    connection = None;
-                    match (&fault, attempts.since) {
-                        // The server has read nothing of it, now or before.
-                        (RemoteFault::SessionGone(_), None) => {}
-                        _ => self.reached.store(next, Ordering::Relaxed),
+                    let was_sent = connection.take().is_some_and(|it| !it.is_unsent());
+                    // A server that does not have the session has read nothing of it.
+                    if was_sent && !matches!(fault, RemoteFault::SessionGone(_)) {
+                        self.reached.store(next, Ordering::Relaxed);
                     }
                     attempts.wait(fault, self.again).await?;
                 }
