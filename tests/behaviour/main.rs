@@ -54,5 +54,6 @@ mod side_by_side;
 mod signals;
 mod story;
 mod swapped;
+mod swerex;
 mod traps;
 mod trust;

@@ -4,7 +4,7 @@
 //! `.ci/run` does), the test fails.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -27,6 +27,8 @@ pub enum Need {
     Mounts,
     /// Makes certificates.
     Openssl,
+    /// The real SWE-ReX, from the registry of Python.
+    SweRex,
 }
 
 impl Need {
@@ -42,11 +44,12 @@ impl Need {
             Self::Tmux => "tmux",
             Self::Mounts => "mounts",
             Self::Openssl => "openssl",
+            Self::SweRex => "swe-rex",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 10] = [const { OnceLock::new() }; 10];
+        static FOUND: [OnceLock<Option<String>>; 11] = [const { OnceLock::new() }; 11];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::Bubblewrap => works("bwrap", &["--ro-bind", "/", "/", "true"]),
@@ -59,6 +62,10 @@ impl Need {
             Self::Npm => works("npm", &["--version"]),
             Self::Tmux => works("tmux", &["-V"]),
             Self::Openssl => works("openssl", &["version"]),
+            Self::SweRex => {
+                let script = tooling().join("swerex.sh");
+                works("sh", &[&script.to_string_lossy(), SWE_REX])
+            }
             Self::Mounts => works(
                 "unshare",
                 &[
@@ -97,6 +104,14 @@ impl Need {
     }
 }
 
+/// Where the real SWE-ReX is installed.
+pub const SWE_REX: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/swe-rex-1.4.0");
+
+/// The folder with the scripts of tests.
+pub fn tooling() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tooling")
+}
+
 /// The options of `unshare` for a mount namespace.
 pub fn namespaces() -> &'static str {
     match rustix::process::geteuid().is_root() {
@@ -123,7 +138,7 @@ fn works(program: &str, args: &[&str]) -> Option<String> {
 
 /// Why an engine, or the images that the tests use, can't be used; none if they can.
 fn engine(program: &str) -> Option<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tooling/images.sh");
+    let script = tooling().join("images.sh");
     works(program, &["info"]).or_else(|| works("sh", &[&script.to_string_lossy(), program]))
 }
 

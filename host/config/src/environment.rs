@@ -249,21 +249,25 @@ impl Layers {
                 )
             });
         }
-        if class.kind != EnvironmentKind::Remote {
-            return None;
-        }
+        let start = match class.kind {
+            EnvironmentKind::Remote => "mswea-host runtime serve",
+            EnvironmentKind::Swerex => "swerex-remote",
+            _ => return None,
+        };
         match (is_set("url"), is_set("token_file"), is_set("token_env")) {
             (false, _, _) => missing(
                 "url",
                 "the address of a server",
-                "start `mswea-host runtime serve` on the machine where commands run, and set \
-                 `environment.url` to `https://HOST:PORT`",
+                &format!(
+                    "start `{start}` on the machine where commands run, and set `environment.url` \
+                     to `https://HOST:PORT`"
+                ),
             ),
             (true, false, false) => missing(
                 "token_file",
                 "the token of its server",
-                "set `environment.token_file` to a copy of the server's `--token-file`, or \
-                 `environment.token_env` to the name of a variable that holds the token",
+                "set `environment.token_file` to a file with the server's token, or \
+                 `environment.token_env` to the name of a variable that holds it",
             ),
             (true, true, true) => {
                 let message = "`environment.token_file` and `environment.token_env` are both set";

@@ -15,6 +15,8 @@ pub enum EnvironmentKind {
     Remote,
     /// At a place that a program reaches, such as `ssh HOST`.
     Command,
+    /// Through a server of SWE-ReX.
+    Swerex,
 }
 
 /// A class of the config.
@@ -73,6 +75,7 @@ const CLASSES: &[EnvironmentClass] = &[
     ),
     class(NAMES[6], EnvironmentKind::Remote, None, None),
     class(NAMES[7], EnvironmentKind::Command, None, None),
+    class(NAMES[8], EnvironmentKind::Swerex, None, None),
 ];
 
 /// The names that a config may use. The last ones are mini-swe-agent's classes that this host does
@@ -86,6 +89,7 @@ pub const NAMES: &[&str] = &[
     "bubblewrap",
     "remote",
     "command",
+    "swerex",
     "swerex_docker",
     "swerex_modal",
     "contree",
@@ -99,7 +103,11 @@ pub fn find(name: &str) -> Option<&'static EnvironmentClass> {
 /// The remedy for a class that this host does not have.
 pub fn hint(name: &str) -> String {
     match name {
-        "swerex_docker" => "write `docker`: it needs no server in the image".to_owned(),
+        "swerex_docker" => {
+            "write `docker`: it needs no server in the image; `swerex` uses a server of \
+                            SWE-ReX that runs already"
+                .to_owned()
+        }
         _ => "run mswea-host where the commands should run, for example in the container, with \
               `-c environment.environment_class=local`"
             .to_owned(),
@@ -113,7 +121,20 @@ const SHARING: &[EnvironmentKind] = &[
     EnvironmentKind::Bubblewrap,
     EnvironmentKind::Remote,
     EnvironmentKind::Command,
+    EnvironmentKind::Swerex,
 ];
+
+/// The kinds in which that shell may have a terminal or none.
+const CHOOSING: &[EnvironmentKind] = &[
+    EnvironmentKind::Local,
+    EnvironmentKind::Container,
+    EnvironmentKind::Bubblewrap,
+    EnvironmentKind::Remote,
+    EnvironmentKind::Command,
+];
+
+/// The kinds that are a server.
+const SERVERS: &[EnvironmentKind] = &[EnvironmentKind::Remote, EnvironmentKind::Swerex];
 
 /// Keys of `[environment]` that apply to some kinds only.
 const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
@@ -151,15 +172,15 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     ("global_args", &[EnvironmentKind::Singularity]),
     ("exec_args", &[EnvironmentKind::Singularity]),
     ("wrapper_args", &[EnvironmentKind::Bubblewrap]),
-    ("url", &[EnvironmentKind::Remote]),
-    ("token_file", &[EnvironmentKind::Remote]),
-    ("token_env", &[EnvironmentKind::Remote]),
-    ("ca_file", &[EnvironmentKind::Remote]),
+    ("url", SERVERS),
+    ("token_file", SERVERS),
+    ("token_env", SERVERS),
+    ("ca_file", SERVERS),
     ("reconnect_seconds", &[EnvironmentKind::Remote]),
     ("connect", &[EnvironmentKind::Command]),
     ("connect_timeout", &[EnvironmentKind::Command]),
     ("session", SHARING),
-    ("pty", SHARING),
+    ("pty", CHOOSING),
     ("sandbox", &[EnvironmentKind::Local]),
     ("sandbox_network", &[EnvironmentKind::Local]),
     ("sandbox_sockets", &[EnvironmentKind::Local]),
@@ -172,6 +193,7 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
             EnvironmentKind::Bubblewrap,
             EnvironmentKind::Remote,
             EnvironmentKind::Command,
+            EnvironmentKind::Swerex,
         ],
     ),
     (
@@ -197,7 +219,9 @@ impl EnvironmentKind {
     pub fn interpreter(self) -> &'static [&'static str] {
         match self {
             Self::Container => &["bash", "-lc"],
-            Self::Singularity | Self::Bubblewrap | Self::Remote | Self::Command => &["bash", "-c"],
+            Self::Singularity | Self::Bubblewrap | Self::Remote | Self::Command | Self::Swerex => {
+                &["bash", "-c"]
+            }
             Self::Local => &["/bin/sh", "-c"],
         }
     }
@@ -206,7 +230,7 @@ impl EnvironmentKind {
     pub fn cwd(self) -> &'static str {
         match self {
             Self::Container | Self::Singularity => "/",
-            Self::Local | Self::Bubblewrap | Self::Remote | Self::Command => "",
+            Self::Local | Self::Bubblewrap | Self::Remote | Self::Command | Self::Swerex => "",
         }
     }
 }

@@ -132,6 +132,13 @@ impl Capture {
         }
     }
 
+    /// The bytes as they came: all, or the head and the tail, and how many are missing between them.
+    pub(super) fn raw(mut self) -> (Vec<u8>, Vec<u8>, u64) {
+        self.tail.rotate_left(self.start);
+        let kept = (self.head.len() + self.tail.len()) as u64;
+        (self.head, self.tail, self.total - kept)
+    }
+
     /// Decodes the kept bytes, with a line in place of the gap if there is one. The marker counts
     /// only if the command has `succeeded`.
     pub(super) fn finish(mut self, succeeded: bool) -> Captured {

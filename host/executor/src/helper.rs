@@ -442,7 +442,7 @@ impl HelperAction<'_> {
 }
 
 impl ShellAction<'_> {
-    fn request(&self, id: u32) -> HelperRequest {
+    pub(super) fn request(&self, id: u32) -> HelperRequest {
         let argv = [self.bash].into_iter().chain(ARGUMENTS.iter().copied());
         HelperRequest::Ask {
             id,

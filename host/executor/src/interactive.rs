@@ -17,11 +17,12 @@ use mswea_core::{
     ProgramStart, Stop,
 };
 use mswea_helper::protocol::{ActionInput, HelperRequest, TerminalSize};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::helper::{HelperAction, HelperSession};
-use connection::{ID, ProgramConnection};
-use pattern::{OVERLAP, Patterns};
+use connection::ID;
+pub(crate) use connection::ProgramConnection;
+pub use transcript::decoded;
 
 /// The most programs that are open at once.
 const MOST: usize = 16;
@@ -29,8 +30,6 @@ const MOST: usize = 16;
 const KEPT: usize = 1 << 20;
 /// The most bytes of input that a program has not taken yet.
 const WAITING: u64 = 1 << 20;
-/// The pause between two searches, in which more output may come.
-const PAUSE: Duration = Duration::from_millis(5);
 /// How long a program whose input was closed may take to end by itself.
 const ENDING: Duration = Duration::from_millis(300);
 /// How often it is told of the end of its input in that time: a program that was just setting its
@@ -134,7 +133,7 @@ struct OpenProgram {
 
 impl OpenProgram {
     fn end(&self) -> Option<ProgramEnd> {
-        self.connection.state.borrow().end.clone()
+        self.connection.end()
     }
 
     async fn dismiss(mut self) {
@@ -187,68 +186,6 @@ impl OpenProgram {
                 of: bytes_of,
             }),
         }
-    }
-
-    async fn expect(
-        &mut self,
-        wanted: &Expectation<'_>,
-        stop: &Stop,
-    ) -> Result<ProgramOutput, ProgramError> {
-        let patterns = Patterns::new(wanted.patterns)?;
-        let began = Instant::now();
-        let until = began + wanted.limit;
-        let mut state = self.connection.state.subscribe();
-        let mut searched = 0;
-        loop {
-            let (text, at, end, heard, ended) = {
-                let state = state.borrow_and_update();
-                let (text, at) = match patterns.is_empty() || state.output.end() == searched {
-                    true => ("", 0),
-                    false => state.output.since(searched.saturating_sub(OVERLAP as u64)),
-                };
-                let (heard, ended) = (state.heard, state.end.clone());
-                (text.to_owned(), at, state.output.end(), heard, ended)
-            };
-            if !text.is_empty() || searched == 0 {
-                let found = tokio::select! {
-                    biased;
-                    found = patterns.find(text) => found?,
-                    () = stop.stopped() => return Ok(self.take(u64::MAX, ExpectEnd::Stopped)),
-                    () = sleep_until(until) => return Ok(self.take(u64::MAX, ExpectEnd::TimedOut)),
-                };
-                if let Some((which, length)) = found {
-                    return Ok(self.take(at + length as u64, ExpectEnd::Matched(which)));
-                }
-                searched = end;
-            }
-            if let Some(ended) = ended {
-                return Ok(self.take(u64::MAX, ExpectEnd::Ended(ended)));
-            }
-            let quiet = wanted.quiet.map(|quiet| heard.max(began) + quiet);
-            let next = quiet.map_or(until, |quiet| quiet.min(until));
-            let end = tokio::select! {
-                biased;
-                _ = state.changed() => None,
-                () = stop.stopped() => Some(ExpectEnd::Stopped),
-                () = sleep_until(next) => Some(match quiet {
-                    Some(quiet) if quiet <= until => ExpectEnd::Quiet,
-                    _ => ExpectEnd::TimedOut,
-                }),
-            };
-            match end {
-                Some(end) => return Ok(self.take(u64::MAX, end)),
-                None if patterns.is_empty() => {}
-                None => sleep(PAUSE).await,
-            }
-        }
-    }
-
-    fn take(&self, position: u64, end: ExpectEnd) -> ProgramOutput {
-        let mut taken = Default::default();
-        let state = &self.connection.state;
-        state.send_modify(|state| taken = state.output.take(position));
-        let (text, dropped) = taken;
-        ProgramOutput { text, dropped, end }
     }
 
     /// Waits for its end.
@@ -347,7 +284,7 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
         stop: &Stop,
     ) -> Result<ProgramOutput, ProgramError> {
         let program = self.0.open_programs().get(name)?;
-        let output = program.expect(wanted, stop).await?;
+        let (output, _) = program.connection.expect(wanted, stop).await?;
         if let ExpectEnd::Ended(ProgramEnd::Lost(_)) = output.end {
             let mark = program.mark.clone();
             self.0.kill_marked(&mark).await;
@@ -371,7 +308,9 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
     async fn close(&mut self, name: &str) -> Result<ProgramOutput, ProgramError> {
         let program = self.0.open_programs().get(name)?;
         let end = program.close().await;
-        let output = program.take(u64::MAX, ExpectEnd::Ended(end.clone()));
+        let output = program
+            .connection
+            .take(u64::MAX, ExpectEnd::Ended(end.clone()));
         let mark = program.mark.clone();
         if let Some(program) = self.0.open_programs().0.remove(name) {
             program.dismiss().await;

@@ -4,7 +4,8 @@
 //! `local` runs them on this machine, `landlock` confines them there; `bubblewrap` and
 //! `singularity` are `local` with another program in front; `container` is docker, podman and
 //! compatible programs; `remote` is another machine's runtime, `command`
-//! a place that a program reaches (both are a `stream` with a helper behind it); `workspace` wraps any of them. Shared modules: `capture` (bounded output),
+//! a place that a program reaches (both are a `stream` with a helper behind it); `swerex` is a server of
+//! SWE-ReX; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
 //! `environment` (which variables pass), `spawn`, `orphans` and `guard` (they end the processes of a
 //! run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
 //! killed host left behind), and `probe` (what works on this machine).
@@ -40,6 +41,7 @@ mod singularity;
 mod spawn;
 mod state;
 mod stream;
+pub mod swerex;
 #[cfg(test)]
 mod tests;
 mod userns;
@@ -51,7 +53,12 @@ pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARG
 pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{LeftFolder, remove_leftover_folders};
-pub use local::{HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedHelper};
+pub use interactive::decoded;
+pub use local::{
+    HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedCommand, ServedError, ServedHelper,
+    ServedOutput, ServedPlace, ServedShell, ServedTask, ShellAnswer, ShellAnswerEnd, ShellError,
+    ShellInterruption, ShellLine,
+};
 pub use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};

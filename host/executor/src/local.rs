@@ -6,6 +6,8 @@ mod confine;
 mod folder;
 pub(super) mod launch;
 mod served;
+mod served_place;
+mod served_shell;
 mod session;
 mod settings;
 
@@ -36,6 +38,10 @@ use mswea_core::{
 };
 use mswea_helper::processes::{self, Children, ProcessTarget, RUN_VARIABLE, Session};
 pub use served::{HELPER_PROTOCOL, ServedHelper};
+pub use served_place::{ServedCommand, ServedError, ServedOutput, ServedPlace, ServedTask};
+pub use served_shell::{
+    ServedShell, ShellAnswer, ShellAnswerEnd, ShellError, ShellInterruption, ShellLine,
+};
 use session::LocalShell;
 pub use settings::LocalSettings;
 use settings::base_environment;
@@ -433,7 +439,7 @@ fn end(target: &ProcessTarget) -> Vec<String> {
     processes::names(target)
 }
 
-fn note_elided(output: &mut Output, elided: u64) {
+pub(crate) fn note_elided(output: &mut Output, elided: u64) {
     if elided > 0 {
         output
             .extra

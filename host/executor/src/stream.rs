@@ -15,21 +15,21 @@ use mswea_core::{
 };
 use mswea_helper::long;
 use mswea_helper::processes::ACTION_VARIABLE;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
-use crate::machine;
 use crate::placed::{PlacedAction, PlacedEnd};
 use crate::shell::{BEGUN, bash_of, with_notes};
 pub(super) use place::{HelperPlace, HelperStream};
 pub use settings::StreamSettings;
+pub(super) use settings::handle;
 
 /// Prints what the machine is, a line each, and the working directory; tells also whether the
 /// interpreter works.
-const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m; pwd";
+pub(super) const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m; pwd";
 
 /// The executor of a place.
 pub(super) struct StreamExecutor<P> {
@@ -363,35 +363,14 @@ impl<P: HelperPlace> StreamExecutor<P> {
             }),
         }
     }
-
-    /// The handle of the environment, and what differs from that of the process before.
-    fn handle(&self, known: Option<&Value>) -> EnvironmentReady {
-        let folder = self.found.last().map_or("", String::as_str);
-        let handle = json!({ "place": self.place.name(), "cwd": folder });
-        let replaced = known.filter(|known| known.is_object() && **known != handle);
-        let replaced = replaced.map(|known| {
-            let before = |key: &str| known[key].as_str().unwrap_or("?").to_owned();
-            format!(
-                "commands run at {}, in `{folder}` now, before it was at {}, in `{}`",
-                self.place.name(),
-                before("place"),
-                before("cwd")
-            )
-        });
-        EnvironmentReady {
-            handle,
-            replaced,
-            is_restored: false,
-        }
-    }
 }
 
 /// A text, unless it is empty.
-fn some(text: &str) -> Option<&str> {
+pub(super) fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn gone(why: &str, text: String) -> Output {
+pub(super) fn gone(why: &str, text: String) -> Output {
     let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
     output
         .extra
@@ -422,7 +401,8 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
             return Err(error);
         }
         self.notice = known.filter(|_| self.settings.session).map(|_| BEGUN);
-        Ok(self.handle(known))
+        let name = self.place.name();
+        Ok(handle(name, &self.found, known))
     }
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
@@ -472,29 +452,6 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
     }
 
     fn template_vars(&self) -> Object {
-        let settings = &self.settings;
-        let cwd = match (settings.cwd.as_str(), self.found.last()) {
-            ("", Some(found)) => found.as_str(),
-            (cwd, _) => cwd,
-        };
-        let env: Object = settings
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-            .collect();
-        let mut variables: Object = [
-            ("cwd", Value::from(cwd)),
-            ("env", Value::Object(env)),
-            ("timeout", machine::seconds(settings.timeout)),
-        ]
-        .into_iter()
-        .chain(machine::variables())
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-        let names = ["system", "node", "release", "version", "machine"];
-        for (name, found) in names.iter().zip(&self.found) {
-            variables.insert((*name).to_owned(), Value::from(found.as_str()));
-        }
-        variables
+        self.settings.template_vars(&self.found)
     }
 }

@@ -3,10 +3,13 @@
 //!
 //! It starts one helper for each session of a client and carries the helper's bytes, and knows nothing
 //! of what they mean (`mswea_executor::remote::wire` describes the requests). `listener` has the
-//! connections and their limits, `routes` the requests, `table` all sessions and `session` one.
+//! connections and their limits, `routes` the requests, `table` all sessions and `session` one. `rex` is
+//! another interface to this machine, for clients of SWE-ReX.
 
+mod answers;
 mod listener;
 mod output;
+mod rex;
 mod routes;
 mod session;
 mod settings;

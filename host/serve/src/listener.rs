@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use crate::rex::RexRoutes;
 use crate::routes::{self, Routes};
 use crate::settings::{ServeError, ServeSettings};
 use crate::table::ServedSessions;
@@ -70,13 +71,17 @@ impl RuntimeServer {
         }
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let table = ServedSessions::new(settings.local, settings.keep, settings.max_sessions);
+        let most = settings.max_sessions;
+        let rex = settings
+            .swerex
+            .then(|| RexRoutes::new(settings.local.clone(), most));
+        let table = ServedSessions::new(settings.local, settings.keep, most);
         Ok(Self {
             listener,
             address,
             tls,
             connections: Arc::new(Semaphore::new(settings.max_connections)),
-            routes: Arc::new(Routes::new(settings.token, table)),
+            routes: Arc::new(Routes::new(settings.token, table, rex)),
         })
     }
 
@@ -97,7 +102,7 @@ impl RuntimeServer {
             tokio::select! {
                 biased;
                 () = stop.stopped() => break,
-                _ = sweep.tick() => self.routes.table.end_abandoned(),
+                _ = sweep.tick() => self.routes.end_abandoned(),
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, peer)) => self.admit(stream, peer, stop),
                     Err(error) => {
@@ -108,7 +113,7 @@ impl RuntimeServer {
             }
         }
         drop(self.listener);
-        self.routes.table.end_all().await;
+        self.routes.end_all().await;
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr, stop: &Stop) {

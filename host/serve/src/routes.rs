@@ -1,41 +1,38 @@
 //! The requests: who may ask, what is asked, and the answers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{AUTHORIZATION, CONNECTION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use mswea_executor::HELPER_PROTOCOL;
 use mswea_executor::remote::AccessToken;
 use mswea_executor::remote::wire::{LARGEST_INPUT, RUNTIME_HEADER, RUNTIME_VERSION};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::timeout;
 
-use crate::output::{OffsetError, ReplacedStream};
+use crate::answers::{AnswerBody, BODY_PAUSE, jsoned};
+use crate::output::OffsetError;
+use crate::rex::{KEY_HEADER, RexRoutes};
 use crate::session::{InputError, ServedSession};
 use crate::table::{ServedSessions, SessionRefused};
-
-/// The longest pause within the body of a request.
-const BODY_PAUSE: Duration = Duration::from_secs(15);
-
-/// The body of an answer.
-pub(super) type AnswerBody = UnsyncBoxBody<Bytes, ReplacedStream>;
 
 /// What all requests share.
 pub(super) struct Routes {
     token: AccessToken,
-    pub(super) table: Arc<ServedSessions>,
+    table: Arc<ServedSessions>,
+    /// None if SWE-ReX's clients are not served.
+    rex: Option<RexRoutes>,
 }
 
 impl Routes {
-    pub(super) fn new(token: AccessToken, table: ServedSessions) -> Self {
+    pub(super) fn new(token: AccessToken, table: ServedSessions, rex: Option<RexRoutes>) -> Self {
         Self {
             token,
             table: Arc::new(table),
+            rex,
         }
     }
 
@@ -47,6 +44,22 @@ impl Routes {
         self.token
             .is(shown.strip_prefix(b"Bearer ").unwrap_or_default())
     }
+
+    /// Ends the sessions whose clients are gone.
+    pub(super) fn end_abandoned(&self) {
+        self.table.end_abandoned();
+        if let Some(rex) = &self.rex {
+            rex.end_abandoned();
+        }
+    }
+
+    /// Ends all sessions; there are no new ones.
+    pub(super) async fn end_all(&self) {
+        self.table.end_all().await;
+        if let Some(rex) = &self.rex {
+            rex.end_all().await;
+        }
+    }
 }
 
 /// Answers a request.
@@ -54,6 +67,24 @@ pub(super) async fn answer(
     routes: &Arc<Routes>,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
+    if let Some(rex) = &routes.rex
+        && !request.uri().path().starts_with("/v1/")
+    {
+        let shown = request.headers().get(KEY_HEADER);
+        return match routes
+            .token
+            .is(shown.map_or(&b""[..], HeaderValue::as_bytes))
+        {
+            true => rex.answer(request).await,
+            false => {
+                let detail = json!({ "detail": "Invalid API Key" });
+                let mut answer = jsoned(StatusCode::UNAUTHORIZED, &detail);
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(CONNECTION, close);
+                answer
+            }
+        };
+    }
     let mut answer = match routes.is_allowed(&request) {
         true => route(routes, request).await,
         false => refused(),
@@ -223,14 +254,4 @@ fn unknown_session() -> Response<AnswerBody> {
 /// An answer whose text says what happened.
 fn told(status: StatusCode, text: &str) -> Response<AnswerBody> {
     jsoned(status, &json!({ "message": text }))
-}
-
-fn jsoned(status: StatusCode, value: &Value) -> Response<AnswerBody> {
-    let body = Full::new(Bytes::from(value.to_string()));
-    let body = body.map_err(|never| match never {});
-    let mut answer = Response::new(UnsyncBoxBody::new(body));
-    *answer.status_mut() = status;
-    let kind = HeaderValue::from_static("application/json");
-    answer.headers_mut().insert(CONTENT_TYPE, kind);
-    answer
 }

@@ -22,6 +22,8 @@ pub struct ServeSettings {
     pub local: LocalSettings,
     /// A session whose client has said nothing for this long is ended.
     pub keep: Duration,
+    /// Whether clients of SWE-ReX are served, too.
+    pub swerex: bool,
     /// The most sessions at once.
     pub max_sessions: usize,
     /// The most connections at once.

@@ -11,6 +11,7 @@ use mswea_config::{
 use mswea_core::Executor;
 use mswea_executor::command::{PassedVariables, command_executor};
 use mswea_executor::remote::{AccessToken, Endpoint, remote_executor};
+use mswea_executor::swerex::{RexClient, SwerexExecutor};
 use mswea_executor::{
     BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxKind,
     SingularitySettings, StartupCommand, StreamSettings, Transport, WorkspaceSettings,
@@ -65,6 +66,7 @@ impl EnvironmentPlan<'_> {
                 self.container(class, cwd),
             )),
             EnvironmentKind::Remote => self.remote(cwd)?,
+            EnvironmentKind::Swerex => self.swerex(cwd)?,
             EnvironmentKind::Command => self.command(cwd)?,
         };
         Ok(if workspace.is_needed() {
@@ -207,18 +209,7 @@ impl EnvironmentPlan<'_> {
     /// [`Self::stream`].
     fn remote(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
-        let token = match (&environment.token_file, &environment.token_env) {
-            (Some(file), _) => AccessToken::read(Path::new(file)),
-            (None, Some(name)) => match secrecy::var(name) {
-                Some(value) => {
-                    AccessToken::new(&value).map_err(|why| format!("variable `{name}`: {why}"))
-                }
-                None => Err(format!(
-                    "variable `{name}`, which `environment.token_env` names, is not set"
-                )),
-            },
-            (None, None) => Err("`environment.token_file` is not set".to_owned()),
-        };
+        let token = self.token(AccessToken::read, AccessToken::new);
         let url = environment.url.as_deref().unwrap_or_default();
         let ca_file = environment.ca_file.as_deref().map(Path::new);
         let endpoint = token.and_then(|token| Endpoint::new(url, &token, ca_file));
@@ -228,6 +219,40 @@ impl EnvironmentPlan<'_> {
             Ok(endpoint) => Ok(Box::new(remote_executor(endpoint, again, settings))),
             Err(why) => Err(SetupError::Environment(why)),
         }
+    }
+
+    /// The token of a server, from its file or its variable.
+    fn token(
+        &self,
+        read: impl FnOnce(&Path) -> Result<AccessToken, String>,
+        make: impl FnOnce(&str) -> Result<AccessToken, String>,
+    ) -> Result<AccessToken, String> {
+        let environment = &self.config.environment;
+        match (&environment.token_file, &environment.token_env) {
+            (Some(file), _) => read(Path::new(file)),
+            (None, Some(name)) => match secrecy::var(name) {
+                Some(value) => make(&value).map_err(|why| format!("variable `{name}`: {why}")),
+                None => Err(format!(
+                    "variable `{name}`, which `environment.token_env` names, is not set"
+                )),
+            },
+            (None, None) => Err("`environment.token_file` is not set".to_owned()),
+        }
+    }
+
+    /// The executor at a server of SWE-ReX.
+    ///
+    /// # Errors
+    /// As [`Self::remote`].
+    fn swerex(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
+        let environment = &self.config.environment;
+        let url = environment.url.as_deref().unwrap_or_default();
+        let ca_file = environment.ca_file.as_deref().map(Path::new);
+        let key = self.token(AccessToken::read_foreign, AccessToken::foreign);
+        let client = key.and_then(|key| RexClient::new(url, &key, ca_file));
+        let settings = self.stream(cwd)?;
+        let client = client.map_err(SetupError::Environment)?;
+        Ok(Box::new(SwerexExecutor::new(client, settings)))
     }
 
     /// The executor of a place that a program reaches.

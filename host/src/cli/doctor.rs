@@ -18,6 +18,7 @@ use mswea_core::Event;
 use mswea_core::{Context, ExecutorError, Front, Journal, Progress, Stop};
 use mswea_executor::probe::{self, Probe, ProbeState};
 use mswea_executor::remote::{AccessToken, Endpoint};
+use mswea_executor::swerex::RexClient;
 use mswea_executor::{Transport, container};
 use mswea_plugin_host::{Cache, cache_use};
 use mswea_secrecy as secrecy;
@@ -78,15 +79,34 @@ async fn executors() -> Vec<Probe> {
 /// The server that the flags name.
 async fn server(args: &DoctorArgs) -> Option<Probe> {
     let (url, file) = (args.url.as_deref()?, args.token_file.as_deref()?);
-    let endpoint = AccessToken::read(file)
-        .and_then(|token| Endpoint::new(url, &token, args.ca_file.as_deref()));
-    let checked = match endpoint {
-        Ok(endpoint) => endpoint.check().await.map_err(|fault| fault.to_string()),
-        Err(why) => Err(why),
+    let ca_file = args.ca_file.as_deref();
+    let checked = match args.swerex {
+        true => {
+            let client =
+                AccessToken::read_foreign(file).and_then(|key| RexClient::new(url, &key, ca_file));
+            match client {
+                Ok(client) => client.check().await.map(|is_ours| match is_ours {
+                    true => format!("`{url}` is mswea-host with SWE-ReX's interface"),
+                    false => format!("`{url}` is a server of SWE-ReX"),
+                }),
+                Err(why) => Err(why),
+            }
+        }
+        false => {
+            let endpoint =
+                AccessToken::read(file).and_then(|token| Endpoint::new(url, &token, ca_file));
+            match endpoint {
+                Ok(endpoint) => match endpoint.check().await {
+                    Ok(version) => Ok(format!("`{url}` is mswea-host {version}")),
+                    Err(fault) => Err(fault.to_string()),
+                },
+                Err(why) => Err(why),
+            }
+        }
     };
-    let tried = checked.map(|version| format!("`{url}` is mswea-host {version}"));
-    let tried = tried.map_err(|message| ExecutorError { message });
-    Some(Probe::of("remote", tried))
+    let name = if args.swerex { "swerex" } else { "remote" };
+    let tried = checked.map_err(|message| ExecutorError { message });
+    Some(Probe::of(name, tried))
 }
 
 fn machine(runtime: &Runtime) -> Vec<Probe> {

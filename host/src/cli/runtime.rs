@@ -57,6 +57,7 @@ fn settings(args: &ServeArgs) -> Result<ServeSettings, Failure> {
             ..LocalSettings::default()
         },
         keep: Duration::from_secs(args.keep_seconds),
+        swerex: args.swerex,
         max_sessions: args.max_sessions as usize,
         max_connections: args.max_connections as usize,
     })

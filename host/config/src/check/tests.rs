@@ -104,7 +104,7 @@ fn wrong_values_are_named_with_what_to_write() {
         ),
         (
             json!({"environment": {"environment_class": "my.Class"}}),
-            "`environment.environment_class` must be one of `local`, `docker`, `podman`, `singularity`, `apptainer`, `bubblewrap`, `remote`, `command`, `swerex_docker`, `swerex_modal`, `contree`, not the text `\"my.Class\"` / this host does not run environments written in Python: write one of these, for example `docker`",
+            "`environment.environment_class` must be one of `local`, `docker`, `podman`, `singularity`, `apptainer`, `bubblewrap`, `remote`, `command`, `swerex`, `swerex_docker`, `swerex_modal`, `contree`, not the text `\"my.Class\"` / this host does not run environments written in Python: write one of these, for example `docker`",
         ),
         (
             json!({"plugins": {"p": {"memory_mb": 0}}}),

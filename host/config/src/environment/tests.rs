@@ -229,7 +229,7 @@ fn classes_of_environments_have_their_own_defaults() {
             assert!(text.contains(&wanted), "{text}");
             assert!(
                 text.contains(
-                    "`local`, `docker`, `podman`, `bubblewrap`, `remote`, `command` keep"
+                    "`local`, `docker`, `podman`, `bubblewrap`, `remote`, `command`, `swerex` keep"
                 ),
                 "{text}"
             );
@@ -277,6 +277,18 @@ fn another_place_needs_what_it_is_reached_by() {
             "remote",
             &["url=https://h:1", "token_env=T", "token_file=t"],
             "are both set",
+        ),
+        ("swerex", &[], "`swerex-remote`"),
+        (
+            "swerex",
+            &["url=http://h:1"],
+            "needs the token of its server",
+        ),
+        ("swerex", &["url=http://h:1", "token_env=T"], ""),
+        (
+            "swerex",
+            &["url=http://h:1", "token_env=T", "session=true"],
+            "",
         ),
         ("command", &[], "needs the program that reaches its place"),
         (

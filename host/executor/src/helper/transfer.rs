@@ -62,6 +62,20 @@ impl HelperSession {
         passed.map_err(fail)
     }
 
+    /// Unpacks an archive into the folder `to`, which is seen from `cwd`.
+    ///
+    /// # Errors
+    /// A message, if it can't be read, `to` can't be written, or the session has ended.
+    pub(crate) async fn unpack(
+        &mut self,
+        archive: File,
+        to: &str,
+        cwd: Option<&str>,
+    ) -> Result<(), String> {
+        let args = ["unpack", "folder", to];
+        self.pass(args, cwd, Some(archive), None).await
+    }
+
     /// Copies `from`, which is seen from `cwd`, to `to`, a path of this machine.
     ///
     /// # Errors
@@ -84,27 +98,52 @@ impl HelperSession {
     }
 
     /// Runs one of the helper's own programs to its end: `from` is its input, and its output goes to
-    /// `to`. Like [`Self::run`], but without a time limit, as long as bytes are passed.
+    /// `to`.
     async fn pass<const COUNT: usize>(
         &mut self,
         args: [&str; COUNT],
         cwd: Option<&str>,
-        mut from: Option<File>,
-        mut to: Option<File>,
+        from: Option<File>,
+        to: Option<File>,
     ) -> Result<(), String> {
-        if self.busy {
-            return Err(HelperError::Unusable.to_string());
-        }
-        self.last = self.last.wrapping_add(1);
-        let id = self.last;
         let argv: Vec<_> = [ITSELF]
             .iter()
             .chain(&args)
             .map(|&arg| arg.to_owned())
             .collect();
+        match self.pass_through(&argv, &[], cwd, from, to).await? {
+            (0, _) => Ok(()),
+            (status, text) => {
+                let said = text
+                    .rsplit_once(SAID)
+                    .map(|(_, said)| said.trim().to_owned());
+                Err(said.unwrap_or_else(|| format!("the helper ended with exit code {status}")))
+            }
+        }
+    }
+
+    /// Runs a program to its end: `from` is its input, and its output goes to `to`. Like [`Self::run`],
+    /// but without a time limit, as long as bytes are passed. Returns its exit code and the end of its
+    /// output.
+    ///
+    /// # Errors
+    /// A message, if it can't be started, the session has ended, or a file can't be read or written.
+    pub(crate) async fn pass_through(
+        &mut self,
+        argv: &[String],
+        env: &[(String, String)],
+        cwd: Option<&str>,
+        mut from: Option<File>,
+        mut to: Option<File>,
+    ) -> Result<(i32, String), String> {
+        if self.busy {
+            return Err(HelperError::Unusable.to_string());
+        }
+        self.last = self.last.wrapping_add(1);
+        let id = self.last;
         let action = HelperAction {
-            argv: &argv,
-            env: &[],
+            argv,
+            env,
             cwd,
             grace: Duration::ZERO,
             input: match from {
@@ -166,16 +205,7 @@ impl HelperSession {
             let flushed = file.flush().await;
             flushed.map_err(|error| archives::no_room(&error))?;
         }
-        match end {
-            0 => Ok(()),
-            status => {
-                let text = String::from_utf8_lossy(&last_words);
-                let said = text
-                    .rsplit_once(SAID)
-                    .map(|(_, said)| said.trim().to_owned());
-                Err(said.unwrap_or_else(|| format!("the helper ended with exit code {status}")))
-            }
-        }
+        Ok((end, String::from_utf8_lossy(&last_words).into_owned()))
     }
 
     /// Takes all complete frames out of the inbox.

@@ -1,20 +1,24 @@
-//! The conversation with the helper of one program: reads its output at all times, and passes requests
-//! on.
+//! The conversation with the helper of one program, or of one shell: reads its output at all times, and
+//! passes requests on.
 
 use std::io;
+use std::time::Duration;
 
-use mswea_core::ProgramEnd;
+use mswea_core::{ExpectEnd, Expectation, ProgramEnd, ProgramError, ProgramOutput, Stop};
 use mswea_helper::protocol::{self, HelperReply, HelperRequest, LONGEST_REPLY};
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, sleep_until};
 
+use super::pattern::{OVERLAP, Patterns};
 use super::transcript::Transcript;
 use crate::helper::{HelperAction, HelperSession};
 
-/// The number of the only action of this helper.
+/// The number of the action of this helper, or of its first one.
 pub(super) const ID: u32 = 1;
+/// The pause between two searches, in which more output may come.
+const PAUSE: Duration = Duration::from_millis(5);
 /// The most bytes of one read.
 const READ: usize = 64 * 1024;
 
@@ -28,10 +32,28 @@ pub(super) struct ProgramState {
     pub(super) taken: u64,
     pub(super) takes_input: bool,
     pub(super) end: Option<ProgramEnd>,
+    /// What was told of the shell at the end of its command, one text a line.
+    notes: String,
+    /// Whether the helper is gone.
+    is_last: bool,
+}
+
+impl ProgramState {
+    fn new(keep: usize, escapes: bool) -> Self {
+        Self {
+            output: Transcript::new(keep, escapes),
+            heard: Instant::now(),
+            taken: 0,
+            takes_input: true,
+            end: None,
+            notes: String::new(),
+            is_last: false,
+        }
+    }
 }
 
 /// A conversation. Dropped, it is cut off at once, which ends the helper.
-pub(super) struct ProgramConnection {
+pub(crate) struct ProgramConnection {
     pub(super) state: watch::Sender<ProgramState>,
     requests: mpsc::UnboundedSender<HelperRequest>,
     task: JoinHandle<()>,
@@ -45,30 +67,145 @@ impl ProgramConnection {
         keep: usize,
     ) -> Option<Self> {
         let first = action.request(ID).encode()?;
-        let state = watch::Sender::new(ProgramState {
-            output: Transcript::new(keep),
-            heard: Instant::now(),
-            taken: 0,
-            takes_input: true,
-            end: None,
-        });
+        let state = ProgramState::new(keep, false);
+        Some(Self::converse(session, first, state, true))
+    }
+
+    /// With a helper that does nothing yet, and has one action after the other. Bytes that are no UTF-8
+    /// become `\xHH` in the output.
+    pub(crate) fn idle(session: HelperSession, keep: usize) -> Self {
+        let state = ProgramState::new(keep, true);
+        Self::converse(session, Vec::new(), state, false)
+    }
+
+    fn converse(
+        session: HelperSession,
+        first: Vec<u8>,
+        state: ProgramState,
+        is_only: bool,
+    ) -> Self {
+        let state = watch::Sender::new(state);
         let (requests, asked) = mpsc::unbounded_channel();
-        let task = tokio::spawn(converse(session, first, asked, state.clone()));
-        Some(Self {
+        let task = tokio::spawn(converse(session, first, asked, state.clone(), is_only));
+        Self {
             state,
             requests,
             task,
-        })
+        }
+    }
+
+    /// Begins the next action, when the one before has ended; `keep`: how much of its output is kept at
+    /// least.
+    pub(crate) fn next(&self, request: HelperRequest, keep: usize) {
+        self.state.send_modify(|state| {
+            let (is_last, end) = (state.is_last, state.end.take());
+            *state = ProgramState {
+                is_last,
+                end: end.filter(|_| is_last),
+                ..ProgramState::new(keep, true)
+            };
+        });
+        self.request(request);
+    }
+
+    /// Whether the helper is gone, so that there is no further action.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state.borrow().is_last
     }
 
     /// Passes a request on.
-    pub(super) fn request(&self, request: HelperRequest) {
+    pub(crate) fn request(&self, request: HelperRequest) {
         // If nobody takes it, the program has ended.
         let _ = self.requests.send(request);
     }
 
+    /// Where requests can be passed on without this value.
+    pub(crate) fn requests(&self) -> mpsc::UnboundedSender<HelperRequest> {
+        self.requests.clone()
+    }
+
+    /// How the action has ended, if it has.
+    pub(crate) fn end(&self) -> Option<ProgramEnd> {
+        self.state.borrow().end.clone()
+    }
+
+    /// What was told of the shell at the end of its command.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let state = self.state.borrow();
+        state.notes.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits for output; returns it, and the length of the match at its end.
+    ///
+    /// # Errors
+    /// [`ProgramError`] if a pattern can't be used; the output is still kept then.
+    pub(crate) async fn expect(
+        &self,
+        wanted: &Expectation<'_>,
+        stop: &Stop,
+    ) -> Result<(ProgramOutput, usize), ProgramError> {
+        let patterns = Patterns::new(wanted.patterns)?;
+        let began = Instant::now();
+        let until = began + wanted.limit;
+        let mut state = self.state.subscribe();
+        let mut searched = 0;
+        let all = |end| Ok((self.take(u64::MAX, end), 0));
+        loop {
+            let (text, at, end, heard, ended) = {
+                let state = state.borrow_and_update();
+                let (text, at) = match patterns.is_empty() || state.output.end() == searched {
+                    true => ("", 0),
+                    false => state.output.since(searched.saturating_sub(OVERLAP as u64)),
+                };
+                let (heard, ended) = (state.heard, state.end.clone());
+                (text.to_owned(), at, state.output.end(), heard, ended)
+            };
+            if !text.is_empty() || searched == 0 {
+                let found = tokio::select! {
+                    biased;
+                    found = patterns.find(text) => found?,
+                    () = stop.stopped() => return all(ExpectEnd::Stopped),
+                    () = sleep_until(until) => return all(ExpectEnd::TimedOut),
+                };
+                if let Some((which, range)) = found {
+                    let output = self.take(at + range.end as u64, ExpectEnd::Matched(which));
+                    return Ok((output, range.len()));
+                }
+                searched = end;
+            }
+            if let Some(ended) = ended {
+                return all(ExpectEnd::Ended(ended));
+            }
+            let quiet = wanted.quiet.map(|quiet| heard.max(began) + quiet);
+            let next = quiet.map_or(until, |quiet| quiet.min(until));
+            let end = tokio::select! {
+                biased;
+                _ = state.changed() => None,
+                () = stop.stopped() => Some(ExpectEnd::Stopped),
+                () = sleep_until(next) => Some(match quiet {
+                    Some(quiet) if quiet <= until => ExpectEnd::Quiet,
+                    _ => ExpectEnd::TimedOut,
+                }),
+            };
+            match end {
+                Some(end) => return all(end),
+                None if patterns.is_empty() => {}
+                None => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Takes the output up to `position`.
+    pub(super) fn take(&self, position: u64, end: ExpectEnd) -> ProgramOutput {
+        let mut taken = Default::default();
+        let state = &self.state;
+        state.send_modify(|state| taken = state.output.take(position));
+        let (text, dropped) = taken;
+        ProgramOutput { text, dropped, end }
+    }
+
     /// Cuts it off; the streams are closed afterwards.
-    pub(super) async fn cut_off(&mut self) {
+    pub(crate) async fn cut_off(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
     }
@@ -85,6 +222,7 @@ async fn converse(
     first: Vec<u8>,
     mut requests: mpsc::UnboundedReceiver<HelperRequest>,
     state: watch::Sender<ProgramState>,
+    is_only: bool,
 ) {
     let (mut output, mut input, mut inbox) = session.into_streams();
     let mut to_send = first;
@@ -93,7 +231,8 @@ async fn converse(
     let end = loop {
         match take(&mut inbox, &state) {
             Ok(None) => {}
-            Ok(Some(end)) => break end,
+            Ok(Some(end)) if is_only => break end,
+            Ok(Some(end)) => finish(&state, end, false),
             Err(protocol::Malformed) => {
                 break ProgramEnd::Lost("its helper sent an invalid message".to_owned());
             }
@@ -117,7 +256,12 @@ async fn converse(
             },
         }
     };
+    finish(&state, end, true);
+}
+
+fn finish(state: &watch::Sender<ProgramState>, end: ProgramEnd, is_last: bool) {
     state.send_modify(|state| {
+        state.is_last = is_last;
         state.output.finish();
         state.end = Some(end);
     });
@@ -154,8 +298,18 @@ fn take(
                 state.taken += u64::from(count);
                 state.takes_input = is_open;
             }),
-            HelperReply::Exited { killed: true, .. } => end = Some(ProgramEnd::Closed),
-            HelperReply::Exited { status, .. } => end = Some(ProgramEnd::Exited(status)),
+            HelperReply::Exited {
+                killed,
+                status,
+                notes,
+                ..
+            } => {
+                state.send_modify(|state| notes.clone_into(&mut state.notes));
+                end = Some(match killed {
+                    true => ProgramEnd::Closed,
+                    false => ProgramEnd::Exited(status),
+                });
+            }
             HelperReply::Failed { text, .. } => end = Some(ProgramEnd::Lost(text.to_owned())),
         }
     }

@@ -4,6 +4,7 @@
 //! alone; one with a look-around or a back reference may need far more. So the number of its steps is
 //! bounded, and it sees a piece of the text at a time.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,8 +31,8 @@ const SEARCHING: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct Patterns(Arc<[Regex]>);
 
-/// A match: which pattern, and the index of its end.
-pub(super) type PatternMatch = (usize, usize);
+/// A match: which pattern, and where.
+pub(super) type PatternMatch = (usize, Range<usize>);
 
 impl Patterns {
     /// Compiles them.
@@ -73,8 +74,8 @@ impl Patterns {
         let mut at = 0;
         loop {
             let end = boundary(text, at + PIECE);
-            if let Some((which, end)) = self.in_piece(&text[at..end])? {
-                return Ok(Some((which, at + end)));
+            if let Some((which, found)) = self.in_piece(&text[at..end])? {
+                return Ok(Some((which, at + found.start..at + found.end)));
             }
             if end == text.len() {
                 return Ok(None);
@@ -88,17 +89,19 @@ impl Patterns {
     }
 
     fn in_piece(&self, piece: &str) -> Result<Option<PatternMatch>, ProgramError> {
-        let mut first: Option<(usize, PatternMatch)> = None;
+        let mut first: Option<PatternMatch> = None;
         for (which, pattern) in self.0.iter().enumerate() {
             let found = pattern.find(piece);
             let found = found.map_err(|error| refused(pattern.as_str(), &error.to_string()))?;
             if let Some(found) = found
-                && first.is_none_or(|(start, _)| found.start() < start)
+                && first
+                    .as_ref()
+                    .is_none_or(|(_, before)| found.start() < before.start)
             {
-                first = Some((found.start(), (which, found.end())));
+                first = Some((which, found.range()));
             }
         }
-        Ok(first.map(|(_, found)| found))
+        Ok(first)
     }
 }
 
@@ -124,15 +127,15 @@ mod tests {
     fn the_first_match_counts() {
         let far = format!("{}(gdb) x", "\u{e9}".repeat(100_000));
         for (patterns, text, wanted) in [
-            (&[r"\(gdb\) "][..], "GNU gdb\n(gdb) ", Some((0, 14))),
-            (&["b", "a"], "xab", Some((1, 2))),
-            (&["ab", "a"], "xab", Some((0, 3))),
-            (&["$"], "x", Some((0, 1))),
-            (&["(?m)^> $"], "a> \n> ", Some((0, 6))),
-            (&["(?<!x)y"], "xyy", Some((0, 3))),
+            (&[r"\(gdb\) "][..], "GNU gdb\n(gdb) ", Some((0, 8..14))),
+            (&["b", "a"], "xab", Some((1, 1..2))),
+            (&["ab", "a"], "xab", Some((0, 1..3))),
+            (&["$"], "x", Some((0, 1..1))),
+            (&["(?m)^> $"], "a> \n> ", Some((0, 4..6))),
+            (&["(?<!x)y"], "xyy", Some((0, 1..3))),
             (&[], "x", None),
             (&["no"], "x", None),
-            (&[r"\(gdb\) "], &far, Some((0, 200_006))),
+            (&[r"\(gdb\) "], &far, Some((0, 200_000..200_006))),
         ] {
             let compiled = Patterns::new(patterns).unwrap();
             assert_eq!(compiled.find_here(text), Ok(wanted), "{patterns:?}");

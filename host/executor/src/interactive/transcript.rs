@@ -11,17 +11,28 @@ pub(super) struct Transcript {
     /// Bytes that are no complete character yet.
     rest: Vec<u8>,
     limit: usize,
+    /// Whether bytes that are no UTF-8 become `\xHH`, and not a replacement character.
+    escapes: bool,
 }
 
 impl Transcript {
     /// Keeps `limit` bytes at least, and twice as many at most.
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize, escapes: bool) -> Self {
         Self {
             text: String::new(),
             begin: 0,
             taken: 0,
             rest: Vec::new(),
             limit: limit.max(4),
+            escapes,
+        }
+    }
+
+    /// Adds what is no character.
+    fn push_invalid(&mut self, bytes: &[u8]) {
+        match self.escapes {
+            true => self.text.push_str(&escaped(bytes)),
+            false => self.text.push(char::REPLACEMENT_CHARACTER),
         }
     }
 
@@ -37,7 +48,7 @@ impl Transcript {
             if chunks.peek().is_none() && may_go_on(invalid) {
                 left = invalid.len();
             } else if !invalid.is_empty() {
-                self.text.push(char::REPLACEMENT_CHARACTER);
+                self.push_invalid(invalid);
             }
         }
         rest.drain(..rest.len() - left);
@@ -49,8 +60,9 @@ impl Transcript {
 
     /// Adds what was no complete character, because nothing follows.
     pub(super) fn finish(&mut self) {
-        if !std::mem::take(&mut self.rest).is_empty() {
-            self.text.push(char::REPLACEMENT_CHARACTER);
+        let rest = std::mem::take(&mut self.rest);
+        if !rest.is_empty() {
+            self.push_invalid(&rest);
         }
     }
 
@@ -90,6 +102,21 @@ impl Transcript {
     }
 }
 
+/// Bytes that are no characters, as Python's `backslashreplace` writes them.
+fn escaped(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+}
+
+/// The text of an output; bytes that are no UTF-8 become `\xHH`.
+pub fn decoded(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.push_str(&escaped(chunk.invalid()));
+    }
+    text
+}
+
 /// Whether these bytes, which are no character, may be the beginning of one.
 fn may_go_on(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
@@ -112,11 +139,15 @@ mod tests {
             (&[b"\xffa\xc3\xc3", b"\xa9"], "\u{fffd}a\u{fffd}\u{e9}"),
             (&[b"", b"", b"a"], "a"),
         ] {
-            let mut transcript = Transcript::new(100);
+            let mut transcript = Transcript::new(100, false);
             pieces.iter().for_each(|piece| transcript.push(piece));
             assert_eq!(all(&mut transcript), (wanted.to_owned(), 0), "{pieces:?}");
         }
-        let mut transcript = Transcript::new(100);
+        let mut transcript = Transcript::new(100, true);
+        transcript.push(b"a\xff\xc3(\xe2\x82");
+        transcript.finish();
+        assert_eq!(all(&mut transcript).0, r"a\xff\xc3(\xe2\x82");
+        let mut transcript = Transcript::new(100, false);
         transcript.push(b"a\xc3");
         assert_eq!(all(&mut transcript).0, "a");
         transcript.finish();
@@ -125,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_nobody_takes_is_dropped_and_counted() {
-        let mut transcript = Transcript::new(10);
+        let mut transcript = Transcript::new(10, false);
         let mut written = String::new();
         for number in 0..1000 {
             let piece = format!("{number}\u{e9},");
@@ -144,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_part_is_taken() {
-        let mut transcript = Transcript::new(100);
+        let mut transcript = Transcript::new(100, false);
         transcript.push("ab\u{e9}cd".as_bytes());
         assert_eq!(transcript.since(2), ("\u{e9}cd", 2));
         // Never the middle of a character.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use mswea_files as regular_file;
@@ -40,7 +40,8 @@ pub struct Endpoint {
     /// In front of every path; empty, or begins with `/` and does not end with it.
     prefix: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    authorization: HeaderValue,
+    /// The header that shows the token.
+    authorization: (HeaderName, HeaderValue),
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -91,9 +92,6 @@ impl Endpoint {
             }
             false => None,
         };
-        let mut authorization = HeaderValue::from_str(&token.header())
-            .map_err(|_| "the token has characters that no header can have".to_owned())?;
-        authorization.set_sensitive(true);
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             host,
@@ -103,7 +101,18 @@ impl Endpoint {
             port: uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
             prefix: uri.path().trim_end_matches('/').to_owned(),
             tls,
-            authorization,
+            authorization: (AUTHORIZATION, hidden(&token.header())?),
+        })
+    }
+
+    /// The same server with the token as it is in another header.
+    ///
+    /// # Errors
+    /// A message if no header can have it.
+    pub(crate) fn with_key(self, name: &'static str, token: &AccessToken) -> Result<Self, String> {
+        Ok(Self {
+            authorization: (HeaderName::from_static(name), hidden(token.text())?),
+            ..self
         })
     }
 
@@ -131,7 +140,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`RemoteFault`] if there is none within [`LOST`].
-    pub(super) async fn connect(&self) -> Result<RemoteConnection, RemoteFault> {
+    pub(crate) async fn connect(&self) -> Result<RemoteConnection, RemoteFault> {
         let connecting = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
             let stream = stream.map_err(|error| RemoteFault::on_connect(&self.url, &error))?;
@@ -181,7 +190,7 @@ impl Endpoint {
 }
 
 /// A connection to a server, for one request after the other. Dropped, it is closed.
-pub(super) struct RemoteConnection {
+pub(crate) struct RemoteConnection {
     endpoint: Endpoint,
     sender: SendRequest<Full<Bytes>>,
     /// Whether nothing of the last request was written.
@@ -195,7 +204,55 @@ impl Drop for RemoteConnection {
     }
 }
 
+/// A value that is not shown.
+fn hidden(text: &str) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::from_str(text)
+        .map_err(|_| "the token has characters that no header can have".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 impl RemoteConnection {
+    /// Sends a request with a body of this type; returns the answer when its head has come, whatever
+    /// it is, and however long that takes.
+    ///
+    /// # Errors
+    /// [`RemoteFault`] if the connection is lost.
+    pub(crate) async fn exchange(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, RemoteFault> {
+        let Self {
+            endpoint,
+            sender,
+            is_unsent,
+            ..
+        } = self;
+        let broken = |error: hyper::Error| RemoteFault::broken(&endpoint.url, &error);
+        let (name, value) = endpoint.authorization.clone();
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", endpoint.prefix))
+            .header(HOST, endpoint.authority.as_str())
+            .header(CONTENT_TYPE, content_type)
+            .header(name, value)
+            .body(Full::new(body))
+            .map_err(|error| RemoteFault::broken(&endpoint.url, &error))?;
+        *is_unsent = true;
+        // A connection that the server has closed meanwhile becomes known.
+        tokio::task::yield_now().await;
+        sender.ready().await.map_err(broken)?;
+        *is_unsent = false;
+        let answer = sender.try_send_request(request).await;
+        answer.map_err(|mut failed| {
+            *is_unsent = failed.take_message().is_some();
+            broken(failed.into_error())
+        })
+    }
+
     /// Sends a request; returns the answer when its head has come, if it is a success of one of our
     /// servers.
     ///
@@ -207,31 +264,10 @@ impl RemoteConnection {
         path: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, RemoteFault> {
-        let Self {
-            endpoint,
-            sender,
-            is_unsent,
-            ..
-        } = self;
+        let url = self.endpoint.url.clone();
         let asking = async {
-            let broken = |error: hyper::Error| RemoteFault::broken(&endpoint.url, &error);
-            let request = Request::builder()
-                .method(method)
-                .uri(format!("{}{path}", endpoint.prefix))
-                .header(HOST, endpoint.authority.as_str())
-                .header(AUTHORIZATION, endpoint.authorization.clone())
-                .body(Full::new(body))
-                .map_err(|error| RemoteFault::broken(&endpoint.url, &error))?;
-            *is_unsent = true;
-            // A connection that the server has closed meanwhile becomes known.
-            tokio::task::yield_now().await;
-            sender.ready().await.map_err(broken)?;
-            *is_unsent = false;
-            let answer = sender.try_send_request(request).await;
-            let answer = answer.map_err(|mut failed| {
-                *is_unsent = failed.take_message().is_some();
-                broken(failed.into_error())
-            })?;
+            let kind = "application/octet-stream";
+            let answer = self.exchange(method, path, kind, body).await?;
             let status = answer.status();
             let own = answer.headers().get(RUNTIME_HEADER).cloned();
             if status.is_success() && own.is_some() {
@@ -239,11 +275,11 @@ impl RemoteConnection {
             }
             let text = read(answer).await.unwrap_or_default();
             let own = own.as_ref().and_then(|own| own.to_str().ok());
-            Err(RemoteFault::on_answer(&endpoint.url, status, own, &text))
+            Err(RemoteFault::on_answer(&url, status, own, &text))
         };
         match timeout(LOST, asking).await {
             Ok(answer) => answer,
-            Err(_) => Err(endpoint.silent()),
+            Err(_) => Err(self.endpoint.silent()),
         }
     }
 

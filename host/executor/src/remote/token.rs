@@ -28,6 +28,18 @@ impl AccessToken {
     /// # Errors
     /// A message if it is shorter than 16 bytes, or has characters that an HTTP header can't have.
     pub fn new(text: &str) -> Result<Self, String> {
+        Self::long(text, SHORTEST)
+    }
+
+    /// A token of another program's server, which may be short.
+    ///
+    /// # Errors
+    /// A message if there is none, or it has characters that an HTTP header can't have.
+    pub fn foreign(text: &str) -> Result<Self, String> {
+        Self::long(text, 1)
+    }
+
+    fn long(text: &str, shortest: usize) -> Result<Self, String> {
         let text = text.trim();
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(
@@ -35,9 +47,9 @@ impl AccessToken {
                     .to_owned(),
             );
         }
-        if text.len() < SHORTEST {
+        if text.len() < shortest {
             return Err(format!(
-                "the token has {} characters, and fewer than {SHORTEST} can be guessed: make one with `openssl rand -hex 32`",
+                "the token has {} characters, and fewer than {shortest} can be guessed: make one with `openssl rand -hex 32`",
                 text.len()
             ));
         }
@@ -49,6 +61,21 @@ impl AccessToken {
     /// # Errors
     /// A message if the file can't be read, others may read it, or it has no usable token.
     pub fn read(path: &Path) -> Result<Self, String> {
+        Self::read_with(path, Self::new)
+    }
+
+    /// The token of another program's server, as [`Self::read`].
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_foreign(path: &Path) -> Result<Self, String> {
+        Self::read_with(path, Self::foreign)
+    }
+
+    fn read_with(
+        path: &Path,
+        make: impl FnOnce(&str) -> Result<Self, String>,
+    ) -> Result<Self, String> {
         let shown = path.display();
         let unreadable = |error: std::io::Error| format!("token file `{shown}`: {error}");
         let file = regular_file::open(path, LONGEST).map_err(unreadable)?;
@@ -62,7 +89,7 @@ impl AccessToken {
         let text = regular_file::read_opened(&file, LONGEST)
             .and_then(regular_file::text)
             .map_err(unreadable)?;
-        Self::new(&text).map_err(|why| format!("token file `{shown}`: {why}"))
+        make(&text).map_err(|why| format!("token file `{shown}`: {why}"))
     }
 
     /// Whether `shown` is this token. The time does not depend on where they differ: their digests
@@ -72,6 +99,11 @@ impl AccessToken {
         let pairs = own.iter().zip(other.iter());
         let differences = pairs.fold(0, |found, (own, other)| found | (own ^ other));
         std::hint::black_box(differences) == 0
+    }
+
+    /// The token itself.
+    pub(super) fn text(&self) -> &str {
+        &self.0
     }
 
     /// The value of the `Authorization` header that shows it.

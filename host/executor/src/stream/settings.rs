@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mswea_core::{EnvironmentReady, Object};
 use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
+use serde_json::{Value, json};
 
 use crate::environment::{self, Rules};
+use crate::machine;
 
 /// The settings of an environment behind a stream.
 #[derive(Clone, Debug)]
@@ -55,7 +58,7 @@ impl Default for StreamSettings {
 impl StreamSettings {
     /// The configured variables, except for the marks of runs and actions; or why one can't be passed to a
     /// process.
-    pub(super) fn variables(&self) -> Result<Vec<(String, String)>, String> {
+    pub(crate) fn variables(&self) -> Result<Vec<(String, String)>, String> {
         let rules = Rules {
             allow: &[],
             secrets: &[],
@@ -70,5 +73,53 @@ impl StreamSettings {
         Ok(passed
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect())
+    }
+
+    /// The variables of templates; `found` is what [`super::LOOK`] has printed.
+    pub(crate) fn template_vars(&self, found: &[String]) -> Object {
+        let cwd = match (self.cwd.as_str(), found.last()) {
+            ("", Some(found)) => found.as_str(),
+            (cwd, _) => cwd,
+        };
+        let env: Object = self
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+            .collect();
+        let mut variables: Object = [
+            ("cwd", Value::from(cwd)),
+            ("env", Value::Object(env)),
+            ("timeout", machine::seconds(self.timeout)),
+        ]
+        .into_iter()
+        .chain(machine::variables())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        let names = ["system", "node", "release", "version", "machine"];
+        for (name, found) in names.iter().zip(found) {
+            variables.insert((*name).to_owned(), Value::from(found.as_str()));
+        }
+        variables
+    }
+}
+
+/// The handle of an environment at a place, where [`super::LOOK`] has printed `found`, and what differs
+/// from that of the process before.
+pub(crate) fn handle(place: &str, found: &[String], known: Option<&Value>) -> EnvironmentReady {
+    let folder = found.last().map_or("", String::as_str);
+    let handle = json!({ "place": place, "cwd": folder });
+    let replaced = known.filter(|known| known.is_object() && **known != handle);
+    let replaced = replaced.map(|known| {
+        let before = |key: &str| known[key].as_str().unwrap_or("?").to_owned();
+        format!(
+            "commands run at {place}, in `{folder}` now, before it was at {}, in `{}`",
+            before("place"),
+            before("cwd")
+        )
+    });
+    EnvironmentReady {
+        handle,
+        replaced,
+        is_restored: false,
     }
 }

@@ -67,6 +67,7 @@ impl Served {
                 ..LocalSettings::default()
             },
             keep: Duration::from_secs(30),
+            swerex: false,
             max_sessions: 8,
             max_connections: 64,
         };

@@ -74,6 +74,7 @@ async fn only_the_named_certificate_is_trusted() {
     let empty = private(folder.path().join("empty"), "");
     for (cert, key) in [(&cert, &other_key), (&empty, &key), (&cert, &empty)] {
         let settings = ServeSettings {
+            swerex: false,
             listen: "127.0.0.1:0".to_owned(),
             token: AccessToken::new(TOKEN).unwrap(),
             tls: Some((cert.clone(), key.clone())),

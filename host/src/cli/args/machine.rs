@@ -30,6 +30,9 @@ pub struct DoctorArgs {
     /// Check also the server at this URL, as `environment.url` of the class `remote`
     #[arg(long, value_name = "URL", requires = "token_file")]
     pub url: Option<String>,
+    /// It is a server of SWE-ReX, for the class `swerex`
+    #[arg(long, requires = "url")]
+    pub swerex: bool,
     /// The file with its token
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "url")]
     pub token_file: Option<PathBuf>,
@@ -83,6 +86,9 @@ pub struct ServeArgs {
     /// Serve other machines without TLS: everybody in between can read the token and the commands
     #[arg(long)]
     pub insecure: bool,
+    /// Serve also clients of SWE-ReX (SWE-agent, mini-swe-agent's `swerex_*`): their `auth_token` is the token
+    #[arg(long)]
+    pub swerex: bool,
     /// End a session whose client has said nothing for this long, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub keep_seconds: u64,

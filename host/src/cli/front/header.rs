@@ -54,7 +54,9 @@ impl RunHeader {
             Some(kind) => {
                 let mut parts = vec![environment.environment_class.clone()];
                 match kind {
-                    EnvironmentKind::Remote => parts.extend(environment.url.clone()),
+                    EnvironmentKind::Remote | EnvironmentKind::Swerex => {
+                        parts.extend(environment.url.clone());
+                    }
                     EnvironmentKind::Command => {
                         parts.push(cut_to(&environment.connect.join(" "), LONGEST_LAYER));
                     }
@@ -162,6 +164,14 @@ mod tests {
                     "token_env=TOKEN",
                 ],
                 "in: remote https://h:8443 · ",
+            ),
+            (
+                [
+                    "environment_class=swerex",
+                    "url=http://h:8000",
+                    "token_env=T",
+                ],
+                "in: swerex http://h:8000 · ",
             ),
             (
                 [

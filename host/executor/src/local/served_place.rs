@@ -1,0 +1,464 @@
+//! Commands and files of this machine for clients that know nothing of a helper (SWE-ReX's API): the
+//! helpers that serve them, which live on between two of them.
+//!
+//! Files are read and written by programs of the helper, so that a sandbox holds for them, too.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mswea_core::{Stop, StopSource};
+use mswea_helper::protocol::ActionInput;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+
+use super::{LocalSettings, ServedHelper};
+use crate::capture::Capture;
+use crate::helper::{ANSWERING, HelperAction, HelperEnd, HelperSession};
+use crate::programs::{in_path, is_program};
+
+/// The most bytes of a command's output that are kept.
+const KEPT: usize = 8 * 1024 * 1024;
+/// How long reading a file may take.
+const READING: Duration = Duration::from_secs(60);
+/// How long background processes may add to an output after its command has ended.
+const GRACE: Duration = Duration::from_millis(200);
+/// The most helpers that wait for a command.
+const WAITING: usize = 16;
+/// Has the errors of a command go to a file.
+const APART: &str = r#"exec 2>"$0"; exec "$@""#;
+/// Writes the input into a file; into a folder under the second name, if there is one.
+const WRITE: &str = r#"t=$1; [ -z "$2" ] || [ ! -d "$t" ] || t=$t/$2; mkdir -p -- "$(dirname -- "$t")" && cat >"$t""#;
+
+/// The helpers of one server.
+#[derive(Debug)]
+pub struct ServedPlace {
+    settings: LocalSettings,
+    /// None when the server ends.
+    idle: Mutex<Option<Vec<ReadyHelper>>>,
+}
+
+/// A helper without a command. Dropped, it is killed with all that it started.
+struct ReadyHelper {
+    session: HelperSession,
+    helper: ServedHelper,
+}
+
+impl std::fmt::Debug for ReadyHelper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ReadyHelper({})", self.helper.run_id())
+    }
+}
+
+/// What a helper is asked for.
+#[derive(Debug)]
+pub enum ServedTask {
+    /// Runs a command as a fresh process.
+    Run(ServedCommand),
+    /// Reads a file.
+    Read(String),
+    /// Writes a file, and makes the folders in which it is.
+    Write {
+        /// The file. If it is a folder and there is a name, the file is made in there.
+        path: String,
+        /// May be empty.
+        name: String,
+        /// Read from its position on.
+        content: std::fs::File,
+    },
+    /// Unpacks a tar archive.
+    Unpack {
+        /// The folder, which is made if it is missing.
+        path: String,
+        /// Read from its position on.
+        archive: std::fs::File,
+    },
+}
+
+/// A command.
+#[derive(Debug, Default)]
+pub struct ServedCommand {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Variables, laid over those that all commands get.
+    pub env: Vec<(String, String)>,
+    /// Its directory; none: that of the settings.
+    pub cwd: Option<String>,
+    /// Its time limit.
+    pub limit: Duration,
+    /// Whether its errors are kept apart from its output.
+    pub apart: bool,
+}
+
+/// What a command has printed, or the content of a file.
+#[derive(Debug, Default)]
+pub struct ServedOutput {
+    /// Its standard output, maybe with its errors.
+    pub stdout: Vec<u8>,
+    /// Its errors, if they are kept apart.
+    pub stderr: Vec<u8>,
+    /// Its exit code.
+    pub status: i32,
+}
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ServedError {
+    /// The command was ended at its time limit, with all that it had started.
+    #[error("the command was ended at its time limit")]
+    TimedOut,
+    /// The system refuses.
+    #[error("[Errno {errno}] {text}")]
+    System {
+        /// The number of the error.
+        errno: i32,
+        /// The message, and what it is about.
+        text: String,
+    },
+    /// There is no helper, or it has ended.
+    #[error("{0}")]
+    NoHelper(String),
+}
+
+/// Ends a command that nobody waits for any more.
+struct GivenUp(StopSource);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl ServedPlace {
+    /// Nothing is started yet.
+    pub fn new(settings: LocalSettings) -> Self {
+        Self {
+            settings,
+            idle: Mutex::new(Some(Vec::new())),
+        }
+    }
+
+    /// The settings of its helpers.
+    pub fn settings(&self) -> &LocalSettings {
+        &self.settings
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Vec<ReadyHelper>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something. If this is given up, a command is ended.
+    ///
+    /// # Errors
+    /// [`ServedError`]
+    pub async fn perform(self: &Arc<Self>, task: ServedTask) -> Result<ServedOutput, ServedError> {
+        let (source, stop) = StopSource::new();
+        let _given_up = GivenUp(source);
+        let this = self.clone();
+        let done = tokio::spawn(async move {
+            let mut ready = this.ready().await?;
+            let cwd = this.settings.cwd.as_deref().map(Path::to_string_lossy);
+            let done = ready.perform(task, cwd.as_deref(), &stop).await;
+            let is_usable = !ready.session.is_busy();
+            let kept = match &mut *this.idle() {
+                Some(idle) if is_usable && idle.len() < WAITING => {
+                    idle.push(ready);
+                    None
+                }
+                _ => Some(ready),
+            };
+            if let Some(ready) = kept {
+                ready.end().await;
+            }
+            done
+        });
+        let lost = |error: tokio::task::JoinError| Err(ServedError::NoHelper(error.to_string()));
+        done.await.unwrap_or_else(lost)
+    }
+
+    async fn ready(&self) -> Result<ReadyHelper, ServedError> {
+        let waiting = self.idle().as_mut().and_then(Vec::pop);
+        match waiting {
+            Some(ready) => Ok(ready),
+            None => {
+                let (helper, session) = open(&self.settings).await?;
+                Ok(ReadyHelper { session, helper })
+            }
+        }
+    }
+
+    /// Ends all helpers that have no command, with the background processes of their commands; if
+    /// `is_last`, the others end with their commands.
+    pub async fn end(&self, is_last: bool) {
+        let idle = match is_last {
+            true => self.idle().take(),
+            false => self.idle().as_mut().map(std::mem::take),
+        };
+        for ready in idle.into_iter().flatten() {
+            ready.end().await;
+        }
+    }
+}
+
+/// Starts a helper.
+pub(super) async fn open(
+    settings: &LocalSettings,
+) -> Result<(ServedHelper, HelperSession), ServedError> {
+    let failed = ServedError::NoHelper;
+    let started = ServedHelper::start(settings.clone(), &Stop::never()).await;
+    let (helper, output, input) = started.map_err(|error| failed(error.message))?;
+    let session = HelperSession::start(Box::new(output), Box::new(input), ANSWERING).await;
+    Ok((helper, session.map_err(|error| failed(error.to_string()))?))
+}
+
+impl ReadyHelper {
+    async fn end(self) {
+        let Self { session, helper } = self;
+        drop(session);
+        helper.end().await;
+    }
+
+    async fn perform(
+        &mut self,
+        task: ServedTask,
+        cwd: Option<&str>,
+        stop: &Stop,
+    ) -> Result<ServedOutput, ServedError> {
+        match task {
+            ServedTask::Run(command) => self.run(command, cwd, stop).await,
+            ServedTask::Read(path) => self.read(path, stop).await,
+            ServedTask::Write {
+                path,
+                name,
+                content,
+            } => {
+                let argv = ["/bin/sh", "-c", WRITE, "sh", &path, &name].map(str::to_owned);
+                let content = Some(File::from_std(content));
+                let env = in_english();
+                let done = self
+                    .session
+                    .pass_through(&argv, &env, None, content, None)
+                    .await;
+                let (status, text) = done.map_err(ServedError::NoHelper)?;
+                match status {
+                    0 => Ok(ServedOutput::default()),
+                    _ => Err(of_file(&text, &path)),
+                }
+            }
+            ServedTask::Unpack { path, archive } => {
+                let done = self.session.unpack(File::from_std(archive), &path, None);
+                done.await.map_err(|text| of_file(&text, &path))?;
+                Ok(ServedOutput::default())
+            }
+        }
+    }
+
+    async fn read(&mut self, path: String, stop: &Stop) -> Result<ServedOutput, ServedError> {
+        let argv = ["cat", "--", &path].map(str::to_owned);
+        let action = HelperAction {
+            argv: &argv,
+            env: &in_english(),
+            cwd: None,
+            grace: GRACE,
+            input: ActionInput::Empty,
+        };
+        let mut capture = Capture::new(KEPT).whole();
+        let status = self.attend(&action, &mut capture, READING, stop).await?;
+        match (status, capture.raw()) {
+            (0, (content, _, 0)) => Ok(ServedOutput {
+                stdout: content,
+                ..ServedOutput::default()
+            }),
+            (0, _) => Err(ServedError::System {
+                errno: libc::EFBIG,
+                text: format!("File too large: '{path}'"),
+            }),
+            (_, (said, ..)) => Err(of_file(&String::from_utf8_lossy(&said), &path)),
+        }
+    }
+
+    async fn run(
+        &mut self,
+        command: ServedCommand,
+        first: Option<&str>,
+        stop: &Stop,
+    ) -> Result<ServedOutput, ServedError> {
+        let ServedCommand {
+            mut argv,
+            env,
+            cwd,
+            limit,
+            apart,
+        } = command;
+        let errors = match apart {
+            true => {
+                find(&argv, cwd.as_deref().or(first), &env)?;
+                let errors = ErrorsApart::new().map_err(|error| system(&error))?;
+                let before = ["/bin/sh", "-c", APART, &errors.path()].map(str::to_owned);
+                argv.splice(..0, before);
+                Some(errors)
+            }
+            false => None,
+        };
+        let action = HelperAction {
+            argv: &argv,
+            env: &env,
+            cwd: cwd.as_deref(),
+            grace: GRACE,
+            input: ActionInput::Empty,
+        };
+        let mut capture = Capture::new(KEPT);
+        let mut said = Capture::new(KEPT);
+        let attended = self.attend(&action, &mut capture, limit, stop);
+        let status = match errors {
+            None => attended.await?,
+            Some(mut errors) => {
+                let status = tokio::select! {
+                    status = attended => status?,
+                    never = errors.read(&mut said) => match never {},
+                };
+                errors.read_rest(&mut said);
+                status
+            }
+        };
+        Ok(ServedOutput {
+            stdout: bounded(capture),
+            stderr: bounded(said),
+            status,
+        })
+    }
+
+    async fn attend(
+        &mut self,
+        action: &HelperAction<'_>,
+        capture: &mut Capture,
+        limit: Duration,
+        stop: &Stop,
+    ) -> Result<i32, ServedError> {
+        match self.session.run(action, capture, limit, stop).await {
+            Ok(HelperEnd::Exited(status)) => Ok(status),
+            Ok(HelperEnd::TimedOut | HelperEnd::Stopped) => Err(ServedError::TimedOut),
+            Ok(HelperEnd::Failed { errno, text }) => Err(ServedError::System { errno, text }),
+            Err(error) => Err(ServedError::NoHelper(error.to_string())),
+        }
+    }
+}
+
+/// The errors of a command: a named pipe, so that they need no room.
+struct ErrorsApart {
+    folder: TempDir,
+    receiver: pipe::Receiver,
+}
+
+impl ErrorsApart {
+    fn new() -> std::io::Result<Self> {
+        let folder = TempDir::new()?;
+        let path = folder.path().join("errors");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        // Open for writing, too, so that it does not end before the command has opened it.
+        let receiver = pipe::OpenOptions::new()
+            .read_write(true)
+            .open_receiver(&path)?;
+        Ok(Self { folder, receiver })
+    }
+
+    fn path(&self) -> String {
+        let path = self.folder.path().join("errors");
+        path.to_string_lossy().into_owned()
+    }
+
+    /// Reads as long as it is polled.
+    async fn read(&mut self, into: &mut Capture) -> std::convert::Infallible {
+        let mut piece = Vec::with_capacity(64 * 1024);
+        while let Ok(1..) = self.receiver.read_buf(&mut piece).await {
+            into.push(&piece);
+            piece.clear();
+        }
+        std::future::pending().await
+    }
+
+    /// Reads what is there.
+    fn read_rest(&mut self, into: &mut Capture) {
+        let mut piece = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = self.receiver.try_read(&mut piece) {
+            into.push(&piece[..count]);
+        }
+    }
+}
+
+/// The messages of programs in the language that [`of_file`] knows.
+fn in_english() -> [(String, String); 1] {
+    [("LC_ALL".to_owned(), "C".to_owned())]
+}
+
+fn system(error: &std::io::Error) -> ServedError {
+    ServedError::System {
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+        text: error.to_string(),
+    }
+}
+
+/// The error that a program has reported of a file.
+fn of_file(said: &str, path: &str) -> ServedError {
+    let known = [
+        (libc::ENOENT, "No such file or directory"),
+        (libc::EACCES, "Permission denied"),
+        (libc::EISDIR, "Is a directory"),
+        (libc::ENOTDIR, "Not a directory"),
+        (libc::EEXIST, "File exists"),
+        (libc::EROFS, "Read-only file system"),
+        (libc::ENOSPC, "No space left on device"),
+    ];
+    let nonexistent = said.contains("Directory nonexistent");
+    let found = known.iter().find(|(_, text)| said.contains(text));
+    let (errno, text) = match found {
+        None if nonexistent => known[0],
+        None => {
+            return ServedError::System {
+                errno: libc::EIO,
+                text: format!("{}: '{path}'", said.trim()),
+            };
+        }
+        Some(known) => *known,
+    };
+    ServedError::System {
+        errno,
+        text: format!("{text}: '{path}'"),
+    }
+}
+
+/// Whether there is the program of a command.
+fn find(argv: &[String], cwd: Option<&str>, env: &[(String, String)]) -> Result<(), ServedError> {
+    let name = argv.first().map_or("", String::as_str);
+    let is_there = match name.contains('/') {
+        true => is_program(&Path::new(cwd.unwrap_or(".")).join(name)),
+        false => {
+            let given = env.iter().find(|(name, _)| name == "PATH");
+            let path = match given {
+                Some((_, path)) => path.into(),
+                None => std::env::var_os("PATH").unwrap_or_default(),
+            };
+            !name.is_empty() && in_path(name, &path).is_some()
+        }
+    };
+    match is_there {
+        true => Ok(()),
+        false => Err(ServedError::System {
+            errno: libc::ENOENT,
+            text: format!("No such file or directory: '{name}'"),
+        }),
+    }
+}
+
+/// What is kept of an output, with a line in place of the gap.
+fn bounded(capture: Capture) -> Vec<u8> {
+    let (mut head, tail, missing) = capture.raw();
+    if missing > 0 {
+        head.extend(format!("\n[... {missing} bytes of output elided ...]\n").bytes());
+    }
+    head.extend(tail);
+    head
+}

@@ -1,0 +1,361 @@
+//! The executor.
+
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mswea_core::{
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
+};
+use serde_json::{Map, Value};
+
+use super::client::{RexClient, RexError, program};
+use super::shell::{RexSession, SessionEnd};
+use super::{LIMITS, copies};
+use crate::capture::Capture;
+use crate::failure::ActionFailure;
+use crate::local::{fresh_id, note_elided};
+use crate::shell::{BEGUN, bash_of, with_notes};
+use crate::stream::{LOOK, StreamSettings, gone, handle, some};
+
+/// How long small requests may take, and an answer after the time limit of its command.
+const ANSWERING: Duration = Duration::from_secs(30);
+/// How long an interruption of a stopped run may take.
+const STOPPING: Duration = Duration::from_secs(2);
+
+/// What is told of a command that was interrupted.
+const KEPT: &str = "the command was interrupted; the shell lives on";
+/// What is told of a shell that did not answer.
+const CLOSED: &str = "the shell did not answer to an interruption and was closed: the next command runs in a new one, in the first directory";
+
+/// An executor at a server of SWE-ReX.
+pub struct SwerexExecutor {
+    client: RexClient,
+    settings: StreamSettings,
+    /// The configured variables; or why one of them can't be passed to a process.
+    env: Result<Vec<(String, String)>, String>,
+    /// All variables of a command, if some are configured: the server takes all or none.
+    whole_env: Option<Value>,
+    shell: RexSession,
+    /// What the model is told of the shell with the next command.
+    notice: Option<&'static str>,
+    /// Whether the server ends a command that is given up.
+    is_ours: bool,
+    /// Why the server can't be used any more.
+    gone: Option<String>,
+    /// What [`LOOK`] has printed.
+    found: Vec<String>,
+}
+
+impl SwerexExecutor {
+    /// An executor; nothing is asked yet. Its shell has a terminal in any case.
+    pub fn new(client: RexClient, mut settings: StreamSettings) -> Self {
+        if settings.run_id.is_empty() {
+            settings.run_id = fresh_id();
+        }
+        Self {
+            client,
+            env: settings.variables(),
+            whole_env: None,
+            shell: RexSession::new(&settings.run_id),
+            notice: None,
+            is_ours: false,
+            gone: None,
+            found: Vec::new(),
+            settings,
+        }
+    }
+
+    /// Runs a program of the set-up; returns its output.
+    async fn prepare(&self, argv: &[&str], cwd: Option<&str>) -> Result<String, String> {
+        let command = program(argv, cwd, ANSWERING);
+        match self.client.run(&command, ANSWERING).await {
+            Ok((output, 0)) => Ok(output),
+            Ok((output, status)) => Err(format!("exit code {status}: {}", output.trim())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Looks at the place, and makes it ready.
+    async fn look(&mut self) -> Result<(), String> {
+        let url = self.client.url().to_owned();
+        let cwd = self.settings.cwd.clone();
+        if self.settings.make_cwd && !cwd.is_empty() {
+            let made = self.prepare(&["mkdir", "-p", "--", &cwd], None).await;
+            made.map_err(|why| {
+                format!("the folder `{cwd}` can't be made at `{url}`: {why}; set `workspace.path` or `environment.cwd` to another")
+            })?;
+        }
+        if let Some(cwd) = some(&cwd) {
+            let there = self.prepare(&["test", "-d", cwd], None).await;
+            there.map_err(|_| {
+                format!("there is no folder `{cwd}` at `{url}`: set `environment.cwd` to one that is there")
+            })?;
+        }
+        let interpreter = self.settings.interpreter.clone();
+        let mut argv: Vec<&str> = interpreter.iter().map(String::as_str).collect();
+        argv.push(LOOK);
+        let looked = self.prepare(&argv, some(&cwd)).await;
+        let looked = looked.map_err(|why| {
+            format!("no command can be run at `{url}`: {why}; check `environment.interpreter`")
+        })?;
+        self.found = looked.lines().map(str::to_owned).collect();
+        let configured = self.env.clone()?;
+        if !configured.is_empty() {
+            let listed = self.prepare(&["env", "-0"], None).await;
+            let listed = listed.map_err(|why| format!("`env` fails at `{url}`: {why}"))?;
+            let pairs = listed.split('\0').filter_map(|pair| pair.split_once('='));
+            let mut all: Map<String, Value> = pairs
+                .map(|(name, value)| (name.to_owned(), value.into()))
+                .collect();
+            all.extend(
+                configured
+                    .into_iter()
+                    .map(|(name, value)| (name, value.into())),
+            );
+            self.whole_env = Some(Value::Object(all));
+        }
+        match self.settings.session {
+            true => self.open_shell().await,
+            false => Ok(()),
+        }
+    }
+
+    async fn open_shell(&mut self) -> Result<(), String> {
+        let env = self.env.clone()?;
+        let opened = self
+            .shell
+            .open(&self.client, some(&self.settings.cwd), &env);
+        opened
+            .await
+            .map_err(|why| format!("the shell of all actions can't be opened: {why}"))
+    }
+
+    fn is_gone(&mut self, why: String) -> Output {
+        let output = gone(&why, String::new());
+        self.gone = Some(why);
+        output
+    }
+
+    /// The output of a command of which only an error is known.
+    fn failed(&mut self, error: RexError, command: &Command<'_>, limit: Duration) -> Output {
+        let environment = ActionFailure::environment;
+        let failure = match &error {
+            RexError::Unreachable { .. } | RexError::Key(_) => {
+                return self.is_gone(format!("{error}; no further command can be run"));
+            }
+            RexError::Lost { .. } | RexError::Silent { .. } => environment(
+                "ConnectionLost",
+                format!(
+                    "{error}; the command had been sent, and may still run there: its output is lost"
+                ),
+            ),
+            RexError::Foreign { .. } => environment("InvalidAnswer", error.to_string()),
+            RexError::Raised { .. } if error.is("CommandTimeoutError") => {
+                ActionFailure::timed_out(command.text, limit)
+            }
+            RexError::Raised { class, message, .. } => {
+                let cwd = &self.settings.cwd;
+                let is_missing = error.is("FileNotFoundError") || error.is("NotADirectoryError");
+                if is_missing && !cwd.is_empty() && message.contains(cwd.as_str()) {
+                    return self.is_gone(format!(
+                        "the folder `{cwd}`, in which every command starts, is gone: a command has removed it"
+                    ));
+                }
+                environment("OSError", format!("{class}: {message}"))
+            }
+        };
+        failure.output(String::new())
+    }
+
+    fn finished(&self, text: &str, command: &Command<'_>, is_success: bool) -> (String, u64) {
+        let mut capture = Capture::new(self.settings.capture_bytes);
+        if command.whole {
+            capture = capture.whole();
+        } else if let Some(marker) = &self.settings.whole_after {
+            capture = capture.whole_after(marker);
+        }
+        capture.push(text.as_bytes());
+        let captured = capture.finish(is_success);
+        (captured.text, captured.elided)
+    }
+
+    fn ended(
+        &self,
+        text: &str,
+        returncode: i32,
+        command: &Command<'_>,
+        notes: Vec<String>,
+    ) -> Output {
+        let (text, elided) = self.finished(text, command, returncode == 0);
+        let marker = self.settings.whole_after.as_deref();
+        let is_submission =
+            returncode == 0 && marker.is_some_and(|marker| text.trim_start().starts_with(marker));
+        let mut output = Output {
+            // Nothing is added to a patch.
+            output: if is_submission {
+                text
+            } else {
+                with_notes(text, notes)
+            },
+            returncode,
+            ..Output::default()
+        };
+        note_elided(&mut output, elided);
+        output
+    }
+
+    async fn run(&mut self, command: &Command<'_>, limit: Duration) -> Output {
+        let settings = &self.settings;
+        let words = settings.interpreter.iter().map(String::as_str);
+        let argv: Vec<&str> = words.chain([command.text]).collect();
+        let mut body = program(&argv, some(&settings.cwd), limit);
+        if let Some(env) = &self.whole_env {
+            body["env"] = env.clone();
+        }
+        match self.client.run(&body, limit + ANSWERING).await {
+            Ok((text, returncode)) => self.ended(&text, returncode, command, Vec::new()),
+            Err(error) => self.failed(error, command, limit),
+        }
+    }
+
+    async fn run_in_shell(&mut self, command: &Command<'_>, limit: Duration) -> Output {
+        loop {
+            if !self.shell.is_open() {
+                if let Err(why) = self.open_shell().await {
+                    return self.is_gone(why);
+                }
+                self.notice = self.notice.or(Some(BEGUN));
+            }
+            let ran = self.shell.run(&self.client, command.text, limit).await;
+            let mut notes: Vec<String> =
+                self.notice.take().map(str::to_owned).into_iter().collect();
+            return match ran {
+                // Nothing was run.
+                Ok(SessionEnd::Missing) => continue,
+                Ok(SessionEnd::Done(text, code)) => {
+                    if code.is_none() {
+                        notes.push("the server does not know the exit code".to_owned());
+                    }
+                    self.ended(&text, code.unwrap_or(-1), command, notes)
+                }
+                Ok(SessionEnd::TimedOut(text, lives)) => {
+                    notes.push(if lives { KEPT } else { CLOSED }.to_owned());
+                    if !lives {
+                        // It is told now.
+                        self.notice = Some(BEGUN);
+                    }
+                    let (text, elided) = self.finished(&text, command, false);
+                    let failure = ActionFailure::timed_out(command.text, limit);
+                    let mut output = failure.output(with_notes(text, notes));
+                    note_elided(&mut output, elided);
+                    output
+                }
+                Ok(SessionEnd::Died(why)) => {
+                    self.notice = Some(BEGUN);
+                    let why = format!(
+                        "the shell has ended with this command, and its output is lost ({why}): the next command runs in a new shell, in the first directory; variables, functions and background jobs are gone"
+                    );
+                    ActionFailure::environment("ShellEnded", why).output(String::new())
+                }
+                Err(error) => {
+                    self.notice = Some(BEGUN);
+                    self.failed(error, command, limit)
+                }
+            };
+        }
+    }
+
+    /// Ends what a stopped run has left, as far as the server can do that.
+    async fn give_up(&mut self) {
+        if !self.settings.session {
+            return;
+        }
+        self.notice = Some(BEGUN);
+        if self.is_ours {
+            let stopping = async {
+                let _ = self.shell.interrupt(&self.client).await;
+                self.shell.close(&self.client).await;
+            };
+            let _ = tokio::time::timeout(STOPPING, stopping).await;
+        }
+        self.shell = RexSession::new(&format!("{}-{}", self.settings.run_id, fresh_id()));
+    }
+}
+
+#[async_trait]
+impl Executor for SwerexExecutor {
+    async fn start(
+        &mut self,
+        context: &Context,
+        known: Option<&Value>,
+    ) -> Result<EnvironmentReady, ExecutorError> {
+        let failed = |message: String| ExecutorError { message };
+        if self.settings.session {
+            bash_of(&self.settings.interpreter).map_err(|failure| failed(failure.text()))?;
+        }
+        self.gone = None;
+        let starting = async {
+            self.is_ours = self.client.check().await?;
+            if !self.is_ours {
+                context.front.show(&Progress::Warning(LIMITS));
+            }
+            self.look().await
+        };
+        tokio::select! {
+            biased;
+            () = context.stop.stopped() => return Err(failed("the run was asked to stop".to_owned())),
+            started = starting => started.map_err(failed)?,
+        }
+        self.notice = known.filter(|_| self.settings.session).map(|_| BEGUN);
+        Ok(handle(self.client.url(), &self.found, known))
+    }
+
+    async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
+        if stop.is_stopped() {
+            return ActionFailure::interrupted(command.text).output(String::new());
+        }
+        if let Some(why) = &self.gone {
+            return gone(why, String::new());
+        }
+        if command.text.contains('\0') {
+            return ActionFailure::null_byte().output(String::new());
+        }
+        let limit = command
+            .timeout
+            .filter(|limit| !limit.is_zero())
+            .unwrap_or(self.settings.timeout);
+        let is_shared = self.settings.session && !command.apart;
+        let running = async {
+            match is_shared {
+                true => self.run_in_shell(command, limit).await,
+                false => self.run(command, limit).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.stopped() => {}
+            output = running => return output,
+        }
+        if is_shared {
+            self.give_up().await;
+        }
+        ActionFailure::interrupted(command.text).output(String::new())
+    }
+
+    async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
+        copies::upload(&self.client, from, to, some(&self.settings.cwd)).await
+    }
+
+    async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
+        copies::download(&self.client, from, to, some(&self.settings.cwd)).await
+    }
+
+    async fn cleanup(&mut self) {
+        self.shell.close(&self.client).await;
+    }
+
+    fn template_vars(&self) -> Object {
+        self.settings.template_vars(&self.found)
+    }
+}
