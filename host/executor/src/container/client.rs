@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
@@ -303,7 +304,7 @@ impl Engine for Client {
         })
     }
 
-    async fn put(&self, id: &str, folder: &str, tar: Vec<u8>) -> Result<(), EngineError> {
+    async fn put(&self, id: &str, folder: &str, tar: Bytes) -> Result<(), EngineError> {
         self.unpack(id, folder, Feed::Bytes(tar)).await
     }
 

@@ -103,11 +103,8 @@ impl ContainerExecutor {
         if command.contains('\0') {
             return Err(ActionFailure::null_byte());
         }
-        let has_helper = self.session.is_some()
-            || self
-                .container
-                .as_ref()
-                .is_none_or(|it| it.way == Way::Helper);
+        let container = self.container.as_ref();
+        let has_helper = container.is_none_or(|it| it.way == Way::Helper);
         let takes_file = has_helper && long::takes_file(&self.settings.interpreter);
         if long::is_long(command.as_bytes()) && !takes_file {
             let error = rustix::io::Errno::TOOBIG.into();
@@ -118,8 +115,8 @@ impl ContainerExecutor {
         Ok(())
     }
 
-    /// Kills the processes of an action whose future was dropped before its end, and starts a new
-    /// session if there was one.
+    /// Kills the processes of an action whose future was dropped before its end, and ends the session,
+    /// which may be in the middle of it.
     async fn finish_unfinished(&mut self) {
         let Some(mark) = self.unfinished.take() else {
             return;
@@ -129,9 +126,6 @@ impl ContainerExecutor {
         };
         container.kill(&mark).await;
         if self.session.take().is_some() {
-            // The session may be in the middle of that action.
-            let session = fast::session(container.engine.as_ref(), &container.id).await;
-            self.session = session.ok();
             self.notice = Some(BEGUN);
         }
     }
@@ -151,13 +145,14 @@ impl ContainerExecutor {
         let mut note = None;
         let mut notes = Vec::new();
         let is_shared = self.settings.session && !command.apart;
-        let mut has_helper = Ok(());
+        let has_helper = self.need_session().await;
         if is_shared {
-            has_helper = self.need_session().await;
             notes.extend(self.notice.take().map(str::to_owned));
         }
-        let ended = if let Err(why) = has_helper {
-            ActionEnd::Broken(why)
+        let ended = if let (Err(why), true) = (&has_helper, is_shared) {
+            ActionEnd::Broken(format!(
+                "`environment.session` needs the helper, which can't be started: {why}; set `environment.session` to false"
+            ))
         } else {
             let Some(container) = &self.container else {
                 return not_started().output(String::new());
@@ -189,7 +184,10 @@ impl ContainerExecutor {
                     (ActionEnd::Failed(ActionFailure::interrupted(command.text)), false)
                 }
             },
-            ActionEnd::NotStarted(why) => (self.after_no_start(why).await, false),
+            ActionEnd::NotStarted(why) => {
+                let failure = ActionFailure::environment("FileNotFoundError", why);
+                (ActionEnd::Failed(failure), false)
+            }
             ActionEnd::FolderGone => self.is_gone(format!(
                 "the folder `{}`, in which every command starts, is gone from the container: a command has removed it",
                 self.settings.cwd
@@ -260,24 +258,6 @@ impl ContainerExecutor {
         }
     }
 
-    /// The action was not started. A command may have removed the helper: it is put back, or the
-    /// next actions run without it.
-    async fn after_no_start(&mut self, why: String) -> ActionEnd {
-        if let Some(container) = &mut self.container
-            && container.way == Way::Helper
-        {
-            let ours = mswea_helper_bundle::ARCHITECTURE;
-            if let Err(error) = fast::put(container.engine.as_ref(), &container.id, ours).await {
-                tracing::warn!(
-                    error,
-                    "the helper is no longer in the container: further actions are plain execs"
-                );
-                container.way = Way::Plain { shell: true };
-            }
-        }
-        ActionEnd::Failed(ActionFailure::environment("FileNotFoundError", why))
-    }
-
     fn is_gone(&mut self, text: String) -> (ActionEnd, bool) {
         self.gone = Some(text.clone());
         (
@@ -317,11 +297,10 @@ impl ContainerExecutor {
                 (ActionEnd::Failed(failure), false)
             }
             Trouble::Passing => {
-                let next = match self.settings.session {
-                    true => "the next action runs in a new shell",
-                    false => "each further action is an exec of its own",
-                };
-                tracing::warn!(why, "an action ended the helper that ran it: {next}");
+                tracing::warn!(
+                    why,
+                    "an action ended the helper that ran it: the next one starts it anew"
+                );
                 self.notice = Some(BEGUN);
                 let ends = match killed {
                     true => "it was ended",

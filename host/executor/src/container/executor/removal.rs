@@ -1,6 +1,5 @@
 //! Removes the container of a run, and has the guardian do it if this host is killed.
 
-use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use crate::container::connect::connect;
 use crate::container::engine::{EngineError, EngineErrorKind};
 use crate::container::record::{self, ContainerRecord};
 use crate::container::running::Container;
+use crate::container::turn::turn;
 use crate::guard::Lease;
 
 /// The time limit of one removal.
@@ -40,8 +40,11 @@ impl ContainerExecutor {
         let Some(lease) = self.lease.take() else {
             return;
         };
-        let run = BTreeSet::from([self.settings.run_id.clone()]);
-        if record::is_awaited(&run) {
+        let near = record::near(self.settings.label());
+        if near
+            .iter()
+            .any(|record| record.is_awaited(&self.settings.run_id))
+        {
             return lease.hand_over();
         }
         lease.release().await;
@@ -56,11 +59,13 @@ impl ContainerExecutor {
         self.session = None;
         self.removing = true;
         let Container { engine, id, .. } = container;
+        let turn = turn().await;
         let mut result = engine.remove(id, REMOVING).await;
         let again = |error: &EngineError| error.kind != EngineErrorKind::TimedOut;
         if result.as_ref().err().is_some_and(again) {
             result = engine.remove(id, REMOVING).await;
         }
+        drop(turn);
         self.removing = false;
         let Some(Container { name, record, .. }) = self.container.take() else {
             return;
