@@ -174,6 +174,15 @@ impl ActionFailure {
     }
 }
 
+/// The output of an action that has ended by itself.
+pub(super) fn exited(returncode: i32, text: String) -> Output {
+    Output {
+        output: text,
+        returncode,
+        ..Output::default()
+    }
+}
+
 /// The system's message without the number that Rust appends.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();

@@ -17,13 +17,13 @@ use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::capture::Capture;
-use crate::failure::ActionFailure;
+use crate::capture::{Capture, note_elided};
+use crate::failure::{ActionFailure, exited};
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
 use crate::machine;
 use crate::placed::{PlacedAction, PlacedEnd};
-use crate::shell::{BEGUN, bash_of, with_notes};
+use crate::shell::{BEGUN, bash_of};
 pub use settings::StreamSettings;
 
 /// Prints what the machine is, a line each, and the working directory; tells also whether the
@@ -164,12 +164,8 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
         let mut env = self.env.clone().unwrap_or_default();
         env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
-        let mut capture = Capture::new(self.settings.capture_bytes);
-        if command.whole {
-            capture = capture.whole();
-        } else if let Some(marker) = &self.settings.whole_after {
-            capture = capture.whole_after(marker);
-        }
+        let marker = self.settings.whole_after.as_deref();
+        let mut capture = Capture::of(command, self.settings.capture_bytes, marker);
         self.is_unfinished = true;
         let action = PlacedAction {
             interpreter: &self.settings.interpreter,
@@ -188,21 +184,10 @@ impl<P: HelperPlace> StreamExecutor<P> {
             None => PlacedEnd::Broken(HelperError::Gone),
         };
         self.is_unfinished = false;
-        let captured = capture.finish(matches!(end, PlacedEnd::Exited(0)));
-        let marker = self.settings.whole_after.as_deref();
-        let is_submission = matches!(end, PlacedEnd::Exited(0))
-            && marker.is_some_and(|marker| captured.text.trim_start().starts_with(marker));
-        let text = match is_submission {
-            // Nothing is added to a patch.
-            true => captured.text,
-            false => with_notes(captured.text, notes),
-        };
+        let captured = capture.finish_with(matches!(end, PlacedEnd::Exited(0)), notes);
+        let text = captured.text;
         let mut output = match end {
-            PlacedEnd::Exited(returncode) => Output {
-                output: text,
-                returncode,
-                ..Output::default()
-            },
+            PlacedEnd::Exited(returncode) => exited(returncode, text),
             PlacedEnd::Failed(failure) => failure.output(text),
             PlacedEnd::FolderGone => self.is_gone(
                 format!(
@@ -213,10 +198,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             ),
             PlacedEnd::Broken(error) => self.after_break(command, &error, text, stop).await,
         };
-        if captured.elided > 0 {
-            let elided = Value::from(captured.elided);
-            output.extra.insert("elided_bytes".to_owned(), elided);
-        }
+        note_elided(&mut output, captured.elided);
         output
     }
 

@@ -17,12 +17,12 @@ use super::leftovers::removal_of;
 use super::running::{Container, Way};
 use super::trouble::{self, Count, Trouble};
 use super::{ContainerSettings, fast, start, transfer};
-use crate::capture::Capture;
-use crate::failure::ActionFailure;
+use crate::capture::{Capture, note_elided};
+use crate::failure::{ActionFailure, exited};
 use crate::guard::Lease;
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
-use crate::shell::{BEGUN, bash_of, with_notes};
+use crate::shell::{BEGUN, bash_of};
 use mswea_core::{
     Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Front,
     InteractivePrograms, Object, Output, Progress, Stop,
@@ -135,12 +135,8 @@ impl ContainerExecutor {
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
         let mut env = self.env.clone().unwrap_or_default();
         env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
-        let mut capture = Capture::new(self.settings.capture_bytes);
-        if command.whole {
-            capture = capture.whole();
-        } else if let Some(marker) = &self.settings.whole_after {
-            capture = capture.whole_after(marker);
-        }
+        let marker = self.settings.whole_after.as_deref();
+        let mut capture = Capture::of(command, self.settings.capture_bytes, marker);
         self.unfinished = Some(mark.clone());
         let mut note = None;
         let mut notes = Vec::new();
@@ -195,18 +191,8 @@ impl ContainerExecutor {
             ActionEnd::Exited(KILLED) => self.after_kill().await,
             other => (other, false),
         };
-        let captured = capture.finish(matches!(ended, ActionEnd::Exited(0)));
-        let is_submission = matches!(ended, ActionEnd::Exited(0))
-            && self
-                .settings
-                .whole_after
-                .as_deref()
-                .is_some_and(|marker| captured.text.trim_start().starts_with(marker));
-        let mut text = match is_submission {
-            // Nothing is added to a patch.
-            true => captured.text,
-            false => with_notes(captured.text, notes),
-        };
+        let captured = capture.finish_with(matches!(ended, ActionEnd::Exited(0)), notes);
+        let mut text = captured.text;
         if let Some(note) = note {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
@@ -218,21 +204,14 @@ impl ContainerExecutor {
                 returncode: KILLED,
                 ..out_of_memory().output(text)
             },
-            ActionEnd::Exited(returncode) => Output {
-                output: text,
-                returncode,
-                ..Output::default()
-            },
+            ActionEnd::Exited(returncode) => exited(returncode, text),
             ActionEnd::Failed(failure) => failure.output(text),
             ActionEnd::Broken(why) | ActionEnd::NotStarted(why) => {
                 ActionFailure::environment("EnvironmentError", why).output(text)
             }
             ActionEnd::FolderGone => not_started().output(text),
         };
-        if captured.elided > 0 {
-            let elided = Value::from(captured.elided);
-            output.extra.insert("elided_bytes".to_owned(), elided);
-        }
+        note_elided(&mut output, captured.elided);
         if is_gone {
             output
                 .extra
