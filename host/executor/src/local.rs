@@ -267,7 +267,9 @@ impl LocalExecutor {
                     biased;
                     end = &mut work => break end,
                     () = tokio::time::sleep(ORPHANS), if orphans::is_adopting() => {
-                        self.look_for_orphans();
+                        if orphans::is_due(ORPHANS) {
+                            self.look_for_orphans();
+                        }
                     }
                 }
             }

@@ -9,20 +9,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mswea_core::{
-    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Object, Output,
-    Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Stop,
 };
-use mswea_helper::long;
 use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::capture::{Capture, note_elided};
-use crate::failure::{ActionFailure, exited};
+use crate::failure::{ActionFailure, exited, gone};
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
 use crate::machine;
-use crate::placed::{PlacedAction, PlacedEnd};
+use crate::placed::{PlacedAction, PlacedEnd, check};
 use crate::shell::{BEGUN, bash_of};
 pub use settings::StreamSettings;
 
@@ -135,23 +133,6 @@ impl<P: HelperPlace> StreamExecutor<P> {
         if self.session.take().is_some() {
             self.place.close().await;
         }
-    }
-
-    fn check(&self, command: &str) -> Result<(), ActionFailure> {
-        if let Err(why) = &self.env {
-            return Err(ActionFailure::value(why));
-        }
-        if command.contains('\0') {
-            return Err(ActionFailure::null_byte());
-        }
-        let interpreter = &self.settings.interpreter;
-        if long::is_long(command.as_bytes()) && !long::takes_file(interpreter) {
-            let error = rustix::io::Errno::TOOBIG.into();
-            let program = interpreter.first().map_or("", String::as_str);
-            let length = command.len();
-            return Err(ActionFailure::program(&error, program.as_ref(), length));
-        }
-        Ok(())
     }
 
     async fn run(&mut self, command: &Command<'_>, timeout: Duration, stop: &Stop) -> Output {
@@ -363,14 +344,6 @@ fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn gone(why: &str, text: String) -> Output {
-    let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
-    output
-        .extra
-        .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
-    output
-}
-
 #[async_trait]
 impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
     async fn start(
@@ -404,7 +377,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         if let Some(why) = &self.gone {
             return gone(why, String::new());
         }
-        if let Err(failure) = self.check(command.text) {
+        if let Err(failure) = check(&self.env, &self.settings.interpreter, command.text, true) {
             return failure.output(String::new());
         }
         if self.is_unfinished {

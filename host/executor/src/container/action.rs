@@ -26,6 +26,8 @@ pub(super) enum ActionEnd {
     NotStarted(String),
     /// The working directory does not exist any more.
     FolderGone,
+    /// The container is gone for good: the reason.
+    Gone(String),
     /// The exec or the session in which it ran ended before it: the reason.
     Broken(String),
 }

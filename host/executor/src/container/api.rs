@@ -355,16 +355,7 @@ impl Engine for Api {
     async fn list(&self, label: &str) -> Result<Vec<ListedContainer>, EngineError> {
         let filters = json!({"label": [label]}).to_string();
         let path = format!("/containers/json?all=1&filters={}", encode(&filters));
-        let mut tries = errors::STUMBLES;
-        let found = loop {
-            match self.ask(Doing::Asking, &path).await {
-                Err(error) if tries > 0 && errors::stumbles(&error) => {
-                    tries -= 1;
-                    sleep(errors::STUMBLE).await;
-                }
-                found => break found?,
-            }
-        };
+        let found = errors::steadily(|| self.ask(Doing::Asking, &path)).await?;
         let found = found.as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(found
             .iter()

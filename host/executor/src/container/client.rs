@@ -342,16 +342,7 @@ impl Engine for Client {
     async fn list(&self, label: &str) -> Result<Vec<ListedContainer>, EngineError> {
         let filter = format!("label={label}");
         let args = ["ps", "-a", "-q", "--no-trunc", "--filter", &filter];
-        let mut tries = errors::STUMBLES;
-        let output = loop {
-            match self.output(Doing::Asking, &args).await {
-                Err(error) if tries > 0 && errors::stumbles(&error) => {
-                    tries -= 1;
-                    sleep(errors::STUMBLE).await;
-                }
-                output => break output?,
-            }
-        };
+        let output = errors::steadily(|| self.output(Doing::Asking, &args)).await?;
         let ids = String::from_utf8_lossy(&output);
         let ids: Vec<&str> = ids.split_whitespace().collect();
         let mut all = Vec::new();

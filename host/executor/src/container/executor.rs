@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mswea_helper::long;
 use serde_json::Value;
 
 use super::action::{ActionEnd, ContainerAction};
@@ -18,14 +17,15 @@ use super::running::{Container, Way};
 use super::trouble::{self, Count, Trouble};
 use super::{ContainerSettings, fast, start, transfer};
 use crate::capture::{Capture, note_elided};
-use crate::failure::{ActionFailure, exited};
+use crate::failure::{ActionFailure, exited, gone};
 use crate::guard::Lease;
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
+use crate::placed::check;
 use crate::shell::{BEGUN, bash_of};
 use mswea_core::{
-    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Front,
-    InteractivePrograms, Object, Output, Progress, Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
+    Object, Output, Progress, Stop,
 };
 use mswea_helper::processes::ACTION_VARIABLE;
 
@@ -96,25 +96,6 @@ impl ContainerExecutor {
         &self.settings.run_id
     }
 
-    fn check(&self, command: &str) -> Result<(), ActionFailure> {
-        if let Err(why) = &self.env {
-            return Err(ActionFailure::value(why));
-        }
-        if command.contains('\0') {
-            return Err(ActionFailure::null_byte());
-        }
-        let container = self.container.as_ref();
-        let has_helper = container.is_none_or(|it| it.way == Way::Helper);
-        let takes_file = has_helper && long::takes_file(&self.settings.interpreter);
-        if long::is_long(command.as_bytes()) && !takes_file {
-            let error = rustix::io::Errno::TOOBIG.into();
-            let program = self.settings.interpreter.first().map_or("", String::as_str);
-            let failure = ActionFailure::program(&error, program.as_ref(), command.len());
-            return Err(failure);
-        }
-        Ok(())
-    }
-
     /// Kills the processes of an action whose future was dropped before its end, and ends the session,
     /// which may be in the middle of it.
     async fn finish_unfinished(&mut self) {
@@ -141,7 +122,11 @@ impl ContainerExecutor {
         let mut note = None;
         let mut notes = Vec::new();
         let is_shared = self.settings.session && !command.apart;
-        let has_helper = self.need_session().await;
+        let has_helper = tokio::select! {
+            biased;
+            found = self.need_session() => found,
+            () = stop.stopped() => Err("the run was stopped".to_owned()),
+        };
         if is_shared {
             notes.extend(self.notice.take().map(str::to_owned));
         }
@@ -171,25 +156,22 @@ impl ContainerExecutor {
             }
         };
         self.unfinished = None;
-        let (ended, is_gone) = match ended {
+        let ended = match ended {
             ActionEnd::Broken(why) => tokio::select! {
                 biased;
                 found = self.after_break(&mark, &why) => found,
                 // The run has been asked to stop, so the reason does not matter.
-                () = stop.stopped() => {
-                    (ActionEnd::Failed(ActionFailure::interrupted(command.text)), false)
-                }
+                () = stop.stopped() => ActionEnd::Failed(ActionFailure::interrupted(command.text)),
             },
             ActionEnd::NotStarted(why) => {
-                let failure = ActionFailure::environment("FileNotFoundError", why);
-                (ActionEnd::Failed(failure), false)
+                ActionEnd::Failed(ActionFailure::environment("FileNotFoundError", why))
             }
             ActionEnd::FolderGone => self.is_gone(format!(
                 "the folder `{}`, in which every command starts, is gone from the container: a command has removed it",
                 self.settings.cwd
             )),
             ActionEnd::Exited(KILLED) => self.after_kill().await,
-            other => (other, false),
+            other => other,
         };
         let captured = capture.finish_with(matches!(ended, ActionEnd::Exited(0)), notes);
         let mut text = captured.text;
@@ -210,46 +192,36 @@ impl ContainerExecutor {
                 ActionFailure::environment("EnvironmentError", why).output(text)
             }
             ActionEnd::FolderGone => not_started().output(text),
+            ActionEnd::Gone(why) => gone(&why, text),
         };
         note_elided(&mut output, captured.elided);
-        if is_gone {
-            output
-                .extra
-                .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
-        }
         output
     }
 
-    /// The end of an action that was killed, and whether the container is gone.
-    async fn after_kill(&mut self) -> (ActionEnd, bool) {
+    /// The end of an action that was killed.
+    async fn after_kill(&mut self) -> ActionEnd {
         let Some(container) = &self.container else {
-            return (ActionEnd::Failed(not_started()), false);
+            return ActionEnd::Failed(not_started());
         };
         match trouble::oom_kills(container).await {
-            Count::Known(count) if is_more(&mut self.oom_kills, count) => {
-                (ActionEnd::OutOfMemory, false)
-            }
-            Count::Known(_) | Count::Unknown => (ActionEnd::Exited(KILLED), false),
+            Count::Known(count) if is_more(&mut self.oom_kills, count) => ActionEnd::OutOfMemory,
+            Count::Known(_) | Count::Unknown => ActionEnd::Exited(KILLED),
             Count::Failed => match trouble::wait_for_end(container, &self.settings).await {
                 Trouble::Gone(text) => self.is_gone(text),
-                _ => (ActionEnd::Exited(KILLED), false),
+                _ => ActionEnd::Exited(KILLED),
             },
         }
     }
 
-    fn is_gone(&mut self, text: String) -> (ActionEnd, bool) {
+    fn is_gone(&mut self, text: String) -> ActionEnd {
         self.gone = Some(text.clone());
-        (
-            ActionEnd::Failed(ActionFailure::environment("EnvironmentGone", text)),
-            true,
-        )
+        ActionEnd::Gone(text)
     }
 
-    /// The end of an action whose exec or session ended before it, and whether the container is
-    /// gone.
-    async fn after_break(&mut self, mark: &str, why: &str) -> (ActionEnd, bool) {
+    /// The end of an action whose exec or session ended before it.
+    async fn after_break(&mut self, mark: &str, why: &str) -> ActionEnd {
         let Some(container) = &self.container else {
-            return (ActionEnd::Failed(not_started()), false);
+            return ActionEnd::Failed(not_started());
         };
         self.session = None;
         let mut trouble = trouble::find_out(container, &self.settings).await;
@@ -263,7 +235,7 @@ impl ContainerExecutor {
             killed = container.kill(mark).await;
             trouble = match trouble::oom_kills(container).await {
                 Count::Known(count) if is_more(&mut self.oom_kills, count) => {
-                    return (ActionEnd::Failed(out_of_memory()), false);
+                    return ActionEnd::Failed(out_of_memory());
                 }
                 Count::Known(_) | Count::Unknown => Trouble::Passing,
                 Count::Failed => trouble::wait_for_end(container, &self.settings).await,
@@ -272,8 +244,7 @@ impl ContainerExecutor {
         match trouble {
             Trouble::Gone(text) => self.is_gone(text),
             Trouble::Silent(text) => {
-                let failure = ActionFailure::environment("EnvironmentError", text);
-                (ActionEnd::Failed(failure), false)
+                ActionEnd::Failed(ActionFailure::environment("EnvironmentError", text))
             }
             Trouble::Passing => {
                 tracing::warn!(
@@ -286,8 +257,7 @@ impl ContainerExecutor {
                     false => "some of its processes may still be running",
                 };
                 let text = format!("the command ended the helper that ran it ({why}); {ends}");
-                let failure = ActionFailure::environment("HelperKilled", text);
-                (ActionEnd::Failed(failure), false)
+                ActionEnd::Failed(ActionFailure::environment("HelperKilled", text))
             }
         }
     }
@@ -389,14 +359,12 @@ impl Executor for ContainerExecutor {
             return ActionFailure::interrupted(command.text).output(String::new());
         }
         if let Some(why) = &self.gone {
-            let mut output =
-                ActionFailure::environment("EnvironmentGone", why.as_str()).output(String::new());
-            output
-                .extra
-                .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
-            return output;
+            return gone(why, String::new());
         }
-        if let Err(failure) = self.check(command.text) {
+        let container = self.container.as_ref();
+        let has_helper = container.is_none_or(|it| it.way == Way::Helper);
+        let interpreter = &self.settings.interpreter;
+        if let Err(failure) = check(&self.env, interpreter, command.text, has_helper) {
             return failure.output(String::new());
         }
         let timeout = command
