@@ -7,13 +7,12 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use mswea_core::ExecutorError;
 use mswea_helper::archive;
 use tempfile::TempDir;
 
-use crate::files;
+use crate::files::{self, CallerWaits};
 
 /// How much of an archive is written at once.
 const BUFFER: usize = 128 * 1024;
@@ -27,24 +26,15 @@ pub(super) fn failed(from: &str, to: &str, why: impl std::fmt::Display) -> Execu
     }
 }
 
-/// Ends the packing thread when it is dropped, which means that the caller no longer waits.
-struct GiveUp(Arc<AtomicBool>);
-
-impl Drop for GiveUp {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// A file that can be written only while the caller waits.
 struct AbortableFile<'a> {
     file: BufWriter<fs::File>,
-    given_up: &'a AtomicBool,
+    wanted: &'a CallerWaits,
 }
 
 impl Write for AbortableFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.given_up.load(Ordering::Relaxed) {
+        if self.wanted.strong_count() == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.file.write(bytes)
@@ -89,11 +79,11 @@ pub(super) async fn packed(
     owner: (u64, u64),
 ) -> Result<PackedArchive, String> {
     let (from, name) = (from.to_owned(), PathBuf::from(name));
-    let given_up = Arc::new(AtomicBool::new(false));
-    let _give_up = GiveUp(given_up.clone());
+    let wanted = Arc::new(());
+    let is_wanted = Arc::downgrade(&wanted);
     let packing = tokio::task::spawn_blocking(move || {
         let archive = tempfile::tempfile()?;
-        pack(&from, &name, owner, archive.try_clone()?, &given_up)?;
+        pack(&from, &name, owner, archive.try_clone()?, &is_wanted)?;
         Ok(PackedArchive(archive))
     });
     let packed = packing.await;
@@ -106,11 +96,11 @@ fn pack(
     name: &Path,
     owner: (u64, u64),
     to: fs::File,
-    given_up: &AtomicBool,
+    wanted: &CallerWaits,
 ) -> io::Result<()> {
     let mut archive = tar::Builder::new(AbortableFile {
         file: BufWriter::with_capacity(BUFFER, to),
-        given_up,
+        wanted,
     });
     archive::pack(&mut archive, &fs::canonicalize(from)?, name, owner)?;
     archive.into_inner()?.flush()
@@ -214,12 +204,12 @@ mod tests {
         let long = "n".repeat(150);
         fs::write(at("a").join(&long), "long").unwrap();
         let name = Path::new("to");
-        let given_up = AtomicBool::new(true);
+        let nobody_waits = CallerWaits::new();
         let create = || fs::File::create(at("archive.tar")).unwrap();
-        let error = pack(&at("a"), name, (7, 8), create(), &given_up).unwrap_err();
+        let error = pack(&at("a"), name, (7, 8), create(), &nobody_waits).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        let given_up = AtomicBool::new(false);
-        pack(&at("a"), name, (7, 8), create(), &given_up).unwrap();
+        let wanted = Arc::new(());
+        pack(&at("a"), name, (7, 8), create(), &Arc::downgrade(&wanted)).unwrap();
         let archive = fs::File::open(at("archive.tar")).unwrap();
         for entry in tar::Archive::new(archive).entries().unwrap() {
             let entry = entry.unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mswea_helper::child::{StartError, StartStage};
 use serde_json::Value;
 
-use mswea_core::Output;
+use mswea_core::{ENVIRONMENT_GONE, Output};
 
 /// Why an action has no exit code.
 #[derive(Debug)]
@@ -171,6 +171,23 @@ impl ActionFailure {
             .extra
             .insert("exception".to_owned(), Value::from(self.text));
         output
+    }
+}
+
+/// The output of an action whose environment is gone for good, which ends the run.
+pub(super) fn gone(why: &str, text: String) -> Output {
+    let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
+    let is_gone = Value::Bool(true);
+    output.extra.insert(ENVIRONMENT_GONE.to_owned(), is_gone);
+    output
+}
+
+/// The output of an action that has ended by itself.
+pub(super) fn exited(returncode: i32, text: String) -> Output {
+    Output {
+        output: text,
+        returncode,
+        ..Output::default()
     }
 }
 

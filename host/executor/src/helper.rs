@@ -277,6 +277,10 @@ impl HelperSession {
         self.busy = true;
         let end = self.attend(id, frame, capture, timeout, stop).await?;
         self.busy = false;
+        if self.inbox.is_empty() {
+            // Most sessions of a process wait for their next action.
+            self.inbox = Vec::new();
+        }
         Ok(end)
     }
 
@@ -420,11 +424,6 @@ impl HelperSession {
 }
 
 impl HelperAction<'_> {
-    /// The request for a helper that runs only this action; none if it is too long.
-    pub(super) fn frame(&self) -> Option<Vec<u8>> {
-        self.request(1).encode()
-    }
-
     pub(super) fn request(&self, id: u32) -> HelperRequest {
         HelperRequest::Run {
             id,

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal};
 use tokio::io::unix::AsyncFd;
@@ -73,7 +74,7 @@ pub(super) enum Input {
 /// The input of a program that is run to its end.
 pub(super) enum Feed {
     Nothing,
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
     File(File),
 }
 
@@ -218,7 +219,7 @@ impl Program {
 
 async fn finish(
     started: StartedProgram,
-    input: Option<Vec<u8>>,
+    input: Option<Bytes>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Finished> {
     let (mut process, mut to) = (started.process, started.input);

@@ -10,19 +10,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mswea_core::{
-    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Object, Output,
-    Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Stop,
 };
-use mswea_helper::long;
 use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::Value;
 
-use crate::capture::Capture;
-use crate::failure::ActionFailure;
+use crate::capture::{Capture, note_elided};
+use crate::failure::{ActionFailure, exited, gone};
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd};
-use crate::shell::{BEGUN, bash_of, with_notes};
+use crate::placed::{PlacedAction, PlacedEnd, check};
+use crate::shell::{BEGUN, bash_of};
 pub(super) use place::{HelperPlace, HelperStream};
 pub use settings::StreamSettings;
 pub(super) use settings::handle;
@@ -123,23 +121,6 @@ impl<P: HelperPlace> StreamExecutor<P> {
         }
     }
 
-    fn check(&self, command: &str) -> Result<(), ActionFailure> {
-        if let Err(why) = &self.env {
-            return Err(ActionFailure::value(why));
-        }
-        if command.contains('\0') {
-            return Err(ActionFailure::null_byte());
-        }
-        let interpreter = &self.settings.interpreter;
-        if long::is_long(command.as_bytes()) && !long::takes_file(interpreter) {
-            let error = rustix::io::Errno::TOOBIG.into();
-            let program = interpreter.first().map_or("", String::as_str);
-            let length = command.len();
-            return Err(ActionFailure::program(&error, program.as_ref(), length));
-        }
-        Ok(())
-    }
-
     async fn run(&mut self, command: &Command<'_>, timeout: Duration, stop: &Stop) -> Output {
         let is_shared = self.settings.session && !command.apart;
         let mut notes = Vec::new();
@@ -150,12 +131,8 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
         let mut env = self.env.clone().unwrap_or_default();
         env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
-        let mut capture = Capture::new(self.settings.capture_bytes);
-        if command.whole {
-            capture = capture.whole();
-        } else if let Some(marker) = &self.settings.whole_after {
-            capture = capture.whole_after(marker);
-        }
+        let marker = self.settings.whole_after.as_deref();
+        let mut capture = Capture::of(command, self.settings.capture_bytes, marker);
         self.is_unfinished = true;
         self.place.mark();
         let action = PlacedAction {
@@ -182,21 +159,10 @@ impl<P: HelperPlace> StreamExecutor<P> {
                 Err(why) => self.is_gone(why, String::new()),
             };
         }
-        let captured = capture.finish(matches!(end, PlacedEnd::Exited(0)));
-        let marker = self.settings.whole_after.as_deref();
-        let is_submission = matches!(end, PlacedEnd::Exited(0))
-            && marker.is_some_and(|marker| captured.text.trim_start().starts_with(marker));
-        let text = match is_submission {
-            // Nothing is added to a patch.
-            true => captured.text,
-            false => with_notes(captured.text, notes),
-        };
+        let captured = capture.finish_with(matches!(end, PlacedEnd::Exited(0)), notes);
+        let text = captured.text;
         let mut output = match end {
-            PlacedEnd::Exited(returncode) => Output {
-                output: text,
-                returncode,
-                ..Output::default()
-            },
+            PlacedEnd::Exited(returncode) => exited(returncode, text),
             PlacedEnd::Failed(failure) => failure.output(text),
             PlacedEnd::FolderGone => self.is_gone(
                 format!(
@@ -207,10 +173,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             ),
             PlacedEnd::Broken(error) => self.after_break(command, &error, text, stop).await,
         };
-        if captured.elided > 0 {
-            let elided = Value::from(captured.elided);
-            output.extra.insert("elided_bytes".to_owned(), elided);
-        }
+        note_elided(&mut output, captured.elided);
         output
     }
 
@@ -370,14 +333,6 @@ pub(super) fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-pub(super) fn gone(why: &str, text: String) -> Output {
-    let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
-    output
-        .extra
-        .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
-    output
-}
-
 #[async_trait]
 impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
     async fn start(
@@ -412,7 +367,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         if let Some(why) = &self.gone {
             return gone(why, String::new());
         }
-        if let Err(failure) = self.check(command.text) {
+        if let Err(failure) = check(&self.env, &self.settings.interpreter, command.text, true) {
             return failure.output(String::new());
         }
         if mem::take(&mut self.is_unfinished) || self.has_ended().await {
