@@ -139,7 +139,7 @@ impl RuntimeServer {
 async fn replaced(given_up: oneshot::Receiver<()>, place: &ConnectionPlace) {
     let _ = given_up.await;
     if place.is_kept() {
-        std::future::pending().await
+        let () = std::future::pending().await;
     }
 }
 
