@@ -30,11 +30,11 @@ fn private(path: PathBuf, text: &str) -> PathBuf {
 }
 
 /// Our own server, and its URL.
-fn serve() -> (Running, String) {
+fn serve(flags: &[&str]) -> (Running, String) {
     let host = Host::new();
     let token = private(host.home().join("token"), KEY);
     let host = host.args(["runtime", "serve", "--swerex", "--token-file"]);
-    let mut served = host.arg(token).spawn();
+    let mut served = host.arg(token).args(flags).spawn();
     served.until("the URL", |it| it.stdout().contains('\n'));
     let url = served.stdout().trim().to_owned();
     (served, url)
@@ -177,7 +177,7 @@ fn copies_to(url: &str, there: &Path) {
 
 #[test]
 fn a_run_works_at_our_own_server() {
-    let (served, url) = serve();
+    let (served, url) = serve(&[]);
     for session in [false, true] {
         let run = works_at(&url, served.dir(), session);
         assert!(!run.stderr.contains("can't do all"), "{run}");
@@ -206,7 +206,7 @@ fn the_real_client_works_at_our_server() {
     if !Need::SweRex.is_met() {
         return;
     }
-    let (served, url) = serve();
+    let (served, url) = serve(&[]);
     let run = Command::new(Path::new(SWE_REX).join("bin/python"))
         .arg(tooling().join("swerex_client.py"))
         .args([&url, KEY])
@@ -225,7 +225,7 @@ fn the_real_client_works_at_our_server() {
 #[test]
 fn a_server_that_is_killed_ends_the_run_with_what_is_known() {
     for session in ["false", "true"] {
-        let (served, url) = serve();
+        let (served, url) = serve(&[]);
         let model = turns(&["echo begun >>log; sleep 321", "echo two >>log"]);
         let run = at(&url, &model).args(["-c", &format!("environment.session={session}")]);
         let running = run.spawn();
@@ -281,7 +281,7 @@ fn http(status: &str, body: &str) -> String {
 
 #[test]
 fn what_answers_nonsense_is_told() {
-    let (_served, own) = serve();
+    let (_served, own) = serve(&[]);
     let ok = |body: &str| http("200 OK", body);
     let alive = || ok("{\"is_alive\": true, \"message\": \"\"}");
     let root = || ok("{\"message\": \"hello world\"}");
@@ -375,8 +375,41 @@ fn what_answers_nonsense_is_told() {
 }
 
 #[test]
+fn a_sandbox_holds_for_files_of_the_server_too() {
+    if !Need::Landlock.is_met() {
+        return;
+    }
+    let (served, url) = serve(&["--landlock"]);
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = outside.path().join("x");
+    let model = turns(&[
+        &format!("echo x >{0}; echo $? >log; cat {0}; true", file.display()),
+        SUBMIT,
+    ]);
+    let run = at(&url, &model).run().expect(0);
+    assert_eq!(run.stdout, "1\n", "{run}");
+    let address = url.strip_prefix("http://").unwrap();
+    for (path, status) in [(file.as_path(), "511"), (&served.dir().join("y"), "200")] {
+        let body = format!("{{\"path\": {path:?}, \"content\": \"a\"}}");
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request = format!(
+            "POST /write_file HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-API-Key: {KEY}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+        assert_eq!(path.exists(), status == "200");
+    }
+}
+
+#[test]
 fn doctor_checks_such_a_server() {
-    let (served, url) = serve();
+    let (served, url) = serve(&[]);
     let token = served.dir().parent().unwrap().join("home/token");
     for (url, flag, said) in [
         (

@@ -21,6 +21,8 @@ use super::text::without_controls;
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 /// What clients know the end of a command by.
 const PROMPT: &str = "SHELLPS1PREFIX";
+/// The shortest pause between two interruptions.
+const PAUSE: Duration = Duration::from_millis(50);
 /// The most interruptions of one request.
 const TRIES: u32 = 100;
 
@@ -190,7 +192,7 @@ impl RexShells {
         let mut waited = 0;
         // Somebody may wait for the command, and gets its output then.
         let mut shell = loop {
-            match timeout(limit, session.shell.lock()).await {
+            match timeout(limit.max(PAUSE), session.shell.lock()).await {
                 Ok(shell) => break shell,
                 Err(_) if waited < tries => session.interruption.interrupt(),
                 Err(_) => session.interruption.end(),

@@ -31,10 +31,20 @@ fn sequence(after: &str) -> Option<usize> {
         let skipped = bytes[from..].iter().take_while(|byte| of.contains(byte));
         from + skipped.count()
     };
-    bytes.first().filter(|byte| (b'@'..=b'_').contains(byte))?;
-    let end = run(run(1, b'0'..=b'?'), b' '..=b'/');
-    bytes.get(end).filter(|byte| (b'@'..=b'~').contains(byte))?;
-    Some(end + 1)
+    match bytes.first()? {
+        b'[' => {
+            let end = run(run(1, b'0'..=b'?'), b' '..=b'/');
+            bytes.get(end).filter(|byte| (b'@'..=b'~').contains(byte))?;
+            Some(end + 1)
+        }
+        // The title of a window.
+        b']' => match after.find('\x07') {
+            Some(end) if !after[..end].contains('\n') => Some(end + 1),
+            _ => Some(1),
+        },
+        b'@'..=b'_' => Some(1),
+        _ => None,
+    }
 }
 
 /// The text of a file, by the names of Python's encodings and of its treatments of errors.
@@ -106,6 +116,7 @@ mod tests {
             ("\x1b[?2004h$ \x1b[1;2Hx", "$ x"),
             ("\x1bMup", "up"),
             ("\x1b]0;title", "0;title"),
+            ("\x1b]0;title\x07x", "x"),
             ("\x1b", "\x1b"),
             ("\x1b[12", "\x1b[12"),
             ("\x1b\u{e9}", "\x1b\u{e9}"),

@@ -102,7 +102,7 @@ fn entries(zip: &mut (impl Read + Seek)) -> io::Result<Vec<ZipEntry>> {
     let last = read_at(zip, begin, END)?;
     let at = last.windows(4).rposition(|bytes| bytes == b"PK\x05\x06");
     let at = at.ok_or_else(|| bad("it has no directory"))?;
-    let end = &last[at..];
+    let end = last.get(at..at + 22).ok_or_else(|| bad("it is cut off"))?;
     let mut length = u64::from(u32_at(end, 12)?);
     let mut from = u64::from(u32_at(end, 16)?);
     let locator = at.checked_sub(20).map(|at| &last[at..at + 20]);
@@ -285,7 +285,6 @@ mod tests {
             directory.extend(b"PK\x01\x02\x14\x03");
             directory.extend(&common);
             directory.extend([0; 6]);
-            directory.extend([0; 2]);
             directory.extend((mode << 16).to_le_bytes());
             directory.extend((bytes.len() as u32).to_le_bytes());
             directory.extend(name.bytes());

@@ -121,6 +121,32 @@ fn commands_have_a_process_each() {
 }
 
 #[test]
+fn a_command_that_nobody_waits_for_is_ended() {
+    let rex = Rex::start();
+    let file = rex.dir().join("alive");
+    let body = json!({ "command": "while :; do touch alive; sleep 0.05; done", "shell": true });
+    let body = body.to_string();
+    let mut stream = std::net::TcpStream::connect(&rex.address).unwrap();
+    let head = format!(
+        "POST /execute HTTP/1.1\r\nHost: h\r\nX-API-Key: {TOKEN}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+    let asked = Instant::now();
+    while !file.exists() {
+        assert!(asked.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(stream);
+    let asked = Instant::now();
+    while file.exists() {
+        assert!(asked.elapsed() < Duration::from_secs(20));
+        fs::remove_file(&file).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+#[test]
 fn files_are_read_and_written() {
     let rex = Rex::start();
     let at = |path: &str| rex.dir().join(path);
