@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use mswea_helper::child::{StartError, StartStage};
+use mswea_helper::child::{StartError, StartStage, plain};
 use serde_json::Value;
 
 use mswea_core::{ENVIRONMENT_GONE, Output};
@@ -188,14 +188,5 @@ pub(super) fn exited(returncode: i32, text: String) -> Output {
         output: text,
         returncode,
         ..Output::default()
-    }
-}
-
-/// The system's message without the number that Rust appends.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" (os error ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
     }
 }

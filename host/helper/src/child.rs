@@ -84,6 +84,15 @@ struct Inside<'a> {
     failed: (StartStage, libc::c_int),
 }
 
+/// The system's message without the number that Rust appends.
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
 /// Starts a process and returns its pid when it runs the program. It leads a session.
 ///
 /// # Errors

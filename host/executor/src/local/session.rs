@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe;
 
-use super::attend::{DYING, LOOK, end_at_once};
+use super::attend::{DYING, end_at_once};
 use super::launch::{HELPER_DESCRIPTOR, Task};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, SHORTAGE};
@@ -30,7 +30,7 @@ use crate::interactive::{
 use crate::placed::{PlacedAction, PlacedEnd};
 use crate::programs::in_path;
 use crate::shell::{BEGUN, bash_of};
-use crate::spawn::{ChildProcess, null};
+use crate::spawn::{ChildProcess, LOOK, null};
 use mswea_core::{Command, Output, Stop};
 
 /// How long a helper that is no longer needed may take to end, with all that it started.
