@@ -1,7 +1,8 @@
-//! The time of an action in each kind of environment, the memory for very much output, and many
-//! agents in containers of their own.
+//! The time of an action in each kind of environment, the memory for very much output, many agents in
+//! containers of their own, and hundreds of containers.
 //!
-//! `cargo bench --bench executors`
+//! `cargo bench --bench executors`; with `-- hundreds` only the last; `MSWEA_BENCH_CONTAINERS` sets another
+//! number of containers.
 //!
 //! Needs a docker daemon and bubblewrap; a part whose engine is missing is named and left out.
 //! Compared environments are measured alternately in one run.
@@ -10,6 +11,8 @@
 
 #[path = "executors/bare.rs"]
 mod bare;
+#[path = "executors/hundreds.rs"]
+mod hundreds;
 mod shared;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -47,6 +50,19 @@ fn main() -> ExitCode {
         agents(&arguments[place + 1], Path::new(&arguments[place + 2]));
         return ExitCode::SUCCESS;
     }
+    if let Some(place) = arguments.iter().position(|it| it == hundreds::CHILD) {
+        hundreds::child(arguments[place + 1].parse().unwrap());
+        return ExitCode::SUCCESS;
+    }
+    if arguments.iter().any(|argument| argument == "hundreds") {
+        let mut table = Table::new("executors: hundreds of containers");
+        assert!(
+            docker(),
+            "no docker daemon, or no `tests/tooling/images.sh`"
+        );
+        hundreds::hundreds(&mut table);
+        return table.finish();
+    }
     let mut table = Table::new("executors: the command `true`; `yes` for 10 s; 64 agents");
     let tokio = agent::tokio_runtime();
     tokio.block_on(async {
@@ -61,6 +77,7 @@ fn main() -> ExitCode {
     });
     if docker() {
         many(&mut table);
+        hundreds::hundreds(&mut table);
     }
     table.finish()
 }
@@ -358,6 +375,16 @@ fn memory(field: &str) -> f64 {
     kilobytes * 1024.0 / 1e6
 }
 
+/// How many containers there are of runs with this mark in their ids.
+fn containers_of(mark: &str) -> usize {
+    let left = Command::new("docker")
+        .args(["ps", "-a", "--format", "{{.Label \"mswea.run\"}}"])
+        .output()
+        .unwrap();
+    let left = String::from_utf8_lossy(&left.stdout);
+    left.lines().filter(|run| run.contains(mark)).count()
+}
+
 /// Many agents at once, each in a container of its own.
 fn many(table: &mut Table) {
     table.note(format!("{AGENTS} agents in {AGENTS} containers"));
@@ -382,12 +409,7 @@ fn many(table: &mut Table) {
         .trim()
         .parse()
         .unwrap();
-    let left = Command::new("docker")
-        .args(["ps", "-a", "--format", "{{.Label \"mswea.run\"}}"])
-        .output()
-        .unwrap();
-    let left = String::from_utf8_lossy(&left.stdout);
-    let left = left.lines().filter(|run| run.contains(&mark)).count();
+    let left = containers_of(&mark);
     table.limited(
         "64 agents in 64 containers, 20 steps each: peak of the host",
         "MB",

@@ -21,7 +21,7 @@ use needs::Need;
 use shared::{Samples, Table};
 
 fn main() -> ExitCode {
-    let mut classes = vec!["local", "remote"];
+    let mut classes = vec!["local", "session", "remote"];
     let mut table = Table::new("1,000 random kills: SIGINT, SIGTERM, SIGKILL of the host");
     for (need, class) in [
         (Need::Docker, "docker"),

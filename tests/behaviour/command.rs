@@ -51,6 +51,33 @@ fn a_run_works_where_the_program_leads() {
     }
 }
 
+/// `env`, `nsenter` and `srun` pass their own environment on to the commands.
+#[test]
+fn commands_see_an_allow_list_of_the_variables_of_the_host() {
+    let set = [
+        ("LC_MINE", "listed"),
+        ("MINE_TOO", "allowed"),
+        ("ZED", "other"),
+        ("DOCKER_AUTH_CONFIG", "secret"),
+        ("PIP_INDEX_URL", "https://me:hunter2@host"),
+        ("SSH_AUTH_SOCK", "/run/agent"),
+        ("KUBECONFIG", "/etc/kube"),
+    ];
+    let model = turns(&["env >log; tr '\\0' '\\n' </proc/self/environ >>log", SUBMIT]);
+    let allow = r#"environment.env_allow=["MINE_*", "KUBECONFIG"]"#;
+    let there = tempfile::tempdir().unwrap();
+    let host = at(there.path(), &model).args(["-c", allow]);
+    let host = set
+        .iter()
+        .fold(host, |host, (name, value)| host.env(name, value));
+    let run = host.run().expect(0);
+    for (name, value) in set {
+        let seen = run.stdout.contains(&format!("{name}={value}\n"));
+        let wanted = ["LC_MINE", "MINE_TOO", "KUBECONFIG"].contains(&name);
+        assert_eq!(seen, wanted, "{name}: {run}");
+    }
+}
+
 #[test]
 fn a_local_folder_is_copied_there_and_its_changes_come_back() {
     let there = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use crate::needs::Need;
 
 #[test]
 fn a_host_is_killed_at_random_moments() {
-    let mut classes = vec!["local", "remote"];
+    let mut classes = vec!["local", "session", "remote"];
     for (need, class) in [
         (Need::Docker, "docker"),
         (Need::Bubblewrap, "bubblewrap"),

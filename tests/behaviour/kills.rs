@@ -48,6 +48,17 @@ pub fn soak(
     let report = Mutex::new(Report::default());
     let next = AtomicUsize::new(0);
     let server = Server::start(Scenario::always(Turn::commands(&[COMMAND]))).recording(false);
+    // A run that compiles its plugins would be killed before it has done anything.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("tmp")).unwrap();
+    let mut warm = run(
+        program,
+        folder.path(),
+        &server.url(),
+        "1",
+        arguments("local"),
+    );
+    let _ = warm.stdout(Stdio::null()).status();
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -57,7 +68,7 @@ pub fn soak(
                         return;
                     }
                     let class = classes[round % classes.len()];
-                    let found = one(program, &server.url(), class, round);
+                    let found = one(program, &server.url(), class, round / classes.len());
                     let mut report = report.lock().unwrap();
                     report.rounds += 1;
                     report.early += found.early;
@@ -75,7 +86,8 @@ pub fn soak(
     report.into_inner().unwrap()
 }
 
-fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
+/// `turn` is the number of kills in this class before.
+fn one(program: &Path, url: &str, class: &str, turn: usize) -> Report {
     let folder = tempfile::Builder::new()
         .prefix("mswea-kill-")
         .tempdir()
@@ -89,7 +101,7 @@ fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
             .unwrap()
             .subsec_micros(),
     );
-    let signal = [Signal::INT, Signal::TERM, Signal::KILL, Signal::KILL][round / 3 % 4];
+    let signal = [Signal::INT, Signal::TERM, Signal::KILL, Signal::KILL][turn % 4];
     let moment = Duration::from_millis(chance * 7919 % MOMENT_MS);
     let told = format!("{class}, {signal:?} after {moment:?}");
 
@@ -98,15 +110,8 @@ fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
         Some(there) => there.arguments(),
         None => arguments(class),
     };
-    let mut child = host(program, folder.path())
-        .args(["--json", "-t", "x", "-o", "traj.json", "-m", "local/test"])
-        .args(["--base-url", url, "-l", "0", "--step-limit", "200"])
-        .args(["-c", "environment.interpreter=[\"sh\", \"-c\"]"])
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut command = run(program, folder.path(), url, "200", arguments);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let output = child.stdout.take().unwrap();
     let reader = thread::spawn(move || {
         let lines = BufReader::new(output).lines().map_while(Result::ok);
@@ -191,6 +196,11 @@ fn one(program: &Path, url: &str, class: &str, round: usize) -> Report {
 fn arguments(class: &str) -> Vec<String> {
     let class = match class {
         "landlock" => return vec!["-c".into(), "environment.sandbox=landlock".into()],
+        "session" => {
+            let settings = ["interpreter=[\"bash\", \"-c\"]", "session=true"];
+            let pairs = settings.map(|setting| ["-c".to_owned(), format!("environment.{setting}")]);
+            return pairs.into_iter().flatten().collect();
+        }
         class => class,
     };
     let mut arguments = vec!["--environment-class".to_owned(), class.to_owned()];
@@ -256,6 +266,18 @@ impl Drop for OtherMachine {
         let _ = kill_process(Pid::from_child(&self.server), Signal::TERM);
         let _ = self.server.wait();
     }
+}
+
+/// A run with so many steps at most.
+fn run(program: &Path, folder: &Path, url: &str, steps: &str, arguments: Vec<String>) -> Command {
+    let mut command = host(program, folder);
+    command
+        .args(["--json", "-t", "x", "-o", "traj.json", "-m", "local/test"])
+        .args(["--base-url", url, "-l", "0", "--step-limit", steps])
+        .args(["-c", "environment.interpreter=[\"sh\", \"-c\"]"])
+        .args(arguments)
+        .stderr(Stdio::null());
+    command
 }
 
 fn host(program: &Path, folder: &Path) -> Command {

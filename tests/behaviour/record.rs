@@ -320,3 +320,12 @@ fn exit_codes_can_be_those_of_mini_swe_agent() {
         .expect(2)
         .says(&["mswea, mini"]);
 }
+
+#[test]
+fn a_run_that_waits_for_the_disk_ends_as_any_other() {
+    let server = commands(&["echo one", "echo two"]);
+    let host = Host::new().server(&server).task("x").arg("--fsync");
+    let run = host.run().expect(0);
+    assert_eq!(run.exit_status(), "Submitted");
+    assert_eq!(run.events("output").len(), 3);
+}

@@ -50,7 +50,7 @@ impl Drop for Bare {
 }
 
 /// One request over a connection of its own; the answer's JSON, if it has one.
-fn ask(method: &str, path: &str, body: &Value) -> Value {
+pub fn ask(method: &str, path: &str, body: &Value) -> Value {
     let mut stream = UnixStream::connect(SOCKET).unwrap();
     let body = if body.is_null() {
         String::new()

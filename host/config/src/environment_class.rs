@@ -200,6 +200,7 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
         "env_allow",
         &[
             EnvironmentKind::Local,
+            EnvironmentKind::Command,
             EnvironmentKind::Bubblewrap,
             EnvironmentKind::Singularity,
         ],

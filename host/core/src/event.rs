@@ -126,6 +126,12 @@ pub enum Event {
     },
     /// The policies or the user have allowed an action.
     Allowed { index: usize },
+    /// The user's answer to a policy's question about an action.
+    Confirmed {
+        index: usize,
+        policy: String,
+        answer: Answer,
+    },
     /// An action is about to run.
     Action { index: usize, action: Action },
     /// An action ended.
@@ -135,10 +141,11 @@ pub enum Event {
         /// Unix seconds.
         timestamp: f64,
     },
-    /// A policy has replaced the action of the model or of an earlier policy; a later policy may
-    /// still deny the new action.
+    /// A policy or the user has replaced the action of the model or of an earlier policy; a later
+    /// policy may still deny the new action.
     Rewritten {
         index: usize,
+        /// The policy, or `user`.
         policy: String,
         /// The action before.
         original: Action,
@@ -262,6 +269,7 @@ impl Event {
         "asked",
         "ask_reply",
         "allowed",
+        "confirmed",
         "action",
         "output",
         "rewritten",

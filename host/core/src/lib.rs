@@ -337,6 +337,7 @@ pub trait Onlooker: Send {
 }
 
 /// Records events before they take effect.
+#[async_trait]
 pub trait Journal: Send + Sync {
     /// Appends one event and hands it to the kernel; returns the time that it was recorded with, in
     /// Unix seconds.
@@ -344,6 +345,15 @@ pub trait Journal: Send + Sync {
     /// # Errors
     /// When it can't be written: the run must not go on.
     fn record(&self, event: &Event) -> std::io::Result<f64>;
+
+    /// Waits until the events that mark the end of a part of a step are on the disk, if the journal
+    /// promises that.
+    ///
+    /// # Errors
+    /// When the disk reports a failure: the run must not go on.
+    async fn synced(&self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Shows progress. Never blocks.

@@ -34,6 +34,9 @@ pub enum Answer {
     No { reason: String },
     /// The model gets this text, and the run goes on.
     Say { text: String },
+    /// Yes, but with this command: it runs instead of the action's own. Only for
+    /// [`Question::Confirm`]; else as `Yes`.
+    Edit { command: String },
     /// The limits are raised by these numbers, and the run goes on.
     Raise { steps: i64, cost: f64 },
 }

@@ -4,15 +4,15 @@
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use mswea_core::ExecutorError;
 use mswea_helper::archive;
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
-use crate::files;
+use crate::files::{self, CallerWaits};
 
 /// How much of an archive is written at once.
 const BUFFER: usize = 128 * 1024;
@@ -26,24 +26,15 @@ pub(super) fn failed(from: &str, to: &str, why: impl std::fmt::Display) -> Execu
     }
 }
 
-/// Ends the packing thread when it is dropped, which means that the caller no longer waits.
-struct GiveUp(Arc<AtomicBool>);
-
-impl Drop for GiveUp {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// A file that can be written only while the caller waits.
 struct AbortableFile<'a> {
     file: BufWriter<fs::File>,
-    given_up: &'a AtomicBool,
+    wanted: &'a CallerWaits,
 }
 
 impl Write for AbortableFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.given_up.load(Ordering::Relaxed) {
+        if self.wanted.strong_count() == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.file.write(bytes)
@@ -66,6 +57,17 @@ pub(super) fn no_room(error: &io::Error) -> String {
     }
 }
 
+/// An archive on this machine's disk, as a file without a name: nothing is left of it, however the host
+/// ends.
+pub(super) struct PackedArchive(fs::File);
+
+impl PackedArchive {
+    /// A path by which this process can open it, from its beginning.
+    pub(super) fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
 /// Packs `from`, a path of this machine, off the event loop. In a file and not in memory, because a
 /// repository may be larger than that. `name` and `owner`: as [`archive::pack`] takes them.
 ///
@@ -75,13 +77,14 @@ pub(super) async fn packed(
     from: &Path,
     name: &str,
     owner: (u64, u64),
-) -> Result<NamedTempFile, String> {
+) -> Result<PackedArchive, String> {
     let (from, name) = (from.to_owned(), PathBuf::from(name));
-    let given_up = Arc::new(AtomicBool::new(false));
-    let _give_up = GiveUp(given_up.clone());
+    let wanted = Arc::new(());
+    let is_wanted = Arc::downgrade(&wanted);
     let packing = tokio::task::spawn_blocking(move || {
-        let archive = NamedTempFile::new()?;
-        pack(&from, &name, owner, archive.reopen()?, &given_up).map(|()| archive)
+        let archive = tempfile::tempfile()?;
+        pack(&from, &name, owner, archive.try_clone()?, &is_wanted)?;
+        Ok(PackedArchive(archive))
     });
     let packed = packing.await;
     let packed = packed.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -93,11 +96,11 @@ fn pack(
     name: &Path,
     owner: (u64, u64),
     to: fs::File,
-    given_up: &AtomicBool,
+    wanted: &CallerWaits,
 ) -> io::Result<()> {
     let mut archive = tar::Builder::new(AbortableFile {
         file: BufWriter::with_capacity(BUFFER, to),
-        given_up,
+        wanted,
     });
     archive::pack(&mut archive, &fs::canonicalize(from)?, name, owner)?;
     archive.into_inner()?.flush()
@@ -201,12 +204,12 @@ mod tests {
         let long = "n".repeat(150);
         fs::write(at("a").join(&long), "long").unwrap();
         let name = Path::new("to");
-        let given_up = AtomicBool::new(true);
+        let nobody_waits = CallerWaits::new();
         let create = || fs::File::create(at("archive.tar")).unwrap();
-        let error = pack(&at("a"), name, (7, 8), create(), &given_up).unwrap_err();
+        let error = pack(&at("a"), name, (7, 8), create(), &nobody_waits).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        let given_up = AtomicBool::new(false);
-        pack(&at("a"), name, (7, 8), create(), &given_up).unwrap();
+        let wanted = Arc::new(());
+        pack(&at("a"), name, (7, 8), create(), &Arc::downgrade(&wanted)).unwrap();
         let archive = fs::File::open(at("archive.tar")).unwrap();
         for entry in tar::Archive::new(archive).entries().unwrap() {
             let entry = entry.unwrap();
@@ -218,5 +221,22 @@ mod tests {
         assert_eq!(fs::read_to_string(top.join("link")).unwrap(), "x");
         assert_eq!(fs::read_to_string(top.join(long)).unwrap(), "long");
         assert!(top.join("b/empty").is_dir());
+    }
+
+    /// A file whose size differs from what it has to read: those of `/proc` have the size 0.
+    #[test]
+    fn an_archive_stays_in_step_with_files_that_grow() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder.path().join("b");
+        fs::write(&whole, "whole").unwrap();
+        let mut packed = tar::Builder::new(Vec::new());
+        let grown = Path::new("/proc/self/status");
+        archive::pack(&mut packed, grown, Path::new("a"), (0, 0)).unwrap();
+        archive::pack(&mut packed, &whole, Path::new("b"), (0, 0)).unwrap();
+        let packed = packed.into_inner().unwrap();
+        let to = folder.path().join("to");
+        archive::unpack(&packed[..], &to, false).unwrap();
+        assert_eq!(fs::read(to.join("a")).unwrap(), b"");
+        assert_eq!(fs::read(to.join("b")).unwrap(), b"whole");
     }
 }

@@ -1,8 +1,9 @@
 //! Work that may block (a slow disk, a hung file system, a walk through `/proc`), off the thread that
 //! runs the loops.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -35,4 +36,22 @@ pub async fn aside<T: Send + 'static>(
             work.map(|work| work())
         }
     }
+}
+
+/// Does `work` in a destructor: on a new thread with an event loop of its own, because the current one
+/// may be ending. Blocks for `limit` at most; the work then goes on by itself. `None` if it has not ended.
+pub fn before_the_end<T: Send + 'static>(
+    limit: Duration,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        if let Ok(runtime) = runtime {
+            let _ = sender.send(runtime.block_on(work));
+        }
+    });
+    receiver.recv_timeout(limit).ok()
 }

@@ -4,7 +4,11 @@
 //! the caller asks for whole, and one that begins with the marker of a submission. A patch with a
 //! gap, or with other line ends, does not apply.
 
+use mswea_core::{Command, Output};
 use rustix::fd::AsFd;
+use serde_json::Value;
+
+use crate::shell::with_notes;
 
 /// The most bytes of one read: the capacity of a pipe.
 const READ: usize = 64 * 1024;
@@ -63,6 +67,17 @@ impl Capture {
             total: 0,
             scratch: Vec::new(),
             mode: Mode::Bounded,
+        }
+    }
+
+    /// For the output of a command, of which `limit` bytes are kept, unless it is to be whole or begins with
+    /// `marker`.
+    pub(super) fn of(command: &Command<'_>, limit: usize, marker: Option<&str>) -> Self {
+        let capture = Self::new(limit);
+        match marker {
+            _ if command.whole => capture.whole(),
+            Some(marker) => capture.whole_after(marker),
+            None => capture,
         }
     }
 
@@ -139,6 +154,29 @@ impl Capture {
         (self.head, self.tail, self.total - kept)
     }
 
+    /// As [`Self::finish`], with a line for each note at the end; nothing is added to a submission, which
+    /// may be a patch.
+    pub(super) fn finish_with(
+        self,
+        succeeded: bool,
+        notes: impl IntoIterator<Item = String>,
+    ) -> Captured {
+        let mode = self.mode.clone();
+        let captured = self.finish(succeeded);
+        let is_submission = match &mode {
+            Mode::Marked => true,
+            Mode::Looking(marker) => captured.text.trim_start().starts_with(marker.as_str()),
+            Mode::Bounded | Mode::Whole => false,
+        };
+        match succeeded && is_submission {
+            true => captured,
+            false => Captured {
+                text: with_notes(captured.text, notes),
+                ..captured
+            },
+        }
+    }
+
     /// Decodes the kept bytes, with a line in place of the gap if there is one. The marker counts
     /// only if the command has `succeeded`.
     pub(super) fn finish(mut self, succeeded: bool) -> Captured {
@@ -180,6 +218,14 @@ impl Capture {
         text.push_str(&format!("[... {elided} bytes of output elided ...]\n"));
         text.push_str(&decode(self.tail));
         Captured { text, elided }
+    }
+}
+
+/// Records in an action's output how many bytes are missing.
+pub(super) fn note_elided(output: &mut Output, elided: u64) {
+    if elided > 0 {
+        let elided = Value::from(elided);
+        output.extra.insert("elided_bytes".to_owned(), elided);
     }
 }
 

@@ -5,6 +5,8 @@
 //! a folder for programs, takes the helper, removes its file and becomes the helper: nothing is left
 //! at the place, and nothing but a shell has to be there.
 
+use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +19,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::environment::{Rules, build};
 use crate::process::{ClientProcess, Errors, Input, Program};
 use crate::stream::{HelperPlace, HelperStream, StreamExecutor, StreamSettings};
 
@@ -29,6 +32,65 @@ const ENDING: Duration = Duration::from_secs(2);
 /// The exit codes of a program whose child was killed: by a signal itself, or as a shell reports it.
 const KILLED: [i32; 2] = [-9, 137];
 
+/// Variables of this machine by which programs reach a place. The shell there removes them, because
+/// some programs (`env`, `nsenter`, `srun`) pass their own environment on to the commands.
+const CONNECTING: [&str; 20] = [
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "SSH_ASKPASS",
+    "KRB5CCNAME",
+    "KRB5_CONFIG",
+    "KUBECONFIG",
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "DOCKER_TLS_VERIFY",
+    "DOCKER_CERT_PATH",
+    "CONTAINER_HOST",
+    "AWS_PROFILE",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "CLOUDSDK_CONFIG",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "AZURE_CONFIG_DIR",
+];
+
+/// Which variables of this machine the program, and so perhaps the commands, get.
+#[derive(Clone, Debug)]
+pub struct PassedVariables {
+    /// Names in addition to the default list, or beginnings of names followed by `*`.
+    pub allow: Vec<String>,
+    /// Names of secrets, whatever they look like.
+    pub secret_names: Vec<String>,
+    /// Whether a value looks like a credential.
+    pub is_credential: fn(&str) -> bool,
+}
+
+impl PassedVariables {
+    /// The environment of the program, as `NAME=value`.
+    fn environment(&self) -> Vec<CString> {
+        let mut allow = self.allow.clone();
+        allow.extend(CONNECTING.map(str::to_owned));
+        let rules = Rules {
+            allow: &allow,
+            secrets: &self.secret_names,
+            is_credential: self.is_credential,
+        };
+        // Only configured variables can be refused, and there are none.
+        let built = build(std::env::vars_os(), rules, &BTreeMap::new());
+        built.map(|built| built.variables).unwrap_or_default()
+    }
+
+    /// The variables that the shell at the place removes.
+    fn removed(&self) -> String {
+        let removed = CONNECTING.iter().copied();
+        let removed = removed.filter(|name| !self.allow.iter().any(|allowed| allowed == name));
+        removed.collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// The place, and the program that is there now.
 struct ProgramPlace {
     /// Program and arguments.
@@ -37,6 +99,7 @@ struct ProgramPlace {
     name: String,
     /// How long connecting may take.
     limit: Duration,
+    variables: PassedVariables,
     /// The mark of the run's processes.
     run_id: String,
     connection: Option<Connection>,
@@ -61,13 +124,7 @@ impl Connection {
             // What it has said last may not have been read yet.
             let _ = timeout(ENDING, &mut self.listening).await;
         }
-        let said = mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
-        let said = if said.trim_ascii().is_empty() {
-            &noise[noise.len().saturating_sub(KEPT)..]
-        } else {
-            &said
-        };
-        let said = String::from_utf8_lossy(said).trim().to_owned();
+        let said = self.said(noise);
         let end = match code {
             Some(code) if code < 0 => format!("was ended by signal {}", -code),
             Some(code) => format!("ended with exit code {code}"),
@@ -77,6 +134,18 @@ impl Connection {
             true => (code, end),
             false => (code, format!("{end}: {said}")),
         }
+    }
+}
+
+impl Connection {
+    /// What it has said to people, or else the end of `noise`.
+    fn said(&self, noise: &[u8]) -> String {
+        let said = mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
+        let said = match said.trim_ascii() {
+            [] => &noise[noise.len().saturating_sub(KEPT)..],
+            said => said,
+        };
+        String::from_utf8_lossy(said).trim().to_owned()
     }
 }
 
@@ -94,6 +163,7 @@ impl ProgramPlace {
         let found = Program::find(program).ok_or_else(|| {
             format!("the program `{program}` of `environment.connect` is not installed")
         })?;
+        let found = found.with_env(self.variables.environment());
         let args: Vec<String> = args.iter().cloned().chain(["sh".to_owned()]).collect();
         let failed = |error: std::io::Error| format!("`{}` can't be started: {error}", self.name);
         let started = found.start(&args, &[], Input::Pipe, Errors::Apart);
@@ -120,7 +190,8 @@ impl ProgramPlace {
         let helper = mswea_helper_bundle::bytes();
         let mark = format!("mswea-{:016x}", fastrand::u64(..));
         let killed = self.is_again.then_some(self.run_id.as_str());
-        let script = script(&mark, helper.len(), &self.run_id, killed);
+        let removed = self.variables.removed();
+        let script = script(&mark, helper.len(), &self.run_id, &removed, killed);
         input.write_all(script.as_bytes()).await?;
         let ready = format!("{mark} ready\n");
         while !noise.ends_with(ready.as_bytes()) {
@@ -137,15 +208,19 @@ impl ProgramPlace {
     }
 }
 
-/// What the shell at the place does. It uses nothing but `head`, `wc`, `chmod` and `rm`. `killed`: the
-/// run whose processes are ended first, because another helper may have left them.
-fn script(mark: &str, length: usize, run_id: &str, killed: Option<&str>) -> String {
-    let kill = match killed {
+/// What the shell at the place does. It uses nothing but `head`, `wc`, `chmod` and `rm`. The braces have
+/// it read the whole script before it begins: what follows is the helper. `killed`: the run whose processes are ended first, because another helper may have left them.
+fn script(mark: &str, length: usize, run_id: &str, removed: &str, killed: Option<&str>) -> String {
+    // The id may be that of a journal that somebody else has written.
+    let quoted = |id: &str| format!("'{}'", id.replace('\'', r"'\''"));
+    let run_id = quoted(run_id);
+    let kill = match killed.map(quoted) {
         Some(run_id) => format!("/proc/self/fd/3 kill {run_id} </dev/null >/dev/null 2>&1\n"),
         None => String::new(),
     };
     format!(
-        r#"umask 077
+        r#"{{ umask 077
+unset {removed}
 f=
 for d in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm "$HOME" .; do
   [ -n "$d" ] && [ -d "$d" ] || continue
@@ -153,8 +228,8 @@ for d in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm "$HOME" .; do
   if (printf '#!/bin/sh\nexit 7\n' >"$f" && chmod 700 "$f") 2>/dev/null; then
     "$f" </dev/null >/dev/null 2>&1
     [ $? = 7 ] && break
-    rm -f "$f"
   fi
+  rm -f "$f"
   f=
 done
 if [ -z "$f" ]; then echo 'there is no folder in which a file can be made and run: set XDG_RUNTIME_DIR or TMPDIR there' >&2; exit 1; fi
@@ -165,7 +240,7 @@ if [ "$(wc -c <"$f")" -ne {length} ]; then rm -f "$f"; echo 'the helper did not 
 exec 3<"$f"
 rm -f "$f"
 {kill}export {RUN_VARIABLE}={run_id}
-exec /proc/self/fd/3 session
+exec /proc/self/fd/3 session; }}
 "#
     )
 }
@@ -211,10 +286,16 @@ impl HelperPlace for ProgramPlace {
                 let _ = timeout(ENDING, rest).await;
                 connection.report(&noise).await.1
             }
-            Err(_) => format!(
-                "no shell has answered within {} s (`environment.connect_timeout`)",
-                self.limit.as_secs_f64()
-            ),
+            Err(_) => {
+                let limit = self.limit.as_secs_f64();
+                let waited = format!(
+                    "no shell has answered within {limit} s (`environment.connect_timeout`)"
+                );
+                match connection.said(&noise) {
+                    said if said.is_empty() => waited,
+                    said => format!("{waited}: {said}"),
+                }
+            }
         };
         Err(format!(
             "no shell can be reached through `{}`: {why}",
@@ -249,12 +330,14 @@ impl HelperPlace for ProgramPlace {
 pub fn command_executor(
     connect: Vec<String>,
     limit: Duration,
+    variables: PassedVariables,
     settings: StreamSettings,
 ) -> impl Executor {
     StreamExecutor::new(settings, |run_id| ProgramPlace {
         name: connect.join(" "),
         connect,
         limit,
+        variables,
         run_id: run_id.to_owned(),
         connection: None,
         is_again: false,

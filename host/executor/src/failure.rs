@@ -7,10 +7,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use mswea_helper::child::{StartError, StartStage};
+use mswea_helper::child::{StartError, StartStage, plain};
 use serde_json::Value;
 
-use mswea_core::Output;
+use mswea_core::{ENVIRONMENT_GONE, Output};
 
 /// Why an action has no exit code.
 #[derive(Debug)]
@@ -174,11 +174,19 @@ impl ActionFailure {
     }
 }
 
-/// The system's message without the number that Rust appends.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" (os error ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
+/// The output of an action whose environment is gone for good, which ends the run.
+pub(super) fn gone(why: &str, text: String) -> Output {
+    let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
+    let is_gone = Value::Bool(true);
+    output.extra.insert(ENVIRONMENT_GONE.to_owned(), is_gone);
+    output
+}
+
+/// The output of an action that has ended by itself.
+pub(super) fn exited(returncode: i32, text: String) -> Output {
+    Output {
+        output: text,
+        returncode,
+        ..Output::default()
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), ExecutorError
 }
 
 /// Alive while the caller waits for the copy.
-type CallerWaits = Weak<()>;
+pub(super) type CallerWaits = Weak<()>;
 
 fn copy_any(from: &Path, to: &Path, wanted: &CallerWaits) -> io::Result<()> {
     let is_folder = fs::metadata(from)?.is_dir();

@@ -141,7 +141,7 @@ impl LeftFolder {
 }
 
 /// A run id in the form of folder names, because an id may contain any printable character.
-fn in_name(run_id: &str) -> String {
+pub(super) fn in_name(run_id: &str) -> String {
     run_id
         .chars()
         .take(100)

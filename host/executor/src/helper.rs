@@ -277,6 +277,10 @@ impl HelperSession {
         self.busy = true;
         let end = self.attend(id, frame, capture, timeout, stop).await?;
         self.busy = false;
+        if self.inbox.is_empty() {
+            // Most sessions of a process wait for their next action.
+            self.inbox = Vec::new();
+        }
         Ok(end)
     }
 
@@ -404,6 +408,15 @@ impl HelperSession {
         self.busy
     }
 
+    /// Whether its output is known to have ended, without waiting.
+    pub(super) async fn has_ended(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            read = self.read() => !matches!(read, Ok(1..)),
+            () = std::future::ready(()) => false,
+        }
+    }
+
     async fn read(&mut self) -> io::Result<usize> {
         self.inbox.reserve(READ);
         self.output.read_buf(&mut self.inbox).await
@@ -411,11 +424,6 @@ impl HelperSession {
 }
 
 impl HelperAction<'_> {
-    /// The request for a helper that runs only this action; none if it is too long.
-    pub(super) fn frame(&self) -> Option<Vec<u8>> {
-        self.request(1).encode()
-    }
-
     pub(super) fn request(&self, id: u32) -> HelperRequest {
         HelperRequest::Run {
             id,

@@ -22,12 +22,13 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
-use super::failure::ActionFailure;
+use super::capture::{Capture, note_elided};
+use super::failure::{ActionFailure, exited};
 use super::guard::Lease;
 use super::orphans::{self, Presence};
 use super::sandbox::Sandbox;
 use super::wrap::Wrap;
-use super::{capture::Capture, files, handle, machine};
+use super::{files, handle, machine};
 use crate::aside::aside;
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use attend::{CommandEnd, Running};
@@ -253,12 +254,8 @@ impl LocalExecutor {
     }
 
     fn new_capture(&self, command: &Command<'_>) -> Capture {
-        let capture = Capture::new(self.settings.capture_bytes);
-        match &self.settings.whole_after {
-            _ if command.whole => capture.whole(),
-            Some(marker) => capture.whole_after(marker),
-            None => capture,
-        }
+        let marker = self.settings.whole_after.as_deref();
+        Capture::of(command, self.settings.capture_bytes, marker)
     }
 
     async fn attend(
@@ -276,7 +273,9 @@ impl LocalExecutor {
                     biased;
                     end = &mut work => break end,
                     () = tokio::time::sleep(ORPHANS), if orphans::is_adopting() => {
-                        self.look_for_orphans();
+                        if orphans::is_due(ORPHANS) {
+                            self.look_for_orphans();
+                        }
                     }
                 }
             }
@@ -294,21 +293,13 @@ impl LocalExecutor {
         }
         self.look_for_orphans();
         let captured = capture.finish(matches!(end, CommandEnd::Exited(0)));
-        let failure = match end {
-            CommandEnd::Exited(returncode) => {
-                let mut output = Output {
-                    output: captured.text,
-                    returncode,
-                    ..Output::default()
-                };
-                note_elided(&mut output, captured.elided);
-                return output;
-            }
-            CommandEnd::Lost(error) => ActionFailure::lost(&error),
-            CommandEnd::TimedOut => ActionFailure::timed_out(command.text, timeout),
-            CommandEnd::Stopped => ActionFailure::interrupted(command.text),
+        let text = captured.text;
+        let mut output = match end {
+            CommandEnd::Exited(returncode) => exited(returncode, text),
+            CommandEnd::Lost(error) => ActionFailure::lost(&error).output(text),
+            CommandEnd::TimedOut => ActionFailure::timed_out(command.text, timeout).output(text),
+            CommandEnd::Stopped => ActionFailure::interrupted(command.text).output(text),
         };
-        let mut output = failure.output(captured.text);
         note_elided(&mut output, captured.elided);
         output
     }
@@ -437,12 +428,4 @@ fn end(target: &ProcessTarget) -> Vec<String> {
     processes::kill_until_gone(target, KILLING);
     orphans::bury();
     processes::names(target)
-}
-
-pub(crate) fn note_elided(output: &mut Output, elided: u64) {
-    if elided > 0 {
-        output
-            .extra
-            .insert("elided_bytes".to_owned(), Value::from(elided));
-    }
 }

@@ -11,6 +11,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -118,6 +119,18 @@ fn children(buffer: &mut Vec<u8>) -> Option<&str> {
             Err(_) => return None,
         }
     }
+}
+
+/// Whether no run of this process has asked this for as long as `pause`: of hundreds that run commands, one
+/// looks for the orphans of all.
+pub(super) fn is_due(pause: Duration) -> bool {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_due = last.is_none_or(|last| last.elapsed() >= pause);
+    if is_due {
+        *last = Some(Instant::now());
+    }
+    is_due
 }
 
 /// Reaps the orphans that have died and returns the sessions of the living ones. It is cheap,

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use mswea_helper::processes;
 
@@ -40,6 +41,11 @@ pub enum Life {
 impl Owner {
     /// This process.
     pub fn current() -> Self {
+        static CURRENT: OnceLock<Owner> = OnceLock::new();
+        CURRENT.get_or_init(Self::read).clone()
+    }
+
+    fn read() -> Self {
         let pid = std::process::id() as i32;
         let read = |path: &str| {
             let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mswea_core::Stop;
+use mswea_helper::long;
 use mswea_helper::protocol::{ActionInput, TerminalSize};
 
 use crate::capture::Capture;
@@ -121,6 +122,29 @@ impl PlacedAction<'_> {
         }
         ActionFailure::told(&error, text)
     }
+}
+
+/// Whether a command can be passed to the interpreter with these variables; `has_helper`: whether a helper
+/// can pass one that is too long for an argument.
+pub(super) fn check(
+    env: &Result<Vec<(String, String)>, String>,
+    interpreter: &[String],
+    command: &str,
+    has_helper: bool,
+) -> Result<(), ActionFailure> {
+    if let Err(why) = env {
+        return Err(ActionFailure::value(why));
+    }
+    if command.contains('\0') {
+        return Err(ActionFailure::null_byte());
+    }
+    if long::is_long(command.as_bytes()) && !(has_helper && long::takes_file(interpreter)) {
+        let error = rustix::io::Errno::TOOBIG.into();
+        let program = interpreter.first().map_or("", String::as_str);
+        let length = command.len();
+        return Err(ActionFailure::program(&error, program.as_ref(), length));
+    }
+    Ok(())
 }
 
 /// Whether a refusal to start a process is about its working directory.

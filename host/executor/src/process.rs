@@ -8,20 +8,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal};
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use crate::programs;
-use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
+use crate::spawn::{ChildProcess, ProgramCall, exited, null, spawn, watched};
 use mswea_secrecy as secrecy;
 use mswea_secrecy::looks_secret;
 
-/// The pause between two checks of a process where the kernel can't signal its end.
-const LOOK: Duration = Duration::from_millis(5);
 /// How long processes left behind by a client may hold its output open.
 const GRACE: Duration = Duration::from_millis(200);
 /// The time between a client's SIGTERM and its SIGKILL.
@@ -73,7 +72,7 @@ pub(super) enum Input {
 /// The input of a program that is run to its end.
 pub(super) enum Feed {
     Nothing,
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
     File(File),
 }
 
@@ -95,6 +94,11 @@ impl Program {
                 .filter_map(|(name, value)| variable(&name, &value))
                 .collect(),
         })
+    }
+
+    /// With this environment, as `NAME=value`, instead of that of an engine's client.
+    pub(super) fn with_env(self, env: Vec<CString>) -> Self {
+        Self { env, ..self }
     }
 
     /// Starts it. `env` is added to its environment.
@@ -154,7 +158,7 @@ impl Program {
             gently: false,
         };
         if let Some(fd) = process.child.pidfd() {
-            process.pidfd = Some(watch(fd)?);
+            process.pidfd = Some(watched(fd)?);
         }
         Ok(StartedProgram {
             process,
@@ -213,7 +217,7 @@ impl Program {
 
 async fn finish(
     started: StartedProgram,
-    input: Option<Vec<u8>>,
+    input: Option<Bytes>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Finished> {
     let (mut process, mut to) = (started.process, started.input);
@@ -259,23 +263,9 @@ async fn finish(
 impl ClientProcess {
     /// Waits for its end; can be dropped and called again.
     pub(super) async fn exited(&mut self) -> io::Result<i32> {
-        loop {
-            let ready = match &self.pidfd {
-                Some(fd) => Some(fd.readable().await?),
-                None => None,
-            };
-            if let Some(code) = self.child.try_wait()? {
-                return Ok(code);
-            }
-            match ready {
-                Some(mut ready) => ready.clear_ready(),
-                None => sleep(LOOK).await,
-            }
-        }
+        exited(&mut self.child, self.pidfd.as_ref()).await
     }
-}
 
-impl ClientProcess {
     fn ask_to_end(&self) {
         if !self.child.is_reaped()
             && let Some(pid) = Pid::from_raw(self.child.pid())
@@ -311,13 +301,6 @@ impl Drop for ClientProcess {
         self.child.kill_group();
         self.ends_within(GRACE);
     }
-}
-
-fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` stays the same open descriptor while it exists, and the `AsyncFd` owns
-    // it.
-    let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-    registered.map_err(io::Error::from)
 }
 
 /// Reads to the end, and keeps a bounded part.

@@ -7,10 +7,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, Once, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use mswea_helper::child::{self, ProcessSpec, StartError, StartStage};
 use mswea_helper::sys;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::sleep;
+
+/// The pause between two checks of a child where the kernel can't signal its end.
+pub(super) const LOOK: Duration = Duration::from_millis(2);
 
 /// A child that has not been waited for: while this exists, its pid can't be reused.
 #[derive(Debug)]
@@ -88,6 +95,34 @@ fn forget(pid: i32) {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .remove(&pid);
+}
+
+/// A descriptor whose reading can be waited for.
+pub(super) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` stays the same open descriptor while it exists, and the `AsyncFd` owns
+    // it.
+    let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+    registered.map_err(io::Error::from)
+}
+
+/// Waits for a child, whose end its [`ChildProcess::pidfd`] signals; can be dropped and called again.
+pub(super) async fn exited(
+    child: &mut ChildProcess,
+    pidfd: Option<&AsyncFd<OwnedFd>>,
+) -> io::Result<i32> {
+    loop {
+        let ready = match pidfd {
+            Some(fd) => Some(fd.readable().await?),
+            None => None,
+        };
+        if let Some(returncode) = child.try_wait()? {
+            return Ok(returncode);
+        }
+        match ready {
+            Some(mut ready) => ready.clear_ready(),
+            None => sleep(LOOK).await,
+        }
+    }
 }
 
 /// Those of `pids` for which no code in this process waits. Of children in sessions of their own

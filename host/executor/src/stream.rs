@@ -1,6 +1,7 @@
 //! Runs actions at a place that is reached by a stream of bytes with a helper behind it. Which place
 //! that is, and how the stream comes to be, is told by a [`HelperPlace`].
 
+mod place;
 mod settings;
 
 use std::mem;
@@ -9,49 +10,24 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mswea_core::{
-    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Object, Output,
-    Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Stop,
 };
-use mswea_helper::long;
 use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::capture::Capture;
-use crate::failure::ActionFailure;
+use crate::capture::{Capture, note_elided};
+use crate::failure::{ActionFailure, exited, gone};
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd};
-use crate::shell::{BEGUN, bash_of, with_notes};
+use crate::placed::{PlacedAction, PlacedEnd, check};
+use crate::shell::{BEGUN, bash_of};
+pub(super) use place::{HelperPlace, HelperStream};
 pub use settings::StreamSettings;
 pub(super) use settings::handle;
 
 /// Prints what the machine is, a line each, and the working directory; tells also whether the
 /// interpreter works.
 pub(super) const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m; pwd";
-
-/// The output and the input of a helper.
-pub(super) type HelperStream = (
-    Box<dyn AsyncRead + Send + Unpin>,
-    Box<dyn AsyncWrite + Send + Unpin>,
-);
-
-/// A place with a helper, and the stream to it.
-#[async_trait]
-pub(super) trait HelperPlace: Send {
-    /// What a message calls it.
-    fn name(&self) -> &str;
-    /// Starts a helper there. The one before, if there was one, was closed.
-    ///
-    /// # Errors
-    /// A message with the cause and the remedy.
-    async fn open(&mut self) -> Result<HelperStream, String>;
-    /// Why the stream has ended, and what became of the command, if the place knows; none if the
-    /// helper itself has ended.
-    async fn lost(&mut self) -> Option<String>;
-    /// Ends the helper and all that it started, if there is one.
-    async fn close(&mut self);
-}
 
 /// The executor of a place.
 pub(super) struct StreamExecutor<P> {
@@ -89,6 +65,14 @@ impl<P: HelperPlace> StreamExecutor<P> {
             is_unfinished: false,
             gone: None,
             found: Vec::new(),
+        }
+    }
+
+    /// Whether the stream has ended between two commands: then another one replaces it.
+    async fn has_ended(&mut self) -> bool {
+        match &mut self.session {
+            Some(session) => session.has_ended().await,
+            None => false,
         }
     }
 
@@ -137,23 +121,6 @@ impl<P: HelperPlace> StreamExecutor<P> {
         }
     }
 
-    fn check(&self, command: &str) -> Result<(), ActionFailure> {
-        if let Err(why) = &self.env {
-            return Err(ActionFailure::value(why));
-        }
-        if command.contains('\0') {
-            return Err(ActionFailure::null_byte());
-        }
-        let interpreter = &self.settings.interpreter;
-        if long::is_long(command.as_bytes()) && !long::takes_file(interpreter) {
-            let error = rustix::io::Errno::TOOBIG.into();
-            let program = interpreter.first().map_or("", String::as_str);
-            let length = command.len();
-            return Err(ActionFailure::program(&error, program.as_ref(), length));
-        }
-        Ok(())
-    }
-
     async fn run(&mut self, command: &Command<'_>, timeout: Duration, stop: &Stop) -> Output {
         let is_shared = self.settings.session && !command.apart;
         let mut notes = Vec::new();
@@ -164,13 +131,10 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
         let mut env = self.env.clone().unwrap_or_default();
         env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
-        let mut capture = Capture::new(self.settings.capture_bytes);
-        if command.whole {
-            capture = capture.whole();
-        } else if let Some(marker) = &self.settings.whole_after {
-            capture = capture.whole_after(marker);
-        }
+        let marker = self.settings.whole_after.as_deref();
+        let mut capture = Capture::of(command, self.settings.capture_bytes, marker);
         self.is_unfinished = true;
+        self.place.mark();
         let action = PlacedAction {
             interpreter: &self.settings.interpreter,
             cwd: some(&self.settings.cwd),
@@ -188,21 +152,17 @@ impl<P: HelperPlace> StreamExecutor<P> {
             None => PlacedEnd::Broken(HelperError::Gone),
         };
         self.is_unfinished = false;
-        let captured = capture.finish(matches!(end, PlacedEnd::Exited(0)));
-        let marker = self.settings.whole_after.as_deref();
-        let is_submission = matches!(end, PlacedEnd::Exited(0))
-            && marker.is_some_and(|marker| captured.text.trim_start().starts_with(marker));
-        let text = match is_submission {
-            // Nothing is added to a patch.
-            true => captured.text,
-            false => with_notes(captured.text, notes),
-        };
+        if matches!(end, PlacedEnd::Broken(_)) && self.place.is_unsent() {
+            self.close().await;
+            return match self.open(stop).await {
+                Ok(()) => Box::pin(self.run(command, timeout, stop)).await,
+                Err(why) => self.is_gone(why, String::new()),
+            };
+        }
+        let captured = capture.finish_with(matches!(end, PlacedEnd::Exited(0)), notes);
+        let text = captured.text;
         let mut output = match end {
-            PlacedEnd::Exited(returncode) => Output {
-                output: text,
-                returncode,
-                ..Output::default()
-            },
+            PlacedEnd::Exited(returncode) => exited(returncode, text),
             PlacedEnd::Failed(failure) => failure.output(text),
             PlacedEnd::FolderGone => self.is_gone(
                 format!(
@@ -213,10 +173,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             ),
             PlacedEnd::Broken(error) => self.after_break(command, &error, text, stop).await,
         };
-        if captured.elided > 0 {
-            let elided = Value::from(captured.elided);
-            output.extra.insert("elided_bytes".to_owned(), elided);
-        }
+        note_elided(&mut output, captured.elided);
         output
     }
 
@@ -267,6 +224,22 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let output = gone(&why, text);
         self.gone = Some(why);
         output
+    }
+
+    /// The end of a copy, with the reason if the stream was lost meanwhile.
+    async fn explained(&mut self, copied: Result<(), ExecutorError>) -> Result<(), ExecutorError> {
+        let Err(error) = copied else {
+            return Ok(());
+        };
+        Err(match self.is_unfinished {
+            true => match self.place.lost().await {
+                Some(lost) => ExecutorError {
+                    message: format!("{}; {lost}", error.message),
+                },
+                None => error,
+            },
+            false => error,
+        })
     }
 
     /// A session for a copy. What is begun in it is unfinished until the caller has seen its end.
@@ -360,14 +333,6 @@ pub(super) fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-pub(super) fn gone(why: &str, text: String) -> Output {
-    let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
-    output
-        .extra
-        .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
-    output
-}
-
 #[async_trait]
 impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
     async fn start(
@@ -402,11 +367,10 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         if let Some(why) = &self.gone {
             return gone(why, String::new());
         }
-        if let Err(failure) = self.check(command.text) {
+        if let Err(failure) = check(&self.env, &self.settings.interpreter, command.text, true) {
             return failure.output(String::new());
         }
-        if self.is_unfinished {
-            self.is_unfinished = false;
+        if mem::take(&mut self.is_unfinished) || self.has_ended().await {
             self.close().await;
         }
         if let Err(why) = self.open(stop).await {
@@ -427,7 +391,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         let session = self.free_session().await?;
         let done = session.upload(from, to, some(&cwd)).await;
         self.is_unfinished = session.is_busy();
-        done
+        self.explained(done).await
     }
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
@@ -435,7 +399,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         let session = self.free_session().await?;
         let done = session.download(from, to, some(&cwd)).await;
         self.is_unfinished = session.is_busy();
-        done
+        self.explained(done).await
     }
 
     async fn cleanup(&mut self) {

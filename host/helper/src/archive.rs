@@ -39,7 +39,9 @@ pub fn pack(
         header.set_size(0);
         archive.append_link(&mut header, name, fs::read_link(from)?)?;
     } else if kind.is_file() {
-        archive.append_data(&mut header, name, fs::File::open(from)?)?;
+        // As large as its header says, also if it grows or shrinks meanwhile.
+        let content = fs::File::open(from)?.chain(io::repeat(0));
+        archive.append_data(&mut header, name, content.take(found.len()))?;
     }
     Ok(())
 }

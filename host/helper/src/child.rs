@@ -19,6 +19,9 @@ pub const MOST_DESCRIPTORS: usize = 8;
 /// calls.
 const STACK: usize = 16 * 1024;
 
+/// Above the numbers that children give to their descriptors.
+const CLEAR: libc::c_int = 210;
+
 /// The exit code of a child that could not execute its program; nobody sees it.
 const NOT_EXECUTED: libc::c_int = 127;
 
@@ -79,6 +82,15 @@ struct Inside<'a> {
     env: *const *const libc::c_char,
     /// What failed, and the error's number; 0: nothing did.
     failed: (StartStage, libc::c_int),
+}
+
+/// The system's message without the number that Rust appends.
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
 }
 
 /// Starts a process and returns its pid when it runs the program. It leads a session.
@@ -198,7 +210,10 @@ unsafe fn prepare(spec: &ProcessSpec<'_>) -> StartStage {
             .any(|(_, to)| *to == sources[at]);
         if is_overwritten {
             // SAFETY: takes nothing by pointer.
-            sources[at] = unsafe { libc::fcntl(sources[at], libc::F_DUPFD_CLOEXEC, 256) };
+            sources[at] = unsafe { libc::fcntl(sources[at], libc::F_DUPFD_CLOEXEC, CLEAR) };
+            if sources[at] < 0 {
+                return StartStage::Process;
+            }
         }
     }
     for (source, (_, to)) in sources.iter().zip(spec.descriptors) {

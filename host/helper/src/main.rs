@@ -2,8 +2,6 @@
 //! program.
 //!
 //! - `session` serves many actions, each as a fresh process, over stdin and stdout;
-//! - `run` runs one, for containers in which no session can be kept; with `--stdin` it reads the
-//!   action from there;
 //! - `pack` and `unpack` copy files out of the place and into it;
 //! - `kill` ends all processes that an action or a run has left.
 #![allow(clippy::print_stderr)] // its messages go to stderr
@@ -12,7 +10,6 @@
 mod action;
 mod input;
 mod living;
-mod once;
 mod session;
 mod shell;
 mod spawn;
@@ -24,7 +21,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,38 +39,21 @@ const BUFFER: usize = 64 * 1024;
 /// How long killing may take; only a process inside the kernel takes long.
 const KILLING: Duration = Duration::from_secs(3);
 
-const USAGE: &str = "usage: mswea-helper session | run [--grace-ms N] -- PROGRAM [ARGUMENT...] | run --stdin | pack PATH | unpack file|folder PATH | kill ID";
+const USAGE: &str = "usage: mswea-helper session | pack PATH | unpack file|folder PATH | kill ID";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     let known: Vec<&[u8]> = arguments.iter().map(|text| text.as_bytes()).collect();
-    let (grace, program) = match known.as_slice() {
-        [b"session"] => return ended(session::serve()),
-        [b"kill", id] if !id.is_empty() => {
-            return ended(kill_marked(&String::from_utf8_lossy(id)));
+    match known.as_slice() {
+        [b"session"] => ended(session::serve()),
+        [b"kill", id] if !id.is_empty() => ended(kill_marked(&String::from_utf8_lossy(id))),
+        [b"pack", path] => ended(pack(path)),
+        [b"unpack", kind @ (b"file" | b"folder"), path] => ended(unpack(path, *kind == b"file")),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(OWN_FAILURE)
         }
-        [b"pack", path] => return ended(pack(path)),
-        [b"unpack", kind @ (b"file" | b"folder"), path] => {
-            return ended(unpack(path, *kind == b"file"));
-        }
-        [b"run", b"--stdin"] => return ended(once::asked().and_then(once::run)),
-        [b"run", b"--", ..] => (Some(0), 2),
-        [b"run", b"--grace-ms", grace, b"--", ..] => {
-            let text = std::str::from_utf8(grace).unwrap_or_default();
-            (text.parse().ok(), 4)
-        }
-        _ => (None, 0),
-    };
-    let (Some(grace), Some(argv)) = (grace, arguments.get(program..)) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(OWN_FAILURE);
-    };
-    let argv = argv.iter().cloned().map(OsString::into_vec).collect();
-    ended(once::run(once::SingleAction {
-        argv,
-        env: Vec::new(),
-        grace: Duration::from_millis(grace),
-    }))
+    }
 }
 
 /// Writes an archive of one file or folder, with the name `content`, to stdout.
@@ -108,7 +88,19 @@ fn kill_marked(id: &str) -> io::Result<u8> {
 
 fn ended(result: io::Result<u8>) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|error| {
-        eprintln!("mswea-helper: {error}");
+        eprintln!("mswea-helper: {}", with_causes(&error));
         OWN_FAILURE
     }))
+}
+
+/// The message of an error with those of its causes: that of an archive alone does not tell that the disk
+/// is full.
+fn with_causes(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.get_ref().and_then(|inner| inner.source());
+    while let Some(below) = cause {
+        text = format!("{text}: {below}");
+        cause = below.source();
+    }
+    text
 }

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use mswea_helper::child::{self, ProcessSpec, StartError, StartStage};
+use mswea_helper::child::{self, ProcessSpec, StartError, StartStage, plain};
 use mswea_helper::long;
 use mswea_helper::protocol::ActionInput;
 
@@ -57,15 +57,6 @@ impl NotStarted {
 
     pub fn number(what: &str, errno: i32) -> Self {
         Self::new(what, &io::Error::from_raw_os_error(errno))
-    }
-}
-
-/// The system's message without the number that Rust appends.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" (os error ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
     }
 }
 

@@ -342,20 +342,3 @@ pub fn ticks() -> u64 {
     // In units of USER_HZ, which is 100 on every Linux.
     now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
 }
-
-/// Continues in a child, in a session of its own and without the standard streams; returns whether
-/// this is the child.
-pub fn leave(null: BorrowedFd<'_>) -> io::Result<bool> {
-    // SAFETY: there is one thread, so the child has everything in a consistent state.
-    if check(unsafe { libc::fork() })? != 0 {
-        return Ok(false);
-    }
-    // SAFETY: neither takes anything by pointer; nothing owns descriptors 0 to 2.
-    unsafe {
-        libc::setsid();
-        for fd in 0..3 {
-            libc::dup2(null.as_raw_fd(), fd);
-        }
-    }
-    Ok(true)
-}

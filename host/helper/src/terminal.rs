@@ -97,13 +97,14 @@ impl Terminal {
         self.slave.as_fd()
     }
 
-    /// Sets it as at the beginning, and drops input that nobody has read.
+    /// Sets it as at the beginning, drops input that nobody has read, and lets stopped output go on.
     pub fn reset(&self) {
         let fd = self.slave.as_raw_fd();
-        // SAFETY: the modes are initialised; the other call takes nothing by pointer.
+        // SAFETY: the modes are initialised; the other calls take nothing by pointer.
         unsafe {
             libc::tcsetattr(fd, libc::TCSANOW, &self.modes);
             libc::tcflush(fd, libc::TCIFLUSH);
+            libc::tcflow(fd, libc::TCOON);
         }
     }
 

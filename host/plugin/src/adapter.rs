@@ -177,20 +177,14 @@ impl Adapter for WasmAdapter {
             }
             None => convert::change_out(change),
         };
-        if self
-            .request
-            .as_ref()
-            .is_none_or(|(known, _)| known != tools)
-        {
+        self.request.take_if(|(known, _)| known != tools);
+        let (_, request) = self.request.get_or_insert_with(|| {
             let request = wit::Request {
                 tools: tools.iter().map(convert::tool_out).collect(),
                 extra: None,
             };
-            self.request = Some((tools.to_vec(), request));
-        }
-        let Some((_, request)) = &self.request else {
-            unreachable!("it was made just above")
-        };
+            (tools.to_vec(), request)
+        });
         let mut live = self.instance.take().await.map_err(plugin)?;
         let result = PluginInstance::<AdapterExports>::bounded(
             deadline,

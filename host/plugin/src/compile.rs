@@ -79,8 +79,9 @@ pub(super) async fn compile(
 ) -> Result<Vec<u8>, LoadError> {
     if KNOWN.load(Ordering::Relaxed) {
         match apart(label, bytes).await {
-            Ok(done) => return done,
-            Err(error) => may_be_unbounded(label, bytes.len(), &error)?,
+            Ok(code) => return Ok(code),
+            Err(NotCompiled::Refused(error)) => return Err(error),
+            Err(NotCompiled::NoProcess(error)) => may_be_unbounded(label, bytes.len(), &error)?,
         }
     }
     unbounded(engine, label, bytes.to_vec()).await
@@ -123,8 +124,22 @@ fn may_be_unbounded(label: &str, size: usize, error: &io::Error) -> Result<(), L
     }
 }
 
-/// Compiles in a process of its own. The outer error: no process could be started.
-async fn apart(label: &str, bytes: &[u8]) -> io::Result<Result<Vec<u8>, LoadError>> {
+/// Why a process of its own has not compiled a component.
+enum NotCompiled {
+    /// No process could be started.
+    NoProcess(io::Error),
+    /// The component can't be compiled, or that exceeds a limit.
+    Refused(LoadError),
+}
+
+impl From<io::Error> for NotCompiled {
+    fn from(error: io::Error) -> Self {
+        Self::NoProcess(error)
+    }
+}
+
+/// Compiles in a process of its own.
+async fn apart(label: &str, bytes: &[u8]) -> Result<Vec<u8>, NotCompiled> {
     let bounds = Bounds::of(bytes.len());
     // No pipe: other processes of this user could open that through `/proc`.
     let (ours, theirs) = UnixStream::pair()?;
@@ -161,10 +176,11 @@ async fn apart(label: &str, bytes: &[u8]) -> io::Result<Result<Vec<u8>, LoadErro
     };
     let Ok((answer, said, status)) = tokio::time::timeout(bounds.patience(), talk).await else {
         let waited = bounds.patience().as_secs();
-        return Ok(Err(too_costly(format!("more than {waited} seconds"))));
+        let detail = format!("more than {waited} seconds");
+        return Err(NotCompiled::Refused(too_costly(detail)));
     };
     let said = one_line(&String::from_utf8_lossy(&said));
-    Ok(match answer.split_first() {
+    let compiled = match answer.split_first() {
         Some((&DONE, code)) if status.as_ref().is_ok_and(ExitStatus::success) => Ok(code.to_vec()),
         Some((&FAILED, text)) => {
             let text = String::from_utf8_lossy(text);
@@ -190,7 +206,8 @@ async fn apart(label: &str, bytes: &[u8]) -> io::Result<Result<Vec<u8>, LoadErro
                 },
             })
         }
-    })
+    };
+    compiled.map_err(NotCompiled::Refused)
 }
 
 impl Bounds {

@@ -10,6 +10,7 @@ pub mod journal;
 mod agent;
 mod answers;
 mod calls;
+mod caught;
 mod global;
 mod r#loop;
 mod multimodal;
@@ -26,6 +27,7 @@ mod variables;
 
 pub use agent::{Agent, Ended};
 pub use answers::Answers;
+pub use caught::{bug, caught};
 pub use global::{GlobalAccount, GlobalLimits, LimitError};
 
 pub use multimodal::{BadRegex, Multimodal};

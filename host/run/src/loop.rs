@@ -1,9 +1,12 @@
 //! The loop: it performs the next need of the state and records the result as events, which change
 //! the state. Each kind of need has a file below `needs`.
 
+use std::pin::pin;
+
 use super::agent::{Agent, Ended};
+use super::caught::{bug, caught};
 use super::next::{Need, next};
-use mswea_core::{End, Event};
+use mswea_core::{End, Event, Output};
 
 impl Agent {
     /// Runs until the task is submitted, a limit is reached, or something fails. When this returns,
@@ -15,8 +18,9 @@ impl Agent {
                 Need::Close(end) => return self.close(end).await,
                 Need::Salvage(end) if !self.has_work() => return self.close(end).await,
                 need if need.is_stoppable() && self.context.stop.is_stopped() => self.interrupt(),
-                need => self.meet(need).await,
+                need => self.attempt(need).await,
             };
+            let met = met.and(self.synced().await);
             // If a role could not write an event, this error takes precedence over the role's own
             // error.
             let met = match (self.recorder.take_failure(), met) {
@@ -28,6 +32,21 @@ impl Agent {
                 self.finish(end);
             }
         }
+    }
+
+    /// Performs a need. A panic meanwhile is the end of the run, whose work is still saved.
+    async fn attempt(&mut self, need: Need) -> Result<(), End> {
+        let is_salvage = matches!(need, Need::Salvage(_));
+        let met = caught(pin!(self.meet(need))).await;
+        met.unwrap_or_else(|words| {
+            if is_salvage {
+                // It is not tried again.
+                let output = Output::not_executed(&bug(&words));
+                self.record_or_apply(&Event::Salvaged { output })?;
+            }
+            let message = bug(&words);
+            Err(End::Crashed { message })
+        })
     }
 
     pub(crate) async fn meet(&mut self, need: Need) -> Result<(), End> {
@@ -46,6 +65,19 @@ impl Agent {
             Need::Ask(question) => self.ask(question).await,
             Need::Salvage(_) => self.salvage().await,
             Need::Finish(end) | Need::Close(end) => Err(end),
+        }
+    }
+
+    /// Waits for the disk, if the journal promises that, unless the run is stopped meanwhile.
+    fn synced(&self) -> impl Future<Output = Result<(), End>> + Send + use<> {
+        let recorder = self.recorder.clone();
+        let stop = self.context.stop.clone();
+        async move {
+            tokio::select! {
+                biased;
+                synced = recorder.synced() => Ok(synced?),
+                () = stop.stopped() => Ok(()),
+            }
         }
     }
 

@@ -77,6 +77,18 @@ impl Recorder {
         }
     }
 
+    /// Waits for the disk, if the journal promises that.
+    ///
+    /// # Errors
+    /// [`JournalFailed`] if the disk reports a failure.
+    pub(crate) async fn synced(&self) -> Result<(), JournalFailed> {
+        let synced = self.journal.synced().await;
+        synced.map_err(|error| JournalFailed {
+            cause: error.to_string(),
+            consequence: "what was recorded last may be lost if this machine stops",
+        })
+    }
+
     /// Takes the error of an event that a role could not write. The role's own error has less
     /// information.
     pub(crate) fn take_failure(&self) -> Option<JournalFailed> {

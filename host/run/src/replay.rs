@@ -117,6 +117,10 @@ impl Replayer {
                 }
                 _ => Ok(()),
             },
+            Event::Confirmed { index, .. } => match self.need() {
+                Need::Judge(judged) if judged == *index => self.copy(event),
+                _ => Ok(()),
+            },
             Event::Action { index, action } => self.action(*index, action, event).await,
             Event::Output { index, output, .. } => self.output(*index, output).await,
             Event::Observed { .. } => self.observe().await,

@@ -13,7 +13,7 @@ use crate::answers::Answers;
 use mswea_core::{End, Message, Object, Output, Parent, Reply, Usage};
 
 pub use apply::accepted_message;
-pub use step::{OpenStep, Slot, Stage};
+pub use step::{Confirmation, OpenStep, Slot, Stage};
 
 /// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq)]

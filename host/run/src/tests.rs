@@ -2,6 +2,7 @@
 
 mod asking;
 mod boundaries;
+mod confirmed;
 mod endings;
 mod fakes;
 mod histories;

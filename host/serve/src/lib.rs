@@ -8,6 +8,7 @@
 
 mod answers;
 mod listener;
+mod newcomers;
 mod output;
 mod rex;
 mod routes;

@@ -12,10 +12,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use mswea_core::Stop;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use crate::newcomers::{ConnectionPlace, Newcomers};
 use crate::rex::RexRoutes;
 use crate::routes::{self, Routes};
 use crate::settings::{ServeError, ServeSettings};
@@ -38,6 +39,7 @@ pub struct RuntimeServer {
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
+    newcomers: Arc<Newcomers>,
     connections: Arc<Semaphore>,
     routes: Arc<Routes>,
 }
@@ -80,6 +82,7 @@ impl RuntimeServer {
             listener,
             address,
             tls,
+            newcomers: Arc::default(),
             connections: Arc::new(Semaphore::new(settings.max_connections)),
             routes: Arc::new(Routes::new(settings.token, table, rex)),
         })
@@ -117,40 +120,55 @@ impl RuntimeServer {
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr, stop: &Stop) {
-        let Ok(place) = self.connections.clone().try_acquire_owned() else {
-            tracing::warn!(%peer, "a connection was closed: there are too many (`--max-connections`)");
-            return;
-        };
+        let (place, given_up) = ConnectionPlace::take(&self.newcomers, &self.connections);
+        let place = Arc::new(place);
         let (tls, routes, stop) = (self.tls.clone(), self.routes.clone(), stop.clone());
         tokio::spawn(async move {
-            let _place = place;
             tokio::select! {
                 biased;
                 () = stop.stopped() => {}
-                () = connect(stream, tls, &routes) => {}
+                () = connect(stream, tls, &routes, &place) => {}
+                () = replaced(given_up, &place) => {}
             }
             tracing::debug!(%peer, "a connection has ended");
         });
     }
 }
 
-async fn connect(stream: TcpStream, tls: Option<TlsAcceptor>, routes: &Arc<Routes>) {
+/// Waits until another connection needs the place of this one.
+async fn replaced(given_up: oneshot::Receiver<()>, place: &ConnectionPlace) {
+    let _ = given_up.await;
+    if place.is_kept() {
+        let () = std::future::pending().await;
+    }
+}
+
+async fn connect(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    routes: &Arc<Routes>,
+    place: &Arc<ConnectionPlace>,
+) {
     // Each answer is small and is waited for.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        return talk(stream, routes).await;
+        return talk(stream, routes, place).await;
     };
     match timeout(HEAD_TIME, tls.accept(stream)).await {
-        Ok(Ok(stream)) => talk(stream, routes).await,
+        Ok(Ok(stream)) => talk(stream, routes, place).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send, routes: &Arc<Routes>) {
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    routes: &Arc<Routes>,
+    place: &Arc<ConnectionPlace>,
+) {
     let answer = service_fn(|request| {
-        let routes = routes.clone();
-        async move { Ok::<_, Infallible>(routes::answer(&routes, request).await) }
+        let (routes, place) = (routes.clone(), place.clone());
+        async move { Ok::<_, Infallible>(routes::answer(&routes, &place, request).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::answers::{AnswerBody, BODY_PAUSE, jsoned};
+use crate::newcomers::ConnectionPlace;
 use crate::output::OffsetError;
 use crate::rex::{KEY_HEADER, RexRoutes};
 use crate::session::{InputError, ServedSession};
@@ -65,6 +66,7 @@ impl Routes {
 /// Answers a request.
 pub(super) async fn answer(
     routes: &Arc<Routes>,
+    place: &ConnectionPlace,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     if let Some(rex) = &routes.rex
@@ -75,6 +77,7 @@ pub(super) async fn answer(
             .token
             .is(shown.map_or(&b""[..], HeaderValue::as_bytes))
         {
+            true if !place.keep() => too_many(),
             true => rex.answer(request).await,
             false => {
                 let detail = json!({ "detail": "Invalid API Key" });
@@ -86,11 +89,21 @@ pub(super) async fn answer(
         };
     }
     let mut answer = match routes.is_allowed(&request) {
+        true if !place.keep() => too_many(),
         true => route(routes, request).await,
         false => refused(),
     };
     let version = HeaderValue::from_static(RUNTIME_VERSION);
     answer.headers_mut().insert(RUNTIME_HEADER, version);
+    answer
+}
+
+fn too_many() -> Response<AnswerBody> {
+    tracing::warn!("a connection was closed: there are too many (`--max-connections`)");
+    let text = "there are too many connections: start the server with a larger `--max-connections`";
+    let mut answer = told(StatusCode::SERVICE_UNAVAILABLE, text);
+    let close = HeaderValue::from_static("close");
+    answer.headers_mut().insert(CONNECTION, close);
     answer
 }
 

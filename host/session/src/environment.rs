@@ -9,7 +9,7 @@ use mswea_config::{
     Config, EnvironmentClass, EnvironmentKind, environment_class, is_credential_value,
 };
 use mswea_core::Executor;
-use mswea_executor::command;
+use mswea_executor::command::{PassedVariables, command_executor};
 use mswea_executor::remote::{AccessToken, Endpoint, remote_executor};
 use mswea_executor::swerex::{RexClient, SwerexExecutor};
 use mswea_executor::{
@@ -264,8 +264,13 @@ impl EnvironmentPlan<'_> {
         let settings = self.stream(cwd)?;
         let limit = seconds(environment.connect_timeout);
         let connect = environment.connect.clone();
-        Ok(Box::new(command::command_executor(
-            connect, limit, settings,
+        let variables = PassedVariables {
+            allow: environment.env_allow.clone(),
+            secret_names: self.secret_names.clone(),
+            is_credential: is_credential_value,
+        };
+        Ok(Box::new(command_executor(
+            connect, limit, variables, settings,
         )))
     }
 

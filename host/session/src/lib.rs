@@ -4,7 +4,6 @@
 //! [`Runtime`] has the parts that all runs of a process share; [`run()`] is one run, from its
 //! [`Job`] to its end.
 
-mod caught;
 mod digests;
 mod earlier;
 mod entries;

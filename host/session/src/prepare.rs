@@ -12,11 +12,11 @@ use crate::wiring::{self, seconds};
 use crate::{Job, Runtime, SetupError, keys, locks, shell};
 use mswea_config::{Config, Origin};
 use mswea_core::{Context, Executor, Front, Object, Person, Progress};
-use mswea_executor::StartupCommand;
+use mswea_executor::{StartupCommand, aside};
 use mswea_provider::Secrets;
 use mswea_run::history::Chain;
 use mswea_run::journal::{Event, FORMAT};
-use mswea_run::{Agent, Multimodal, Parts, Prompts, RunLimits, RunSettings, State, Variables};
+use mswea_run::{Agent, Multimodal, Parts, Prompts, RunLimits, RunSettings, State, Variables, bug};
 use mswea_secrecy as secrecy;
 
 impl Runtime {
@@ -81,10 +81,9 @@ impl Runtime {
         };
         let agent = Agent::new(parts, settings, context, state);
         let forked = job.from.as_ref().and_then(Earlier::forked);
-        for event in std::iter::once(&first).chain(forked.unwrap_or_default()) {
-            agent.begin(event).map_err(SetupError::Journal)?;
-        }
-        Ok(agent)
+        let mut events = vec![first];
+        events.extend_from_slice(forked.unwrap_or_default());
+        begun(agent, events).await
     }
 
     /// The variables of the templates.
@@ -196,6 +195,18 @@ fn placed(
     let executor = earlier.place(inner, on_host, others, settings, own_files.to_vec());
     earlier.check_restore(&*executor)?;
     Ok(executor)
+}
+
+/// Records how the run begins, on a thread of its own: the first event also writes the first
+/// trajectory and copies an earlier journal.
+async fn begun(agent: Agent, events: Vec<Event>) -> Result<Agent, SetupError> {
+    let begin = move || {
+        let mut events = events.iter();
+        let begun = events.try_for_each(|event| agent.begin(event));
+        begun.map(|()| agent).map_err(SetupError::Journal)
+    };
+    let begun = aside("beginning", begin).await;
+    begun.unwrap_or_else(|| Err(SetupError::Internal(bug("the beginning of a run"))))
 }
 
 /// The state in which the run begins, and its first event.

@@ -6,6 +6,7 @@
 //! run does not change the files of an earlier run.
 
 mod crash;
+mod sync;
 
 use std::convert::Infallible;
 use std::io;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use mswea_core::{Clock, Event, Front, Journal, Progress, Stop};
 use mswea_run::journal::trajectory::{self, Target};
 use mswea_run::journal::{Claim, JournalChange, JournalError, JournalFile, Record, Reopened, Spot};
@@ -24,6 +26,7 @@ use super::digests::DigestFile;
 use super::files::{RunFiles, runs_folder};
 use super::index;
 use super::record_error::{OutputError, Unwritten};
+use sync::DiskSync;
 
 /// The shortest pause between two writes of a trajectory. The pause grows with the time that a
 /// write takes, so that writing takes at most a twentieth of the time.
@@ -66,6 +69,7 @@ pub(crate) struct RunRecord {
     /// Whether the warning about a failed write was shown.
     warned: AtomicBool,
     settings: JournalSettings,
+    sync: DiskSync,
 }
 
 /// The settings of the journal of a run.
@@ -78,7 +82,7 @@ pub(crate) struct JournalSettings {
 
 impl JournalSettings {
     fn apply(&self, journal: JournalFile) -> JournalFile {
-        journal.fsync(self.fsync).with_clock(self.clock.clone())
+        journal.with_clock(self.clock.clone())
     }
 }
 
@@ -128,6 +132,7 @@ impl RunRecord {
                 writing: Mutex::new(false),
                 writers,
                 warned: AtomicBool::new(false),
+                sync: DiskSync::new(settings.fsync),
                 settings,
                 files,
             }),
@@ -255,6 +260,11 @@ impl RunRecord {
         let mut is_last = lock(&self.writing);
         *is_last = true;
         let journal = self.begun().ok_or(Unwritten::Nothing)?;
+        if let Err(error) = self.sync.now(&journal) {
+            self.warn(&format!(
+                "the end of the run may not be on the disk: {error}"
+            ));
+        }
         if let Err(error) = journal.bring_home() {
             self.warn(&error.to_string());
         }
@@ -433,12 +443,14 @@ impl Drop for RunRecord {
     }
 }
 
+#[async_trait]
 impl Journal for RunRecord {
     fn record(&self, event: &Event) -> io::Result<f64> {
         let journal = self.journaling(event)?;
         // First: a host may be killed between the two.
         self.digests.note(event);
         let t = journal.record(event)?;
+        self.sync.note(event);
         match event {
             Event::Opening { .. }
             | Event::Message { .. }
@@ -452,6 +464,13 @@ impl Journal for RunRecord {
         }
         self.dirty.notify_one();
         Ok(t)
+    }
+
+    async fn synced(&self) -> io::Result<()> {
+        match self.begun() {
+            Some(journal) => self.sync.later(&journal).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -6,9 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use mswea_core::{Context, End, Front, Person, Progress, Stop};
 use mswea_executor::aside;
-use mswea_run::{Agent, Ended};
+use mswea_run::{Agent, Ended, bug, caught};
 
-use super::caught::caught;
 use super::earlier::Earlier;
 use super::error::SetupError;
 use super::leftovers::Leftovers;
@@ -26,8 +25,8 @@ use super::{Job, Runtime};
 /// preparation. If the future is dropped, the run is aborted as by a `kill -9`: its processes are
 /// ended, and its journal has the events so far.
 ///
-/// A panic, in here or in `front`, ends this run only, with its trajectory written
-/// ([`RunOutcome::Crashed`]), in a program that unwinds. In one that does not (`panic = "abort"`) it is the
+/// A panic, in here or in `front`, ends this run only, with its work saved and its trajectory written
+/// ([`End::Crashed`], or [`RunOutcome::Crashed`] if the end panics too), in a program that unwinds. In one that does not (`panic = "abort"`) it is the
 /// end of the process; see [`Runtime::last_words`].
 ///
 /// It needs a tokio runtime with time and I/O. Use the same one for all runs of `runtime`, because
@@ -101,8 +100,9 @@ pub async fn run(
     }
 }
 
-/// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. A panic in the loop is
-/// recorded as the end.
+/// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. The loop itself handles a
+/// panic of a part ([`End::Crashed`]). One that is left, for example of the front when it is shown the
+/// end, is recorded here.
 async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutcome {
     let mut running: Pin<Box<dyn Future<Output = Ended> + Send>> = Box::pin(agent.run());
     let ended = tokio::select! {
@@ -168,10 +168,6 @@ async fn unless_stopped<T>(
 
 fn crashed<T>(words: String) -> Result<T, SetupError> {
     Err(SetupError::Internal(bug(&words)))
-}
-
-fn bug(words: &str) -> String {
-    format!("this is a bug in mswea-host, please report it: {words}")
 }
 
 /// The result of a run.

@@ -232,9 +232,8 @@ impl Place<'_> {
     /// Checks that the panic ended this run, and that its record has this end.
     #[track_caller]
     fn panicked(&self, done: &Done) {
-        let RunOutcome::Crashed(words) = &done.outcome else {
-            panic!("{done:?}");
-        };
+        assert_eq!(done.exit_status(), "InternalError", "{done:?}");
+        let words = done.error().unwrap();
         assert!(words.contains("this front has a bug"), "{words}");
         let (journal, trajectory) = self.files(done);
         assert_eq!(journal.last().unwrap()["event"], "run_ended");

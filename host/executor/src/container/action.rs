@@ -6,15 +6,10 @@ use std::time::Duration;
 use super::ContainerSettings;
 use super::attend::{Attended, ExecEnd};
 use super::engine::{EngineError, EngineErrorKind, ExecSpec};
-use super::fast;
 use super::running::{Container, Way, joined};
-use mswea_helper::long;
-use mswea_helper::protocol::ActionInput;
-use tokio::io::AsyncWriteExt as _;
-
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
-use crate::helper::{HelperAction, HelperSession};
+use crate::helper::HelperSession;
 use crate::placed::{PlacedAction, PlacedEnd, is_no_folder};
 use mswea_core::Stop;
 
@@ -31,6 +26,8 @@ pub(super) enum ActionEnd {
     NotStarted(String),
     /// The working directory does not exist any more.
     FolderGone,
+    /// The container is gone for good: the reason.
+    Gone(String),
     /// The exec or the session in which it ran ended before it: the reason.
     Broken(String),
 }
@@ -61,18 +58,6 @@ impl ContainerAction<'_> {
         }
     }
 
-    /// The request for a helper that runs only this action; none if it is too long.
-    fn frame(&self) -> Option<Vec<u8>> {
-        let action = HelperAction {
-            argv: &self.placed().argv(),
-            env: &self.env,
-            cwd: None,
-            grace: self.settings.grace,
-            input: ActionInput::Empty,
-        };
-        action.frame()
-    }
-
     /// Runs the action through the helper that stays in the container.
     pub(super) async fn in_session(
         &self,
@@ -93,7 +78,7 @@ impl ContainerAction<'_> {
         placed.in_shell(session, capture, notes).await.into()
     }
 
-    /// Runs the action by an exec of its own. `note` gets a text for the end of the output.
+    /// Runs the action by an exec of its own, without the helper. `note` gets a text for the end of the output.
     pub(super) async fn in_exec(
         &self,
         container: &Container,
@@ -101,25 +86,14 @@ impl ContainerAction<'_> {
         note: &mut Option<String>,
     ) -> ActionEnd {
         let grace = self.settings.grace;
-        let long = long::is_long(self.command.as_bytes());
-        let mut input = None;
         let argv = match container.way {
-            Way::Helper if long => {
-                let Some(frame) = self.frame() else {
-                    return ActionEnd::Failed(self.placed().not_started(libc::E2BIG, ""));
-                };
-                input = Some(frame);
-                fast::single_from_stdin()
-            }
-            Way::Helper => fast::single(&self.settings.interpreter, self.command, grace),
             Way::Plain { shell: false } => self.placed().argv(),
-            Way::Plain { shell: true } => joined(self.placed().argv()),
+            _ => joined(self.placed().argv()),
         };
         let spec = ExecSpec {
             argv,
             env: self.env.clone(),
             cwd: Some(self.settings.cwd.clone()),
-            stdin: input.is_some(),
             ..ExecSpec::default()
         };
         let until = tokio::time::Instant::now() + self.timeout;
@@ -134,16 +108,7 @@ impl ContainerAction<'_> {
             }
         };
         let mut attended = match exec {
-            Ok(mut exec) => {
-                if let (Some(frame), Some(mut to)) = (input, exec.input.take()) {
-                    // A program that ends before it has read everything reports its own error.
-                    tokio::spawn(async move {
-                        let _ = to.write_all(&frame).await;
-                        let _ = to.shutdown().await;
-                    });
-                }
-                Attended::new(exec)
-            }
+            Ok(exec) => Attended::new(exec),
             Err(error) => return self.failed(error),
         };
         let end = attended.attend(capture, until, self.stop).await;

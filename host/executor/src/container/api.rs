@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -42,11 +43,8 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub(super) fn new(daemon: Daemon, client: Option<Arc<dyn Engine>>) -> Self {
-        Self {
-            daemon: Arc::new(daemon),
-            client,
-        }
+    pub(super) fn new(daemon: Arc<Daemon>, client: Option<Arc<dyn Engine>>) -> Self {
+        Self { daemon, client }
     }
 
     fn fault(&self, doing: Doing<'_>, fault: DaemonFault) -> EngineError {
@@ -321,7 +319,7 @@ impl Engine for Api {
         })
     }
 
-    async fn put(&self, id: &str, folder: &str, tar: Vec<u8>) -> Result<(), EngineError> {
+    async fn put(&self, id: &str, folder: &str, tar: Bytes) -> Result<(), EngineError> {
         self.unpack(id, folder, RequestPayload::Tar(tar)).await
     }
 
@@ -357,16 +355,7 @@ impl Engine for Api {
     async fn list(&self, label: &str) -> Result<Vec<ListedContainer>, EngineError> {
         let filters = json!({"label": [label]}).to_string();
         let path = format!("/containers/json?all=1&filters={}", encode(&filters));
-        let mut tries = errors::STUMBLES;
-        let found = loop {
-            match self.ask(Doing::Asking, &path).await {
-                Err(error) if tries > 0 && errors::stumbles(&error) => {
-                    tries -= 1;
-                    sleep(errors::STUMBLE).await;
-                }
-                found => break found?,
-            }
-        };
+        let found = errors::steadily(|| self.ask(Doing::Asking, &path)).await?;
         let found = found.as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(found
             .iter()

@@ -35,9 +35,9 @@ impl Body {
     }
 }
 
-impl From<Vec<u8>> for Body {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Bytes(Full::new(Bytes::from(bytes)))
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(Full::new(bytes))
     }
 }
 

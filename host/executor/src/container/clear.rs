@@ -3,12 +3,13 @@
 //! The container's id is not known then, and another container may have its name, so it is found by
 //! its key, a random label.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
 use super::engine::{ContainerSpec, Engine, EngineError, EngineErrorKind, KEY, ListedContainer};
+use crate::aside::before_the_end;
 
 /// The time limit of one removal.
 const REMOVING: Duration = Duration::from_secs(60);
@@ -145,36 +146,24 @@ impl Unfinished {
 }
 
 impl Drop for Unfinished {
-    /// Removes the container if the program ends while it is being made. Blocks, and uses a thread
-    /// with an event loop of its own, because the current one no longer runs tasks.
+    /// Removes the container if the program ends while it is being made.
     fn drop(&mut self) {
         if !std::mem::replace(&mut self.armed, false) {
             return;
         }
-        let (sender, receiver) = mpsc::channel();
         let rest = Self {
             armed: false,
             engine: self.engine.clone(),
             spec: std::mem::take(&mut self.spec),
             id: self.id.take(),
         };
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            let work = async {
-                if rest.engine.suffers_from_haste() {
-                    sleep(HASTE).await;
-                }
-                rest.try_to_remove(TURNING_UP).await
-            };
-            match runtime.map(|runtime| runtime.block_on(work)) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => rest.tell(&error.message),
-                Err(error) => rest.tell(&error.to_string()),
+        before_the_end(LAST, async move {
+            if rest.engine.suffers_from_haste() {
+                sleep(HASTE).await;
             }
-            let _ = sender.send(());
+            if let Err(error) = rest.try_to_remove(TURNING_UP).await {
+                rest.tell(&error.message);
+            }
         });
-        let _ = receiver.recv_timeout(LAST);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
@@ -303,7 +304,7 @@ impl Engine for Client {
         })
     }
 
-    async fn put(&self, id: &str, folder: &str, tar: Vec<u8>) -> Result<(), EngineError> {
+    async fn put(&self, id: &str, folder: &str, tar: Bytes) -> Result<(), EngineError> {
         self.unpack(id, folder, Feed::Bytes(tar)).await
     }
 
@@ -341,16 +342,7 @@ impl Engine for Client {
     async fn list(&self, label: &str) -> Result<Vec<ListedContainer>, EngineError> {
         let filter = format!("label={label}");
         let args = ["ps", "-a", "-q", "--no-trunc", "--filter", &filter];
-        let mut tries = errors::STUMBLES;
-        let output = loop {
-            match self.output(Doing::Asking, &args).await {
-                Err(error) if tries > 0 && errors::stumbles(&error) => {
-                    tries -= 1;
-                    sleep(errors::STUMBLE).await;
-                }
-                output => break output?,
-            }
-        };
+        let output = errors::steadily(|| self.output(Doing::Asking, &args)).await?;
         let ids = String::from_utf8_lossy(&output);
         let ids: Vec<&str> = ids.split_whitespace().collect();
         let mut all = Vec::new();

@@ -138,7 +138,7 @@ async fn by_api(
 ) -> Result<Arc<dyn Engine>, EngineError> {
     let mut failure = None;
     for address in addresses {
-        match Daemon::open(address.clone(), FIRST_ANSWER).await {
+        match Daemon::shared(&address, FIRST_ANSWER).await {
             Ok(daemon) => {
                 let client = client.map(|client| Arc::new(client) as _);
                 return Ok(Arc::new(Api::new(daemon, client)));

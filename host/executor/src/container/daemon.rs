@@ -5,7 +5,8 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -18,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{self, Handle};
 use tokio::time::timeout;
 
 use super::body::Body;
@@ -30,6 +32,13 @@ const NEWEST: (u32, u32) = (1, 47);
 const OLDEST: (u32, u32) = (1, 35);
 /// How many bytes of a refusal are read.
 const REFUSAL: usize = 64 * 1024;
+/// The most connections that wait for further requests.
+const IDLE: usize = 16;
+/// How long a connection waits for the next request. Short, because a daemon may close it meanwhile.
+const RESTING: Duration = Duration::from_secs(5);
+
+/// The daemons in use, so that all runs of this process share their connections.
+static DAEMONS: Mutex<Vec<Weak<Daemon>>> = Mutex::new(Vec::new());
 
 /// Where a daemon listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +80,7 @@ pub(super) type Header = (&'static str, String);
 pub(super) enum RequestPayload {
     None,
     Json(Value),
-    Tar(Vec<u8>),
+    Tar(Bytes),
     /// A tar archive in an open file, and its size: read piece by piece while it is sent.
     TarFile(tokio::fs::File, u64),
 }
@@ -86,9 +95,42 @@ pub(super) struct Daemon {
     pub(super) product: &'static str,
     /// The engine's version.
     pub(super) version: String,
+    idle: Mutex<Vec<IdleConnection>>,
+}
+
+/// A connection that waits for the next request.
+#[derive(Debug)]
+struct IdleConnection {
+    sender: http1::SendRequest<Body>,
+    /// Whose task drives it: another runtime would wait for ever if this one is blocked.
+    runtime: runtime::Id,
+    since: Instant,
 }
 
 impl Daemon {
+    /// The daemon that another run of this process uses, else a new one ([`Self::open`]).
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) async fn shared(
+        address: &Address,
+        limit: Duration,
+    ) -> Result<Arc<Self>, DaemonFault> {
+        let known = || DAEMONS.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = known()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|daemon| daemon.address == *address);
+        if let Some(daemon) = living {
+            return Ok(daemon);
+        }
+        let daemon = Arc::new(Self::open(address.clone(), limit).await?);
+        let mut known = known();
+        known.retain(|daemon| daemon.strong_count() > 0);
+        known.push(Arc::downgrade(&daemon));
+        Ok(daemon)
+    }
+
     /// Asks the daemon for its version, and chooses a version of the API.
     ///
     /// # Errors
@@ -99,6 +141,7 @@ impl Daemon {
             prefix: String::new(),
             product: "docker",
             version: String::new(),
+            idle: Mutex::default(),
         };
         let call = this.call(Method::GET, "/version", RequestPayload::None, limit);
         let found = call.await?;
@@ -133,7 +176,7 @@ impl Daemon {
         headers: &[Header],
         payload: RequestPayload,
         upgrade: bool,
-    ) -> Result<Response<Incoming>, DaemonFault> {
+    ) -> Result<(Response<Incoming>, http1::SendRequest<Body>), DaemonFault> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.prefix))
@@ -145,9 +188,9 @@ impl Daemon {
             request = request.header(CONNECTION, "Upgrade").header(UPGRADE, "tcp");
         }
         let (kind, body) = match payload {
-            RequestPayload::None => (None, Body::from(Vec::new())),
+            RequestPayload::None => (None, Body::from(Bytes::new())),
             RequestPayload::Json(value) => {
-                let text = value.to_string().into_bytes();
+                let text = Bytes::from(value.to_string());
                 (Some("application/json"), Body::from(text))
             }
             RequestPayload::Tar(tar) => (Some("application/x-tar"), Body::from(tar)),
@@ -161,22 +204,10 @@ impl Daemon {
         let request = request
             .body(body)
             .map_err(|error| DaemonFault::Broken(error.to_string()))?;
-        let stream: Box<dyn Stream> = match &self.address {
-            Address::Unix(path) => {
-                let stream = UnixStream::connect(path).await;
-                Box::new(stream.map_err(DaemonFault::Unreachable)?)
-            }
-            Address::Tcp(address) => {
-                let stream = TcpStream::connect(address).await;
-                Box::new(stream.map_err(DaemonFault::Unreachable)?)
-            }
-        };
-        let mut sender = begin(stream).await?;
-        let response = sender.send_request(request).await;
-        let response = response.map_err(|error| DaemonFault::Broken(chain(&error)))?;
+        let (response, sender) = self.send(request).await?;
         let status = response.status();
         if status.is_success() || status.as_u16() == 101 || status.as_u16() == 304 {
-            return Ok(response);
+            return Ok((response, sender));
         }
         let mut body = response.into_body();
         let mut text = Vec::new();
@@ -191,6 +222,65 @@ impl Daemon {
         })
     }
 
+    /// Sends a request over a connection that waits, else over a new one.
+    async fn send(
+        &self,
+        mut request: Request<Body>,
+    ) -> Result<(Response<Incoming>, http1::SendRequest<Body>), DaemonFault> {
+        let broken = |error: &hyper::Error| DaemonFault::Broken(chain(error));
+        while let Some(mut sender) = self.resting() {
+            if sender.ready().await.is_err() {
+                continue;
+            }
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok((response, sender)),
+                // The daemon has closed the connection before the request.
+                Err(mut failed) => match failed.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(broken(failed.error())),
+                },
+            }
+        }
+        let mut sender = self.connected().await?;
+        let response = sender.send_request(request).await;
+        Ok((response.map_err(|error| broken(&error))?, sender))
+    }
+
+    /// A connection of this runtime that waits for a request.
+    fn resting(&self) -> Option<http1::SendRequest<Body>> {
+        let runtime = Handle::current().id();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|it| !it.sender.is_closed() && it.since.elapsed() < RESTING);
+        let at = idle.iter().rposition(|it| it.runtime == runtime)?;
+        Some(idle.swap_remove(at).sender)
+    }
+
+    /// Keeps a connection whose response was read to its end.
+    fn rest(&self, sender: http1::SendRequest<Body>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE {
+            idle.push(IdleConnection {
+                sender,
+                runtime: Handle::current().id(),
+                since: Instant::now(),
+            });
+        }
+    }
+
+    async fn connected(&self) -> Result<http1::SendRequest<Body>, DaemonFault> {
+        let stream: Box<dyn Stream> = match &self.address {
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await;
+                Box::new(stream.map_err(DaemonFault::Unreachable)?)
+            }
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect(address).await;
+                Box::new(stream.map_err(DaemonFault::Unreachable)?)
+            }
+        };
+        begin(stream).await
+    }
+
     /// A response whose body is read piece by piece. Dropping it closes the connection.
     pub(super) async fn stream(
         &self,
@@ -199,7 +289,7 @@ impl Daemon {
         headers: &[Header],
         payload: RequestPayload,
     ) -> Result<Incoming, DaemonFault> {
-        let response = self.request(method, path, headers, payload, false).await?;
+        let (response, _) = self.request(method, path, headers, payload, false).await?;
         Ok(response.into_body())
     }
 
@@ -212,9 +302,10 @@ impl Daemon {
         limit: Duration,
     ) -> Result<Value, DaemonFault> {
         let answer = async {
-            let response = self.request(method, path, &[], payload, false).await?;
+            let (response, sender) = self.request(method, path, &[], payload, false).await?;
             let body = response.into_body().collect().await;
             let body = body.map_err(|error| DaemonFault::Broken(chain(&error)))?;
+            self.rest(sender);
             let body = body.to_bytes();
             if body.is_empty() {
                 return Ok(Value::Null);
@@ -243,7 +334,7 @@ impl Daemon {
     ) -> Result<TokioIo<Upgraded>, DaemonFault> {
         let payload = RequestPayload::Json(payload);
         let answer = async {
-            let response = self.request(Method::POST, path, &[], payload, true).await?;
+            let (response, _) = self.request(Method::POST, path, &[], payload, true).await?;
             let upgraded = hyper::upgrade::on(response).await;
             upgraded.map_err(|error| DaemonFault::Broken(chain(&error)))
         };
@@ -262,7 +353,7 @@ async fn begin(stream: Box<dyn Stream>) -> Result<http1::SendRequest<Body>, Daem
     let (sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| DaemonFault::Broken(chain(&error)))?;
-    // The task ends with the answer, or when the caller no longer waits for it.
+    // The task ends with the connection: when nobody waits for an answer or has a use for it.
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "connection to the container engine");

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The label with the key of a container's record.
@@ -153,7 +154,7 @@ pub(super) trait Engine: Send + Sync {
     /// Starts a process in it.
     async fn exec(&self, id: &str, spec: &ExecSpec) -> Result<Exec, EngineError>;
     /// Unpacks a small tar archive below `folder`, as root.
-    async fn put(&self, id: &str, folder: &str, tar: Vec<u8>) -> Result<(), EngineError>;
+    async fn put(&self, id: &str, folder: &str, tar: Bytes) -> Result<(), EngineError>;
     /// The same for an archive in a file, of any size: it is never in memory as a whole.
     async fn put_file(&self, id: &str, folder: &str, tar: &Path) -> Result<(), EngineError>;
     /// Packs a file or folder of the container (`path`) into the tar file `to`.

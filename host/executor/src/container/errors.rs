@@ -7,6 +7,8 @@ mod causes;
 
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 use super::daemon::{Address, DaemonFault};
 use super::engine::{ContainerSpec, EngineError, EngineErrorKind as Kind, ExecSpec};
 use super::run_args::name_of;
@@ -294,21 +296,33 @@ pub(super) fn local(path: &str, to: &std::path::Path, error: &std::io::Error) ->
     }
 }
 
-/// How often a list is asked for again when podman fails because of a container that is being
-/// removed.
-pub(super) const STUMBLES: u32 = 10;
-/// The pause before it is asked for again.
-pub(super) const STUMBLE: Duration = Duration::from_millis(150);
+/// How often podman is asked again when it fails because of a container that is being removed.
+const STUMBLES: u32 = 10;
+/// The pause before it is asked again.
+const STUMBLE: Duration = Duration::from_millis(150);
 
-/// Whether podman has failed because of a container that was being removed.
-pub(super) fn stumbles(error: &EngineError) -> bool {
-    [
+/// The answer of `ask`, which is asked again while podman fails because of a container that is being
+/// removed.
+///
+/// # Errors
+/// The last error of `ask`.
+pub(super) async fn steadily<T, A: Future<Output = Result<T, EngineError>>>(
+    ask: impl Fn() -> A,
+) -> Result<T, EngineError> {
+    const WORDS: [&str; 3] = [
         "container not known",
         "no such container",
         "no container with",
-    ]
-    .iter()
-    .any(|words| error.message.contains(words))
+    ];
+    for _ in 0..STUMBLES {
+        match ask().await {
+            Err(error) if WORDS.iter().any(|words| error.message.contains(words)) => {
+                sleep(STUMBLE).await;
+            }
+            found => return found,
+        }
+    }
+    ask().await
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mswea_helper::long;
 use serde_json::Value;
 
 use super::action::{ActionEnd, ContainerAction};
@@ -17,15 +16,16 @@ use super::leftovers::removal_of;
 use super::running::{Container, Way};
 use super::trouble::{self, Count, Trouble};
 use super::{ContainerSettings, fast, start, transfer};
-use crate::capture::Capture;
-use crate::failure::ActionFailure;
+use crate::capture::{Capture, note_elided};
+use crate::failure::{ActionFailure, exited, gone};
 use crate::guard::Lease;
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
-use crate::shell::{BEGUN, bash_of, with_notes};
+use crate::placed::check;
+use crate::shell::{BEGUN, bash_of};
 use mswea_core::{
-    Command, Context, ENVIRONMENT_GONE, EnvironmentReady, Executor, ExecutorError, Front,
-    InteractivePrograms, Object, Output, Progress, Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
+    Object, Output, Progress, Stop,
 };
 use mswea_helper::processes::ACTION_VARIABLE;
 
@@ -96,30 +96,8 @@ impl ContainerExecutor {
         &self.settings.run_id
     }
 
-    fn check(&self, command: &str) -> Result<(), ActionFailure> {
-        if let Err(why) = &self.env {
-            return Err(ActionFailure::value(why));
-        }
-        if command.contains('\0') {
-            return Err(ActionFailure::null_byte());
-        }
-        let has_helper = self.session.is_some()
-            || self
-                .container
-                .as_ref()
-                .is_none_or(|it| it.way == Way::Helper);
-        let takes_file = has_helper && long::takes_file(&self.settings.interpreter);
-        if long::is_long(command.as_bytes()) && !takes_file {
-            let error = rustix::io::Errno::TOOBIG.into();
-            let program = self.settings.interpreter.first().map_or("", String::as_str);
-            let failure = ActionFailure::program(&error, program.as_ref(), command.len());
-            return Err(failure);
-        }
-        Ok(())
-    }
-
-    /// Kills the processes of an action whose future was dropped before its end, and starts a new
-    /// session if there was one.
+    /// Kills the processes of an action whose future was dropped before its end, and ends the session,
+    /// which may be in the middle of it.
     async fn finish_unfinished(&mut self) {
         let Some(mark) = self.unfinished.take() else {
             return;
@@ -129,9 +107,6 @@ impl ContainerExecutor {
         };
         container.kill(&mark).await;
         if self.session.take().is_some() {
-            // The session may be in the middle of that action.
-            let session = fast::session(container.engine.as_ref(), &container.id).await;
-            self.session = session.ok();
             self.notice = Some(BEGUN);
         }
     }
@@ -141,23 +116,24 @@ impl ContainerExecutor {
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
         let mut env = self.env.clone().unwrap_or_default();
         env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
-        let mut capture = Capture::new(self.settings.capture_bytes);
-        if command.whole {
-            capture = capture.whole();
-        } else if let Some(marker) = &self.settings.whole_after {
-            capture = capture.whole_after(marker);
-        }
+        let marker = self.settings.whole_after.as_deref();
+        let mut capture = Capture::of(command, self.settings.capture_bytes, marker);
         self.unfinished = Some(mark.clone());
         let mut note = None;
         let mut notes = Vec::new();
         let is_shared = self.settings.session && !command.apart;
-        let mut has_helper = Ok(());
+        let has_helper = tokio::select! {
+            biased;
+            found = self.need_session() => found,
+            () = stop.stopped() => Err("the run was stopped".to_owned()),
+        };
         if is_shared {
-            has_helper = self.need_session().await;
             notes.extend(self.notice.take().map(str::to_owned));
         }
-        let ended = if let Err(why) = has_helper {
-            ActionEnd::Broken(why)
+        let ended = if let (Err(why), true) = (&has_helper, is_shared) {
+            ActionEnd::Broken(format!(
+                "`environment.session` needs the helper, which can't be started: {why}; set `environment.session` to false"
+            ))
         } else {
             let Some(container) = &self.container else {
                 return not_started().output(String::new());
@@ -180,35 +156,25 @@ impl ContainerExecutor {
             }
         };
         self.unfinished = None;
-        let (ended, is_gone) = match ended {
+        let ended = match ended {
             ActionEnd::Broken(why) => tokio::select! {
                 biased;
                 found = self.after_break(&mark, &why) => found,
                 // The run has been asked to stop, so the reason does not matter.
-                () = stop.stopped() => {
-                    (ActionEnd::Failed(ActionFailure::interrupted(command.text)), false)
-                }
+                () = stop.stopped() => ActionEnd::Failed(ActionFailure::interrupted(command.text)),
             },
-            ActionEnd::NotStarted(why) => (self.after_no_start(why).await, false),
+            ActionEnd::NotStarted(why) => {
+                ActionEnd::Failed(ActionFailure::environment("FileNotFoundError", why))
+            }
             ActionEnd::FolderGone => self.is_gone(format!(
                 "the folder `{}`, in which every command starts, is gone from the container: a command has removed it",
                 self.settings.cwd
             )),
             ActionEnd::Exited(KILLED) => self.after_kill().await,
-            other => (other, false),
+            other => other,
         };
-        let captured = capture.finish(matches!(ended, ActionEnd::Exited(0)));
-        let is_submission = matches!(ended, ActionEnd::Exited(0))
-            && self
-                .settings
-                .whole_after
-                .as_deref()
-                .is_some_and(|marker| captured.text.trim_start().starts_with(marker));
-        let mut text = match is_submission {
-            // Nothing is added to a patch.
-            true => captured.text,
-            false => with_notes(captured.text, notes),
-        };
+        let captured = capture.finish_with(matches!(ended, ActionEnd::Exited(0)), notes);
+        let mut text = captured.text;
         if let Some(note) = note {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
@@ -220,77 +186,42 @@ impl ContainerExecutor {
                 returncode: KILLED,
                 ..out_of_memory().output(text)
             },
-            ActionEnd::Exited(returncode) => Output {
-                output: text,
-                returncode,
-                ..Output::default()
-            },
+            ActionEnd::Exited(returncode) => exited(returncode, text),
             ActionEnd::Failed(failure) => failure.output(text),
             ActionEnd::Broken(why) | ActionEnd::NotStarted(why) => {
                 ActionFailure::environment("EnvironmentError", why).output(text)
             }
             ActionEnd::FolderGone => not_started().output(text),
+            ActionEnd::Gone(why) => gone(&why, text),
         };
-        if captured.elided > 0 {
-            let elided = Value::from(captured.elided);
-            output.extra.insert("elided_bytes".to_owned(), elided);
-        }
-        if is_gone {
-            output
-                .extra
-                .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
-        }
+        note_elided(&mut output, captured.elided);
         output
     }
 
-    /// The end of an action that was killed, and whether the container is gone.
-    async fn after_kill(&mut self) -> (ActionEnd, bool) {
+    /// The end of an action that was killed.
+    async fn after_kill(&mut self) -> ActionEnd {
         let Some(container) = &self.container else {
-            return (ActionEnd::Failed(not_started()), false);
+            return ActionEnd::Failed(not_started());
         };
         match trouble::oom_kills(container).await {
-            Count::Known(count) if is_more(&mut self.oom_kills, count) => {
-                (ActionEnd::OutOfMemory, false)
-            }
-            Count::Known(_) | Count::Unknown => (ActionEnd::Exited(KILLED), false),
+            Count::Known(count) if is_more(&mut self.oom_kills, count) => ActionEnd::OutOfMemory,
+            Count::Known(_) | Count::Unknown => ActionEnd::Exited(KILLED),
             Count::Failed => match trouble::wait_for_end(container, &self.settings).await {
                 Trouble::Gone(text) => self.is_gone(text),
-                _ => (ActionEnd::Exited(KILLED), false),
+                _ => ActionEnd::Exited(KILLED),
             },
         }
     }
 
-    /// The action was not started. A command may have removed the helper: it is put back, or the
-    /// next actions run without it.
-    async fn after_no_start(&mut self, why: String) -> ActionEnd {
-        if let Some(container) = &mut self.container
-            && container.way == Way::Helper
-        {
-            let ours = mswea_helper_bundle::ARCHITECTURE;
-            if let Err(error) = fast::put(container.engine.as_ref(), &container.id, ours).await {
-                tracing::warn!(
-                    error,
-                    "the helper is no longer in the container: further actions are plain execs"
-                );
-                container.way = Way::Plain { shell: true };
-            }
-        }
-        ActionEnd::Failed(ActionFailure::environment("FileNotFoundError", why))
-    }
-
-    fn is_gone(&mut self, text: String) -> (ActionEnd, bool) {
+    fn is_gone(&mut self, text: String) -> ActionEnd {
         self.gone = Some(text.clone());
-        (
-            ActionEnd::Failed(ActionFailure::environment("EnvironmentGone", text)),
-            true,
-        )
+        ActionEnd::Gone(text)
     }
 
-    /// The end of an action whose exec or session ended before it, and whether the container is
-    /// gone.
-    async fn after_break(&mut self, mark: &str, why: &str) -> (ActionEnd, bool) {
+    /// The end of an action whose exec or session ended before it.
+    async fn after_break(&mut self, mark: &str, why: &str) -> ActionEnd {
         let Some(container) = &self.container else {
-            return (ActionEnd::Failed(not_started()), false);
+            return ActionEnd::Failed(not_started());
         };
         self.session = None;
         let mut trouble = trouble::find_out(container, &self.settings).await;
@@ -304,7 +235,7 @@ impl ContainerExecutor {
             killed = container.kill(mark).await;
             trouble = match trouble::oom_kills(container).await {
                 Count::Known(count) if is_more(&mut self.oom_kills, count) => {
-                    return (ActionEnd::Failed(out_of_memory()), false);
+                    return ActionEnd::Failed(out_of_memory());
                 }
                 Count::Known(_) | Count::Unknown => Trouble::Passing,
                 Count::Failed => trouble::wait_for_end(container, &self.settings).await,
@@ -313,23 +244,20 @@ impl ContainerExecutor {
         match trouble {
             Trouble::Gone(text) => self.is_gone(text),
             Trouble::Silent(text) => {
-                let failure = ActionFailure::environment("EnvironmentError", text);
-                (ActionEnd::Failed(failure), false)
+                ActionEnd::Failed(ActionFailure::environment("EnvironmentError", text))
             }
             Trouble::Passing => {
-                let next = match self.settings.session {
-                    true => "the next action runs in a new shell",
-                    false => "each further action is an exec of its own",
-                };
-                tracing::warn!(why, "an action ended the helper that ran it: {next}");
+                tracing::warn!(
+                    why,
+                    "an action ended the helper that ran it: the next one starts it anew"
+                );
                 self.notice = Some(BEGUN);
                 let ends = match killed {
                     true => "it was ended",
                     false => "some of its processes may still be running",
                 };
                 let text = format!("the command ended the helper that ran it ({why}); {ends}");
-                let failure = ActionFailure::environment("HelperKilled", text);
-                (ActionEnd::Failed(failure), false)
+                ActionEnd::Failed(ActionFailure::environment("HelperKilled", text))
             }
         }
     }
@@ -431,14 +359,12 @@ impl Executor for ContainerExecutor {
             return ActionFailure::interrupted(command.text).output(String::new());
         }
         if let Some(why) = &self.gone {
-            let mut output =
-                ActionFailure::environment("EnvironmentGone", why.as_str()).output(String::new());
-            output
-                .extra
-                .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
-            return output;
+            return gone(why, String::new());
         }
-        if let Err(failure) = self.check(command.text) {
+        let container = self.container.as_ref();
+        let has_helper = container.is_none_or(|it| it.way == Way::Helper);
+        let interpreter = &self.settings.interpreter;
+        if let Err(failure) = check(&self.env, interpreter, command.text, has_helper) {
             return failure.output(String::new());
         }
         let timeout = command

@@ -3,10 +3,12 @@
 //! Some images can't run it: another architecture, a read-only root, a folder mounted without the
 //! right to execute. Then actions run without it.
 
+use std::io;
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::OnceLock;
 
-use super::attend::ask;
+use bytes::Bytes;
+
 use super::engine::{Engine, EngineError, ExecSpec};
 use crate::helper::{ANSWERING, HelperSession};
 
@@ -24,20 +26,31 @@ pub(super) async fn put(engine: &dyn Engine, id: &str, architecture: &str) -> Re
             "the image is for `{architecture}`, and this host brings a helper for `{ours}`"
         ));
     }
-    let archive = archive(&mswea_helper_bundle::bytes()).map_err(|error| error.to_string())?;
+    let archive = archive().map_err(|error| error.to_string())?;
     let put = engine.put(id, "/", archive).await;
     put.map_err(|error| error.message)
 }
 
-/// An archive of the helper in its folder.
-fn archive(program: &[u8]) -> std::io::Result<Vec<u8>> {
+/// An archive of the helper in its folder. It is made once for all containers.
+fn archive() -> io::Result<Bytes> {
+    static ARCHIVE: OnceLock<Bytes> = OnceLock::new();
+    match ARCHIVE.get() {
+        Some(archive) => Ok(archive.clone()),
+        None => {
+            let made = pack(&mswea_helper_bundle::bytes())?;
+            Ok(ARCHIVE.get_or_init(|| made.into()).clone())
+        }
+    }
+}
+
+fn pack(program: &[u8]) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     let (folder, _) = HELPER[1..].split_once('/').unwrap_or_default();
     let mut header = tar::Header::new_gnu();
     header.set_mode(0o755);
     header.set_entry_type(tar::EntryType::Directory);
     header.set_size(0);
-    archive.append_data(&mut header, folder, std::io::empty())?;
+    archive.append_data(&mut header, folder, io::empty())?;
     header.set_entry_type(tar::EntryType::Regular);
     header.set_size(program.len() as u64);
     archive.append_data(&mut header, &HELPER[1..], program)?;
@@ -62,7 +75,7 @@ impl ContainerSession {
     }
 }
 
-/// Starts the helper that serves all actions.
+/// Starts the helper that serves the actions.
 ///
 /// # Errors
 /// A text for the log if the helper is not started, or does not answer in time.
@@ -89,42 +102,4 @@ pub(super) async fn session(engine: &dyn Engine, id: &str) -> Result<ContainerSe
             _status: exec.status,
         },
     })
-}
-
-/// Checks that the helper can at least run single actions.
-///
-/// # Errors
-/// A text for the log if it fails or can't be started.
-pub(super) async fn check(
-    engine: &dyn Engine,
-    id: &str,
-    interpreter: &[String],
-    cwd: &str,
-) -> Result<(), String> {
-    let spec = ExecSpec {
-        argv: single(interpreter, "true", Duration::ZERO),
-        cwd: Some(cwd.to_owned()),
-        ..ExecSpec::default()
-    };
-    match ask(engine, id, &spec, ANSWERING).await {
-        Ok(answer) if answer.is_ok() => Ok(()),
-        Ok(answer) => Err(answer.text.trim().to_owned()),
-        Err(error) => Err(error.message),
-    }
-}
-
-/// The arguments with which the helper runs one action from its standard input.
-pub(super) fn single_from_stdin() -> Vec<String> {
-    [HELPER, "run", "--stdin"].map(str::to_owned).to_vec()
-}
-
-/// The arguments with which the helper runs one action.
-pub(super) fn single(interpreter: &[String], command: &str, grace: Duration) -> Vec<String> {
-    let grace = grace.as_millis().to_string();
-    let mut argv = [HELPER, "run", "--grace-ms", &grace, "--"]
-        .map(str::to_owned)
-        .to_vec();
-    argv.extend_from_slice(interpreter);
-    argv.push(command.to_owned());
-    argv
 }

@@ -1,13 +1,12 @@
 //! Runs actions in a container of docker, podman or a compatible program.
 //!
-//! `start` makes a container, `executor` runs actions in it, in one of three ways:
+//! `start` makes a container, `executor` runs actions in it, in one of two ways:
 //!
 //! 1. by a helper that stays inside and starts each action as a new process (`fast`), which costs
 //!    little more than a process on this machine;
-//! 2. by one exec of the engine for each action, in which the helper runs that one;
-//! 3. by a plain exec, if the image can't run the helper.
+//! 2. by one exec of the engine for each action, if the image can't run the helper.
 //!
-//! All three keep the contract of the local executor. `running` is a container that is ready for
+//! Both keep the contract of the local executor. `running` is a container that is ready for
 //! actions, and kills what an action started there; `trouble` finds out what happened to a container
 //! that does not answer, and `leftovers` removes the containers of killed hosts, by their records
 //! (`record`).
@@ -40,6 +39,7 @@ mod stream;
 mod tests;
 mod transfer;
 mod trouble;
+mod turn;
 
 pub use connect::{Transport, is_here};
 pub use executor::ContainerExecutor;

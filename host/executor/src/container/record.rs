@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ContainerSettings;
 use super::engine::{KEY, ListedContainer};
+use crate::folders::in_name;
 use crate::owner::Owner;
 use crate::state::state_folder;
 
@@ -135,7 +136,7 @@ impl ContainerEntry {
         if !is_own(&fs::symlink_metadata(folder)?) {
             return Err(io::Error::other("others may write there"));
         }
-        let path = folder.join(&self.key);
+        let path = folder.join(format!("{}.{}", in_name(self.label()), self.key));
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
         let mut file = OpenOptions::new()
@@ -217,6 +218,11 @@ impl ContainerRecord {
         self.id.is_none() && !is_older(&self.file, TURNING_UP)
     }
 
+    /// Whether it is of a run's container that is to be removed.
+    pub(super) fn is_awaited(&self, run: &str) -> bool {
+        !self.entry.kept && self.entry.run == run
+    }
+
     /// A record that is not on disk.
     #[cfg(test)]
     pub(super) fn in_memory(entry: ContainerEntry) -> Self {
@@ -258,6 +264,20 @@ pub(super) fn all() -> Vec<ContainerRecord> {
         .collect()
 }
 
+/// The records among which are all of a run, by the id in the label. The others are not read, so that
+/// hundreds of runs in one process do not read each other's.
+pub(super) fn near(label: &str) -> Vec<ContainerRecord> {
+    let prefix = format!("{}.", in_name(label));
+    let is_near = |file: &PathBuf| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        // An earlier version's files have the key alone as their name.
+        name.starts_with(&prefix) || !name.contains('.')
+    };
+    let near = files().into_iter().filter(is_near);
+    near.filter_map(|file| ContainerRecord::read(&file))
+        .collect()
+}
+
 /// Removes files that a host has created and not written.
 pub(super) fn tidy() {
     for file in files() {
@@ -271,14 +291,13 @@ pub(super) fn tidy() {
 
 /// Whether one of these runs has, or may still get, a container that is to be removed.
 pub fn is_awaited(runs: &BTreeSet<String>) -> bool {
-    all()
-        .iter()
-        .any(|record| !record.entry.kept && runs.contains(&record.entry.run))
+    let is_of = |record: &ContainerRecord| runs.iter().any(|run| record.is_awaited(run));
+    all().iter().any(is_of)
 }
 
 /// The programs of the engines that have, or may still make, containers of a run.
 pub fn engines_of_run(run: &str) -> BTreeSet<String> {
-    let records = all().into_iter().map(|record| record.entry);
+    let records = near(run).into_iter().map(|record| record.entry);
     records
         .filter(|entry| entry.label() == run)
         .map(|entry| entry.executable)

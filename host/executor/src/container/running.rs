@@ -42,12 +42,12 @@ pub(super) struct Container {
     pub(super) way: Way,
 }
 
-/// How actions run in a container without a session with the helper: by one exec each.
+/// How actions run in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The helper runs the action.
+    /// The helper runs them.
     Helper,
-    /// Without the helper.
+    /// One exec each, without the helper.
     Plain {
         /// Whether the image has a shell, which can join stdout and stderr.
         shell: bool,

@@ -15,6 +15,7 @@ use super::engine::KEY;
 use super::engine::{ContainerSpec, Engine, EngineError, EngineErrorKind, Image};
 use super::record::{ContainerEntry, ContainerRecord};
 use super::running::Container;
+use super::turn::turn;
 use super::{ContainerSettings, fast, leftovers, pulls, run_args};
 use crate::owner::Owner;
 use mswea_core::{Context, ExecutorError, Progress, Stop};
@@ -81,6 +82,7 @@ pub(super) async fn start(
         _ => failed,
     };
     unless(stop, unfinished::clear(&engine, settings, context)).await??;
+    let _turn = unless(stop, turn()).await?;
     let began = Instant::now();
     let StartedContainer { id, name, record } =
         run(&engine, settings, stop).await.map_err(explain)?;

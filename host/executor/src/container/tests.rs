@@ -213,7 +213,7 @@ async fn files_go_in_and_come_out() {
             run.stdout
         };
         let packed = tar(&["--owner=1000", "--group=1000", "--numeric-owner", "-c", "d"]);
-        engine.put(&id, "/testbed", packed).await.unwrap();
+        engine.put(&id, "/testbed", packed.into()).await.unwrap();
         let seen = bash("cd /testbed/d; cat link; stat -c %u file; echo more >> file");
         let seen = outcome(&*engine, &id, &seen).await;
         assert_eq!(seen, ("content\n1000\n".to_owned(), 0), "{name}");
@@ -229,7 +229,7 @@ async fn files_go_in_and_come_out() {
             .expect_err(name);
         assert!(error.message.contains("`/no/such`"), "{name}: {error}");
         let packed = tar(&["-c", "d"]);
-        match engine.put(&id, "/no/such", packed).await {
+        match engine.put(&id, "/no/such", packed.into()).await {
             Err(error) => assert!(error.message.contains("`/no/such`"), "{name}: {error}"),
             // It makes the folder.
             Ok(()) => assert_eq!(name, "podman by its API"),

@@ -69,9 +69,10 @@ pub(super) async fn upload(
         .map_err(fail)?;
     let packed = archives::packed(from, &target.name, target.owner).await;
     let archive = packed.map_err(fail)?;
+    let path = archive.path();
     let put = container
         .engine
-        .put_file(&container.id, &target.folder, archive.path());
+        .put_file(&container.id, &target.folder, &path);
     put.await.map_err(|e| fail(e.message))
 }
 

@@ -56,8 +56,8 @@ impl HelperSession {
             ),
         };
         let archive = archives::packed(from, &name, (0, 0)).await.map_err(fail)?;
-        let content = archive.reopen().map_err(|error| fail(error.to_string()))?;
-        let content = Some(File::from_std(content));
+        let content = File::open(archive.path()).await;
+        let content = Some(content.map_err(|error| fail(error.to_string()))?);
         let passed = self.pass(["unpack", kind, to], cwd, content, None).await;
         passed.map_err(fail)
     }

@@ -1,4 +1,7 @@
 //! The three system calls of Landlock, of which the C library has only the numbers.
+//!
+//! The crate `landlock` would replace two of them. It does not tell the kernel's version before a process
+//! is confined, on which the rules, the trial and the messages depend, and it would add three crates.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};

@@ -6,21 +6,18 @@ use std::pin::pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::aside::aside;
 use crate::capture::Capture;
-use crate::spawn::ChildProcess;
+use crate::spawn::{ChildProcess, exited, watched};
 use mswea_core::Stop;
 use mswea_helper::processes::{self, ProcessTarget, Session};
 
 /// How long a killed command may take to end.
 pub(super) const DYING: Duration = Duration::from_secs(1);
-/// The pause between two checks of a child where the kernel can't signal its end.
-pub(super) const LOOK: Duration = Duration::from_millis(2);
 /// The pause after each piece that is read and dropped, so that a background process that floods
 /// its output is slowed down and does not keep the host busy.
 const FLOOD_PAUSE: Duration = Duration::from_millis(10);
@@ -57,9 +54,9 @@ impl Running {
             target,
         };
         // From here on a failure ends the child.
-        this.pipe = Some(register(pipe)?);
+        this.pipe = Some(watched(pipe)?);
         if let Some(fd) = this.child.pidfd() {
-            this.pidfd = Some(register(fd)?);
+            this.pidfd = Some(watched(fd)?);
         }
         Ok(this)
     }
@@ -197,30 +194,6 @@ async fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> bool {
     let target = target.clone();
     let hunt = move || processes::kill_until_gone(&target, limit) == 0;
     aside("hunt", hunt).await.unwrap_or(false)
-}
-
-fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` stays the same open descriptor while it exists, and the `AsyncFd` owns
-    // it.
-    let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-    registered.map_err(io::Error::from)
-}
-
-/// Waits for the child; can be dropped and called again.
-async fn exited(child: &mut ChildProcess, pidfd: Option<&AsyncFd<OwnedFd>>) -> io::Result<i32> {
-    loop {
-        let ready = match pidfd {
-            Some(fd) => Some(fd.readable().await?),
-            None => None,
-        };
-        if let Some(returncode) = child.try_wait()? {
-            return Ok(returncode);
-        }
-        match ready {
-            Some(mut ready) => ready.clear_ready(),
-            None => sleep(LOOK).await,
-        }
-    }
 }
 
 /// Reads one piece when one is available; returns whether the pipe is still open. Can be dropped

@@ -3,11 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use mswea_core::{ENVIRONMENT_GONE, ExecutorError, Output};
-use serde_json::Value;
+use mswea_core::{ExecutorError, Output};
 
 use super::LocalExecutor;
-use crate::failure::ActionFailure;
+use crate::failure::gone;
 
 impl LocalExecutor {
     /// Sets the working directory of commands to the path of the host's own. If commands inherited
@@ -48,10 +47,6 @@ impl LocalExecutor {
             "the folder `{}`, in which every command starts, is gone: {why}; make it anew and start the run again",
             cwd.display()
         );
-        let mut output = ActionFailure::environment("EnvironmentGone", text).output(String::new());
-        output
-            .extra
-            .insert(ENVIRONMENT_GONE.to_owned(), Value::Bool(true));
-        Some(output)
+        Some(gone(&text, String::new()))
     }
 }

@@ -175,26 +175,63 @@ impl LocalExecutor {
             Task::Command(text) => self.long_command(text, &mut args)?,
             Task::Program(_) | Task::Helper => None,
         };
+        let system = |error: io::Error| ActionFailure::system(&error, None);
+        let pipe = rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
+        let (reading, writing) = pipe.map_err(|error| system(error.into()))?;
+        // The two ends have separate flags: the command's end stays blocking.
+        rustix::io::ioctl_fionbio(&reading, true).map_err(|error| system(error.into()))?;
+        let null = null().map_err(system)?;
+        let mut ends = vec![(null, 0), (writing.as_fd(), 1), (writing.as_fd(), 2)];
+        ends.extend(
+            command
+                .as_ref()
+                .map(|file| (file.as_fd(), long::DESCRIPTOR)),
+        );
+        let (child, target) = self.start_marked(task, &program, args, action, ends)?;
+        self.actions = number;
+        Running::new(child, reading, target).map_err(system)
+    }
+
+    /// Starts a program with the mark of the action `action` and these descriptors, and the wrapper's
+    /// arguments as another one; the guardian is told.
+    pub(super) fn start_marked(
+        &mut self,
+        task: Task<'_>,
+        program: &Path,
+        args: Vec<OsString>,
+        action: String,
+        descriptors: Vec<(BorrowedFd<'_>, i32)>,
+    ) -> Result<(ChildProcess, ProcessTarget), ActionFailure> {
         let args: Vec<CString> = args
             .into_iter()
             .map(|arg| CString::new(arg.into_vec()).map_err(|_| ActionFailure::null_byte()))
             .collect::<Result<_, _>>()?;
+        let longest = args.last().map_or(0, |arg| arg.as_bytes().len());
+        let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
         self.guard();
         let third = match (task, &self.wrap) {
-            (Task::Command(_), Some(Wrap { third, .. })) => third.as_deref(),
-            _ => None,
+            (Task::Program(_), _) | (_, None) => None,
+            (_, Some(Wrap { third, .. })) => third.as_deref(),
         };
         let third = third.map(readable).transpose();
         let third = third.map_err(|error| ActionFailure::system(&error, None))?;
-        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
-        env.push(entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?);
+        let mut descriptors = descriptors;
+        descriptors.extend(third.as_ref().map(|third| (third.as_fd(), 3)));
         let cwd = self.settings.cwd.as_deref();
-        let third = third.as_ref().map(File::as_fd);
-        let command = command.as_ref().map(OwnedFd::as_fd);
-        let result = start(&program, &args, env, cwd, [third, command]);
+        let (path, folder) = (c_path(program)?, cwd.map(c_path).transpose()?);
+        let mark = entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?;
+        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
+        env.push(mark);
+        let call = ProgramCall {
+            path: &path,
+            args: &args,
+            env,
+            cwd: folder.as_deref(),
+        };
+        let started = spawn(call, &descriptors, false);
         env.pop();
-        let (child, pipe) = result?;
-        self.actions = number;
+        let child =
+            started.map_err(|failed| ActionFailure::start(&failed, program, cwd, longest))?;
         self.presence
             .get_or_insert_with(|| Presence::new(self.since));
         let session = Session::of(child.pid());
@@ -206,45 +243,15 @@ impl LocalExecutor {
             since: self.since,
             ..ProcessTarget::marked(ACTION_VARIABLE, [action])
         };
-        Running::new(child, pipe, target).map_err(|error| ActionFailure::system(&error, None))
+        Ok((child, target))
     }
 }
 
-fn start(
-    program: &Path,
-    args: &[CString],
-    env: &[CString],
-    cwd: Option<&Path>,
-    [third, command]: [Option<BorrowedFd<'_>>; 2],
-) -> Result<(ChildProcess, OwnedFd), ActionFailure> {
-    let system = |error: rustix::io::Errno| ActionFailure::system(&error.into(), None);
-    let program_text = c_path(program)?;
-    let longest = args.last().map_or(0, |arg| arg.as_bytes().len());
-    let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
-    let folder = cwd.map(c_path).transpose()?;
-    let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system)?;
-    // The two ends have separate flags: the command's end stays blocking.
-    rustix::io::ioctl_fionbio(&reading, true).map_err(system)?;
-    let null = null().map_err(|error| ActionFailure::system(&error, None))?;
-    let mut descriptors = vec![(null, 0), (writing.as_fd(), 1), (writing.as_fd(), 2)];
-    descriptors.extend(third.map(|fd| (fd, 3)));
-    descriptors.extend(command.map(|fd| (fd, long::DESCRIPTOR)));
-    let call = ProgramCall {
-        path: &program_text,
-        args: &args,
-        env,
-        cwd: folder.as_deref(),
-    };
-    let child = spawn(call, &descriptors, false)
-        .map_err(|failed| ActionFailure::start(&failed, program, cwd, longest))?;
-    Ok((child, reading))
-}
-
-pub(super) fn entry(name: &str, value: &str) -> Result<CString, ActionFailure> {
+fn entry(name: &str, value: &str) -> Result<CString, ActionFailure> {
     CString::new(format!("{name}={value}")).map_err(|_| ActionFailure::null_byte())
 }
 
-pub(super) fn c_path(path: &Path) -> Result<CString, ActionFailure> {
+fn c_path(path: &Path) -> Result<CString, ActionFailure> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| ActionFailure::null_byte())
 }
 
@@ -252,7 +259,7 @@ pub(super) fn c_path(path: &Path) -> Result<CString, ActionFailure> {
 ///
 /// # Errors
 /// If descriptors or memory are lacking.
-pub(super) fn readable(bytes: &[u8]) -> io::Result<File> {
+fn readable(bytes: &[u8]) -> io::Result<File> {
     let fd = rustix::fs::memfd_create("mswea", MemfdFlags::CLOEXEC)?;
     let mut file = File::from(fd);
     file.write_all(bytes)?;

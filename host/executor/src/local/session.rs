@@ -1,36 +1,36 @@
 //! Actions in one shell that lives on from action to action, in a helper of its own process.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, Session};
-use mswea_helper::protocol::TerminalSize;
+use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe;
 
-use super::attend::{DYING, LOOK, end_at_once};
-use super::launch::{HELPER_DESCRIPTOR, Task, c_path, entry, readable};
+use super::attend::{DYING, end_at_once};
+use super::launch::{HELPER_DESCRIPTOR, Task};
 use super::settings::{fresh_id, nested};
-use super::{LocalExecutor, Presence, SHORTAGE, note_elided};
+use super::{LocalExecutor, SHORTAGE};
 use crate::aside::aside;
+use crate::capture::note_elided;
 use crate::environment;
-use crate::failure::ActionFailure;
-use crate::helper::{ANSWERING, HelperEnd, HelperError, HelperSession, ShellAction};
+use crate::failure::{ActionFailure, exited};
+use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::interactive::{
-    HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper, TERMINAL_VARIABLE, with_terminal,
+    HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper, TERMINAL_VARIABLE,
 };
+use crate::placed::{PlacedAction, PlacedEnd};
 use crate::programs::in_path;
-use crate::shell::{BEGUN, bash_of, is_login, no_bash, with_notes};
-use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
-use crate::wrap::Wrap;
+use crate::shell::{BEGUN, bash_of};
+use crate::spawn::{ChildProcess, LOOK, null};
 use mswea_core::{Command, Output, Stop};
 
 /// How long a helper that is no longer needed may take to end, with all that it started.
@@ -165,75 +165,51 @@ impl LocalExecutor {
         let cwd = self.settings.cwd.as_deref();
         let cwd = cwd.filter(|cwd| cwd.is_absolute() && !self.has_other_folders());
         let cwd = cwd.map(|cwd| cwd.to_string_lossy().into_owned());
-        let has_terminal = self.settings.pty;
-        let action = ShellAction {
-            bash: &bash.to_string_lossy(),
-            login: is_login(&self.settings.interpreter),
-            env: &self.with_terminal(has_terminal),
+        let options = self.settings.interpreter.iter().skip(1).cloned();
+        let bash = [bash.to_string_lossy().into_owned()].into_iter();
+        let action = PlacedAction {
+            interpreter: &bash.chain(options).collect::<Vec<_>>(),
             cwd: cwd.as_deref(),
+            env: &self.configured_terminal(),
+            pty: self.settings.pty,
             grace: self.settings.grace,
             mark: &nested(ACTION_VARIABLE, &mark),
             command: command.text,
-            terminal: has_terminal.then(TerminalSize::default),
+            timeout,
+            stop,
         };
         let mut capture = self.new_capture(command);
-        let asked = match &mut helper.session {
-            Some(session) => session.ask(&action, &mut capture, timeout, stop).await,
-            None => Err(HelperError::Unusable),
+        let mut notes: Vec<String> = before.map(str::to_owned).into_iter().collect();
+        let end = match &mut helper.session {
+            Some(session) => action.in_shell(session, &mut capture, &mut notes).await,
+            None => PlacedEnd::Broken(HelperError::Unusable),
         };
         self.look_for_orphans();
-        let (end, notes) = match asked {
-            Ok(found) => {
-                self.shared.notice = None;
-                self.shared.helper = Some(helper);
-                found
-            }
-            Err(error) => {
-                helper.dismiss().await;
-                // A helper that was killed has not ended what it has started.
-                let target = helper.all_of(&self.settings.run_id, self.actions);
-                let hunt = move || processes::kill_until_gone(&target, DYING);
-                let _ = aside("hunt", hunt).await;
-                self.shared.notice = Some(BEGUN);
-                let lost = ActionFailure::lost(&io::Error::other(error.to_string()));
-                return lost.output(capture.finish(false).text);
-            }
-        };
-        if let HelperEnd::Failed { .. } = end
-            && let Some(gone) = self.folder_is_gone()
-        {
-            return gone;
+        if let PlacedEnd::Broken(error) = end {
+            helper.dismiss().await;
+            // A helper that was killed has not ended what it has started.
+            let target = helper.all_of(&self.settings.run_id, self.actions);
+            let hunt = move || processes::kill_until_gone(&target, DYING);
+            let _ = aside("hunt", hunt).await;
+            self.shared.notice = Some(BEGUN);
+            let lost = ActionFailure::lost(&io::Error::other(error.to_string()));
+            return lost.output(capture.finish(false).text);
         }
-        let captured = capture.finish(end == HelperEnd::Exited(0));
-        let notes = before.map(str::to_owned).into_iter().chain(notes);
-        let text = match self.is_submission(&end, &captured.text) {
-            // Nothing is added to a patch.
-            true => captured.text,
-            false => with_notes(captured.text, notes),
-        };
+        self.shared.notice = None;
+        self.shared.helper = Some(helper);
+        let captured = capture.finish_with(matches!(end, PlacedEnd::Exited(0)), notes);
         let mut output = match end {
-            HelperEnd::Exited(returncode) => Output {
-                output: text,
-                returncode,
-                ..Output::default()
-            },
-            HelperEnd::TimedOut => ActionFailure::timed_out(command.text, timeout).output(text),
-            HelperEnd::Stopped => ActionFailure::interrupted(command.text).output(text),
-            HelperEnd::Failed { errno, text: told } if errno == libc::ENOENT => {
-                no_bash(&told).output(text)
-            }
-            HelperEnd::Failed { errno, text: told } => {
-                ActionFailure::told(&io::Error::from_raw_os_error(errno), &told).output(text)
+            PlacedEnd::Exited(returncode) => exited(returncode, captured.text),
+            PlacedEnd::Failed(failure) => failure.output(captured.text),
+            PlacedEnd::FolderGone | PlacedEnd::Broken(_) => {
+                let gone = self.folder_is_gone();
+                return gone.unwrap_or_else(|| {
+                    ActionFailure::lost(&io::ErrorKind::NotFound.into()).output(captured.text)
+                });
             }
         };
         note_elided(&mut output, captured.elided);
         output
-    }
-
-    fn is_submission(&self, end: &HelperEnd, text: &str) -> bool {
-        let marker = self.settings.whole_after.as_deref();
-        *end == HelperEnd::Exited(0)
-            && marker.is_some_and(|marker| text.trim_start().starts_with(marker))
     }
 
     /// The helper with the session's shell, and the bash: the living one, or a new one.
@@ -275,12 +251,11 @@ impl LocalExecutor {
         Ok(helper)
     }
 
-    /// The variable of the terminal, if it is configured or there is a terminal; all others are those of
-    /// the helper.
-    fn with_terminal(&self, has_terminal: bool) -> Vec<(String, String)> {
+    /// The variable of the terminal, if it is configured; all others are those of the helper.
+    fn configured_terminal(&self) -> Vec<(String, String)> {
         let configured = self.settings.env.get_key_value(TERMINAL_VARIABLE);
         let configured = configured.map(|(name, value)| (name.clone(), value.clone()));
-        with_terminal(configured.into_iter().collect(), has_terminal)
+        configured.into_iter().collect()
     }
 
     pub(super) fn launch_helper(
@@ -289,35 +264,19 @@ impl LocalExecutor {
         // No action has this mark.
         let mark = format!("{}.{}", self.settings.run_id, fresh_id());
         let (program, args) = self.argv(Task::Helper, &mark)?;
-        let args: Vec<CString> = args
-            .into_iter()
-            .map(|arg| CString::new(arg.into_vec()).map_err(|_| ActionFailure::null_byte()))
-            .collect::<Result<_, _>>()?;
-        self.guard();
         let system = |error: io::Error| ActionFailure::system(&error, None);
-        let third = match &self.wrap {
-            Some(Wrap { third, .. }) => third.as_deref().map(readable).transpose(),
-            None => Ok(None),
-        };
-        let third = third.map_err(system)?;
-        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
-        env.push(entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &mark))?);
-        let cwd = self.settings.cwd.as_deref();
-        let started = start(&program, &args, env, cwd, third.as_ref());
-        env.pop();
-        let (child, output, input) = started?;
-        self.presence
-            .get_or_insert_with(|| Presence::new(self.since));
-        let session = Session::of(child.pid());
-        self.sessions.push(session);
-        if let Some(lease) = &self.lease {
-            lease.tell_session(session);
-        }
-        let target = ProcessTarget {
-            sessions: vec![session],
-            since: self.since,
-            ..ProcessTarget::marked(ACTION_VARIABLE, [mark])
-        };
+        let pipe =
+            || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| system(error.into()));
+        let ((stdin, input), (output, stdout)) = (pipe()?, pipe()?);
+        let file = program_file().map_err(no_file)?.as_fd();
+        let ends = vec![
+            (stdin.as_fd(), 0),
+            (stdout.as_fd(), 1),
+            (null().map_err(system)?, 2),
+            (file, HELPER_DESCRIPTOR),
+        ];
+        let (child, target) = self.start_marked(Task::Helper, &program, args, mark, ends)?;
+        self.sessions.extend(&target.sessions);
         let helper = LocalHelper {
             session: None,
             child,
@@ -345,7 +304,7 @@ impl OpensPrograms for LocalExecutor {
             mark: helper.target.values.concat(),
             guard: Box::new(helper),
             interpreter: self.settings.interpreter.clone(),
-            env: self.with_terminal(false),
+            env: self.configured_terminal(),
             cwd: None,
         })
     }
@@ -358,38 +317,6 @@ impl OpensPrograms for LocalExecutor {
         let hunt = move || processes::kill_until_gone(&target, DYING);
         let _ = aside("hunt", hunt).await;
     }
-}
-
-/// Starts the helper; returns its output and its input.
-fn start(
-    program: &Path,
-    args: &[CString],
-    env: &[CString],
-    cwd: Option<&Path>,
-    third: Option<&File>,
-) -> Result<(ChildProcess, OwnedFd, OwnedFd), ActionFailure> {
-    let system = |error: io::Error| ActionFailure::system(&error, None);
-    let program_text = c_path(program)?;
-    let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
-    let folder = cwd.map(c_path).transpose()?;
-    let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| system(error.into()));
-    let ((stdin, input), (output, stdout)) = (pipe()?, pipe()?);
-    let mut descriptors = vec![
-        (stdin.as_fd(), 0),
-        (stdout.as_fd(), 1),
-        (null().map_err(system)?, 2),
-        (program_file().map_err(no_file)?.as_fd(), HELPER_DESCRIPTOR),
-    ];
-    descriptors.extend(third.map(|third| (third.as_fd(), 3)));
-    let call = ProgramCall {
-        path: &program_text,
-        args: &args,
-        env,
-        cwd: folder.as_deref(),
-    };
-    let child = spawn(call, &descriptors, false)
-        .map_err(|failed| ActionFailure::start(&failed, program, cwd, 0))?;
-    Ok((child, output, input))
 }
 
 /// The failure of a machine that has no executable files in memory.

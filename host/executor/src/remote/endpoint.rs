@@ -79,6 +79,11 @@ impl Endpoint {
         if host.is_empty() {
             return Err(wrong("which names no host"));
         }
+        if !is_tls && !is_near(&host) {
+            tracing::warn!(
+                "the token and all commands go to `{url}` in clear text: use `https:`, or a tunnel to this machine"
+            );
+        }
         let tls = match is_tls {
             true => {
                 let name = ServerName::try_from(host.clone());
@@ -170,6 +175,7 @@ impl Endpoint {
         Ok(RemoteConnection {
             endpoint: self.clone(),
             sender,
+            is_unsent: false,
             driving: driving.abort_handle(),
         })
     }
@@ -187,6 +193,8 @@ impl Endpoint {
 pub(crate) struct RemoteConnection {
     endpoint: Endpoint,
     sender: SendRequest<Full<Bytes>>,
+    /// Whether nothing of the last request was written.
+    is_unsent: bool,
     driving: AbortHandle,
 }
 
@@ -218,7 +226,10 @@ impl RemoteConnection {
         body: Bytes,
     ) -> Result<Response<Incoming>, RemoteFault> {
         let Self {
-            endpoint, sender, ..
+            endpoint,
+            sender,
+            is_unsent,
+            ..
         } = self;
         let broken = |error: hyper::Error| RemoteFault::broken(&endpoint.url, &error);
         let (name, value) = endpoint.authorization.clone();
@@ -230,8 +241,16 @@ impl RemoteConnection {
             .header(name, value)
             .body(Full::new(body))
             .map_err(|error| RemoteFault::broken(&endpoint.url, &error))?;
+        *is_unsent = true;
+        // A connection that the server has closed meanwhile becomes known.
+        tokio::task::yield_now().await;
         sender.ready().await.map_err(broken)?;
-        sender.send_request(request).await.map_err(broken)
+        *is_unsent = false;
+        let answer = sender.try_send_request(request).await;
+        answer.map_err(|mut failed| {
+            *is_unsent = failed.take_message().is_some();
+            broken(failed.into_error())
+        })
     }
 
     /// Sends a request; returns the answer when its head has come, if it is a success of one of our
@@ -264,6 +283,11 @@ impl RemoteConnection {
         }
     }
 
+    /// Whether nothing of the last request was written, so that the server can't have acted on it.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.is_unsent
+    }
+
     /// Sends a request; returns the answer's JSON.
     ///
     /// # Errors
@@ -283,6 +307,12 @@ impl RemoteConnection {
         };
         serde_json::from_str(&text).map_err(|error| lost(&error))
     }
+}
+
+/// Whether a host is this machine.
+fn is_near(host: &str) -> bool {
+    let address = host.parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 async fn read(

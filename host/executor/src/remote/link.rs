@@ -3,7 +3,8 @@
 //! One connection brings the output, and one takes the input, each request after the answer to the one
 //! before. Both know how far they are, so a lost one is replaced by another that goes on from there.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,10 +22,15 @@ use super::wire::{CONFIRMED, HEARTBEAT, LARGEST_INPUT, LOST, RECORD_HEAD, Stream
 
 /// How much the stream holds in each direction, in bytes.
 const HELD: usize = 256 * 1024;
+/// How much of the input one request takes: a slow link delivers this within [`LOST`].
+const PIECE: usize = 64 * 1024;
+const _: () = assert!(PIECE <= LARGEST_INPUT);
 /// The first pause between attempts; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The shortest pause between two questions to a server, whatever it says.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// How long a server may take to end a session.
 const FAREWELL: Duration = Duration::from_secs(8);
 
@@ -43,12 +49,20 @@ pub(crate) struct LostSession {
     pub(crate) fault: RemoteFault,
     /// Whether everything that was written had reached the server.
     is_delivered: bool,
+    /// Whether something of the last command may have.
+    may_have_begun: bool,
+    /// Whether there was a command.
+    is_marked: bool,
     keep: Duration,
 }
 
 impl std::fmt::Display for LostSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}; ", self.fault)?;
+        write!(f, "{}", self.fault)?;
+        if !self.is_marked {
+            return Ok(());
+        }
+        f.write_str("; ")?;
         let keep = self.keep.as_secs_f64();
         let is_gone = matches!(self.fault, RemoteFault::SessionGone(_));
         match (is_gone, self.is_delivered) {
@@ -68,6 +82,13 @@ impl std::fmt::Display for LostSession {
     }
 }
 
+impl LostSession {
+    /// Whether the server has refused the first bytes of the last command, so that it has not begun.
+    pub(super) fn is_unsent(&self) -> bool {
+        matches!(self.fault, RemoteFault::SessionGone(_)) && !self.may_have_begun
+    }
+}
+
 #[derive(Debug)]
 struct Link {
     endpoint: Endpoint,
@@ -78,6 +99,12 @@ struct Link {
     keep: Duration,
     /// How much output has come, in bytes.
     seen: AtomicU64,
+    /// How much input may have reached the server, in bytes.
+    reached: AtomicU64,
+    /// Whether input is on its way.
+    is_posting: AtomicBool,
+    /// The same at the beginning of the last command; `u64::MAX` before the first one.
+    marked: AtomicU64,
     /// Much output has come since it was last confirmed.
     much: Notify,
     lost: Mutex<Option<LostSession>>,
@@ -113,6 +140,9 @@ impl RemoteSession {
             again: again.min(keep),
             keep,
             seen: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
+            is_posting: AtomicBool::new(false),
+            marked: AtomicU64::new(u64::MAX),
             much: Notify::new(),
             lost: Mutex::new(None),
         });
@@ -124,6 +154,12 @@ impl RemoteSession {
             is_over: false,
         };
         Ok((session, near))
+    }
+
+    /// A command is about to be written.
+    pub(super) fn mark(&self) {
+        let reached = self.link.reached.load(Ordering::Relaxed);
+        self.link.marked.store(reached, Ordering::Relaxed);
     }
 
     /// Why the stream has ended, if that was not the helper's doing.
@@ -186,17 +222,36 @@ impl Link {
     async fn carry(self: Arc<Self>, stream: DuplexStream, connection: RemoteConnection) {
         let (mut from, mut to) = tokio::io::split(stream);
         let mut pending = BytesMut::new();
-        let ended = tokio::select! {
-            ended = self.receive(&mut to) => ended,
-            ended = self.send(&mut from, &mut pending, connection) => ended,
+        let ended = {
+            let mut sending = pin!(self.send(&mut from, &mut pending, connection));
+            tokio::select! {
+                ended = self.receive(&mut to) => {
+                    if self.is_posting.load(Ordering::Relaxed) {
+                        // Its answer tells whether the command has begun.
+                        let _ = timeout(LONGEST_PAUSE, &mut sending).await;
+                    }
+                    ended
+                }
+                ended = &mut sending => ended,
+            }
         };
         // Before the stream is closed.
         if let Err(fault) = ended {
             tracing::debug!(%fault, "a session was lost");
+            // What was written and not taken from the stream has not left this machine.
+            let is_unread = tokio::select! {
+                biased;
+                read = from.read_buf(&mut pending) => matches!(read, Ok(1..)),
+                () = std::future::ready(()) => false,
+            };
+            let marked = self.marked.load(Ordering::Relaxed);
             let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
             *lost = Some(LostSession {
                 fault,
-                is_delivered: pending.is_empty(),
+                is_delivered: pending.is_empty() && !is_unread,
+                may_have_begun: self.reached.load(Ordering::Relaxed) > marked
+                    || self.is_posting.load(Ordering::Relaxed),
+                is_marked: marked != u64::MAX,
                 keep: self.keep,
             });
         }
@@ -241,7 +296,7 @@ impl Link {
             while !inbox.is_empty() {
                 if rest == 0 {
                     let head = record(&inbox);
-                    match head.map_err(|()| broken(&std::io::Error::other("garbled output")))? {
+                    match head.map_err(|()| self.garbled())? {
                         None => break,
                         Some(StreamRecord::End) => return Ok(()),
                         Some(StreamRecord::Alive) => {}
@@ -276,7 +331,7 @@ impl Link {
         let mut connection = Some(connection);
         let mut at = 0;
         // Often enough that the server does not give the session up.
-        let pause = HEARTBEAT.min(self.keep / 4);
+        let pause = HEARTBEAT.min(self.keep / 4).max(SHORTEST_PAUSE);
         loop {
             pending.reserve(HELD);
             tokio::select! {
@@ -286,13 +341,26 @@ impl Link {
                 () = self.much.notified() => {}
                 () = sleep(pause) => {}
             }
-            let mut attempts = Attempts::new();
-            while let Err(fault) = self.post(&mut connection, at, pending).await {
-                connection = None;
-                attempts.wait(fault, self.again).await?;
+            // Without input, an empty piece tells the server that this machine still lives.
+            loop {
+                let piece = Bytes::copy_from_slice(&pending[..pending.len().min(PIECE)]);
+                let mut attempts = Attempts::new();
+                let next = at + piece.len() as u64;
+                while let Err(fault) = self.post(&mut connection, at, piece.clone()).await {
+                    let was_sent = connection.take().is_some_and(|it| !it.is_unsent());
+                    // A server that does not have the session has read nothing of it.
+                    if was_sent && !matches!(fault, RemoteFault::SessionGone(_)) {
+                        self.reached.store(next, Ordering::Relaxed);
+                    }
+                    attempts.wait(fault, self.again).await?;
+                }
+                at = next;
+                self.reached.store(at, Ordering::Relaxed);
+                pending.advance(piece.len());
+                if pending.is_empty() {
+                    break;
+                }
             }
-            at += pending.len() as u64;
-            pending.clear();
         }
     }
 
@@ -300,7 +368,7 @@ impl Link {
         &self,
         connection: &mut Option<RemoteConnection>,
         at: u64,
-        pending: &BytesMut,
+        piece: Bytes,
     ) -> Result<(), RemoteFault> {
         let connection = match connection {
             Some(connection) => connection,
@@ -308,10 +376,18 @@ impl Link {
         };
         let seen = self.seen.load(Ordering::Relaxed);
         let path = format!("/v1/sessions/{}/input?at={at}&seen={seen}", self.id);
-        debug_assert!(pending.len() <= LARGEST_INPUT);
-        let body = Bytes::copy_from_slice(pending);
-        connection.call(Method::POST, &path, body).await?;
-        Ok(())
+        self.is_posting.store(true, Ordering::Relaxed);
+        let posted = connection.call(Method::POST, &path, piece).await;
+        self.is_posting.store(false, Ordering::Relaxed);
+        posted.map(drop)
+    }
+
+    fn garbled(&self) -> RemoteFault {
+        RemoteFault::Foreign {
+            url: self.endpoint.url().to_owned(),
+            answer: "garbled output".to_owned(),
+            passing: false,
+        }
     }
 
     async fn end(self: Arc<Self>) {

@@ -31,6 +31,17 @@ impl HelperPlace for RemotePlace {
         Ok((Box::new(output), Box::new(input)))
     }
 
+    fn mark(&self) {
+        if let Some(session) = &self.session {
+            session.mark();
+        }
+    }
+
+    fn is_unsent(&self) -> bool {
+        let lost = self.session.as_ref().and_then(RemoteSession::lost);
+        lost.is_some_and(|lost| lost.is_unsent())
+    }
+
     async fn lost(&mut self) -> Option<String> {
         let lost = self.session.as_ref()?.lost()?;
         Some(lost.to_string())

@@ -46,7 +46,8 @@ pub(super) async fn upload(
         false => (UNPACK_FILE, name),
     };
     let archive = archives::packed(from, &name, (0, 0)).await.map_err(fail)?;
-    let mut content = archive.reopen().map_err(|error| fail(error.to_string()))?;
+    let mut content =
+        std::fs::File::open(archive.path()).map_err(|error| fail(error.to_string()))?;
     let place = format!(
         "/tmp/.mswea-{:016x}{:016x}",
         fastrand::u64(..),

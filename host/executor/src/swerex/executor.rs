@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 use super::client::{RexClient, RexError, program};
 use super::shell::{RexSession, SessionEnd};
 use super::{LIMITS, copies};
-use crate::capture::Capture;
-use crate::failure::ActionFailure;
-use crate::local::{fresh_id, note_elided};
+use crate::capture::{Capture, note_elided};
+use crate::failure::{ActionFailure, gone};
+use crate::local::fresh_id;
 use crate::shell::{BEGUN, bash_of, with_notes};
-use crate::stream::{LOOK, StreamSettings, gone, handle, some};
+use crate::stream::{LOOK, StreamSettings, handle, some};
 
 /// How long small requests may take, and an answer after the time limit of its command.
 const ANSWERING: Duration = Duration::from_secs(30);

@@ -105,3 +105,18 @@ async fn the_kind_of_terminal_can_be_configured() {
     assert_eq!(run(&mut executor, "echo $TERM").await.output, "vt100\n");
     executor.cleanup().await;
 }
+
+/// A command that stops the output of the terminal (Ctrl-S) stops it for itself only.
+#[tokio::test]
+async fn stopped_output_goes_on_with_the_next_command() {
+    let found = std::process::Command::new("python3").arg("-V").output();
+    let found = found.map(drop).map_err(|error| error.to_string());
+    if !needs::has("python3", "stopped_output", found) {
+        return;
+    }
+    let mut executor = sharing_as(true);
+    let stops = "python3 -c 'import termios; termios.tcflow(1, termios.TCOOFF)'";
+    run_within(&mut executor, stops, Duration::from_secs(3)).await;
+    assert_eq!(run(&mut executor, "echo on").await.output, "on\n");
+    executor.cleanup().await;
+}

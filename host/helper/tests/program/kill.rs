@@ -134,3 +134,18 @@ fn says_when_it_cannot_see() {
     assert_eq!(output.status.code(), Some(125), "{text}");
     assert!(text.contains("can't be seen in `/proc`"), "{text}");
 }
+
+#[test]
+fn other_arguments_are_refused() {
+    for arguments in [
+        &["kill"][..],
+        &["kill", ""],
+        &["run", "--", "true"],
+        &[],
+        &["x"],
+    ] {
+        let output = Command::new(HELPER).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("usage: "));
+    }
+}

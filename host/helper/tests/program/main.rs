@@ -4,7 +4,6 @@
 
 mod client;
 mod kill;
-mod once;
 mod session;
 mod session_end;
 mod shell;

@@ -133,3 +133,15 @@ fn output_that_was_dropped_is_not_waited_for() {
     let (output, end) = client.end(id);
     assert_eq!((output.as_slice(), end), (&b"on\n"[..], End::by_itself(0)));
 }
+
+/// A command that is too long for an argument: a shell reads it from a descriptor.
+#[test]
+fn long_commands_are_read_from_a_file() {
+    let long = format!(
+        "echo \"$0\"; [ -e /proc/self/fd/4 ] || echo none; cat; printf %s '{}' | wc -c; exit 7",
+        "x\n".repeat(1 << 20)
+    );
+    let wanted = format!("bash\nnone\n{}\n", 2 << 20);
+    let mut client = Client::new();
+    assert_eq!(client.run(&sh(&long)), (wanted, End::by_itself(7)));
+}

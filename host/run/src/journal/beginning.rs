@@ -81,6 +81,7 @@ fn is_of_steps(event: &Event) -> bool {
         | Event::Asked { .. }
         | Event::AskReply { .. }
         | Event::Allowed { .. }
+        | Event::Confirmed { .. }
         | Event::Action { .. }
         | Event::Output { .. }
         | Event::Rewritten { .. }

@@ -1,7 +1,7 @@
 //! The journal as a file: one line an event, handed to the kernel by one `write` each.
 //!
 //! A line that the kernel has is safe from the host's own death (`kill -9`, a panic, an
-//! abort). Against the machine's death there is [`JournalFile::fsync`], at step boundaries;
+//! abort). Against the machine's death there is [`JournalFile::handle`], to wait for the disk;
 //! against the commands of the run itself, which may remove the file or write into it, there is
 //! [`JournalFile::check`].
 
@@ -29,7 +29,6 @@ const RESERVE: u64 = 64 << 10;
 pub struct JournalFile {
     /// Where it belongs.
     pub(super) home: Arc<Spot>,
-    fsync: bool,
     clock: Clock,
     inner: Mutex<Inner>,
 }
@@ -153,7 +152,6 @@ impl JournalFile {
         let stamp = Stamp::of(&file);
         Self {
             home: spot.clone(),
-            fsync: false,
             clock: Clock::default(),
             inner: Mutex::new(Inner {
                 file,
@@ -167,14 +165,6 @@ impl JournalFile {
                 stamp,
             }),
         }
-    }
-
-    /// Whether to wait for the disk at step boundaries: after a reply, an output, and the end
-    /// of the run. Off unless set; costs milliseconds each.
-    #[must_use]
-    pub fn fsync(mut self, yes: bool) -> Self {
-        self.fsync = yes;
-        self
     }
 
     /// Takes the times of events from this clock instead of the system's.
@@ -206,6 +196,14 @@ impl JournalFile {
     /// Where it is.
     pub fn path(&self) -> PathBuf {
         self.inner().spot.shown().to_owned()
+    }
+
+    /// The file, to wait for the disk without keeping others from recording.
+    ///
+    /// # Errors
+    /// When there is no free file descriptor.
+    pub fn handle(&self) -> io::Result<File> {
+        self.inner().file.try_clone()
     }
 
     /// How many bytes of events it holds.
@@ -244,16 +242,6 @@ impl Journal for JournalFile {
             inner.buffer = buffer;
         }
         result.map_err(|error| explain(inner.spot.shown(), &error))?;
-        let boundary = matches!(
-            event,
-            Event::Reply { .. } | Event::Output { .. } | Event::RunEnded { .. }
-        );
-        if self.fsync && boundary {
-            inner
-                .file
-                .sync_data()
-                .map_err(|error| explain(inner.spot.shown(), &error))?;
-        }
         Ok(t)
     }
 }

@@ -8,6 +8,9 @@ use mswea_core::{Action, Answer, End, Event, Progress, Question, Verdict};
 /// How the reason begins if the person has denied an action.
 pub(crate) const NOT_ALLOWED: &str = "the user did not allow it: ";
 
+/// The name under which a command that the user has edited is recorded.
+const THE_USER: &str = "user";
+
 impl Agent {
     /// Calls the policies in order, up to the first one that denies the action.
     pub(crate) async fn judge(&mut self, index: usize) -> Result<(), End> {
@@ -24,7 +27,7 @@ impl Agent {
                     None
                 }
                 Ok(Verdict::Deny(feedback)) => Some(feedback),
-                Ok(Verdict::Ask(reason)) => self.confirm(&name, &action, reason).await?,
+                Ok(Verdict::Ask(reason)) => self.confirm(index, &name, &action, reason).await?,
                 Err(fault) => {
                     self.fault(&name, &fault.message)?;
                     Some(format!(
@@ -46,9 +49,10 @@ impl Agent {
         slot.map(|slot| slot.judged().clone()).unwrap_or_default()
     }
 
-    /// Asks the user. Returns the reason if the action may not run.
+    /// Asks the user, who may also edit the command. Returns the reason if the action may not run.
     async fn confirm(
         &mut self,
+        index: usize,
         policy: &str,
         action: &Action,
         reason: String,
@@ -58,18 +62,48 @@ impl Agent {
             action: action.clone(),
             reason: reason.clone(),
         };
-        Ok(match self.answer_to(&question).await? {
-            Some(Answer::Yes | Answer::Raise { .. }) => None,
-            Some(Answer::No { reason: said } | Answer::Say { text: said }) => {
-                Some(match said.is_empty() {
+        let answer = match self.confirmed(index, policy, action) {
+            Some(answer) => answer,
+            None => match self.answer_to(&question).await? {
+                Some(answer) => {
+                    self.record(&Event::Confirmed {
+                        index,
+                        policy: policy.to_owned(),
+                        answer: answer.clone(),
+                    })?;
+                    answer
+                }
+                None => {
+                    return Ok(Some(format!(
+                        "it needs a confirmation, and no user can be asked: {reason}"
+                    )));
+                }
+            },
+        };
+        match answer {
+            Answer::Yes | Answer::Raise { .. } => Ok(None),
+            Answer::Edit { command } => {
+                let edited = Action {
+                    command,
+                    ..action.clone()
+                };
+                self.rewrite(index, THE_USER, action.clone(), edited)?;
+                Ok(None)
+            }
+            Answer::No { reason: said } | Answer::Say { text: said } => {
+                Ok(Some(match said.is_empty() {
                     true => format!("{NOT_ALLOWED}{reason}"),
                     false => format!("{NOT_ALLOWED}{said}"),
-                })
+                }))
             }
-            None => Some(format!(
-                "it needs a confirmation, and no user can be asked: {reason}"
-            )),
-        })
+        }
+    }
+
+    /// What the user has answered to this question before the host was killed.
+    fn confirmed(&self, index: usize, policy: &str, action: &Action) -> Option<Answer> {
+        let state = self.recorder.state();
+        let slot = state.step()?.slots.get(index)?;
+        slot.confirmation(policy, action).cloned()
     }
 
     fn deny(&self, index: usize, policy: &str, reason: String, action: Action) -> Result<(), End> {

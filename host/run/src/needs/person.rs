@@ -34,7 +34,7 @@ impl Agent {
             let question = Question::Submission { submission };
             let said = match self.answer_to(&question).await? {
                 Some(Answer::Say { text }) | Some(Answer::No { reason: text }) => Some(text),
-                Some(Answer::Yes | Answer::Raise { .. }) | None => None,
+                Some(Answer::Yes | Answer::Edit { .. } | Answer::Raise { .. }) | None => None,
             };
             if let Some(text) = said {
                 return self.answered("submission", Answer::Say { text });

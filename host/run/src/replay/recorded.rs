@@ -94,7 +94,7 @@ impl Person for Recorded {
         false
     }
 
-    /// What is confirmed has no event of its own: it is concluded from what came of the action.
+    /// In a journal without events `confirmed`, the answer is concluded from what came of the action.
     async fn answer(&self, question: &Question) -> Option<Answer> {
         let Question::Confirm { policy, .. } = question else {
             return None;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Ending, OpenStep, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost};
+use super::{
+    Confirmation, Ending, OpenStep, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost,
+};
 use crate::calls::unused_calls;
 use crate::submission::submission;
 use mswea_core::{Action, Answer, End, Event, Message, Object, Reply, Usage, exit_message};
@@ -55,6 +57,7 @@ impl State {
                 self.answers.answer(reply);
             }
             Event::Allowed { index }
+            | Event::Confirmed { index, .. }
             | Event::Action { index, .. }
             | Event::Output { index, .. }
             | Event::Rewritten { index, .. }
@@ -288,6 +291,14 @@ impl State {
         };
         match event {
             Event::Allowed { .. } => slot.stage = Stage::Allowed,
+            Event::Confirmed { policy, answer, .. } => {
+                let action = slot.judged().clone();
+                slot.confirmations.push(Confirmation {
+                    policy: policy.clone(),
+                    action,
+                    answer: answer.clone(),
+                });
+            }
             Event::Action { action, .. } => {
                 if *action != slot.action {
                     slot.rewritten = Some(action.clone());
@@ -340,7 +351,7 @@ impl State {
                 self.raised.steps = self.raised.steps.saturating_add(*steps);
                 self.raised.cost += cost;
             }
-            Answer::Yes | Answer::No { .. } => {}
+            Answer::Yes | Answer::No { .. } | Answer::Edit { .. } => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use mswea_core::{Action, Message, Output};
+use mswea_core::{Action, Answer, Message, Output};
 
 /// A step whose observations are not in the history yet.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,8 +29,21 @@ pub struct Slot {
     /// Every verdict but `allow`, as the trajectory has it: `policy`, `verdict`, `original`, and
     /// `executed` or `reason`.
     pub verdicts: Vec<Value>,
+    /// The user's answers to the policies' questions about it.
+    pub confirmations: Vec<Confirmation>,
     /// Its stage.
     pub stage: Stage,
+}
+
+/// The user's answer to a policy's question about an action.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Confirmation {
+    /// The policy that asked.
+    pub policy: String,
+    /// The action in question.
+    pub action: Action,
+    /// The answer.
+    pub answer: Answer,
 }
 
 /// The stage of an action.
@@ -72,7 +85,7 @@ impl OpenStep {
     }
 
     /// Prepares the step for another process: an action that was not judged by all policies is
-    /// judged again.
+    /// judged again. What the user has answered about it stays.
     pub(super) fn reopen(&mut self) {
         for slot in &mut self.slots {
             if slot.stage == Stage::Proposed {
@@ -95,6 +108,13 @@ impl Slot {
     /// The action that runs: the model's, or that of the policies.
     pub fn judged(&self) -> &Action {
         self.rewritten.as_ref().unwrap_or(&self.action)
+    }
+
+    /// The user's answer to this policy's question about this action, if it was asked before.
+    pub fn confirmation(&self, policy: &str, action: &Action) -> Option<&Answer> {
+        let mut known = self.confirmations.iter();
+        let known = known.find(|it| it.policy == policy && it.action == *action);
+        known.map(|it| &it.answer)
     }
 
     /// Its output, if it has ended.

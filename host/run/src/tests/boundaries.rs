@@ -277,9 +277,9 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
 
 /// Gives these answers in order, and stores the questions.
 #[derive(Default)]
-struct Attending {
-    answers: Mutex<VecDeque<Answer>>,
-    asked: Mutex<Vec<Question>>,
+pub(super) struct Attending {
+    pub(super) answers: Mutex<VecDeque<Answer>>,
+    pub(super) asked: Mutex<Vec<Question>>,
 }
 
 #[async_trait]
@@ -294,7 +294,7 @@ impl Person for Attending {
     }
 }
 
-async fn attended(
+pub(super) async fn attended(
     replies: &[&str],
     limits: RunLimits,
     answers: Vec<Answer>,
@@ -364,7 +364,7 @@ async fn a_person_is_asked_and_what_is_answered_is_recorded() {
 }
 
 /// Continues a run in memory from these records, with changed parts.
-async fn resumed(
+pub(super) async fn resumed(
     records: &[Record],
     replies: &[&str],
     is_replaced: bool,
@@ -401,7 +401,7 @@ async fn resumed(
     (state, commands)
 }
 
-fn position(records: &[Record], found: impl Fn(&Event) -> bool) -> usize {
+pub(super) fn position(records: &[Record], found: impl Fn(&Event) -> bool) -> usize {
     records.iter().position(|it| found(&it.event)).unwrap()
 }
 

@@ -161,3 +161,24 @@ async fn endings_and_what_the_history_holds() {
         assert_eq!(fold(&ran.journal.records()).messages, ran.ended.messages);
     }
 }
+
+#[tokio::test]
+async fn a_panic_of_a_part_ends_the_run_and_its_work_is_saved() {
+    let words = "this is a bug in mswea-host, please report it: this executor has a bug";
+    for (command, saved) in [("panic", None), ("panic twice", Some(words))] {
+        let ran = run(&["calls:a", &format!("calls:{command}|b")]).await;
+        let end = End::Crashed {
+            message: words.into(),
+        };
+        assert_eq!(ran.ended.end, end);
+        assert_eq!(ran.commands, ["a", command, "salvage", "cleanup"]);
+        let salvage = ran.ended.salvage.as_ref().unwrap();
+        assert_eq!(salvage.exception_info, saved.unwrap_or_default());
+        let records = ran.journal.records();
+        assert_eq!(fold(&records).messages, ran.ended.messages);
+        let Event::RunEnded { exit_status, .. } = &records.last().unwrap().event else {
+            panic!("{:?}", records.last());
+        };
+        assert_eq!(exit_status, "InternalError");
+    }
+}

@@ -22,7 +22,7 @@ impl Person for Fickle {
         let (random, left) = &mut *state;
         *left = left.checked_sub(1)?;
         let text = format!("said {left}");
-        Some(match (question, random.u8(0..4)) {
+        Some(match (question, random.u8(0..5)) {
             (Question::Limit, _) => Answer::Raise {
                 steps: 2,
                 cost: 0.0,
@@ -31,6 +31,7 @@ impl Person for Fickle {
             (Question::Confirm { .. }, 2) => Answer::No {
                 reason: String::new(),
             },
+            (Question::Confirm { .. }, 3) => Answer::Edit { command: text },
             (Question::Confirm { .. }, _) => Answer::No { reason: text },
             _ => Answer::Say { text },
         })

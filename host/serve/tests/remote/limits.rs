@@ -133,12 +133,28 @@ fn sessions_and_connections_have_limits() {
     assert!(body.contains("--max-sessions"), "{body}");
     ask(&served, "DELETE", &format!("/v1/sessions/{first}"), b"");
     let _third = session(&served);
-    // Places are taken by connections that say nothing, and are free again without them.
-    let held: Vec<_> = (0..3)
+    // Connections that say nothing take no places of others, however many there are.
+    let silent: Vec<_> = (0..400)
         .map(|_| TcpStream::connect(served.address()).unwrap())
         .collect();
-    std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(ask(&served, "GET", "/v1/alive", b"").0, 0);
+    assert_eq!(ask(&served, "GET", "/v1/alive", b"").0, 200);
+    drop(silent);
+    // Those that have shown the token do, until they end.
+    let request =
+        format!("GET /v1/alive HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
+    let held: Vec<_> = (0..3)
+        .map(|_| {
+            let mut held = TcpStream::connect(served.address()).unwrap();
+            held.write_all(request.as_bytes()).unwrap();
+            let mut first = [0; 12];
+            held.read_exact(&mut first).unwrap();
+            assert_eq!(&first, b"HTTP/1.1 200");
+            held
+        })
+        .collect();
+    let (status, body) = ask(&served, "GET", "/v1/alive", b"");
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("--max-connections"), "{body}");
     drop(held);
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(ask(&served, "GET", "/v1/alive", b"").0, 200);

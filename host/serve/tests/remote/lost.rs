@@ -167,3 +167,25 @@ async fn a_server_that_was_started_anew_is_told() {
     executor.cleanup().await;
     drop(thread.join().unwrap());
 }
+
+/// Also if the client has not noticed it yet.
+#[tokio::test]
+async fn a_server_that_was_started_anew_between_two_commands_is_used_as_before() {
+    let mut served = Served::start();
+    let mut executor = started(&served.url, settings()).await;
+    for pause in [0, 0, 700] {
+        let address = served.address().to_owned();
+        served = tokio::task::spawn_blocking(move || {
+            served.end();
+            Served::with(|it| it.listen = address)
+        })
+        .await
+        .unwrap();
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let count = served.folder.path().join("count");
+        let command = format!("echo x >>{}; echo next", count.display());
+        assert_eq!(text(&mut *executor, &command).await, "next\n");
+        assert_eq!(std::fs::read_to_string(count).unwrap(), "x\n");
+    }
+    executor.cleanup().await;
+}

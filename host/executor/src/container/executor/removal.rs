@@ -1,14 +1,14 @@
 //! Removes the container of a run, and has the guardian do it if this host is killed.
 
-use std::collections::BTreeSet;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use super::ContainerExecutor;
+use crate::aside::before_the_end;
 use crate::container::connect::connect;
 use crate::container::engine::{EngineError, EngineErrorKind};
 use crate::container::record::{self, ContainerRecord};
 use crate::container::running::Container;
+use crate::container::turn::turn;
 use crate::guard::Lease;
 
 /// The time limit of one removal.
@@ -40,8 +40,11 @@ impl ContainerExecutor {
         let Some(lease) = self.lease.take() else {
             return;
         };
-        let run = BTreeSet::from([self.settings.run_id.clone()]);
-        if record::is_awaited(&run) {
+        let near = record::near(self.settings.label());
+        if near
+            .iter()
+            .any(|record| record.is_awaited(&self.settings.run_id))
+        {
             return lease.hand_over();
         }
         lease.release().await;
@@ -56,11 +59,13 @@ impl ContainerExecutor {
         self.session = None;
         self.removing = true;
         let Container { engine, id, .. } = container;
+        let turn = turn().await;
         let mut result = engine.remove(id, REMOVING).await;
         let again = |error: &EngineError| error.kind != EngineErrorKind::TimedOut;
         if result.as_ref().err().is_some_and(again) {
             result = engine.remove(id, REMOVING).await;
         }
+        drop(turn);
         self.removing = false;
         let Some(Container { name, record, .. }) = self.container.take() else {
             return;
@@ -79,8 +84,7 @@ impl ContainerExecutor {
 }
 
 impl Drop for ContainerExecutor {
-    /// Removes the container after a panic, or if the cleanup was left out: blocks, and uses an
-    /// event loop of its own, because the current one may be ending.
+    /// Removes the container after a panic, or if the cleanup was left out.
     fn drop(&mut self) {
         if self.removing
             && let Some(lease) = self.lease.take_if(|lease| lease.is_alive())
@@ -94,23 +98,12 @@ impl Drop for ContainerExecutor {
             return;
         }
         let settings = self.settings.clone();
-        let (sender, receiver) = mpsc::channel();
         let (id, name) = (container.id.clone(), container.name.clone());
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            let removed = runtime.is_ok_and(|runtime| {
-                runtime
-                    .block_on(async {
-                        let engine = connect(&settings.executable, settings.transport).await?;
-                        engine.remove(&id, REMOVING).await
-                    })
-                    .is_ok()
-            });
-            let _ = sender.send(removed);
+        let removed = before_the_end(DROPPING, async move {
+            let engine = connect(&settings.executable, settings.transport).await?;
+            engine.remove(&id, REMOVING).await
         });
-        if matches!(receiver.recv_timeout(DROPPING), Ok(true)) {
+        if matches!(removed, Some(Ok(()))) {
             container.record.iter().for_each(ContainerRecord::forget);
         } else {
             if let Some(lease) = self.lease.take() {

@@ -22,7 +22,7 @@ impl OpensPrograms for ContainerExecutor {
         let Some(container) = &self.container else {
             return Err(not_started().text());
         };
-        if self.session.is_none() && container.way != Way::Helper {
+        if container.way != Way::Helper {
             return Err(
                 "programs that stay open need the host's helper, which this container can't run"
                     .to_owned(),
@@ -98,19 +98,24 @@ impl ContainerExecutor {
     /// Starts the helper anew if an action has ended it.
     ///
     /// # Errors
-    /// Why it can't be started.
+    /// Why there is none.
     pub(super) async fn need_session(&mut self) -> Result<(), String> {
         let (None, Some(container)) = (&self.session, &self.container) else {
             return Ok(());
         };
-        match fast::session(container.engine.as_ref(), &container.id).await {
-            Ok(session) => {
-                self.session = Some(session);
-                Ok(())
-            }
-            Err(why) => Err(format!(
-                "`environment.session` needs the helper, which can't be started: {why}; set `environment.session` to false"
-            )),
+        if container.way != Way::Helper {
+            return Err(
+                "it can't run in this container, or `environment.fast_path` is false".to_owned(),
+            );
         }
+        let (engine, id) = (container.engine.as_ref(), &container.id);
+        let mut session = fast::session(engine, id).await;
+        if session.is_err() {
+            // A command may have removed it.
+            fast::put(engine, id, mswea_helper_bundle::ARCHITECTURE).await?;
+            session = fast::session(engine, id).await;
+        }
+        self.session = Some(session?);
+        Ok(())
     }
 }

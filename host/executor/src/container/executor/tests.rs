@@ -177,10 +177,9 @@ async fn refused(settings: ContainerSettings) -> String {
 fn ways() -> Vec<(String, ContainerSettings)> {
     let mut ways = Vec::new();
     for transport in [Transport::Api, Transport::Cli] {
-        for way in ["session", "single", "plain"] {
+        for way in ["session", "plain"] {
             let mut settings = ContainerSettings {
                 transport,
-                fast_path: way == "session",
                 ..settings()
             };
             if way == "plain" {
@@ -206,7 +205,6 @@ fn way(executor: &ContainerExecutor) -> &'static str {
     let way = executor.container.as_ref().map(|container| container.way);
     match (way, &executor.session) {
         (Some(Way::Helper), Some(_)) => "session",
-        (Some(Way::Helper), None) => "single",
         (Some(Way::Plain { .. }), None) => "plain",
         _ => "none",
     }

@@ -74,7 +74,7 @@ pub(in crate::container) async fn find(
         )));
     }
     let stop = &context.stop;
-    let known = record::all()
+    let known = record::near(settings.label())
         .into_iter()
         .find(|record| record.entry.key == handle.key);
     if let Some(owner) = known.as_ref().and_then(|it| it.entry.owner.parse().ok())

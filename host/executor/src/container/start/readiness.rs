@@ -1,14 +1,18 @@
 //! Checks that a new container can run actions, and chooses the way in which they run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use mswea_core::ExecutorError;
+use mswea_core::{ExecutorError, Stop};
+use mswea_helper::protocol::ActionInput;
 
 use super::error;
+use crate::capture::Capture;
 use crate::container::attend::{ProgramAnswer, ask};
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, ExecSpec, Image};
 use crate::container::running::{Way, joined};
 use crate::container::{ContainerSettings, fast};
+use crate::helper::{HelperAction, HelperEnd, HelperSession};
 use crate::placed::names_folder;
 
 /// Checks what actions need, and finds the fastest way to run them.
@@ -23,33 +27,21 @@ pub(super) async fn make_ready(
     image: &Image,
 ) -> Result<(Way, Option<fast::ContainerSession>), ExecutorError> {
     let engine = engine.as_ref();
-    let (probed, put) = tokio::join!(
-        probe(engine, id, settings),
-        fast::put(engine, id, &image.architecture),
-    );
-    probed?;
-    let mut why = match put {
+    let mut session = match settings.fast_path {
+        true => with_helper(engine, id, image).await,
+        false => Err("it was switched off".to_owned()),
+    };
+    // A command of the helper costs much less than an exec, which is only needed for the reason.
+    let is_ready = match &mut session {
+        Ok(session) => runs(&mut session.helper, settings).await,
+        Err(_) => false,
+    };
+    if !is_ready {
+        probe(engine, id, settings).await?;
+    }
+    let mut why = match session {
+        Ok(session) => return Ok((Way::Helper, Some(session))),
         Err(why) => why,
-        Ok(()) => {
-            let session = match settings.fast_path {
-                true => fast::session(engine, id).await,
-                false => Err("it was switched off".to_owned()),
-            };
-            let slow = match session {
-                Ok(session) => return Ok((Way::Helper, Some(session))),
-                Err(why) => why,
-            };
-            match fast::check(engine, id, &settings.interpreter, &settings.cwd).await {
-                Ok(()) => {
-                    tracing::info!(
-                        why = slow,
-                        "the fast path can't be used: each action is an exec of its own"
-                    );
-                    return Ok((Way::Helper, None));
-                }
-                Err(why) => why,
-            }
-        }
     };
     let shell = answer(engine, id, settings, joined(vec!["true".to_owned()])).await;
     let shell = shell.is_ok_and(|answer| answer.is_ok());
@@ -61,6 +53,33 @@ pub(super) async fn make_ready(
         "the helper can't be used in this image: actions are plain execs"
     );
     Ok((Way::Plain { shell }, None))
+}
+
+/// Puts the helper into the container and starts it.
+async fn with_helper(
+    engine: &dyn Engine,
+    id: &str,
+    image: &Image,
+) -> Result<fast::ContainerSession, String> {
+    fast::put(engine, id, &image.architecture).await?;
+    fast::session(engine, id).await
+}
+
+/// Whether the helper can run the interpreter in the configured folder.
+async fn runs(helper: &mut HelperSession, settings: &ContainerSettings) -> bool {
+    let mut argv = settings.interpreter.clone();
+    argv.push("true".to_owned());
+    let action = HelperAction {
+        argv: &argv,
+        env: &settings.environment().unwrap_or_default(),
+        cwd: Some(&settings.cwd),
+        grace: Duration::ZERO,
+        input: ActionInput::Empty,
+    };
+    let (mut capture, never) = (Capture::new(0), Stop::never());
+    let limit = settings.start_timeout;
+    let ended = helper.run(&action, &mut capture, limit, &never).await;
+    matches!(ended, Ok(HelperEnd::Exited(0)))
 }
 
 async fn answer(

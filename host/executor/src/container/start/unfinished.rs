@@ -29,7 +29,7 @@ pub(super) async fn clear(
     settings: &ContainerSettings,
     context: &Context,
 ) -> Result<(), ExecutorError> {
-    let left: Vec<ContainerRecord> = record::all()
+    let left: Vec<ContainerRecord> = record::near(settings.label())
         .into_iter()
         .filter(|record| is_left(record, settings))
         .collect();

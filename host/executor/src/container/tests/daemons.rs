@@ -41,7 +41,7 @@ pub(super) async fn engines(test: &str) -> Vec<(&'static str, Arc<dyn Engine>)> 
         let daemon = Daemon::open(address, LIMIT).await.unwrap();
         assert!(name.starts_with(daemon.product));
         let client = Client::find(executable).map(|client| Arc::new(client) as _);
-        found.push((name, Arc::new(Api::new(daemon, client))));
+        found.push((name, Arc::new(Api::new(Arc::new(daemon), client))));
     }
     found
 }

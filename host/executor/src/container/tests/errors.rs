@@ -226,7 +226,7 @@ async fn without_a_client_there_are_only_keys() {
         return;
     }
     let socket = Address::Unix("/var/run/docker.sock".into());
-    let api = Api::new(Daemon::open(socket, LIMIT).await.unwrap(), None);
+    let api = Api::new(Daemon::open(socket, LIMIT).await.unwrap().into(), None);
     let mut spec = spec("docker", &["--rm"]);
     spec.typed = vec![
         key("user", "agent"),

@@ -295,7 +295,7 @@ async fn podman_keeps_the_contract_too() {
             ..settings()
         })
         .await;
-        assert_eq!(way(&executor), if fast_path { "session" } else { "single" });
+        assert_eq!(way(&executor), if fast_path { "session" } else { "plain" });
         for (command, returncode, text) in VECTORS {
             let output = run(&mut executor, command).await;
             assert_eq!(

@@ -83,7 +83,7 @@ impl Engine for Puller {
     async fn put_file(&self, _: &str, _: &str, _: &Path) -> Result<(), EngineError> {
         unreachable!()
     }
-    async fn put(&self, _: &str, _: &str, _: Vec<u8>) -> Result<(), EngineError> {
+    async fn put(&self, _: &str, _: &str, _: bytes::Bytes) -> Result<(), EngineError> {
         unreachable!()
     }
     async fn get(&self, _: &str, _: &str, _: &Path) -> Result<(), EngineError> {

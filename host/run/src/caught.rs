@@ -11,7 +11,7 @@ use std::task::Poll;
 /// # Errors
 /// The panic's message, if the future panics. The future must then only be dropped, and not polled
 /// again.
-pub(crate) async fn caught<T>(
+pub async fn caught<T>(
     mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
 ) -> Result<T, String> {
     // Values that the future leaves in an inconsistent state belong to it alone, or are behind
@@ -23,6 +23,11 @@ pub(crate) async fn caught<T>(
         },
     )
     .await
+}
+
+/// The message of a run that a panic has ended.
+pub fn bug(words: &str) -> String {
+    format!("this is a bug in mswea-host, please report it: {words}")
 }
 
 fn words(payload: &(dyn Any + Send)) -> String {
