@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from swerex.deployment.config import RemoteDeploymentConfig
 from swerex.exceptions import (
     BashIncorrectSyntaxError,
     CommandTimeoutError,
@@ -125,6 +126,15 @@ async def main():
     await files(runtime)
     await runtime.create_session(CreateBashSessionRequest())
     await runtime.close()
+    # As SWE-agent reaches it.
+    host, _, port = url.rpartition(":")
+    deployment = RemoteDeploymentConfig(auth_token=key, host=host, port=int(port)).get_deployment()
+    await deployment.start()
+    request = CreateBashSessionRequest(startup_source=["/root/.bashrc"], startup_timeout=10)
+    await deployment.runtime.create_session(request)
+    found = await deployment.runtime.run_in_session(BashAction(command="echo on", timeout=10, check="silent"))
+    same(found.output, "on\n")
+    await deployment.runtime.close()
     print("all as it should be")
 
 

@@ -1,5 +1,5 @@
-//! SWE-ReX's HTTP API, so that its clients can have their commands run here: SWE-agent, and
-//! mini-swe-agent's classes `swerex_*`. Requests, answers and errors are SWE-ReX's; how commands are run
+//! SWE-ReX's HTTP API, so that its clients can have their commands run here, as SWE-agent with its
+//! deployment `remote`. Requests, answers and errors are SWE-ReX's; how commands are run
 //! is ours: in parallel, ended with all that they have started, and without marks in their output.
 //!
 //! `bodies` has the requests, `fault` the errors, `shells` the sessions, `form` and `zip` the uploads,

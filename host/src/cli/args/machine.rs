@@ -86,7 +86,7 @@ pub struct ServeArgs {
     /// Serve other machines without TLS: everybody in between can read the token and the commands
     #[arg(long)]
     pub insecure: bool,
-    /// Serve also clients of SWE-ReX (SWE-agent, mini-swe-agent's `swerex_*`): their `auth_token` is the token
+    /// Serve also clients of SWE-ReX, as SWE-agent's deployment `remote`: their `auth_token` is the token
     #[arg(long)]
     pub swerex: bool,
     /// End a session whose client has said nothing for this long, in seconds
