@@ -14,10 +14,10 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// The connections that have not shown the token, the oldest first.
 #[derive(Default)]
-pub(super) struct Newcomers(Mutex<Waiting>);
+pub(super) struct Newcomers(Mutex<WaitingNewcomers>);
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingNewcomers {
     /// The number of the next one.
     next: u64,
     /// Each with its end, which comes when this is dropped.
@@ -82,7 +82,7 @@ impl ConnectionPlace {
 }
 
 impl Newcomers {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, WaitingNewcomers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +104,7 @@ impl Newcomers {
     }
 }
 
-impl Waiting {
+impl WaitingNewcomers {
     fn warn(&mut self) {
         self.closed += 1;
         if self.warned.is_none_or(|then| then.elapsed() >= PAUSE) {
