@@ -1,7 +1,7 @@
 //! Runs actions at a place that a program reaches through its standard input and output: `ssh HOST`,
 //! `kubectl exec -i POD --`, `srun --jobid=JOB --overlap`, `nsenter`.
 //!
-//! The program is started with one further argument, `sh`. That shell reads [`script`], which finds
+//! The program is started with one further argument, `sh`. That shell reads `script`, which finds
 //! a folder for programs, takes the helper, removes its file and becomes the helper: nothing is left
 //! at the place, and nothing but a shell has to be there.
 
