@@ -332,12 +332,7 @@ fn a_removed_helper_is_copied_in_again() {
         return;
     }
     for transport in ["api", "cli"] {
-        let server = commands(&[
-            "kill -9 -1",
-            "rm -rf /.mswea; echo removed",
-            "echo lost",
-            "echo back",
-        ]);
+        let server = commands(&["rm -rf /.mswea; echo removed", "kill -9 -1", "echo back"]);
         let run = Host::new()
             .server(&server)
             .task("x")
@@ -350,9 +345,9 @@ fn a_removed_helper_is_copied_in_again() {
             .run()
             .expect(0);
         let outputs = run.events("output");
-        assert_eq!(outputs[1]["output"]["output"], "removed\n", "{run}");
-        assert_eq!(outputs[2]["output"]["returncode"], -1, "{run}");
-        assert_eq!(outputs[3]["output"]["output"], "back\n", "{run}");
+        assert_eq!(outputs[0]["output"]["output"], "removed\n", "{run}");
+        assert_eq!(outputs[1]["output"]["returncode"], -1, "{run}");
+        assert_eq!(outputs[2]["output"]["output"], "back\n", "{run}");
         no_container(&run);
     }
 }

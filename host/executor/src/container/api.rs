@@ -154,6 +154,7 @@ impl Engine for Api {
             Ok(found) => Ok(Some(Image {
                 id: text(&found["Id"]),
                 architecture: text(&found["Architecture"]),
+                user: text(&found["Config"]["User"]),
                 os: text(&found["Os"]),
             })),
             Err(DaemonFault::Refused { status: 404, .. }) => Ok(None),

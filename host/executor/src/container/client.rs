@@ -183,6 +183,10 @@ impl Engine for Client {
         Ok(Some(Image {
             id: text("Id"),
             architecture: text("Architecture"),
+            user: found[0]["Config"]["User"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
             os: text("Os"),
         }))
     }

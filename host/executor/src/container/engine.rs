@@ -46,6 +46,8 @@ pub(super) struct Image {
     pub(super) id: String,
     /// By Go's names: `amd64`, `arm64`.
     pub(super) architecture: String,
+    /// The user of its processes; empty: root.
+    pub(super) user: String,
     pub(super) os: String,
 }
 

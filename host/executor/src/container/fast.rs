@@ -8,49 +8,77 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::timeout;
 
-use super::engine::{Engine, EngineError, ExecSpec};
+use super::engine::{Engine, EngineError, ExecSpec, Image};
 use crate::helper::{ANSWERING, HelperSession};
 
+/// The helper's folder in the container.
+const FOLDER: &str = "/.mswea";
 /// Where the helper is in the container.
 pub(super) const HELPER: &str = "/.mswea/helper";
+
+/// Puts the helper into the container and starts it: where a shell may write to the root, by one exec,
+/// which costs the engine much less than a copy.
+///
+/// # Errors
+/// A text for the log if the image is for another architecture, the engine refuses the copy, or the
+/// helper does not answer.
+pub(super) async fn install(
+    engine: &dyn Engine,
+    id: &str,
+    image: &Image,
+    is_root: bool,
+) -> Result<ContainerSession, String> {
+    let ours = mswea_helper_bundle::ARCHITECTURE;
+    let theirs = &image.architecture;
+    if theirs != ours {
+        return Err(format!(
+            "the image is for `{theirs}`, and this host brings a helper for `{ours}`"
+        ));
+    }
+    if is_root && matches!(image.user.as_str(), "" | "0" | "root") {
+        let program = program();
+        let script = format!(
+            "mkdir -p {FOLDER} && rm -f {HELPER} && head -c {} >{HELPER} && chmod 755 {HELPER} && exec {HELPER} session",
+            program.len()
+        );
+        let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
+        match start(engine, id, argv, program).await {
+            Ok(session) => return Ok(session),
+            Err(why) => tracing::debug!(why, "no shell puts the helper in its place"),
+        }
+    }
+    put(engine, id).await?;
+    session(engine, id).await
+}
 
 /// Puts the helper into the container.
 ///
 /// # Errors
-/// A text for the log if the image is for another architecture, or the engine refuses the copy.
-pub(super) async fn put(engine: &dyn Engine, id: &str, architecture: &str) -> Result<(), String> {
-    let ours = mswea_helper_bundle::ARCHITECTURE;
-    if architecture != ours {
-        return Err(format!(
-            "the image is for `{architecture}`, and this host brings a helper for `{ours}`"
-        ));
-    }
-    let archive = archive().map_err(|error| error.to_string())?;
-    let put = engine.put(id, "/", archive).await;
+/// A text for the log if the engine refuses the copy.
+pub(super) async fn put(engine: &dyn Engine, id: &str) -> Result<(), String> {
+    let archive = pack(&program()).map_err(|error| error.to_string())?;
+    let put = engine.put(id, "/", archive.into()).await;
     put.map_err(|error| error.message)
 }
 
-/// An archive of the helper in its folder. It is made once for all containers.
-fn archive() -> io::Result<Bytes> {
-    static ARCHIVE: OnceLock<Bytes> = OnceLock::new();
-    match ARCHIVE.get() {
-        Some(archive) => Ok(archive.clone()),
-        None => {
-            let made = pack(&mswea_helper_bundle::bytes())?;
-            Ok(ARCHIVE.get_or_init(|| made.into()).clone())
-        }
-    }
+/// The helper, which is unpacked once for all containers.
+fn program() -> Bytes {
+    static PROGRAM: OnceLock<Bytes> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| mswea_helper_bundle::bytes().into());
+    program.clone()
 }
 
+/// An archive of the helper in its folder.
 fn pack(program: &[u8]) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
-    let (folder, _) = HELPER[1..].split_once('/').unwrap_or_default();
     let mut header = tar::Header::new_gnu();
     header.set_mode(0o755);
     header.set_entry_type(tar::EntryType::Directory);
     header.set_size(0);
-    archive.append_data(&mut header, folder, io::empty())?;
+    archive.append_data(&mut header, &FOLDER[1..], io::empty())?;
     header.set_entry_type(tar::EntryType::Regular);
     header.set_size(program.len() as u64);
     archive.append_data(&mut header, &HELPER[1..], program)?;
@@ -80,26 +108,39 @@ impl ContainerSession {
 /// # Errors
 /// A text for the log if the helper is not started, or does not answer in time.
 pub(super) async fn session(engine: &dyn Engine, id: &str) -> Result<ContainerSession, String> {
+    let argv = [HELPER, "session"].map(str::to_owned).to_vec();
+    start(engine, id, argv, Bytes::new()).await
+}
+
+/// Starts a program that reads `first` and is then a session of the helper.
+async fn start(
+    engine: &dyn Engine,
+    id: &str,
+    argv: Vec<String>,
+    first: Bytes,
+) -> Result<ContainerSession, String> {
     let spec = ExecSpec {
-        argv: vec![HELPER.to_owned(), "session".to_owned()],
+        argv,
         stdin: true,
         cwd: Some("/".to_owned()),
         ..ExecSpec::default()
     };
-    let exec = tokio::time::timeout(ANSWERING, engine.exec(id, &spec)).await;
-    let exec = exec
-        .map_err(|_| "the engine does not start it".to_owned())?
-        .map_err(|error| error.message)?;
-    let Some(input) = exec.input else {
-        return Err("the engine does not connect its standard input".to_owned());
+    let started = async {
+        let exec = engine.exec(id, &spec).await;
+        let exec = exec.map_err(|error| error.message)?;
+        let Some(mut input) = exec.input else {
+            return Err("the engine does not connect its standard input".to_owned());
+        };
+        // A program that ends before it has read everything says why.
+        let _ = input.write_all(&first).await;
+        Ok((exec.output, input, exec.status))
     };
-    let helper = HelperSession::start(exec.output, input, ANSWERING)
+    let started = timeout(ANSWERING, started).await;
+    let (output, input, status) =
+        started.unwrap_or_else(|_| Err("the engine does not start it".to_owned()))?;
+    let helper = HelperSession::start(output, input, ANSWERING)
         .await
         .map_err(|error| error.to_string())?;
-    Ok(ContainerSession {
-        helper,
-        client: HelperClient {
-            _status: exec.status,
-        },
-    })
+    let client = HelperClient { _status: status };
+    Ok(ContainerSession { helper, client })
 }

@@ -82,10 +82,12 @@ pub(super) async fn start(
         _ => failed,
     };
     unless(stop, unfinished::clear(&engine, settings, context)).await??;
-    let _turn = unless(stop, turn()).await?;
+    let turn = unless(stop, turn()).await?;
     let began = Instant::now();
     let StartedContainer { id, name, record } =
         run(&engine, settings, stop).await.map_err(explain)?;
+    // What follows is little work, and much of it waiting.
+    drop(turn);
     let ready = unless(stop, make_ready(&engine, &id, settings, &image)).await;
     match ready.and_then(|ready| ready) {
         Ok((way, session)) => {
@@ -339,6 +341,7 @@ mod tests {
         let image = |architecture: &str| Image {
             id: String::new(),
             architecture: architecture.into(),
+            user: String::new(),
             os: "linux".into(),
         };
         let (own, other) = match std::env::consts::ARCH {

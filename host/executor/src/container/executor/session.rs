@@ -112,7 +112,7 @@ impl ContainerExecutor {
         let mut session = fast::session(engine, id).await;
         if session.is_err() {
             // A command may have removed it.
-            fast::put(engine, id, mswea_helper_bundle::ARCHITECTURE).await?;
+            fast::put(engine, id).await?;
             session = fast::session(engine, id).await;
         }
         self.session = Some(session?);

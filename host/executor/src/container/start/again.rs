@@ -115,6 +115,7 @@ pub(in crate::container) async fn find(
     let image = image.ok().flatten().unwrap_or_else(|| Image {
         id: String::new(),
         architecture: mswea_helper_bundle::ARCHITECTURE.to_owned(),
+        user: "unknown".to_owned(),
         os: "linux".to_owned(),
     });
     match unless(stop, make_ready(&engine, &found.id, settings, &image)).await? {

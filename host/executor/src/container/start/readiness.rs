@@ -28,7 +28,7 @@ pub(super) async fn make_ready(
 ) -> Result<(Way, Option<fast::ContainerSession>), ExecutorError> {
     let engine = engine.as_ref();
     let mut session = match settings.fast_path {
-        true => with_helper(engine, id, image).await,
+        true => fast::install(engine, id, image, settings.user.is_none()).await,
         false => Err("it was switched off".to_owned()),
     };
     // A command of the helper costs much less than an exec, which is only needed for the reason.
@@ -53,16 +53,6 @@ pub(super) async fn make_ready(
         "the helper can't be used in this image: actions are plain execs"
     );
     Ok((Way::Plain { shell }, None))
-}
-
-/// Puts the helper into the container and starts it.
-async fn with_helper(
-    engine: &dyn Engine,
-    id: &str,
-    image: &Image,
-) -> Result<fast::ContainerSession, String> {
-    fast::put(engine, id, &image.architecture).await?;
-    fast::session(engine, id).await
 }
 
 /// Whether the helper can run the interpreter in the configured folder.
