@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::sys;
@@ -131,8 +132,70 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     })
 }
 
-/// All visible processes.
+/// A list of processes that several threads read together.
+struct SharedList {
+    state: Mutex<SharedReading>,
+    is_read: Condvar,
+}
+
+struct SharedReading {
+    /// The number of the last reading that has begun.
+    begun: u64,
+    is_reading: bool,
+    /// The number of the last reading that is complete.
+    complete: u64,
+    list: Option<Arc<Vec<Process>>>,
+}
+
+impl SharedList {
+    const fn new() -> Self {
+        Self {
+            state: Mutex::new(SharedReading {
+                begun: 0,
+                is_reading: false,
+                complete: 0,
+                list: None,
+            }),
+            is_read: Condvar::new(),
+        }
+    }
+
+    /// What `read` returns, which is called after this call has begun, here or by another thread.
+    fn get(&self, read: impl FnOnce() -> Vec<Process>) -> Arc<Vec<Process>> {
+        let lock = || self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock();
+        // One that has begun already may have passed what is to be found.
+        let wanted = state.begun + 1;
+        while state.is_reading && state.complete < wanted {
+            state = self
+                .is_read
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if let (true, Some(list)) = (state.complete >= wanted, &state.list) {
+            return list.clone();
+        }
+        state.begun += 1;
+        state.is_reading = true;
+        let number = state.begun;
+        drop(state);
+        let list = Arc::new(read());
+        let mut state = lock();
+        state.is_reading = false;
+        state.complete = number;
+        state.list = Some(list.clone());
+        self.is_read.notify_all();
+        list
+    }
+}
+
+/// All visible processes. Runs of one process that end together share the readings.
 pub fn all() -> Vec<Process> {
+    static LIST: SharedList = SharedList::new();
+    LIST.get(read_all).to_vec()
+}
+
+fn read_all() -> Vec<Process> {
     let mut buffer = Vec::new();
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
@@ -170,6 +233,37 @@ mod tests {
         ] {
             assert_eq!(parse_stat(12, bad.as_bytes()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_reading_that_had_begun_before_is_not_shared() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        let (list, readings) = (SharedList::new(), AtomicU32::new(0));
+        let gate = std::sync::Barrier::new(2);
+        let slow = || {
+            readings.fetch_add(1, Ordering::Relaxed);
+            gate.wait();
+            gate.wait();
+            Vec::new()
+        };
+        let quick = || {
+            readings.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(5));
+            Vec::new()
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| list.get(slow));
+            gate.wait();
+            // All of these come while the first reading goes on.
+            let others: Vec<_> = (0..16).map(|_| scope.spawn(|| list.get(quick))).collect();
+            std::thread::sleep(Duration::from_millis(100));
+            assert_eq!(readings.load(Ordering::Relaxed), 1);
+            gate.wait();
+            others.into_iter().for_each(|it| drop(it.join().unwrap()));
+        });
+        assert_eq!(readings.load(Ordering::Relaxed), 2);
+        assert!(list.get(quick).is_empty());
+        assert_eq!(readings.load(Ordering::Relaxed), 3);
     }
 
     #[test]

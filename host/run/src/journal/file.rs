@@ -5,6 +5,8 @@
 //! against the commands of the run itself, which may remove the file or write into it, there is
 //! [`JournalFile::check`].
 
+mod second;
+
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek as _, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -15,6 +17,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::{Event, Spot};
 use mswea_core::{Clock, Journal};
+use second::SecondCopy;
 
 /// Buffers larger than this are given back after use: one long reply must not cost memory for
 /// the rest of the run.
@@ -45,7 +48,7 @@ pub(super) struct Inner {
     /// Set when the file could not be brought back to whole lines.
     broken: bool,
     /// A file without a name that holds the same: nobody else gets at it.
-    pub(super) copy: Option<File>,
+    pub(super) copy: Option<SecondCopy>,
     /// Up to where disk space was set aside.
     reserved: u64,
     /// When the file was changed last, by us: another time says that others did.
@@ -177,14 +180,14 @@ impl JournalFile {
     /// Keeps a second copy in a file without a name, on the disk that `folder` is on.
     #[must_use]
     pub fn with_copy(self, folder: &Path) -> Self {
-        let copy = || -> io::Result<File> {
+        let copy = || -> io::Result<SecondCopy> {
             let mut copy = tempfile::tempfile_in(folder)?;
             let mut inner = self.inner();
             if inner.len > 0 {
                 inner.file.rewind()?;
                 io::copy(&mut Read::take(&inner.file, inner.len), &mut copy)?;
             }
-            Ok(copy)
+            Ok(SecondCopy::new(copy))
         };
         match copy() {
             Ok(copy) => self.inner().copy = Some(copy),
@@ -262,8 +265,10 @@ impl Inner {
             self.reserve();
             return Err(error);
         }
-        if let Some(copy) = &mut self.copy
-            && copy.write_all(line).is_err()
+        if self
+            .copy
+            .as_ref()
+            .is_some_and(|copy| copy.add(line).is_err())
         {
             self.copy = None;
         }

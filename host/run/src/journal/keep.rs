@@ -112,7 +112,8 @@ impl Inner {
     /// Whether the file still holds what was recorded: told by the copy, or else by the time of
     /// the last write (a command that moves the file changes the other time).
     fn is_unchanged(&self) -> io::Result<bool> {
-        let Some(copy) = &self.copy else {
+        let copy = self.copy.as_ref().and_then(|copy| copy.whole().ok());
+        let Some(copy) = copy else {
             let content = |stamp: Option<Stamp>| stamp.map(|it| it.content);
             return Ok(content(Stamp::of(&self.file)) == content(self.stamp));
         };
@@ -138,7 +139,7 @@ impl Inner {
     /// The file that certainly holds what was recorded.
     fn source(&self) -> io::Result<&File> {
         if let Some(copy) = &self.copy {
-            return Ok(copy);
+            return copy.whole();
         }
         // One that was removed or moved is still ours.
         if self.file.metadata()?.len() == self.len && self.is_unchanged()? {
