@@ -32,10 +32,22 @@ impl Runtime {
     pub async fn prepare(
         &self,
         job: Job<'_>,
-        mut context: Context,
+        context: Context,
         person: Arc<dyn Person>,
         own_files: &[String],
     ) -> Result<Agent, SetupError> {
+        let prepared = self.prepared(job, context, person, own_files).await?;
+        prepared.begin().await
+    }
+
+    /// As [`Self::prepare`], without the first line of the journal.
+    pub(crate) async fn prepared(
+        &self,
+        job: Job<'_>,
+        mut context: Context,
+        person: Arc<dyn Person>,
+        own_files: &[String],
+    ) -> Result<PreparedRun, SetupError> {
         let replayed = Replayed::of(job.config)?;
         let fitted = replayed.as_ref().and_then(|replayed| replayed.fit(&job));
         let config = fitted.as_ref().unwrap_or(job.config);
@@ -83,7 +95,7 @@ impl Runtime {
         let forked = job.from.as_ref().and_then(Earlier::forked);
         let mut events = vec![first];
         events.extend_from_slice(forked.unwrap_or_default());
-        begun(agent, events).await
+        Ok(PreparedRun { agent, events })
     }
 
     /// The variables of the templates.
@@ -197,16 +209,24 @@ fn placed(
     Ok(executor)
 }
 
-/// Records how the run begins, on a thread of its own: the first event also writes the first
-/// trajectory and copies an earlier journal.
-async fn begun(agent: Agent, events: Vec<Event>) -> Result<Agent, SetupError> {
-    let begin = move || {
-        let mut events = events.iter();
-        let begun = events.try_for_each(|event| agent.begin(event));
-        begun.map(|()| agent).map_err(SetupError::Journal)
-    };
-    let begun = aside("beginning", begin).await;
-    begun.unwrap_or_else(|| Err(SetupError::Internal(bug("the beginning of a run"))))
+/// A run whose journal has not begun.
+pub(crate) struct PreparedRun {
+    agent: Agent,
+    events: Vec<Event>,
+}
+
+impl PreparedRun {
+    /// Records how the run begins, on a thread of its own: the first event also writes the first
+    /// trajectory and copies an earlier journal. Once this has begun, it is completed.
+    pub(crate) async fn begin(self) -> Result<Agent, SetupError> {
+        let begin = move || {
+            let mut events = self.events.iter();
+            let begun = events.try_for_each(|event| self.agent.begin(event));
+            begun.map(|()| self.agent).map_err(SetupError::Journal)
+        };
+        let begun = aside("beginning", begin).await;
+        begun.unwrap_or_else(|| Err(SetupError::Internal(bug("the beginning of a run"))))
+    }
 }
 
 /// The state in which the run begins, and its first event.

@@ -172,8 +172,13 @@ impl RunRecord {
 
     /// Removes the reserved names and new folders of a run that never began.
     pub(crate) fn forget(&self) {
-        let journaling = std::mem::replace(&mut *lock(&self.journal), Journaling::Never);
-        if let Journaling::Claimed(claim) = journaling {
+        let mut journaling = match self.journal.try_lock() {
+            Ok(journaling) => journaling,
+            Err(TryLockError::Poisoned(journaling)) => journaling.into_inner(),
+            // The journal is being begun, on a file system that does not answer.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Journaling::Claimed(claim) = std::mem::replace(&mut *journaling, Journaling::Never) {
             claim.release();
             remove(&self.folders);
         }
@@ -261,9 +266,7 @@ impl RunRecord {
         *is_last = true;
         let journal = self.begun().ok_or(Unwritten::Nothing)?;
         if let Err(error) = self.sync.now(&journal) {
-            self.warn(&format!(
-                "the end of the run may not be on the disk: {error}"
-            ));
+            self.warn(&format!("the end may not be on the disk: {error}"));
         }
         if let Err(error) = journal.bring_home() {
             self.warn(&error.to_string());

@@ -71,10 +71,20 @@ pub async fn run(
             trajectory: &files.trajectory,
             journal: &files.journal,
         });
-        runtime.prepare(job, context, person, &own_files).await
+        runtime.prepared(job, context, person, &own_files).await
     });
     let preparing = async { caught(preparing.as_mut()).await.unwrap_or_else(crashed) };
-    let agent = match unless_stopped(&stop, preparing).await {
+    // A run that has begun has files. So a first stop does not prevent that it begins whole, and ends it
+    // then.
+    let beginning = async {
+        let prepared = unless_stopped(&stop, preparing).await?;
+        tokio::select! {
+            biased;
+            begun = prepared.begin() => begun,
+            () = stop.stopped_twice() => Err(SetupError::Interrupted),
+        }
+    };
+    let agent = match beginning.await {
         Ok(agent) => agent,
         Err(error) => {
             let journal = record.journal();

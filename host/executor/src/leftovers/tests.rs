@@ -56,11 +56,18 @@ fn fates(leftovers: &[Leftover]) -> BTreeMap<i32, &'static str> {
 struct Mess(Vec<i32>);
 
 impl Drop for Mess {
+    /// Waits for their end: the next search would still find them.
     fn drop(&mut self) {
         for pid in &self.0 {
             if let Some(process) = processes::stat(*pid, &mut Vec::new()) {
                 process.signal(libc::SIGKILL);
             }
+        }
+        for _ in 0..500 {
+            if !self.0.iter().any(|pid| is_there(*pid)) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
 }
