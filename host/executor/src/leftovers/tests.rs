@@ -67,7 +67,7 @@ impl Drop for Mess {
             if !self.0.iter().any(|pid| is_there(*pid)) {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
