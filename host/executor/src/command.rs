@@ -86,7 +86,15 @@ impl PassedVariables {
     /// The variables that the shell at the place removes.
     fn removed(&self) -> String {
         let removed = CONNECTING.iter().copied();
-        let removed = removed.filter(|name| !self.allow.iter().any(|allowed| allowed == name));
+        let is_allowed = |name: &str| {
+            self.allow
+                .iter()
+                .any(|allowed| match allowed.strip_suffix('*') {
+                    Some(beginning) => name.starts_with(beginning),
+                    None => name == allowed,
+                })
+        };
+        let removed = removed.filter(|name| !is_allowed(name));
         removed.collect::<Vec<_>>().join(" ")
     }
 }

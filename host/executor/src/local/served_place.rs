@@ -20,8 +20,8 @@ use crate::capture::Capture;
 use crate::helper::{ANSWERING, HelperAction, HelperEnd, HelperSession};
 use crate::programs::{in_path, is_program};
 
-/// The most bytes of a command's output that are kept.
-const KEPT: usize = 8 * 1024 * 1024;
+/// The most bytes of a command's output that are kept: as many as of a submission.
+const KEPT: usize = 64 * 1024 * 1024;
 /// How long reading a file may take.
 const READING: Duration = Duration::from_secs(60);
 /// How long background processes may add to an output after its command has ended.
@@ -180,12 +180,16 @@ impl ServedPlace {
     }
 
     async fn ready(&self) -> Result<ReadyHelper, ServedError> {
-        let waiting = self.idle().as_mut().and_then(Vec::pop);
-        match waiting {
-            Some(ready) => Ok(ready),
-            None => {
-                let (helper, session) = open(&self.settings).await?;
-                Ok(ReadyHelper { session, helper })
+        loop {
+            let waiting = self.idle().as_mut().and_then(Vec::pop);
+            match waiting {
+                // A background process has ended it meanwhile.
+                Some(mut ready) if ready.session.has_ended().await => ready.end().await,
+                Some(ready) => return Ok(ready),
+                None => {
+                    let (helper, session) = open(&self.settings).await?;
+                    return Ok(ReadyHelper { session, helper });
+                }
             }
         }
     }
@@ -257,7 +261,7 @@ impl ReadyHelper {
     }
 
     async fn read(&mut self, path: String, stop: &Stop) -> Result<ServedOutput, ServedError> {
-        let argv = ["cat", "--", &path].map(str::to_owned);
+        let argv = ["cat", "--", &plain(&path)].map(str::to_owned);
         let action = HelperAction {
             argv: &argv,
             env: &in_english(),
@@ -321,6 +325,8 @@ impl ReadyHelper {
                     never = errors.read(&mut said) => match never {},
                 };
                 errors.read_rest(&mut said);
+                // Background processes may still write.
+                tokio::spawn(errors.drain());
                 status
             }
         };
@@ -380,12 +386,38 @@ impl ErrorsApart {
         std::future::pending().await
     }
 
-    /// Reads what is there.
+    /// Reads what is there: at most what a pipe holds.
     fn read_rest(&mut self, into: &mut Capture) {
         let mut piece = vec![0; 64 * 1024];
-        while let Ok(count @ 1..) = self.receiver.try_read(&mut piece) {
-            into.push(&piece[..count]);
+        for _ in 0..16 {
+            match self.receiver.try_read(&mut piece) {
+                Ok(count @ 1..) => into.push(&piece[..count]),
+                _ => return,
+            }
         }
+    }
+
+    /// Reads until no process has it open any more, and drops that.
+    async fn drain(self) {
+        let Self { folder, receiver } = self;
+        // A descriptor of one's own that only reads: the other one holds the pipe open.
+        let path = folder.path().join("errors");
+        let Ok(mut alone) = pipe::OpenOptions::new().open_receiver(path) else {
+            return;
+        };
+        drop((receiver, folder));
+        let mut piece = Vec::with_capacity(64 * 1024);
+        while let Ok(1..) = alone.read_buf(&mut piece).await {
+            piece.clear();
+        }
+    }
+}
+
+/// A path that no program takes for an option or for its standard input.
+fn plain(path: &str) -> String {
+    match path.starts_with('-') {
+        true => format!("./{path}"),
+        false => path.to_owned(),
     }
 }
 

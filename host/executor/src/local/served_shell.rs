@@ -21,7 +21,7 @@ use crate::interactive::{ProgramConnection, with_terminal};
 use crate::shell::with_notes;
 
 /// How much of a command's output is kept at least: the end of it.
-const KEPT: usize = 4 * 1024 * 1024;
+const KEPT: usize = 16 * 1024 * 1024;
 /// How long background processes may add to the output of a command.
 const GRACE: Duration = Duration::from_millis(100);
 /// How long a check of the syntax may take.
@@ -332,7 +332,8 @@ impl ServedShell {
         }
         let end = match found.end {
             ExpectEnd::Matched(which) => {
-                self.piled.truncate(self.piled.len() - matched);
+                self.piled
+                    .truncate(self.piled.len().saturating_sub(matched));
                 ShellAnswerEnd::Matched(which)
             }
             ExpectEnd::Ended(ended) => {

@@ -220,6 +220,7 @@ impl SwerexExecutor {
     }
 
     async fn run_in_shell(&mut self, command: &Command<'_>, limit: Duration) -> Output {
+        let mut is_again = false;
         loop {
             if !self.shell.is_open() {
                 if let Err(why) = self.open_shell().await {
@@ -232,7 +233,17 @@ impl SwerexExecutor {
                 self.notice.take().map(str::to_owned).into_iter().collect();
             return match ran {
                 // Nothing was run.
-                Ok(SessionEnd::Missing) => continue,
+                Ok(SessionEnd::Missing) if !is_again => {
+                    is_again = true;
+                    continue;
+                }
+                Ok(SessionEnd::Missing) => {
+                    let why = format!(
+                        "`{}` has lost its session twice in a row, right after it was opened: if several servers share this address, use the address of one of them",
+                        self.client.url()
+                    );
+                    return self.is_gone(why);
+                }
                 Ok(SessionEnd::Done(text, code)) => {
                     if code.is_none() {
                         notes.push("the server does not know the exit code".to_owned());

@@ -115,9 +115,23 @@ impl RexSession {
             .post("/write_file", &body, ANSWERING)
             .await
             .map_err(told)?;
-        let read = format!(". {path}; rm -f {path}");
-        self.run(client, &read, ANSWERING).await.map_err(told)?;
-        Ok(())
+        let read = format!(". {path}");
+        let set = self.run(client, &read, ANSWERING).await;
+        let removed = client
+            .run(&program(&["rm", "-f", &path], None, ANSWERING), ANSWERING)
+            .await;
+        match (set.map_err(told)?, removed.map_err(told)?) {
+            (SessionEnd::Done(_, Some(0)), (_, 0)) => Ok(()),
+            (SessionEnd::Missing, _) => Err(format!(
+                "`{}` has lost the session that it has just opened",
+                client.url()
+            )),
+            (_, (_, 1..)) => Err(format!("`{path}` can't be removed at `{}`", client.url())),
+            _ => Err(format!(
+                "the variables of `environment.env` can't be set at `{}`",
+                client.url()
+            )),
+        }
     }
 
     /// Closes it.

@@ -1,6 +1,7 @@
 //! The sessions of SWE-ReX's clients, by name.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,10 +36,13 @@ struct RexShell {
     shell: AsyncMutex<Option<ServedShell>>,
     interruption: ShellInterruption,
     heard: Mutex<Instant>,
+    /// Commands that wait for it do not begin any more.
+    is_closing: AtomicBool,
 }
 
 impl RexShell {
     async fn end(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
         // Whoever waits for its command has an answer then.
         self.interruption.end();
         if let Some(shell) = self.shell.lock().await.take() {
@@ -118,6 +122,7 @@ impl RexShells {
             interruption: shell.interruption(),
             shell: AsyncMutex::new(Some(shell)),
             heard: Mutex::new(Instant::now()),
+            is_closing: AtomicBool::new(false),
         });
         let before = self.by_name().insert(name.clone(), shell);
         if let Some(before) = before {
@@ -144,6 +149,9 @@ impl RexShells {
                 "another command runs in this session, and did not end in time",
             ));
         };
+        if session.is_closing.load(Ordering::Relaxed) {
+            return Err(gone(&body.session));
+        }
         let shell = shell.as_mut().ok_or_else(|| gone(&body.session))?;
         let line = ShellLine {
             text: &body.command,

@@ -5,6 +5,9 @@ use mswea_executor::decoded;
 use super::bodies::ReadBody;
 use super::fault::RexFault;
 
+/// The longest title of a window that is left out, in bytes.
+const LONGEST_TITLE: usize = 1024;
+
 /// A text without the control sequences of terminals; `\r\n` becomes `\n`.
 pub(super) fn without_controls(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
@@ -37,11 +40,15 @@ fn sequence(after: &str) -> Option<usize> {
             bytes.get(end).filter(|byte| (b'@'..=b'~').contains(byte))?;
             Some(end + 1)
         }
-        // The title of a window.
-        b']' => match after.find('\x07') {
-            Some(end) if !after[..end].contains('\n') => Some(end + 1),
-            _ => Some(1),
-        },
+        // The title of a window, which is bounded: an output may have many beginnings and no end.
+        b']' => {
+            let title = bytes.iter().take(LONGEST_TITLE);
+            let end = title.copied().position(|byte| matches!(byte, 0x07 | b'\n'));
+            match end.filter(|end| bytes[*end] == 0x07) {
+                Some(end) => Some(end + 1),
+                None => Some(1),
+            }
+        }
         b'@'..=b'_' => Some(1),
         _ => None,
     }
@@ -124,6 +131,17 @@ mod tests {
         ] {
             assert_eq!(without_controls(text), wanted, "{text:?}");
         }
+    }
+
+    #[test]
+    fn many_beginnings_without_an_end_take_no_time() {
+        let text = "\x1b]".repeat(1_000_000);
+        let began = std::time::Instant::now();
+        assert_eq!(without_controls(&text), "");
+        let open = format!("{text}\n\x07");
+        assert_eq!(without_controls(&open), "\n\x07");
+        // It took minutes.
+        assert!(began.elapsed() < std::time::Duration::from_secs(20));
     }
 
     #[test]

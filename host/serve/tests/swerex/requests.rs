@@ -147,6 +147,28 @@ fn a_command_that_nobody_waits_for_is_ended() {
 }
 
 #[test]
+fn background_processes_may_go_on_writing() {
+    let rex = Rex::start();
+    let file = rex.dir().join("lives");
+    let background = "(sleep 0.5; echo out; echo log >&2; echo log >&2; echo x >lives) & echo on";
+    let body = json!({ "command": background, "shell": true });
+    assert_eq!(rex.ok("/execute", &body)["stdout"], "on\n");
+    let asked = Instant::now();
+    while !file.exists() {
+        assert!(asked.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn much_output_is_whole() {
+    let rex = Rex::start();
+    let body = json!({ "command": "head -c 12000000 /dev/zero | tr '\\0' x", "shell": true });
+    let found = rex.ok("/execute", &body);
+    assert_eq!(found["stdout"].as_str().unwrap().len(), 12_000_000);
+}
+
+#[test]
 fn files_are_read_and_written() {
     let rex = Rex::start();
     let at = |path: &str| rex.dir().join(path);

@@ -322,7 +322,7 @@ fn sessions_are_apart_and_end_once() {
             scope.spawn(move || {
                 rex.ok(
                     "/run_in_session",
-                    &line("sleep 1", json!({ "session": session })),
+                    &line("sleep 3", json!({ "session": session })),
                 )
             });
         }
@@ -330,10 +330,10 @@ fn sessions_are_apart_and_end_once() {
             rex.ok("/execute", &json!({ "command": ["echo", "a"] }))["stdout"],
             "a\n"
         );
-        assert!(began.elapsed() < Duration::from_millis(900));
+        assert!(began.elapsed() < Duration::from_millis(2900));
     });
     assert!(
-        began.elapsed() < Duration::from_millis(1900),
+        began.elapsed() < Duration::from_millis(5900),
         "{:?}",
         began.elapsed()
     );
@@ -360,6 +360,37 @@ fn sessions_are_apart_and_end_once() {
     assert!(message.contains("--max-sessions"), "{message}");
     assert_eq!(rex.ok("/close", &Value::Null), json!({}));
     rex.open("default");
+}
+
+#[test]
+fn a_command_that_waits_does_not_begin_in_a_session_that_is_closed() {
+    let rex = Rex::start();
+    rex.open("default");
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let run = |command: &'static str| {
+            let rex = &rex;
+            scope.spawn(move || {
+                rex.post("/run_in_session", &line(command, json!({ "timeout": 60 })))
+            })
+        };
+        let first = run("echo x >first; sleep 40");
+        while !rex.dir().join("first").exists() {
+            assert!(began.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let second = run("echo x >second; sleep 40");
+        std::thread::sleep(Duration::from_millis(500));
+        rex.ok("/close_session", &json!({ "session_type": "bash" }));
+        assert_eq!(second.join().unwrap().0, 511);
+        first.join().unwrap();
+    });
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!rex.dir().join("second").exists());
 }
 
 #[test]

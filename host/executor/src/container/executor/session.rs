@@ -8,6 +8,7 @@ use super::{ContainerExecutor, not_started};
 use crate::container::fast;
 use crate::container::running::Way;
 use crate::interactive::{HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper};
+use crate::shell::BEGUN;
 
 #[async_trait]
 impl OpensPrograms for ContainerExecutor {
@@ -100,6 +101,15 @@ impl ContainerExecutor {
     /// # Errors
     /// Why there is none.
     pub(super) async fn need_session(&mut self) -> Result<(), String> {
+        if let Some(session) = &mut self.session
+            && session.has_ended().await
+        {
+            // A background process has ended the helper between two actions.
+            self.session = None;
+            if self.settings.session {
+                self.notice = Some(BEGUN);
+            }
+        }
         let (None, Some(container)) = (&self.session, &self.container) else {
             return Ok(());
         };

@@ -350,3 +350,24 @@ async fn the_script_kills_where_the_helper_can_not() {
     );
     executor.cleanup().await;
 }
+
+/// A background process that ends the helper between two actions costs neither of them.
+#[tokio::test]
+async fn a_helper_that_ends_between_two_actions_is_started_anew() {
+    if !docker("a_helper_that_ends_between_two_actions_is_started_anew") {
+        return;
+    }
+    for transport in [Transport::Api, Transport::Cli] {
+        let settings = ContainerSettings {
+            transport,
+            ..settings()
+        };
+        let mut executor = started(settings).await;
+        let kills = "h=$PPID; (sleep 0.3; kill -9 $h) >/dev/null 2>&1 & echo bg";
+        assert_eq!(run(&mut executor, kills).await.output, "bg\n");
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let output = run(&mut executor, "echo x >>/ran; cat /ran").await;
+        assert_eq!((output.output.as_str(), output.returncode), ("x\n", 0));
+        executor.cleanup().await;
+    }
+}
