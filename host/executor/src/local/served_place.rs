@@ -182,15 +182,15 @@ impl ServedPlace {
     async fn ready(&self) -> Result<ReadyHelper, ServedError> {
         loop {
             let waiting = self.idle().as_mut().and_then(Vec::pop);
-            match waiting {
-                // A background process has ended it meanwhile.
-                Some(mut ready) if ready.session.has_ended().await => ready.end().await,
-                Some(ready) => return Ok(ready),
-                None => {
-                    let (helper, session) = open(&self.settings).await?;
-                    return Ok(ReadyHelper { session, helper });
-                }
+            let Some(mut ready) = waiting else {
+                let (helper, session) = open(&self.settings).await?;
+                return Ok(ReadyHelper { session, helper });
+            };
+            if !ready.session.has_ended().await {
+                return Ok(ready);
             }
+            // A background process has ended it meanwhile.
+            ready.end().await;
         }
     }
 

@@ -5,9 +5,6 @@ use mswea_executor::decoded;
 use super::bodies::ReadBody;
 use super::fault::RexFault;
 
-/// The longest title of a window that is left out, in bytes.
-const LONGEST_TITLE: usize = 1024;
-
 /// A text without the control sequences of terminals; `\r\n` becomes `\n`.
 pub(super) fn without_controls(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
@@ -40,10 +37,11 @@ fn sequence(after: &str) -> Option<usize> {
             bytes.get(end).filter(|byte| (b'@'..=b'~').contains(byte))?;
             Some(end + 1)
         }
-        // The title of a window, which is bounded: an output may have many beginnings and no end.
+        // The title of a window. No further than the next sequence, because an output may have many
+        // beginnings and no end.
         b']' => {
-            let title = bytes.iter().take(LONGEST_TITLE);
-            let end = title.copied().position(|byte| matches!(byte, 0x07 | b'\n'));
+            let ends = |byte: &u8| matches!(byte, 0x07 | b'\n' | 0x1b);
+            let end = bytes.iter().position(ends);
             match end.filter(|end| bytes[*end] == 0x07) {
                 Some(end) => Some(end + 1),
                 None => Some(1),

@@ -109,15 +109,11 @@ fn commands_have_a_process_each() {
     assert_eq!(found["stdout"], "");
     let found = rex.ok(
         "/execute",
-        &json!({ "command": "head -c 9000000 /dev/zero | tr '\\0' x; head -c 9000000 /dev/zero | tr '\\0' x >&2", "shell": true }),
+        &json!({ "command": "head -c 70000000 /dev/zero | tr '\\0' x; head -c 9000000 /dev/zero | tr '\\0' x >&2", "shell": true }),
     );
-    for stream in ["stdout", "stderr"] {
-        let text = found[stream].as_str().unwrap();
-        assert!(
-            text.contains("bytes of output elided") && text.len() < 8_500_000,
-            "{stream}"
-        );
-    }
+    let text = found["stdout"].as_str().unwrap();
+    assert!(text.contains("bytes of output elided") && text.len() < 68_000_000);
+    assert_eq!(found["stderr"].as_str().unwrap().len(), 9_000_000);
 }
 
 #[test]
@@ -158,14 +154,6 @@ fn background_processes_may_go_on_writing() {
         assert!(asked.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-#[test]
-fn much_output_is_whole() {
-    let rex = Rex::start();
-    let body = json!({ "command": "head -c 12000000 /dev/zero | tr '\\0' x", "shell": true });
-    let found = rex.ok("/execute", &body);
-    assert_eq!(found["stdout"].as_str().unwrap().len(), 12_000_000);
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl ContainerExecutor {
     /// Why there is none.
     pub(super) async fn need_session(&mut self) -> Result<(), String> {
         if let Some(session) = &mut self.session
-            && session.has_ended().await
+            && session.helper.has_ended().await
         {
             // A background process has ended the helper between two actions.
             self.session = None;
