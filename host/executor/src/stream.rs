@@ -156,6 +156,9 @@ impl<P: HelperPlace> StreamExecutor<P> {
             self.close().await;
             return match self.open(stop).await {
                 Ok(()) => Box::pin(self.run(command, timeout, stop)).await,
+                Err(_) if stop.is_stopped() => {
+                    ActionFailure::interrupted(command.text).output(String::new())
+                }
                 Err(why) => self.is_gone(why, String::new()),
             };
         }
