@@ -20,7 +20,7 @@ use mswea_run::{Agent, Multimodal, Parts, Prompts, RunLimits, RunSettings, State
 use mswea_secrecy as secrecy;
 
 impl Runtime {
-    /// Makes a run for a journal of the caller; [`run()`] also makes the journal and runs the loop.
+    /// Makes a run for a journal of the caller; [`run()`](crate::run()) also makes the journal and runs the loop.
     /// When this returns, every plugin is loaded and configured, every template parses, and the
     /// journal has its first line; nothing has been started or sent.
     ///
