@@ -7,10 +7,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future as _;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode, redirect};
 use tokio::time::Instant;
@@ -26,6 +29,9 @@ use super::settings::{Limit, RequestSettings};
 use mswea_core::ErrorClass;
 
 const MAX_REDIRECTS: u32 = 5;
+
+/// Chunks of a body are joined up to about this size.
+const MAX_JOINED: usize = 64 << 10;
 
 /// The process's HTTP clients, with their connection pools. Cheap to make and to clone: a client is
 /// built when the first request needs it. A client for plain http loads no certificates.
@@ -84,6 +90,7 @@ impl Http {
                 decoder: Decoder::of(headers)
                     .map_err(|coding| fault::unknown_coding(&origin(&url), &coding))?,
                 response,
+                ahead: None,
                 start,
                 read: 0,
             });
@@ -227,6 +234,8 @@ pub(super) struct StartedResponse {
     /// Why a redirect was not followed, if it is one.
     pub redirect: Option<String>,
     response: Response,
+    /// The end of the body or an error, if it came with the last piece.
+    ahead: Option<reqwest::Result<Option<Bytes>>>,
     decoder: Decoder,
     start: Instant,
     /// Bytes of the body that were returned.
@@ -248,6 +257,39 @@ impl StartedResponse {
             .collect()
     }
 
+    /// What has arrived of the body: the next chunk, and those that are there already, because each
+    /// call of the adapter takes longer than to join them. An error waits for the next call.
+    async fn arrived(&mut self) -> reqwest::Result<Option<Bytes>> {
+        if let Some(outcome) = self.ahead.take() {
+            return outcome;
+        }
+        let Some(first) = self.response.chunk().await? else {
+            return Ok(None);
+        };
+        let mut joined = BytesMut::new();
+        while joined.len().max(first.len()) < MAX_JOINED {
+            // The task of the connection passes on one chunk at a time.
+            tokio::task::yield_now().await;
+            match pin!(self.response.chunk()).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(Some(more))) => {
+                    if joined.is_empty() {
+                        joined.extend_from_slice(&first);
+                    }
+                    joined.extend_from_slice(&more);
+                }
+                Poll::Ready(end) => {
+                    self.ahead = Some(end);
+                    break;
+                }
+            }
+        }
+        Ok(Some(match joined.is_empty() {
+            true => first,
+            false => joined.freeze(),
+        }))
+    }
+
     /// The next piece of the body, unpacked; none at the end.
     pub async fn piece(
         &mut self,
@@ -259,7 +301,7 @@ impl StartedResponse {
         }
         let idle = settings.idle_timeout.map(|limit| (limit, Instant::now()));
         let due = Due::of(TimeoutPhase::Body, idle, settings, self.start);
-        let piece = match tokio::time::timeout_at(due.at, self.response.chunk()).await {
+        let piece = match tokio::time::timeout_at(due.at, self.arrived()).await {
             Ok(Ok(piece)) => piece,
             Ok(Err(error)) => return Err(fault::on_body(&error, &self.origin)),
             Err(_) => return Err(due.fault(&self.origin)),

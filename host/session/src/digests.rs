@@ -8,10 +8,11 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::OFlags;
 use serde::Serialize;
@@ -26,6 +27,8 @@ use mswea_executor::home_state_folder;
 pub(crate) struct DigestFile {
     /// None: there is no place for it.
     path: Option<PathBuf>,
+    /// Open once something was written.
+    file: Mutex<Option<File>>,
 }
 
 impl DigestFile {
@@ -34,6 +37,7 @@ impl DigestFile {
         let folder = home_state_folder("runs");
         Self {
             path: folder.and_then(|folder| index::digests_of(&folder, run_id)),
+            file: Mutex::default(),
         }
     }
 
@@ -45,12 +49,27 @@ impl DigestFile {
             return;
         }
         let written = match &self.path {
-            Some(path) => append(path, &lines),
+            Some(path) => self.append(path, &lines),
             None => Err(io::Error::other("there is no state folder")),
         };
         if let Err(error) = written {
             tracing::debug!(%error, "going on with this run will need `--trust-record`");
         }
+    }
+
+    /// The newline comes first: the line before may have been cut off.
+    fn append(&self, path: &Path, lines: &[String]) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &mut *file {
+            Some(file) => file,
+            none => none.insert(open(path)?),
+        };
+        let mut text = String::new();
+        for line in lines {
+            text.push('\n');
+            text.push_str(line);
+        }
+        file.write_all(text.as_bytes())
     }
 
     /// What is in it.
@@ -142,8 +161,7 @@ fn line(kind: &str, value: &impl Serialize) -> String {
     line
 }
 
-/// The newline comes first: the line before may have been cut off.
-fn append(path: &Path, lines: &[String]) -> io::Result<()> {
+fn open(path: &Path) -> io::Result<File> {
     let open = || {
         OpenOptions::new()
             .append(true)
@@ -152,19 +170,13 @@ fn append(path: &Path, lines: &[String]) -> io::Result<()> {
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(path)
     };
-    let mut file = match (open(), path.parent()) {
+    match (open(), path.parent()) {
         (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
             fs::create_dir_all(folder)?;
-            open()?
+            open()
         }
-        (opened, _) => opened?,
-    };
-    let mut text = String::new();
-    for line in lines {
-        text.push('\n');
-        text.push_str(line);
+        (opened, _) => opened,
     }
-    file.write_all(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -177,6 +189,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = DigestFile {
             path: index::digests_of(&folder.path().join("runs"), "r-1"),
+            file: Mutex::default(),
         };
         assert!(!file.read().is_known());
         let action = Action {
@@ -233,6 +246,7 @@ mod tests {
         fs::write(&other, "").unwrap();
         let file = DigestFile {
             path: index::digests_of(folder.path(), "r-1"),
+            file: Mutex::default(),
         };
         std::os::unix::fs::symlink(&other, folder.path().join("r-1.digests")).unwrap();
         file.note(&Event::SetUpDone { handle: json!(1) });

@@ -218,7 +218,10 @@ impl RunRecord {
 
     /// Writes the trajectory repeatedly, as long as this future is polled.
     pub(crate) async fn keep_up(self: &Arc<Self>) -> Infallible {
+        // The first event has written the first one.
+        let mut pause = PAUSE;
         loop {
+            tokio::time::sleep(pause).await;
             self.dirty.notified().await;
             let begun = Instant::now();
             let permit = self.permit().await;
@@ -234,7 +237,7 @@ impl RunRecord {
             // Without a thread, the trajectory is written at the end only.
             drop(writer().spawn(write));
             let _ = written.await;
-            tokio::time::sleep(PAUSE.max(begun.elapsed() * 20)).await;
+            pause = PAUSE.max(begun.elapsed() * 20);
         }
     }
 
@@ -450,22 +453,35 @@ impl Drop for RunRecord {
 impl Journal for RunRecord {
     fn record(&self, event: &Event) -> io::Result<f64> {
         let journal = self.journaling(event)?;
+        // Commands have run before these.
+        if matches!(
+            event,
+            Event::Opening { .. }
+                | Event::Output { .. }
+                | Event::Salvaged { .. }
+                | Event::RunEnded { .. }
+        ) {
+            self.look_after(&journal);
+        }
         // First: a host may be killed between the two.
         self.digests.note(event);
         let t = journal.record(event)?;
         self.sync.note(event);
         match event {
+            // Commands begin after these.
+            Event::EnvironmentReady { .. } | Event::Action { .. } | Event::SalvageStarted => {
+                journal.mark();
+            }
             Event::Opening { .. }
             | Event::Message { .. }
+            | Event::Reply { .. }
             | Event::Rejected { .. }
             | Event::Observed { .. }
             | Event::Output { .. }
             | Event::Salvaged { .. }
-            | Event::RunEnded { .. } => self.look_after(&journal),
-            Event::Reply { .. } => {}
-            _ => return Ok(t),
+            | Event::RunEnded { .. } => self.dirty.notify_one(),
+            _ => {}
         }
-        self.dirty.notify_one();
         Ok(t)
     }
 

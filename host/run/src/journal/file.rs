@@ -51,7 +51,8 @@ pub(super) struct Inner {
     pub(super) copy: Option<SecondCopy>,
     /// Up to where disk space was set aside.
     reserved: u64,
-    /// When the file was changed last, by us: another time says that others did.
+    /// When the file was changed last before a command began ([`JournalFile::mark`]): another time
+    /// shows that the command has written into it. None once the run itself has written again.
     pub(super) stamp: Option<Stamp>,
 }
 
@@ -152,7 +153,6 @@ impl JournalFile {
 
     /// A journal that is open, after the event with the number `seq`.
     pub(super) fn at(spot: Arc<Spot>, file: File, seq: u64, len: u64) -> Self {
-        let stamp = Stamp::of(&file);
         Self {
             home: spot.clone(),
             clock: Clock::default(),
@@ -165,7 +165,7 @@ impl JournalFile {
                 broken: false,
                 copy: None,
                 reserved: 0,
-                stamp,
+                stamp: None,
             }),
         }
     }
@@ -194,6 +194,13 @@ impl JournalFile {
             Err(error) => tracing::debug!(%error, "no second copy of the journal is kept"),
         }
         self
+    }
+
+    /// Called before a command begins, so that [`JournalFile::check`] sees what the command writes
+    /// into the file, also if the length of the file stays the same.
+    pub fn mark(&self) {
+        let mut inner = self.inner();
+        inner.stamp = Stamp::of(&inner.file);
     }
 
     /// Where it is.
@@ -237,10 +244,8 @@ impl Journal for JournalFile {
         }
         let mut buffer = std::mem::take(&mut inner.buffer);
         encode(&mut buffer, inner.seq + 1, t, event)?;
-        // What others have done before this is still seen by `check`.
-        let before = Stamp::of(&inner.file);
         let result = inner.append(&buffer);
-        inner.touch(before);
+        inner.stamp = None;
         if buffer.capacity() <= KEPT_BUFFER {
             inner.buffer = buffer;
         }
@@ -286,24 +291,11 @@ impl Inner {
         }
     }
 
-    /// Notes the times of our own write; those that had changed `before` it stay as they were.
-    fn touch(&mut self, before: Option<Stamp>) {
-        let after = Stamp::of(&self.file);
-        if let (Some(stamp), Some(before), Some(after)) = (&mut self.stamp, before, after) {
-            if stamp.content == before.content {
-                stamp.content = after.content;
-            }
-            if stamp.inode == before.inode {
-                stamp.inode = after.inode;
-            }
-        }
-    }
-
     /// Another file takes the place of this one, with the same in it.
     pub(super) fn replace(&mut self, file: File, spot: Arc<Spot>) {
         (self.file, self.spot) = (file, spot);
         self.reserved = 0;
-        self.stamp = Stamp::of(&self.file);
+        self.stamp = None;
     }
 }
 
@@ -379,6 +371,9 @@ pub(super) fn lock(file: &File, path: &Path) -> io::Result<()> {
 /// The length of the file, if it is still at `spot`.
 pub(super) fn still_there(file: &File, spot: &Spot) -> io::Result<Option<u64>> {
     let ours = file.metadata()?;
+    if spot.names(&ours) {
+        return Ok(Some(ours.len()));
+    }
     match spot.at().and_then(std::fs::symlink_metadata) {
         Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(Some(ours.len())),
         Ok(_) => Ok(None),

@@ -25,14 +25,16 @@ pub enum JournalChange {
 }
 
 impl JournalFile {
-    /// Looks whether the file is still this journal, and whole; if it is not, a whole one is
-    /// written: in its place, or to `elsewhere` if nothing is there.
+    /// Called after a command, before anything else is recorded. Looks whether the file is still
+    /// this journal, and whole; if it is not, a whole one is written: in its place, or to
+    /// `elsewhere` if nothing is there. What else was in the file is only seen after a
+    /// [`JournalFile::mark`], or by its length.
     ///
     /// # Errors
     /// When no whole one can be written.
     pub fn check(&self, elsewhere: &Arc<Spot>) -> io::Result<JournalChange> {
         let mut inner = self.inner();
-        if inner.is_whole()? {
+        if inner.is_whole(inner.stamp.is_some())? {
             let away = inner.spot.shown() != self.home.shown() && is_there(&self.home);
             // What was put aside is back.
             if away {
@@ -58,7 +60,7 @@ impl JournalFile {
     /// When it can't be put there; it stays where it is.
     pub fn bring_home(&self) -> io::Result<()> {
         let mut inner = self.inner();
-        if inner.spot.shown() == self.home.shown() && inner.is_whole()? {
+        if inner.spot.shown() == self.home.shown() && inner.is_whole(true)? {
             return Ok(());
         }
         inner.move_to(&self.home)
@@ -94,28 +96,23 @@ impl JournalFile {
 }
 
 impl Inner {
-    fn is_whole(&mut self) -> io::Result<bool> {
+    /// Whether the file is where it belongs and has its length, and, if its content is looked at,
+    /// holds what was recorded.
+    fn is_whole(&self, content: bool) -> io::Result<bool> {
         if still_there(&self.file, &self.spot)? != Some(self.len) {
             return Ok(false);
         }
-        let stamp = Stamp::of(&self.file);
-        if stamp == self.stamp {
-            return Ok(true);
-        }
-        let same = self.is_unchanged()?;
-        if same {
-            self.stamp = stamp;
-        }
-        Ok(same)
+        let is_marked = self.stamp.is_some() && Stamp::of(&self.file) == self.stamp;
+        Ok(!content || is_marked || self.is_unchanged()?)
     }
 
     /// Whether the file still holds what was recorded: told by the copy, or else by the time of
-    /// the last write (a command that moves the file changes the other time).
+    /// the last write before the command (a command that moves the file changes the other time).
     fn is_unchanged(&self) -> io::Result<bool> {
         let copy = self.copy.as_ref().and_then(|copy| copy.whole().ok());
         let Some(copy) = copy else {
-            let content = |stamp: Option<Stamp>| stamp.map(|it| it.content);
-            return Ok(content(Stamp::of(&self.file)) == content(self.stamp));
+            let found = Stamp::of(&self.file).map(|it| it.content);
+            return Ok(self.stamp.is_none_or(|it| Some(it.content) == found));
         };
         let part = |file| {
             let end = self.len;

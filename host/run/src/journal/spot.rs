@@ -2,7 +2,7 @@
 //! link in its place; what the host writes goes on to where it began, and never through that link.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, statat};
 
 /// A name in a folder that is held open.
 #[derive(Debug)]
@@ -117,6 +117,16 @@ impl Spot {
             path: by_descriptor(&folder).join(&self.name),
             _folder: folder,
         })
+    }
+
+    /// Whether the name leads to this file. False also if that is unknown.
+    pub(super) fn names(&self, file: &Metadata) -> bool {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = held.as_ref().and_then(|folder| {
+            // A name in a folder that was removed leads to nothing.
+            statat(folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).ok()
+        });
+        found.is_some_and(|it| (it.st_dev, it.st_ino) == (file.dev(), file.ino()))
     }
 
     /// Where the file really is, if the path as it was named does not lead there any more.

@@ -45,10 +45,10 @@ fn after(harm: &str, copy: bool, in_place: bool) {
             JournalChange::None
         );
     }
+    journal.mark();
     run(&format!(
         "git() {{ command git -c user.name=n -c user.email=e \"$@\"; }}; {harm}"
     ));
-    journal.record(&query(4)).unwrap();
     let expected = match in_place {
         true => JournalChange::Restored,
         false => JournalChange::Elsewhere(elsewhere.clone()),
@@ -58,15 +58,15 @@ fn after(harm: &str, copy: bool, in_place: bool) {
         expected,
         "{harm}"
     );
-    journal.record(&query(5)).unwrap();
+    journal.record(&query(4)).unwrap();
     // What counts is whole at any time.
-    assert_eq!(read(&journal.path()).unwrap().last_seq, 5, "{harm}");
-    assert_eq!(journal.log().unwrap().last_seq, 5, "{harm}");
+    assert_eq!(read(&journal.path()).unwrap().last_seq, 4, "{harm}");
+    assert_eq!(journal.log().unwrap().last_seq, 4, "{harm}");
     // Another run still can't take it.
     assert!(JournalFile::create(journal.path()).is_err());
     journal.bring_home().unwrap();
-    journal.record(&query(6)).unwrap();
-    assert_eq!(read(&home).unwrap().last_seq, 6, "{harm}");
+    journal.record(&query(5)).unwrap();
+    assert_eq!(read(&home).unwrap().last_seq, 5, "{harm}");
     assert!(!elsewhere.exists(), "{harm}");
     assert_eq!(journal.path(), home);
 }
@@ -137,7 +137,27 @@ fn without_a_copy_what_was_written_into_it_is_told() {
     let home = folder.path().join("j");
     let journal = JournalFile::create(&home).unwrap();
     journal.record(&query(1)).unwrap();
+    journal.mark();
     fs::write(&home, "").unwrap();
     let error = journal.check(&spot(&folder.path().join("e"))).unwrap_err();
     assert!(error.to_string().contains("no copy of it"), "{error}");
+}
+
+/// What a process in the background writes between two commands has no mark before it. It is seen
+/// at the end, which compares the file with the copy.
+#[test]
+fn at_the_end_the_whole_file_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("j");
+    let journal = JournalFile::create(&home).unwrap().with_copy(folder.path());
+    journal.record(&query(1)).unwrap();
+    let text = fs::read_to_string(&home).unwrap();
+    let file = OpenOptions::new().write(true).open(&home).unwrap();
+    let changed = text.replace("query", "QUERY");
+    file.write_all_at(changed.as_bytes(), 0).unwrap();
+    journal.record(&query(2)).unwrap();
+    journal.bring_home().unwrap();
+    let whole = fs::read_to_string(&home).unwrap();
+    assert!(whole.starts_with(&text), "{whole}");
+    assert_eq!(read(&home).unwrap().last_seq, 2);
 }
