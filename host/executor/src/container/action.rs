@@ -30,6 +30,8 @@ pub(super) enum ActionEnd {
     Gone(String),
     /// The exec or the session in which it ran ended before it: the reason.
     Broken(String),
+    /// It did not begin, because it needs the helper, and there is none: the reason.
+    Unserved(String),
 }
 
 /// An action before it runs.

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::action::{ActionEnd, ContainerAction};
+use super::fast::LostHelper;
 use super::leftovers::removal_of;
 use super::running::{Container, Way};
 use super::trouble::{self, Count, Trouble};
@@ -131,7 +132,7 @@ impl ContainerExecutor {
             notes.extend(self.notice.take().map(str::to_owned));
         }
         let ended = if let (Err(why), true) = (&has_helper, is_shared) {
-            ActionEnd::Broken(format!(
+            ActionEnd::Unserved(format!(
                 "`environment.session` needs the helper, which can't be started: {why}; set `environment.session` to false"
             ))
         } else {
@@ -157,9 +158,9 @@ impl ContainerExecutor {
         };
         self.unfinished = None;
         let ended = match ended {
-            ActionEnd::Broken(why) => tokio::select! {
+            ActionEnd::Broken(_) | ActionEnd::Unserved(_) => tokio::select! {
                 biased;
-                found = self.after_break(&mark, &why) => found,
+                found = self.after_break(&mark, ended) => found,
                 // The run has been asked to stop, so the reason does not matter.
                 () = stop.stopped() => ActionEnd::Failed(ActionFailure::interrupted(command.text)),
             },
@@ -188,7 +189,7 @@ impl ContainerExecutor {
             },
             ActionEnd::Exited(returncode) => exited(returncode, text),
             ActionEnd::Failed(failure) => failure.output(text),
-            ActionEnd::Broken(why) | ActionEnd::NotStarted(why) => {
+            ActionEnd::Broken(why) | ActionEnd::Unserved(why) | ActionEnd::NotStarted(why) => {
                 ActionFailure::environment("EnvironmentError", why).output(text)
             }
             ActionEnd::FolderGone => not_started().output(text),
@@ -219,11 +220,15 @@ impl ContainerExecutor {
     }
 
     /// The end of an action whose exec or session ended before it.
-    async fn after_break(&mut self, mark: &str, why: &str) -> ActionEnd {
+    async fn after_break(&mut self, mark: &str, ended: ActionEnd) -> ActionEnd {
         let Some(container) = &self.container else {
             return ActionEnd::Failed(not_started());
         };
-        self.session = None;
+        let lost = match (&ended, self.session.take()) {
+            (ActionEnd::Broken(_), Some(session)) => session.lost().await,
+            (ActionEnd::Broken(why), None) => Some(LostHelper::new(why, String::new())),
+            _ => None,
+        };
         let mut trouble = trouble::find_out(container, &self.settings).await;
         let mut killed = false;
         if matches!(trouble, Trouble::Passing) {
@@ -233,6 +238,11 @@ impl ContainerExecutor {
                 false => mark,
             };
             killed = container.kill(mark).await;
+            if let Some(LostHelper { mark, .. }) = &lost
+                && !mark.is_empty()
+            {
+                container.kill(mark).await;
+            }
             trouble = match trouble::oom_kills(container).await {
                 Count::Known(count) if is_more(&mut self.oom_kills, count) => {
                     return ActionEnd::Failed(out_of_memory());
@@ -247,17 +257,24 @@ impl ContainerExecutor {
                 ActionEnd::Failed(ActionFailure::environment("EnvironmentError", text))
             }
             Trouble::Passing => {
-                tracing::warn!(
-                    why,
-                    "an action ended the helper that ran it: the next one starts it anew"
-                );
                 self.notice = Some(BEGUN);
                 let ends = match killed {
-                    true => "it was ended",
-                    false => "some of its processes may still be running",
+                    true => "the command was ended",
+                    false => "some of the command's processes may still be running",
                 };
-                let text = format!("the command ended the helper that ran it ({why}); {ends}");
-                ActionEnd::Failed(ActionFailure::environment("HelperKilled", text))
+                let (kind, text) = match (ended, lost) {
+                    (ActionEnd::Unserved(why), _) => ("EnvironmentError", why),
+                    (_, Some(LostHelper { why, .. })) => {
+                        ("ConnectionLost", format!("{why}; {ends}"))
+                    }
+                    (ActionEnd::Broken(why), None) => (
+                        "HelperKilled",
+                        format!("the command ended the helper that ran it ({why}); {ends}"),
+                    ),
+                    (other, None) => return other,
+                };
+                tracing::warn!(text, "an action was broken off");
+                ActionEnd::Failed(ActionFailure::environment(kind, text))
             }
         }
     }

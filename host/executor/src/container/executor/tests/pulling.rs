@@ -266,6 +266,7 @@ async fn a_daemon_that_is_away_is_waited_for() {
             record: None,
             began: Instant::now(),
             way: Way::Helper,
+            no_helper: String::new(),
         };
         let (limit, pause) = (Duration::from_millis(100), Duration::from_millis(1));
         let found = trouble::find_out_within(&container, &settings(), limit, pause).await;
