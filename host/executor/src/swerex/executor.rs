@@ -87,10 +87,22 @@ impl SwerexExecutor {
             })?;
         }
         if let Some(cwd) = some(&cwd) {
-            let there = self.prepare(&["test", "-d", cwd], None).await;
-            there.map_err(|_| {
-                format!("there is no folder `{cwd}` at `{url}`: set `environment.cwd` to one that is there")
-            })?;
+            let asked = program(&["test", "-d", cwd], None, ANSWERING);
+            match self.client.run(&asked, ANSWERING).await {
+                Ok((_, 0)) => {}
+                Ok((_, 1)) => {
+                    return Err(format!(
+                        "there is no folder `{cwd}` at `{url}`: set `environment.cwd` to one that is there"
+                    ));
+                }
+                Ok((said, status)) => {
+                    return Err(format!(
+                        "whether there is a folder `{cwd}` at `{url}` is not known: `test -d` ended with exit code {status}: {}",
+                        said.trim()
+                    ));
+                }
+                Err(error) => return Err(error.to_string()),
+            }
         }
         let interpreter = self.settings.interpreter.clone();
         let mut argv: Vec<&str> = interpreter.iter().map(String::as_str).collect();

@@ -61,7 +61,7 @@ async fn replies_that_are_cut_anywhere_end_the_session() {
             let mut is_whole = false;
             match session {
                 Err(HelperError::Gone | HelperError::Foreign(_)) => {
-                    assert!(after < HELLO)
+                    assert!(after < HELLO);
                 }
                 Err(other) => panic!("{after}: {other}"),
                 Ok(mut session) => {
