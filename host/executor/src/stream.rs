@@ -19,8 +19,8 @@ use crate::capture::{Capture, note_elided};
 use crate::failure::{ActionFailure, exited, gone};
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd, check};
-use crate::shell::{BEGUN, bash_of};
+use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, usable};
+use crate::shell::BEGUN;
 pub(super) use place::{HelperPlace, HelperStream};
 pub use settings::StreamSettings;
 pub(super) use settings::handle;
@@ -344,12 +344,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
         let failed = |message: String| ExecutorError { message };
-        if let Err(why) = &self.env {
-            return Err(failed(why.clone()));
-        }
-        if self.settings.session {
-            bash_of(&self.settings.interpreter).map_err(|failure| failed(failure.text()))?;
-        }
+        usable(&self.env, self.settings.session, &self.settings.interpreter)?;
         self.close().await;
         self.gone = None;
         self.open(&context.stop).await.map_err(failed)?;
@@ -364,11 +359,8 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
     }
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
-        if stop.is_stopped() {
-            return ActionFailure::interrupted(command.text).output(String::new());
-        }
-        if let Some(why) = &self.gone {
-            return gone(why, String::new());
+        if let Some(output) = not_begun(command, self.gone.as_ref(), stop) {
+            return output;
         }
         if let Err(failure) = check(&self.env, &self.settings.interpreter, command.text, true) {
             return failure.output(String::new());
@@ -382,10 +374,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
                 false => self.is_gone(why, String::new()),
             };
         }
-        let timeout = command
-            .timeout
-            .filter(|timeout| !timeout.is_zero())
-            .unwrap_or(self.settings.timeout);
+        let timeout = limit_of(command, self.settings.timeout);
         self.run(command, timeout, stop).await
     }
 

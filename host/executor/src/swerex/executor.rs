@@ -15,6 +15,7 @@ use super::{LIMITS, copies};
 use crate::capture::{Capture, note_elided};
 use crate::failure::{ActionFailure, gone};
 use crate::local::fresh_id;
+use crate::placed::{limit_of, not_begun};
 use crate::shell::{BEGUN, bash_of, with_notes};
 use crate::stream::{LOOK, StreamSettings, handle, some};
 
@@ -335,19 +336,13 @@ impl Executor for SwerexExecutor {
     }
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
-        if stop.is_stopped() {
-            return ActionFailure::interrupted(command.text).output(String::new());
-        }
-        if let Some(why) = &self.gone {
-            return gone(why, String::new());
+        if let Some(output) = not_begun(command, self.gone.as_ref(), stop) {
+            return output;
         }
         if command.text.contains('\0') {
             return ActionFailure::null_byte().output(String::new());
         }
-        let limit = command
-            .timeout
-            .filter(|limit| !limit.is_zero())
-            .unwrap_or(self.settings.timeout);
+        let limit = limit_of(command, self.settings.timeout);
         let is_shared = self.settings.session && !command.apart;
         let running = async {
             match is_shared {
