@@ -14,6 +14,7 @@ use mswea_core::{
 };
 use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::capture::{Capture, note_elided};
 use crate::failure::{ActionFailure, exited, gone};
@@ -29,6 +30,9 @@ pub(super) use settings::handle;
 /// interpreter works.
 pub(super) const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m; pwd";
 
+/// How long a place that has just been silent may take to answer.
+pub(super) const SUSPECT: Duration = Duration::from_secs(2);
+
 /// The executor of a place.
 pub(super) struct StreamExecutor<P> {
     place: P,
@@ -41,6 +45,9 @@ pub(super) struct StreamExecutor<P> {
     actions: u64,
     /// Whether an action was begun whose end was not seen.
     is_unfinished: bool,
+    /// Whether the place did not answer when a command was to be interrupted: it is waited for only
+    /// [`SUSPECT`] until it has answered.
+    is_suspect: bool,
     /// Why the place can't be reached any more.
     gone: Option<String>,
     /// What [`LOOK`] has printed.
@@ -63,6 +70,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             notice: None,
             actions: 0,
             is_unfinished: false,
+            is_suspect: false,
             gone: None,
             found: Vec::new(),
         }
@@ -197,6 +205,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             () = stop.stopped() => {}
         }
         if stop.is_stopped() {
+            self.is_suspect = true;
             return ActionFailure::interrupted(command.text).output(text);
         }
         let why = match lost {
@@ -346,7 +355,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         let failed = |message: String| ExecutorError { message };
         usable(&self.env, self.settings.session, &self.settings.interpreter)?;
         self.close().await;
-        self.gone = None;
+        (self.gone, self.is_suspect) = (None, false);
         self.open(&context.stop).await.map_err(failed)?;
         self.notice = None;
         if let Err(error) = self.look(&context.stop).await {
@@ -368,14 +377,28 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         if mem::take(&mut self.is_unfinished) || self.has_ended().await {
             self.close().await;
         }
-        if let Err(why) = self.open(stop).await {
-            return match stop.is_stopped() {
-                true => ActionFailure::interrupted(command.text).output(String::new()),
-                false => self.is_gone(why, String::new()),
-            };
+        let is_suspect = self.is_suspect;
+        let opened = match is_suspect {
+            true => timeout(SUSPECT, self.open(stop)).await.unwrap_or_else(|_| {
+                Err(format!(
+                    "it has not answered within {} s after a command was interrupted",
+                    SUSPECT.as_secs()
+                ))
+            }),
+            false => self.open(stop).await,
+        };
+        match opened {
+            Ok(()) => self.is_suspect = false,
+            Err(_) if stop.is_stopped() => {
+                return ActionFailure::interrupted(command.text).output(String::new());
+            }
+            Err(why) if is_suspect => {
+                return ActionFailure::environment("ConnectionLost", why).output(String::new());
+            }
+            Err(why) => return self.is_gone(why, String::new()),
         }
-        let timeout = limit_of(command, self.settings.timeout);
-        self.run(command, timeout, stop).await
+        let limit = limit_of(command, self.settings.timeout);
+        self.run(command, limit, stop).await
     }
 
     async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {

@@ -17,7 +17,7 @@ use crate::failure::{ActionFailure, gone};
 use crate::local::fresh_id;
 use crate::placed::{limit_of, not_begun};
 use crate::shell::{BEGUN, bash_of, with_notes};
-use crate::stream::{LOOK, StreamSettings, handle, some};
+use crate::stream::{LOOK, SUSPECT, StreamSettings, handle, some};
 
 /// How long small requests may take, and an answer after the time limit of its command.
 const ANSWERING: Duration = Duration::from_secs(30);
@@ -42,6 +42,8 @@ pub struct SwerexExecutor {
     notice: Option<&'static str>,
     /// Whether the server ends a command that is given up.
     is_ours: bool,
+    /// Whether a command was interrupted, and the server has not answered since.
+    is_suspect: bool,
     /// Why the server can't be used any more.
     gone: Option<String>,
     /// What [`LOOK`] has printed.
@@ -61,6 +63,7 @@ impl SwerexExecutor {
             shell: RexSession::new(&settings.run_id),
             notice: None,
             is_ours: false,
+            is_suspect: false,
             gone: None,
             found: Vec::new(),
             settings,
@@ -318,7 +321,7 @@ impl Executor for SwerexExecutor {
         if self.settings.session {
             bash_of(&self.settings.interpreter).map_err(|failure| failed(failure.text()))?;
         }
-        self.gone = None;
+        (self.gone, self.is_suspect) = (None, false);
         let starting = async {
             self.is_ours = self.client.check().await?;
             if !self.is_ours {
@@ -342,6 +345,19 @@ impl Executor for SwerexExecutor {
         if command.text.contains('\0') {
             return ActionFailure::null_byte().output(String::new());
         }
+        if self.is_suspect {
+            // One that still runs the interrupted command may say nothing for as long as that takes.
+            let alive = tokio::time::timeout(SUSPECT, self.client.check()).await;
+            if !matches!(alive, Ok(Ok(_))) {
+                let why = format!(
+                    "`{}` has not answered within {} s after a command was interrupted",
+                    self.client.url(),
+                    SUSPECT.as_secs()
+                );
+                return ActionFailure::environment("ConnectionLost", why).output(String::new());
+            }
+            self.is_suspect = false;
+        }
         let limit = limit_of(command, self.settings.timeout);
         let is_shared = self.settings.session && !command.apart;
         let running = async {
@@ -355,6 +371,7 @@ impl Executor for SwerexExecutor {
             () = stop.stopped() => {}
             output = running => return output,
         }
+        self.is_suspect = true;
         if is_shared {
             self.give_up().await;
         }
@@ -370,7 +387,11 @@ impl Executor for SwerexExecutor {
     }
 
     async fn cleanup(&mut self) {
-        self.shell.close(&self.client).await;
+        let closing = self.shell.close(&self.client);
+        match self.is_suspect {
+            true => drop(tokio::time::timeout(STOPPING, closing).await),
+            false => closing.await,
+        }
     }
 
     fn template_vars(&self) -> Object {

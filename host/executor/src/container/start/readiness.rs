@@ -16,7 +16,7 @@ use crate::helper::{HelperAction, HelperEnd, HelperSession};
 use crate::placed::names_folder;
 
 /// What was found out of a container that can run actions.
-pub(super) struct Ready {
+pub(super) struct ReadyContainer {
     pub(super) way: Way,
     pub(super) session: Option<fast::ContainerSession>,
     /// Why the helper can't be used, if it can't.
@@ -33,7 +33,7 @@ pub(super) async fn make_ready(
     id: &str,
     settings: &ContainerSettings,
     image: &Image,
-) -> Result<Ready, ExecutorError> {
+) -> Result<ReadyContainer, ExecutorError> {
     let engine = engine.as_ref();
     let mut session = match settings.fast_path {
         true => fast::install(engine, id, image, settings.user.is_none()).await,
@@ -49,7 +49,7 @@ pub(super) async fn make_ready(
     }
     let mut why = match session {
         Ok(session) => {
-            return Ok(Ready {
+            return Ok(ReadyContainer {
                 way: Way::Helper,
                 session: Some(session),
                 no_helper: String::new(),
@@ -66,7 +66,7 @@ pub(super) async fn make_ready(
         why,
         "the helper can't be used in this image: actions are plain execs"
     );
-    Ok(Ready {
+    Ok(ReadyContainer {
         way: Way::Plain { shell },
         session: None,
         no_helper: why,
