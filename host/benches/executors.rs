@@ -1,8 +1,8 @@
 //! The time of an action in each kind of environment, the memory for very much output, many agents in
 //! containers of their own, and hundreds of containers.
 //!
-//! `cargo bench --bench executors`; with `-- hundreds` only the last; `MSWEA_BENCH_CONTAINERS` sets another
-//! number of containers.
+//! `cargo bench --bench executors`; with `-- hundreds` only the last, with `-- swe-rex` only a shell beside
+//! SWE-ReX's; `MSWEA_BENCH_CONTAINERS` sets another number of containers.
 //!
 //! Needs a docker daemon and bubblewrap; a part whose engine is missing is named and left out.
 //! Compared environments are measured alternately in one run.
@@ -14,6 +14,8 @@ mod bare;
 #[path = "executors/hundreds.rs"]
 mod hundreds;
 mod shared;
+#[path = "executors/swerex.rs"]
+mod swerex;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -63,10 +65,16 @@ fn main() -> ExitCode {
         hundreds::hundreds(&mut table);
         return table.finish();
     }
+    if arguments.iter().any(|argument| argument == "swe-rex") {
+        let mut table = Table::new("executors: a shell beside SWE-ReX's");
+        agent::tokio_runtime().block_on(swerex::beside(&mut table));
+        return table.finish();
+    }
     let mut table = Table::new("executors: the command `true`; `yes` for 10 s; 64 agents");
     let tokio = agent::tokio_runtime();
     tokio.block_on(async {
         shared_shell(&mut table).await;
+        swerex::beside(&mut table).await;
         other_machine(&mut table).await;
         if docker() {
             latency(&mut table).await;

@@ -10,6 +10,7 @@ mod command;
 mod config_cli;
 mod containers;
 mod continued;
+mod daemons;
 mod demo;
 mod docs;
 mod escapes;

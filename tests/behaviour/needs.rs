@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Docker,
+    /// Permission to start a second daemon of docker.
+    OwnDaemon,
     Podman,
     Bubblewrap,
     Landlock,
@@ -35,6 +37,7 @@ impl Need {
     fn name(self) -> &'static str {
         match self {
             Self::Docker => "docker",
+            Self::OwnDaemon => "dockerd",
             Self::Podman => "podman",
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "landlock",
@@ -49,9 +52,19 @@ impl Need {
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 11] = [const { OnceLock::new() }; 11];
+        static FOUND: [OnceLock<Option<String>>; 12] = [const { OnceLock::new() }; 12];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
+            Self::OwnDaemon => Self::Docker
+                .missing()
+                .clone()
+                .or_else(|| works("dockerd", &["--version"]))
+                .or_else(|| {
+                    works(
+                        "unshare",
+                        &["-m", "-n", "mount", "-t", "tmpfs", "none", "/mnt"],
+                    )
+                }),
             Self::Bubblewrap => works("bwrap", &["--ro-bind", "/", "/", "true"]),
             Self::Landlock => landlock(),
             Self::Clang => works("clang", &["--version"])

@@ -425,3 +425,23 @@ fn doctor_checks_such_a_server() {
         assert!(doctor.stdout.contains(said), "{said}\n{doctor}");
     }
 }
+
+#[test]
+fn a_run_is_stopped_soon_although_the_server_is_silent() {
+    for session in ["false", "true"] {
+        let (served, url) = serve(&[]);
+        let model = turns(&["echo begun >>log; sleep 323"]);
+        let session = format!("environment.session={session}");
+        let mut running = at(&url, &model).args(["-c", &session]).spawn();
+        let log = served.dir().join("log");
+        running.until("the command", |_| log.exists());
+        served.signal(Signal::STOP);
+        running.signal(Signal::INT);
+        let asked = Instant::now();
+        let run = running.wait().expect(130);
+        let took = asked.elapsed();
+        served.signal(Signal::CONT);
+        assert!(took < Duration::from_secs(8), "{took:?}\n{run}");
+        drop(served);
+    }
+}

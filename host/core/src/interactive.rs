@@ -105,6 +105,11 @@ pub enum ProgramError {
         /// The most that may wait.
         most: u64,
     },
+    /// A line of the input is longer than a terminal takes that collects lines; the input was dropped.
+    #[error(
+        "a line of the input has more than 4095 bytes, which a terminal cuts off: nothing of it was sent; send shorter lines, write the text to a file for the program, or open the program without a terminal"
+    )]
+    LineTooLong,
     /// The time was over before it had taken all.
     #[error(
         "the program took {taken} of {of} bytes of its input in time; the rest is written when it reads"

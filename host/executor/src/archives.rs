@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use mswea_core::ExecutorError;
 use mswea_helper::archive;
-use tempfile::TempDir;
 
 use crate::files::{self, CallerWaits};
+use crate::folders::TempFolder;
 
 /// How much of an archive is written at once.
 const BUFFER: usize = 128 * 1024;
@@ -50,10 +50,11 @@ pub(super) fn no_room(error: &io::Error) -> String {
     let folder = std::env::temp_dir();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!(
-            "there is no room for its archive in `{}`: {error}; set `TMPDIR` to a folder with more",
-            folder.display()
+            "there is no room for its archive in `{}`: {}; set `TMPDIR` to a folder with more",
+            folder.display(),
+            archive::with_causes(error)
         ),
-        _ => error.to_string(),
+        _ => archive::with_causes(error),
     }
 }
 
@@ -106,8 +107,8 @@ fn pack(
     archive.into_inner()?.flush()
 }
 
-/// A temporary folder for an archive and its content.
-pub(super) struct ReceivedArchive(TempDir);
+/// A temporary folder for an archive and its content. Of a host that is killed, the next one finds it.
+pub(super) struct ReceivedArchive(TempFolder);
 
 impl ReceivedArchive {
     /// Makes the folder.
@@ -115,8 +116,8 @@ impl ReceivedArchive {
     /// # Errors
     /// A message, if it can't be made.
     pub(super) fn new() -> Result<Self, String> {
-        let folder = TempDir::new();
-        folder.map(Self).map_err(|error| no_room(&error))
+        let folder = TempFolder::new("copy", "archive");
+        folder.map(Self).map_err(|error| error.message)
     }
 
     /// Where the archive has to be put.
@@ -154,7 +155,7 @@ impl ReceivedArchive {
         };
         let temporary = unpacked.display().to_string();
         let copied = files::copy(unpacked, to).await;
-        open_up(self.0.path());
+        self.0.remove().await;
         copied.map_err(|error| ExecutorError {
             message: error.message.replace(&temporary, from),
         })
@@ -171,22 +172,6 @@ fn unpack(archive: &Path, folder: &Path, is_root: bool) -> io::Result<PathBuf> {
         // The root folder is packed without a name of its own.
         Some(first) if !is_root => Ok(first?.path()),
         _ => Ok(content),
-    }
-}
-
-/// Makes folders writable, so that they can be removed.
-fn open_up(folder: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let Ok(found) = fs::symlink_metadata(folder) else {
-        return;
-    };
-    if !found.is_dir() {
-        return;
-    }
-    let mode = found.permissions().mode() | 0o700;
-    let _ = fs::set_permissions(folder, PermissionsExt::from_mode(mode));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        open_up(&entry.path());
     }
 }
 
@@ -221,6 +206,20 @@ mod tests {
         assert_eq!(fs::read_to_string(top.join("link")).unwrap(), "x");
         assert_eq!(fs::read_to_string(top.join(long)).unwrap(), "long");
         assert!(top.join("b/empty").is_dir());
+    }
+
+    #[test]
+    fn what_can_not_be_packed_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let missing = root.path().join("missing");
+        let mut packed = tar::Builder::new(Vec::new());
+        let error = archive::pack(&mut packed, &missing, Path::new("a"), (0, 0)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let text = no_room(&error);
+        assert!(
+            text.contains(&format!("`{}`: No such file", missing.display())),
+            "{text}"
+        );
     }
 
     /// A file whose size differs from what it has to read: those of `/proc` have the size 0.

@@ -12,6 +12,17 @@ use serde_json::Value;
 
 use mswea_core::{ENVIRONMENT_GONE, Output};
 
+/// The remedy for [`lacks_files`].
+pub(super) const MORE_FILES: &str =
+    "too many files are open in this process: raise the limit, for example with `ulimit -n 4096`";
+
+/// Whether an operation failed because there are no more file descriptors.
+pub(super) fn lacks_files(error: &io::Error) -> bool {
+    let full = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    full.iter()
+        .any(|full| error.raw_os_error() == Some(full.raw_os_error()))
+}
+
 /// Why an action has no exit code.
 #[derive(Debug)]
 pub(super) struct ActionFailure {
@@ -128,9 +139,7 @@ impl ActionFailure {
     }
 
     pub(super) fn system(error: &io::Error, path: Option<&Path>) -> Self {
-        let passing = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
-            .iter()
-            .any(|full| error.raw_os_error() == Some(full.raw_os_error()));
+        let passing = lacks_files(error);
         let kind = match error.kind() {
             io::ErrorKind::NotFound => "FileNotFoundError",
             io::ErrorKind::NotADirectory => "NotADirectoryError",
@@ -144,6 +153,9 @@ impl ActionFailure {
         };
         if let Some(path) = path {
             text.push_str(&format!(": '{}'", path.display()));
+        }
+        if passing {
+            text.push_str(&format!("; {MORE_FILES}"));
         }
         Self {
             kind,

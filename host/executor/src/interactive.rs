@@ -161,6 +161,7 @@ impl OpenProgram {
                 });
             }
         }
+        self.connection.was_too_long();
         let before = self.sent;
         self.sent += bytes.len() as u64;
         let wanted = self.sent;
@@ -177,6 +178,9 @@ impl OpenProgram {
             () = stop.stopped() => return Err(ProgramError::Stopped),
             () = sleep(limit) => false,
         };
+        if self.connection.was_too_long() {
+            return Err(ProgramError::LineTooLong);
+        }
         let taken = self.connection.state.borrow().taken;
         match taken >= wanted {
             true => Ok(()),

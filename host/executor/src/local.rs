@@ -31,6 +31,7 @@ use super::wrap::Wrap;
 use super::{files, handle, machine};
 use crate::aside::aside;
 use crate::interactive::{OpenPrograms, ProgramsOf};
+use crate::placed::limit_of;
 use attend::{CommandEnd, Running};
 use launch::Task;
 use mswea_core::{
@@ -227,10 +228,7 @@ impl LocalExecutor {
         if stop.is_stopped() {
             return ActionFailure::interrupted(command.text).output(String::new());
         }
-        let timeout = command
-            .timeout
-            .filter(|timeout| !timeout.is_zero())
-            .unwrap_or(self.settings.timeout);
+        let timeout = limit_of(command, self.settings.timeout);
         if self.settings.session && !command.apart && matches!(task, Task::Command(_)) {
             return self.perform_in_session(command, timeout, stop).await;
         }

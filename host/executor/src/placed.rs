@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mswea_core::Stop;
+use mswea_core::{Command, ExecutorError, Output, Stop};
 use mswea_helper::long;
 use mswea_helper::protocol::{ActionInput, TerminalSize};
 
 use crate::capture::Capture;
-use crate::failure::ActionFailure;
+use crate::failure::{ActionFailure, gone};
 use crate::helper::{HelperAction, HelperEnd, HelperError, HelperSession, ShellAction};
 use crate::interactive::with_terminal;
 use crate::shell::{bash_of, is_login, no_bash};
@@ -122,6 +122,41 @@ impl PlacedAction<'_> {
         }
         ActionFailure::told(&error, text)
     }
+}
+
+/// The time limit of a command; `usual` is that of the environment.
+pub(super) fn limit_of(command: &Command<'_>, usual: Duration) -> Duration {
+    let own = command.timeout.filter(|limit| !limit.is_zero());
+    own.unwrap_or(usual)
+}
+
+/// Whether the environment can be started with these settings at all.
+///
+/// # Errors
+/// [`ExecutorError`] if a variable can't be passed to a process, or the interpreter can't be one shell.
+pub(super) fn usable(
+    env: &Result<Vec<(String, String)>, String>,
+    is_session: bool,
+    interpreter: &[String],
+) -> Result<(), ExecutorError> {
+    let failed = |message: String| ExecutorError { message };
+    env.as_ref().map_err(|why| failed(why.clone()))?;
+    if is_session {
+        bash_of(interpreter).map_err(|failure| failed(failure.text()))?;
+    }
+    Ok(())
+}
+
+/// The output of a command that is not begun: the run is asked to stop, or the environment is gone.
+pub(super) fn not_begun(
+    command: &Command<'_>,
+    why_gone: Option<&String>,
+    stop: &Stop,
+) -> Option<Output> {
+    if stop.is_stopped() {
+        return Some(ActionFailure::interrupted(command.text).output(String::new()));
+    }
+    why_gone.map(|why| gone(why, String::new()))
 }
 
 /// Whether a command can be passed to the interpreter with these variables; `has_helper`: whether a helper

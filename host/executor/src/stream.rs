@@ -14,13 +14,14 @@ use mswea_core::{
 };
 use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::capture::{Capture, note_elided};
 use crate::failure::{ActionFailure, exited, gone};
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd, check};
-use crate::shell::{BEGUN, bash_of};
+use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, usable};
+use crate::shell::BEGUN;
 pub(super) use place::{HelperPlace, HelperStream};
 pub use settings::StreamSettings;
 pub(super) use settings::handle;
@@ -28,6 +29,9 @@ pub(super) use settings::handle;
 /// Prints what the machine is, a line each, and the working directory; tells also whether the
 /// interpreter works.
 pub(super) const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m; pwd";
+
+/// How long a place that has just been silent may take to answer.
+pub(super) const SUSPECT: Duration = Duration::from_secs(2);
 
 /// The executor of a place.
 pub(super) struct StreamExecutor<P> {
@@ -41,6 +45,9 @@ pub(super) struct StreamExecutor<P> {
     actions: u64,
     /// Whether an action was begun whose end was not seen.
     is_unfinished: bool,
+    /// Whether the place did not answer when a command was to be interrupted: it is waited for only
+    /// [`SUSPECT`] until it has answered.
+    is_suspect: bool,
     /// Why the place can't be reached any more.
     gone: Option<String>,
     /// What [`LOOK`] has printed.
@@ -63,6 +70,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             notice: None,
             actions: 0,
             is_unfinished: false,
+            is_suspect: false,
             gone: None,
             found: Vec::new(),
         }
@@ -197,6 +205,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             () = stop.stopped() => {}
         }
         if stop.is_stopped() {
+            self.is_suspect = true;
             return ActionFailure::interrupted(command.text).output(text);
         }
         let why = match lost {
@@ -344,14 +353,9 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
         let failed = |message: String| ExecutorError { message };
-        if let Err(why) = &self.env {
-            return Err(failed(why.clone()));
-        }
-        if self.settings.session {
-            bash_of(&self.settings.interpreter).map_err(|failure| failed(failure.text()))?;
-        }
+        usable(&self.env, self.settings.session, &self.settings.interpreter)?;
         self.close().await;
-        self.gone = None;
+        (self.gone, self.is_suspect) = (None, false);
         self.open(&context.stop).await.map_err(failed)?;
         self.notice = None;
         if let Err(error) = self.look(&context.stop).await {
@@ -364,11 +368,8 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
     }
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
-        if stop.is_stopped() {
-            return ActionFailure::interrupted(command.text).output(String::new());
-        }
-        if let Some(why) = &self.gone {
-            return gone(why, String::new());
+        if let Some(output) = not_begun(command, self.gone.as_ref(), stop) {
+            return output;
         }
         if let Err(failure) = check(&self.env, &self.settings.interpreter, command.text, true) {
             return failure.output(String::new());
@@ -376,17 +377,28 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         if mem::take(&mut self.is_unfinished) || self.has_ended().await {
             self.close().await;
         }
-        if let Err(why) = self.open(stop).await {
-            return match stop.is_stopped() {
-                true => ActionFailure::interrupted(command.text).output(String::new()),
-                false => self.is_gone(why, String::new()),
-            };
+        let is_suspect = self.is_suspect;
+        let opened = match is_suspect {
+            true => timeout(SUSPECT, self.open(stop)).await.unwrap_or_else(|_| {
+                Err(format!(
+                    "it has not answered within {} s after a command was interrupted",
+                    SUSPECT.as_secs()
+                ))
+            }),
+            false => self.open(stop).await,
+        };
+        match opened {
+            Ok(()) => self.is_suspect = false,
+            Err(_) if stop.is_stopped() => {
+                return ActionFailure::interrupted(command.text).output(String::new());
+            }
+            Err(why) if is_suspect => {
+                return ActionFailure::environment("ConnectionLost", why).output(String::new());
+            }
+            Err(why) => return self.is_gone(why, String::new()),
         }
-        let timeout = command
-            .timeout
-            .filter(|timeout| !timeout.is_zero())
-            .unwrap_or(self.settings.timeout);
-        self.run(command, timeout, stop).await
+        let limit = limit_of(command, self.settings.timeout);
+        self.run(command, limit, stop).await
     }
 
     async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {

@@ -16,7 +16,7 @@ pub fn pack(
     name: &Path,
     owner: (u64, u64),
 ) -> io::Result<()> {
-    let found = fs::symlink_metadata(from)?;
+    let found = fs::symlink_metadata(from).map_err(|error| about(from, &error))?;
     let mut header = tar::Header::new_gnu();
     header.set_metadata(&found);
     header.set_uid(owner.0);
@@ -30,7 +30,8 @@ pub fn pack(
             header.set_size(0);
             archive.append_data(&mut header, name, io::empty())?;
         }
-        let mut entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
+        let entries = fs::read_dir(from).and_then(Iterator::collect);
+        let mut entries: Vec<_> = entries.map_err(|error| about(from, &error))?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             pack(archive, &entry.path(), &name.join(entry.file_name()), owner)?;
@@ -40,10 +41,28 @@ pub fn pack(
         archive.append_link(&mut header, name, fs::read_link(from)?)?;
     } else if kind.is_file() {
         // As large as its header says, also if it grows or shrinks meanwhile.
-        let content = fs::File::open(from)?.chain(io::repeat(0));
+        let content = fs::File::open(from).map_err(|error| about(from, &error))?;
+        let content = content.chain(io::repeat(0));
         archive.append_data(&mut header, name, content.take(found.len()))?;
     }
     Ok(())
+}
+
+/// The error with the name of what it is about.
+fn about(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}
+
+/// The message of an error with those of its causes: that of an archive alone does not tell that the disk
+/// is full.
+pub fn with_causes(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.get_ref().and_then(|inner| inner.source());
+    while let Some(below) = cause {
+        text = format!("{text}: {below}");
+        cause = below.source();
+    }
+    text
 }
 
 /// Unpacks into `to`, which is made if it is missing. If `is_file`, the archive has one file, which

@@ -88,19 +88,7 @@ fn kill_marked(id: &str) -> io::Result<u8> {
 
 fn ended(result: io::Result<u8>) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|error| {
-        eprintln!("mswea-helper: {}", with_causes(&error));
+        eprintln!("mswea-helper: {}", archive::with_causes(&error));
         OWN_FAILURE
     }))
-}
-
-/// The message of an error with those of its causes: that of an archive alone does not tell that the disk
-/// is full.
-fn with_causes(error: &io::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.get_ref().and_then(|inner| inner.source());
-    while let Some(below) = cause {
-        text = format!("{text}: {below}");
-        cause = below.source();
-    }
-    text
 }

@@ -20,7 +20,7 @@ use frame::{Frame, FrameContent, LENGTH};
 pub use frame::{Malformed, frame};
 
 /// Must change with every change of this module that affects the other side.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The most output in one frame.
 pub const PIECE: usize = 64 * 1024;
@@ -236,6 +236,8 @@ pub enum HelperReply<'a> {
         count: u32,
         /// Whether more can be written. If not, the rest was dropped: the action has closed its input.
         is_open: bool,
+        /// Whether these bytes were dropped: they have a line that the terminal would cut off.
+        is_too_long: bool,
     },
     /// The action has ended, and all its output has been sent.
     Exited {
@@ -403,10 +405,16 @@ impl<'a> HelperReply<'a> {
                 frame.extend_from_slice(bytes);
                 frame
             }
-            Self::Taken { id, count, is_open } => {
+            Self::Taken {
+                id,
+                count,
+                is_open,
+                is_too_long,
+            } => {
                 let mut frame = Frame::new(TAKEN, *id);
                 frame.number(*count);
                 frame.number(u32::from(*is_open));
+                frame.number(u32::from(*is_too_long));
                 frame.finish()
             }
             Self::Exited {
@@ -447,6 +455,7 @@ impl<'a> HelperReply<'a> {
                 id,
                 count: rest.number()?,
                 is_open: rest.number()? != 0,
+                is_too_long: rest.number()? != 0,
             },
             EXITED => Self::Exited {
                 id,

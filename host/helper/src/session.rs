@@ -14,7 +14,7 @@ use mswea_helper::protocol::{
 
 use crate::KILLING;
 use crate::action::{BackgroundOutput, RunningAction};
-use crate::input::ProgramInput;
+use crate::input::{InputNews, ProgramInput};
 use crate::living::ShellCommand;
 use crate::shell::{SharedShell, ShellCommandEnd};
 use crate::spawn::{NotStarted, Starter};
@@ -289,9 +289,18 @@ impl HostSession {
         let Some((id, input)) = self.input() else {
             return;
         };
-        if let Some((count, is_open)) = input.write() {
-            let count = count as u32;
-            self.post(&HelperReply::Taken { id, count, is_open });
+        if let Some(InputNews {
+            count,
+            is_open,
+            is_too_long,
+        }) = input.write()
+        {
+            self.post(&HelperReply::Taken {
+                id,
+                count: count as u32,
+                is_open,
+                is_too_long,
+            });
         }
     }
 

@@ -108,6 +108,16 @@ impl Terminal {
         }
     }
 
+    /// Whether it collects lines for its program, as at the beginning; not if the program reads each key.
+    pub fn collects_lines(&self) -> bool {
+        let mut modes = MaybeUninit::<libc::termios>::uninit();
+        // SAFETY: room for the modes, which are initialised if the call succeeds.
+        unsafe {
+            libc::tcgetattr(self.slave.as_raw_fd(), modes.as_mut_ptr()) == 0
+                && modes.assume_init().c_lflag & libc::ICANON != 0
+        }
+    }
+
     /// Sets its size, of which the kernel tells the processes in the foreground.
     pub fn resize(&self, size: TerminalSize) {
         let mut size = libc::winsize {

@@ -34,6 +34,8 @@ const COPYING: Duration = Duration::from_secs(600);
 const ASK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// The pauses after the output has ended, when the process probably ends soon.
 const ASK_AT_END: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(200));
+/// How long the daemon may take to notice the end of a process whose output has ended.
+const NOTICING: Duration = Duration::from_secs(5);
 
 /// An engine whose daemon answers.
 pub(super) struct Api {
@@ -403,12 +405,12 @@ async fn wait(
     mut watched: Watched,
 ) -> Result<i32, EngineError> {
     let (mut pause, mut longest) = ASK;
-    let mut open = true;
+    let mut ended: Option<Instant> = None;
     loop {
-        if open {
+        if ended.is_none() {
             tokio::select! {
                 () = watched.ended() => {
-                    open = false;
+                    ended = Some(Instant::now());
                     (pause, longest) = ASK_AT_END;
                 }
                 () = sleep(pause) => {}
@@ -434,6 +436,9 @@ async fn wait(
                 return Err(error);
             }
             return Ok(code as i32);
+        }
+        if ended.is_some_and(|ended| ended.elapsed() > NOTICING) {
+            return Err(stream::cut());
         }
         pause = (pause * 3 / 2).min(longest);
     }

@@ -1,11 +1,13 @@
 //! Reads the output of a process in a container and waits for its end.
 
+use std::io;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::engine::{Engine, EngineError, EngineErrorKind, Exec, ExecSpec};
+use super::stream;
 use crate::capture::Capture;
 use mswea_core::Stop;
 
@@ -77,7 +79,10 @@ impl Attended {
                 }
                 read = self.exec.output.read(&mut self.buffer), if self.open => match read {
                     Ok(count) if count > 0 => capture.push(&self.buffer[..count]),
-                    // The exit status tells the meaning of a failed read.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                        return ExecEnd::Failed(stream::cut());
+                    }
+                    // The exit status tells the meaning of another end.
                     _ => self.open = false,
                 }
             }

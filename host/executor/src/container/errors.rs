@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use super::daemon::{Address, DaemonFault};
 use super::engine::{ContainerSpec, EngineError, EngineErrorKind as Kind, ExecSpec};
 use super::run_args::name_of;
+use crate::failure::{MORE_FILES, lacks_files};
 
 /// The operation that the engine refused.
 #[derive(Clone, Copy, Debug)]
@@ -224,6 +225,7 @@ pub(super) fn timed_out(doing: Doing<'_>, product: &str, limit: Duration) -> Eng
 
 fn unreachable(product: &str, address: &Address, error: &std::io::Error) -> String {
     let remedy = match (error.kind(), address) {
+        _ if lacks_files(error) => MORE_FILES.to_owned(),
         (std::io::ErrorKind::PermissionDenied, Address::Unix(path)) => match group(path) {
             Some(group) => format!(
                 "this user may not use it: join the group `{group}` (`sudo usermod -aG {group} $USER`, then log in again), or run as root"

@@ -11,7 +11,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::action::{ActionEnd, ContainerAction};
+use super::action::{ActionEnd, in_exec};
+use super::fast::LostHelper;
 use super::leftovers::removal_of;
 use super::running::{Container, Way};
 use super::trouble::{self, Count, Trouble};
@@ -21,8 +22,8 @@ use crate::failure::{ActionFailure, exited, gone};
 use crate::guard::Lease;
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
-use crate::placed::check;
-use crate::shell::{BEGUN, bash_of};
+use crate::placed::{PlacedAction, check, limit_of, not_begun, usable};
+use crate::shell::BEGUN;
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
     Object, Output, Progress, Stop,
@@ -119,7 +120,6 @@ impl ContainerExecutor {
         let marker = self.settings.whole_after.as_deref();
         let mut capture = Capture::of(command, self.settings.capture_bytes, marker);
         self.unfinished = Some(mark.clone());
-        let mut note = None;
         let mut notes = Vec::new();
         let is_shared = self.settings.session && !command.apart;
         let has_helper = tokio::select! {
@@ -131,41 +131,41 @@ impl ContainerExecutor {
             notes.extend(self.notice.take().map(str::to_owned));
         }
         let ended = if let (Err(why), true) = (&has_helper, is_shared) {
-            ActionEnd::Broken(format!(
+            ActionEnd::Unserved(format!(
                 "`environment.session` needs the helper, which can't be started: {why}; set `environment.session` to false"
             ))
         } else {
             let Some(container) = &self.container else {
                 return not_started().output(String::new());
             };
-            let action = ContainerAction {
-                settings: &self.settings,
-                command: command.text,
-                env,
+            let action = PlacedAction {
+                interpreter: &self.settings.interpreter,
+                cwd: Some(&self.settings.cwd),
+                env: &env,
+                pty: self.settings.pty,
+                grace: self.settings.grace,
                 mark: &mark,
+                command: command.text,
                 timeout,
                 stop,
             };
-            match &mut self.session {
-                Some(session) if is_shared => {
-                    let helper = &mut session.helper;
-                    action.in_shell(helper, &mut capture, &mut notes).await
+            match self.session.as_mut().map(|session| &mut session.helper) {
+                Some(helper) if is_shared => {
+                    let ended = action.in_shell(helper, &mut capture, &mut notes).await;
+                    ended.into()
                 }
-                Some(session) => action.in_session(&mut session.helper, &mut capture).await,
-                None => action.in_exec(container, &mut capture, &mut note).await,
+                Some(helper) => action.in_session(helper, &mut capture).await.into(),
+                None => in_exec(&action, container, &mut capture, &mut notes).await,
             }
         };
         self.unfinished = None;
         let ended = match ended {
-            ActionEnd::Broken(why) => tokio::select! {
+            ActionEnd::Broken(_) | ActionEnd::Unserved(_) => tokio::select! {
                 biased;
-                found = self.after_break(&mark, &why) => found,
+                found = self.after_break(&mark, ended) => found,
                 // The run has been asked to stop, so the reason does not matter.
                 () = stop.stopped() => ActionEnd::Failed(ActionFailure::interrupted(command.text)),
             },
-            ActionEnd::NotStarted(why) => {
-                ActionEnd::Failed(ActionFailure::environment("FileNotFoundError", why))
-            }
             ActionEnd::FolderGone => self.is_gone(format!(
                 "the folder `{}`, in which every command starts, is gone from the container: a command has removed it",
                 self.settings.cwd
@@ -174,13 +174,7 @@ impl ContainerExecutor {
             other => other,
         };
         let captured = capture.finish_with(matches!(ended, ActionEnd::Exited(0)), notes);
-        let mut text = captured.text;
-        if let Some(note) = note {
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push('\n');
-            }
-            text.push_str(&note);
-        }
+        let text = captured.text;
         let mut output = match ended {
             ActionEnd::OutOfMemory => Output {
                 returncode: KILLED,
@@ -188,7 +182,7 @@ impl ContainerExecutor {
             },
             ActionEnd::Exited(returncode) => exited(returncode, text),
             ActionEnd::Failed(failure) => failure.output(text),
-            ActionEnd::Broken(why) | ActionEnd::NotStarted(why) => {
+            ActionEnd::Broken(why) | ActionEnd::Unserved(why) => {
                 ActionFailure::environment("EnvironmentError", why).output(text)
             }
             ActionEnd::FolderGone => not_started().output(text),
@@ -219,11 +213,15 @@ impl ContainerExecutor {
     }
 
     /// The end of an action whose exec or session ended before it.
-    async fn after_break(&mut self, mark: &str, why: &str) -> ActionEnd {
+    async fn after_break(&mut self, mark: &str, ended: ActionEnd) -> ActionEnd {
         let Some(container) = &self.container else {
             return ActionEnd::Failed(not_started());
         };
-        self.session = None;
+        let lost = match (&ended, self.session.take()) {
+            (ActionEnd::Broken(_), Some(session)) => session.lost().await,
+            (ActionEnd::Broken(why), None) => Some(LostHelper::new(why, String::new())),
+            _ => None,
+        };
         let mut trouble = trouble::find_out(container, &self.settings).await;
         let mut killed = false;
         if matches!(trouble, Trouble::Passing) {
@@ -233,6 +231,11 @@ impl ContainerExecutor {
                 false => mark,
             };
             killed = container.kill(mark).await;
+            if let Some(LostHelper { mark, .. }) = &lost
+                && !mark.is_empty()
+            {
+                container.kill(mark).await;
+            }
             trouble = match trouble::oom_kills(container).await {
                 Count::Known(count) if is_more(&mut self.oom_kills, count) => {
                     return ActionEnd::Failed(out_of_memory());
@@ -247,17 +250,24 @@ impl ContainerExecutor {
                 ActionEnd::Failed(ActionFailure::environment("EnvironmentError", text))
             }
             Trouble::Passing => {
-                tracing::warn!(
-                    why,
-                    "an action ended the helper that ran it: the next one starts it anew"
-                );
                 self.notice = Some(BEGUN);
                 let ends = match killed {
-                    true => "it was ended",
-                    false => "some of its processes may still be running",
+                    true => "the command was ended",
+                    false => "some of the command's processes may still be running",
                 };
-                let text = format!("the command ended the helper that ran it ({why}); {ends}");
-                ActionEnd::Failed(ActionFailure::environment("HelperKilled", text))
+                let (kind, text) = match (ended, lost) {
+                    (ActionEnd::Unserved(why), _) => ("EnvironmentError", why),
+                    (_, Some(LostHelper { why, .. })) => {
+                        ("ConnectionLost", format!("{why}; {ends}"))
+                    }
+                    (ActionEnd::Broken(why), None) => (
+                        "HelperKilled",
+                        format!("the command ended the helper that ran it ({why}); {ends}"),
+                    ),
+                    (other, None) => return other,
+                };
+                tracing::warn!(text, "an action was broken off");
+                ActionEnd::Failed(ActionFailure::environment(kind, text))
             }
         }
     }
@@ -312,18 +322,7 @@ impl Executor for ContainerExecutor {
         context: &Context,
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
-        if let Err(why) = &self.env {
-            return Err(ExecutorError {
-                message: why.clone(),
-            });
-        }
-        if self.settings.session
-            && let Err(failure) = bash_of(&self.settings.interpreter)
-        {
-            return Err(ExecutorError {
-                message: failure.text(),
-            });
-        }
+        usable(&self.env, self.settings.session, &self.settings.interpreter)?;
         self.remove().await;
         self.front = Some(context.front.clone());
         self.guard();
@@ -355,11 +354,8 @@ impl Executor for ContainerExecutor {
     }
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
-        if stop.is_stopped() {
-            return ActionFailure::interrupted(command.text).output(String::new());
-        }
-        if let Some(why) = &self.gone {
-            return gone(why, String::new());
+        if let Some(output) = not_begun(command, self.gone.as_ref(), stop) {
+            return output;
         }
         let container = self.container.as_ref();
         let has_helper = container.is_none_or(|it| it.way == Way::Helper);
@@ -367,10 +363,7 @@ impl Executor for ContainerExecutor {
         if let Err(failure) = check(&self.env, interpreter, command.text, has_helper) {
             return failure.output(String::new());
         }
-        let timeout = command
-            .timeout
-            .filter(|timeout| !timeout.is_zero())
-            .unwrap_or(self.settings.timeout);
+        let timeout = limit_of(command, self.settings.timeout);
         self.finish_unfinished().await;
         self.run(command, timeout, stop).await
     }

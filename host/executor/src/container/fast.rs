@@ -6,18 +6,24 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
-use super::engine::{Engine, EngineError, ExecSpec, Image};
+use super::engine::{Engine, EngineError, EngineErrorKind, ExecSpec, Image};
 use crate::helper::{ANSWERING, HelperSession};
+use crate::local::fresh_id;
+use mswea_helper::processes::ACTION_VARIABLE;
 
 /// The helper's folder in the container.
 const FOLDER: &str = "/.mswea";
 /// Where the helper is in the container.
 pub(super) const HELPER: &str = "/.mswea/helper";
+
+/// How long the engine may take to notice the end of a helper.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// Puts the helper into the container and starts it: where a shell may write to the root, by one exec,
 /// which costs the engine much less than a copy.
@@ -89,17 +95,56 @@ fn pack(program: &[u8]) -> io::Result<Vec<u8>> {
 pub(super) struct ContainerSession {
     pub(super) helper: HelperSession,
     client: HelperClient,
+    /// The mark of the helper's process.
+    mark: String,
+}
+
+/// A helper, or a command without one, that may live on without its stream.
+pub(super) struct LostHelper {
+    pub(super) why: String,
+    /// The mark of the helper's process; empty if there is none.
+    pub(super) mark: String,
+}
+
+impl LostHelper {
+    /// Of an engine's message only the reason: the remedy was for a daemon that does not come back.
+    pub(super) fn new(why: &str, mark: String) -> Self {
+        let why = why.split("; ").next().unwrap_or_default();
+        let why = match why {
+            "" => "the connection to the container was lost".to_owned(),
+            why => format!("the connection to the container was lost ({why})"),
+        };
+        Self { why, mark }
+    }
 }
 
 /// Dropping it ends the client between the host and a helper, if there is one.
 pub(super) struct HelperClient {
-    _status: Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>,
+    status: Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>,
 }
 
 impl ContainerSession {
     /// The session, and what has to live as long.
     pub(super) fn into_parts(self) -> (HelperSession, HelperClient) {
         (self.helper, self.client)
+    }
+
+    /// What became of a helper whose stream has ended, unless it has ended itself.
+    pub(super) async fn lost(self) -> Option<LostHelper> {
+        let Self {
+            client,
+            mark,
+            helper,
+        } = self;
+        // Of a helper that is killed, the engine reports the signal.
+        let why = match timeout(ENDING, client.status).await {
+            Ok(Ok(129..=254)) => return None,
+            // A daemon that was restarted knows no execs of before.
+            Ok(Err(error)) if error.kind != EngineErrorKind::ContainerGone => error.message,
+            _ => String::new(),
+        };
+        drop(helper);
+        Some(LostHelper::new(&why, mark))
     }
 }
 
@@ -119,8 +164,10 @@ async fn start(
     argv: Vec<String>,
     first: Bytes,
 ) -> Result<ContainerSession, String> {
+    let mark = format!("helper-{}", fresh_id());
     let spec = ExecSpec {
         argv,
+        env: vec![(ACTION_VARIABLE.to_owned(), mark.clone())],
         stdin: true,
         cwd: Some("/".to_owned()),
         ..ExecSpec::default()
@@ -141,6 +188,10 @@ async fn start(
     let helper = HelperSession::start(output, input, ANSWERING)
         .await
         .map_err(|error| error.to_string())?;
-    let client = HelperClient { _status: status };
-    Ok(ContainerSession { helper, client })
+    let client = HelperClient { status };
+    Ok(ContainerSession {
+        helper,
+        client,
+        mark,
+    })
 }

@@ -40,6 +40,8 @@ pub(super) struct Container {
     pub(super) record: Option<ContainerRecord>,
     pub(super) began: Instant,
     pub(super) way: Way,
+    /// Why the helper can't be used, if it can't.
+    pub(super) no_helper: String,
 }
 
 /// How actions run in a container.

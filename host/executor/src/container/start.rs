@@ -19,7 +19,7 @@ use super::turn::turn;
 use super::{ContainerSettings, fast, leftovers, pulls, run_args};
 use crate::owner::Owner;
 use mswea_core::{Context, ExecutorError, Progress, Stop};
-use readiness::make_ready;
+use readiness::{ReadyContainer, make_ready};
 
 /// The time limit of removing a container that could not be prepared.
 const REMOVING: Duration = Duration::from_secs(60);
@@ -90,7 +90,11 @@ pub(super) async fn start(
     drop(turn);
     let ready = unless(stop, make_ready(&engine, &id, settings, &image)).await;
     match ready.and_then(|ready| ready) {
-        Ok((way, session)) => {
+        Ok(ReadyContainer {
+            way,
+            session,
+            no_helper,
+        }) => {
             let how = match session {
                 Some(_) => "fast path",
                 None => "one exec each",
@@ -106,6 +110,7 @@ pub(super) async fn start(
                 record,
                 began,
                 way,
+                no_helper,
             };
             Ok((container, session))
         }

@@ -11,6 +11,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader, ReadBuf, ReadHalf, WriteHalf};
 use tokio::sync::watch;
 
+use super::engine::{EngineError, EngineErrorKind};
+
 type Wire = TokioIo<Upgraded>;
 
 /// The most bytes of one read from the connection.
@@ -116,7 +118,10 @@ impl AsyncRead for ExecOutput {
             };
             if available.is_empty() {
                 this.tap.end();
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(match this.left > 0 || this.got > 0 {
+                    true => Err(io::ErrorKind::UnexpectedEof.into()),
+                    false => Ok(()),
+                });
             }
             if this.left > 0 {
                 let count = available.len().min(this.left).min(into.remaining());
@@ -137,6 +142,15 @@ impl AsyncRead for ExecOutput {
                 this.left = u32::from_be_bytes(length) as usize;
             }
         }
+    }
+}
+
+/// The error of an output that has ended before its process: an engine ends it with the process, even if
+/// that closes its own output earlier.
+pub(super) fn cut() -> EngineError {
+    EngineError {
+        kind: EngineErrorKind::Other,
+        message: "the connection to the engine ended in the middle of the output".to_owned(),
     }
 }
 

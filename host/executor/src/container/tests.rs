@@ -1,5 +1,6 @@
 //! Tests both transports with one table of behaviours and real daemons.
 
+mod cuts;
 mod daemons;
 mod errors;
 mod registry;

@@ -1,5 +1,6 @@
 //! Tests with the real helper: as a process on this machine, and in containers.
 
+mod cuts;
 mod latency;
 mod misbehaving;
 

@@ -31,6 +31,8 @@ pub(super) struct ProgramState {
     /// How many bytes of its input it has taken.
     pub(super) taken: u64,
     pub(super) takes_input: bool,
+    /// Whether input was dropped, because a line was longer than the terminal takes.
+    pub(super) is_too_long: bool,
     pub(super) end: Option<ProgramEnd>,
     /// What was told of the shell at the end of its command, one text a line.
     notes: String,
@@ -45,6 +47,7 @@ impl ProgramState {
             heard: Instant::now(),
             taken: 0,
             takes_input: true,
+            is_too_long: false,
             end: None,
             notes: String::new(),
             is_last: false,
@@ -204,6 +207,14 @@ impl ProgramConnection {
         ProgramOutput { text, dropped, end }
     }
 
+    /// Whether input was dropped since the last call, because a line was longer than the terminal takes.
+    pub(crate) fn was_too_long(&self) -> bool {
+        let mut was = false;
+        self.state
+            .send_modify(|state| was = std::mem::take(&mut state.is_too_long));
+        was
+    }
+
     /// Cuts it off; the streams are closed afterwards.
     pub(crate) async fn cut_off(&mut self) {
         self.task.abort();
@@ -294,9 +305,15 @@ fn take(
                 state.output.push(bytes);
                 state.heard = Instant::now();
             }),
-            HelperReply::Taken { count, is_open, .. } => state.send_modify(|state| {
+            HelperReply::Taken {
+                count,
+                is_open,
+                is_too_long,
+                ..
+            } => state.send_modify(|state| {
                 state.taken += u64::from(count);
                 state.takes_input = is_open;
+                state.is_too_long |= is_too_long;
             }),
             HelperReply::Exited {
                 killed,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use mswea_core::{ExpectEnd, Expectation, ProgramEnd, Stop};
+use mswea_core::{ExpectEnd, Expectation, ProgramEnd, ProgramError, Stop};
 use mswea_helper::long;
 use mswea_helper::processes::ACTION_VARIABLE;
 use mswea_helper::protocol::{ActionInput, HelperRequest, TerminalSize};
@@ -194,7 +194,13 @@ impl ServedShell {
                     id: self.interruption.id(),
                     bytes: format!("{}\n", line.text).into_bytes(),
                 });
-                return self.wait(line.expect, line.limit).await;
+                let answer = self.wait(line.expect, line.limit).await;
+                return match self.connection.was_too_long() {
+                    true => Err(ShellError::Expression(
+                        ProgramError::LineTooLong.to_string(),
+                    )),
+                    false => answer,
+                };
             }
             let text = running.text.clone();
             match self.wait(&[], line.limit).await {

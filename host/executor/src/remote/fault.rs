@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use mswea_helper::protocol;
 
 use super::wire::RUNTIME_VERSION;
+use crate::failure::{MORE_FILES, lacks_files};
 
 /// Why there is no answer, or no usable one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +103,7 @@ impl RemoteFault {
     /// A connection that could not be made.
     pub(super) fn on_connect(url: &str, error: &io::Error) -> Self {
         let remedy = match error.kind() {
+            _ if lacks_files(error) => MORE_FILES,
             io::ErrorKind::ConnectionRefused => {
                 "is `mswea-host runtime serve` running there, on this port?"
             }

@@ -15,8 +15,9 @@ use super::{LIMITS, copies};
 use crate::capture::{Capture, note_elided};
 use crate::failure::{ActionFailure, gone};
 use crate::local::fresh_id;
+use crate::placed::{limit_of, not_begun};
 use crate::shell::{BEGUN, bash_of, with_notes};
-use crate::stream::{LOOK, StreamSettings, handle, some};
+use crate::stream::{LOOK, SUSPECT, StreamSettings, handle, some};
 
 /// How long small requests may take, and an answer after the time limit of its command.
 const ANSWERING: Duration = Duration::from_secs(30);
@@ -41,6 +42,8 @@ pub struct SwerexExecutor {
     notice: Option<&'static str>,
     /// Whether the server ends a command that is given up.
     is_ours: bool,
+    /// Whether a command was interrupted, and the server has not answered since.
+    is_suspect: bool,
     /// Why the server can't be used any more.
     gone: Option<String>,
     /// What [`LOOK`] has printed.
@@ -60,6 +63,7 @@ impl SwerexExecutor {
             shell: RexSession::new(&settings.run_id),
             notice: None,
             is_ours: false,
+            is_suspect: false,
             gone: None,
             found: Vec::new(),
             settings,
@@ -87,10 +91,22 @@ impl SwerexExecutor {
             })?;
         }
         if let Some(cwd) = some(&cwd) {
-            let there = self.prepare(&["test", "-d", cwd], None).await;
-            there.map_err(|_| {
-                format!("there is no folder `{cwd}` at `{url}`: set `environment.cwd` to one that is there")
-            })?;
+            let asked = program(&["test", "-d", cwd], None, ANSWERING);
+            match self.client.run(&asked, ANSWERING).await {
+                Ok((_, 0)) => {}
+                Ok((_, 1)) => {
+                    return Err(format!(
+                        "there is no folder `{cwd}` at `{url}`: set `environment.cwd` to one that is there"
+                    ));
+                }
+                Ok((said, status)) => {
+                    return Err(format!(
+                        "whether there is a folder `{cwd}` at `{url}` is not known: `test -d` ended with exit code {status}: {}",
+                        said.trim()
+                    ));
+                }
+                Err(error) => return Err(error.to_string()),
+            }
         }
         let interpreter = self.settings.interpreter.clone();
         let mut argv: Vec<&str> = interpreter.iter().map(String::as_str).collect();
@@ -305,7 +321,7 @@ impl Executor for SwerexExecutor {
         if self.settings.session {
             bash_of(&self.settings.interpreter).map_err(|failure| failed(failure.text()))?;
         }
-        self.gone = None;
+        (self.gone, self.is_suspect) = (None, false);
         let starting = async {
             self.is_ours = self.client.check().await?;
             if !self.is_ours {
@@ -323,19 +339,26 @@ impl Executor for SwerexExecutor {
     }
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
-        if stop.is_stopped() {
-            return ActionFailure::interrupted(command.text).output(String::new());
-        }
-        if let Some(why) = &self.gone {
-            return gone(why, String::new());
+        if let Some(output) = not_begun(command, self.gone.as_ref(), stop) {
+            return output;
         }
         if command.text.contains('\0') {
             return ActionFailure::null_byte().output(String::new());
         }
-        let limit = command
-            .timeout
-            .filter(|limit| !limit.is_zero())
-            .unwrap_or(self.settings.timeout);
+        if self.is_suspect {
+            // One that still runs the interrupted command may say nothing for as long as that takes.
+            let alive = tokio::time::timeout(SUSPECT, self.client.check()).await;
+            if !matches!(alive, Ok(Ok(_))) {
+                let why = format!(
+                    "`{}` has not answered within {} s after a command was interrupted",
+                    self.client.url(),
+                    SUSPECT.as_secs()
+                );
+                return ActionFailure::environment("ConnectionLost", why).output(String::new());
+            }
+            self.is_suspect = false;
+        }
+        let limit = limit_of(command, self.settings.timeout);
         let is_shared = self.settings.session && !command.apart;
         let running = async {
             match is_shared {
@@ -348,6 +371,7 @@ impl Executor for SwerexExecutor {
             () = stop.stopped() => {}
             output = running => return output,
         }
+        self.is_suspect = true;
         if is_shared {
             self.give_up().await;
         }
@@ -363,7 +387,11 @@ impl Executor for SwerexExecutor {
     }
 
     async fn cleanup(&mut self) {
-        self.shell.close(&self.client).await;
+        let closing = self.shell.close(&self.client);
+        match self.is_suspect {
+            true => drop(tokio::time::timeout(STOPPING, closing).await),
+            false => closing.await,
+        }
     }
 
     fn template_vars(&self) -> Object {

@@ -17,11 +17,12 @@ pub(crate) async fn open(
     programs.open(name, &start, &Stop::never()).await
 }
 
-async fn send(executor: &mut impl Executor, name: &str, text: &str) -> Result<(), ProgramError> {
+type Sent = Result<(), ProgramError>;
+
+pub(crate) async fn send(executor: &mut impl Executor, name: &str, text: &str) -> Sent {
     let mut programs = executor.programs().unwrap();
-    programs
-        .send(name, text.as_bytes(), LONG, &Stop::never())
-        .await
+    let (bytes, never) = (text.as_bytes(), Stop::never());
+    programs.send(name, bytes, LONG, &never).await
 }
 
 async fn waits(

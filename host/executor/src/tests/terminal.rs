@@ -1,7 +1,9 @@
 //! Actions that share a shell with a terminal.
 
+use super::interactive::{expect, open, send};
 use super::session::{self, is_told, sharing_as};
 use super::*;
+use mswea_core::ProgramError;
 
 const LIMIT: Duration = Duration::from_millis(400);
 
@@ -118,5 +120,36 @@ async fn stopped_output_goes_on_with_the_next_command() {
     let stops = "python3 -c 'import termios; termios.tcflow(1, termios.TCOOFF)'";
     run_within(&mut executor, stops, Duration::from_secs(3)).await;
     assert_eq!(run(&mut executor, "echo on").await.output, "on\n");
+    executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn a_line_that_a_terminal_would_cut_off_is_refused() {
+    let mut executor = LocalExecutor::new(settings());
+    let terminal = Some((24, 80));
+    open(&mut executor, "lines", "cat", terminal).await.unwrap();
+    for length in [4096, 100_000] {
+        let long = format!("before\n{}\n", "x".repeat(length));
+        let error = send(&mut executor, "lines", &long).await.unwrap_err();
+        assert!(matches!(error, ProgramError::LineTooLong), "{error}");
+    }
+    let longest = "y".repeat(4095);
+    send(&mut executor, "lines", &format!("{longest}\nend\n"))
+        .await
+        .unwrap();
+    let text = expect(&mut executor, "lines", "end\n").await;
+    assert!(text == format!("{longest}\nend\n"), "{} bytes", text.len());
+    // A program that reads keys gets any line.
+    let keys = "stty -icanon; echo ready; head -c 5000 | wc -c";
+    open(&mut executor, "keys", keys, terminal).await.unwrap();
+    expect(&mut executor, "keys", "ready\n").await;
+    send(&mut executor, "keys", &"z".repeat(5000))
+        .await
+        .unwrap();
+    assert!(
+        expect(&mut executor, "keys", "5000\n")
+            .await
+            .contains("5000")
+    );
     executor.cleanup().await;
 }

@@ -61,6 +61,7 @@ fn replies() -> [HelperReply<'static>; 5] {
             id: 6,
             count: 1 << 20,
             is_open: false,
+            is_too_long: true,
         },
         HelperReply::Output {
             id: 1,

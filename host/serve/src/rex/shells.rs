@@ -197,15 +197,17 @@ impl RexShells {
         let session = self.find(&body.session)?;
         let limit = limit(Some(body.timeout));
         let tries = body.n_retry.min(TRIES);
-        let mut waited = 0;
         // Somebody may wait for the command, and gets its output then.
+        let mut tried = 0;
+        let mut pause = Duration::ZERO;
         let mut shell = loop {
-            match timeout(limit.max(PAUSE), session.shell.lock()).await {
+            match timeout(pause, session.shell.lock()).await {
                 Ok(shell) => break shell,
-                Err(_) if waited < tries => session.interruption.interrupt(),
+                Err(_) if tried < tries => session.interruption.interrupt(),
                 Err(_) => session.interruption.end(),
             }
-            waited += 1;
+            tried += 1;
+            pause = limit.max(PAUSE);
         };
         let shell = shell.as_mut().ok_or_else(|| gone(&body.session))?;
         let answer = shell.interrupt(&body.expect, limit, tries).await?;

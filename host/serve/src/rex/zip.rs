@@ -58,9 +58,13 @@ pub(super) fn as_tar(zip: impl Read + Seek) -> io::Result<File> {
             continue;
         }
         header.set_size(entry.size);
-        let mut content = entry.content(&mut zip)?;
-        archive.append_data(&mut header, &entry.name, &mut content)?;
-        content.check(&entry)?;
+        let mut append = || {
+            let mut content = entry.content(&mut zip)?;
+            archive.append_data(&mut header, &entry.name, &mut content)?;
+            content.check(&entry)
+        };
+        append()
+            .map_err(|error| io::Error::new(error.kind(), format!("`{}`: {error}", entry.name)))?;
     }
     let mut writer = archive.into_inner()?;
     writer.flush()?;
@@ -257,7 +261,7 @@ impl<R> ZipContent<R> {
     fn check(self, entry: &ZipEntry) -> io::Result<()> {
         match self.left == 0 && self.sum.finalize() == entry.crc {
             true => Ok(()),
-            false => Err(bad(&format!("`{}` is damaged", entry.name))),
+            false => Err(bad("a file in it is damaged")),
         }
     }
 }
@@ -351,6 +355,7 @@ mod tests {
         }
         let mut damaged = bytes.clone();
         damaged[40] ^= 1;
-        assert!(as_tar(Cursor::new(damaged)).is_err());
+        let error = as_tar(Cursor::new(damaged)).unwrap_err().to_string();
+        assert!(error.starts_with("`run`: "), "{error}");
     }
 }

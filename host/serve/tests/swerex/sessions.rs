@@ -274,7 +274,12 @@ fn a_command_goes_on_after_its_time_until_it_is_interrupted() {
         let waiting =
             scope.spawn(|| rex.ok("/run_in_session", &line("echo begun; sleep 30", json!({}))));
         std::thread::sleep(Duration::from_millis(300));
+        // It is interrupted at once, and not after the time of a try.
+        let mut interrupt = interrupt.clone();
+        interrupt["timeout"] = json!(20);
+        let began = Instant::now();
         assert_eq!(rex.ok("/run_in_session", &interrupt)["output"], "");
+        assert!(began.elapsed() < Duration::from_secs(5));
         waiting.join().unwrap()
     });
     assert_eq!(

@@ -166,6 +166,20 @@ fn a_socket_for_others_names_their_group() {
 }
 
 #[test]
+fn a_process_without_more_files_does_not_blame_the_daemon() {
+    let address = Address::Tcp("x:1".into());
+    let error = std::io::Error::from_raw_os_error(libc::EMFILE);
+    let error = fault(
+        Doing::Asking,
+        "docker",
+        &address,
+        DaemonFault::Unreachable(error),
+    );
+    assert!(error.message.contains("`ulimit -n 4096`"), "{error}");
+    assert!(!error.message.contains("down"), "{error}");
+}
+
+#[test]
 fn remedies_name_the_keys_that_people_set() {
     let list = |args: &[&str]| args.iter().map(|&arg| arg.to_owned()).collect();
     let key = |key, arg, value: &str| TypedArg {

@@ -1,6 +1,8 @@
 //! Removes the container of a run, and has the guardian do it if this host is killed.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::ContainerExecutor;
 use crate::aside::before_the_end;
@@ -15,6 +17,20 @@ use crate::guard::Lease;
 const REMOVING: Duration = Duration::from_secs(60);
 /// How long dropping an executor whose container was not removed may take.
 const DROPPING: Duration = Duration::from_secs(15);
+
+/// When an engine last did not remove a container in time: whoever waits for a turn meanwhile gives up, so
+/// that hundreds of containers do not wait for it one after another.
+static HUNG: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
+
+fn engine_hangs() -> EngineError {
+    EngineError {
+        kind: EngineErrorKind::TimedOut,
+        message: format!(
+            "the engine has not removed another container within {} s",
+            REMOVING.as_secs()
+        ),
+    }
+}
 
 impl ContainerExecutor {
     /// Gets a lease of the guardian; called before there is a container.
@@ -59,11 +75,24 @@ impl ContainerExecutor {
         self.session = None;
         self.removing = true;
         let Container { engine, id, .. } = container;
+        let asked = Instant::now();
         let turn = turn().await;
-        let mut result = engine.remove(id, REMOVING).await;
-        let again = |error: &EngineError| error.kind != EngineErrorKind::TimedOut;
-        if result.as_ref().err().is_some_and(again) {
+        let program = &self.settings.executable;
+        let hung = || HUNG.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut result = match hung().get(program) {
+            // It did not answer another one while this one waited.
+            Some(at) if *at > asked => Err(engine_hangs()),
+            _ => Ok(()),
+        };
+        if result.is_ok() {
             result = engine.remove(id, REMOVING).await;
+            let again = |error: &EngineError| error.kind != EngineErrorKind::TimedOut;
+            if result.as_ref().err().is_some_and(again) {
+                result = engine.remove(id, REMOVING).await;
+            }
+            if result.as_ref().is_err_and(|error| !again(error)) {
+                hung().insert(program.clone(), Instant::now());
+            }
         }
         drop(turn);
         self.removing = false;
@@ -73,7 +102,6 @@ impl ContainerExecutor {
         match result {
             Ok(()) => record.iter().for_each(ContainerRecord::forget),
             Err(error) => {
-                let program = &self.settings.executable;
                 tracing::warn!(
                     container = name, %error,
                     "a container is left behind: it is removed in the background, by the next run, or by `mswea-host gc`; by hand, `{program} rm -f {name}` does it"

@@ -24,10 +24,10 @@ impl OpensPrograms for ContainerExecutor {
             return Err(not_started().text());
         };
         if container.way != Way::Helper {
-            return Err(
-                "programs that stay open need the host's helper, which this container can't run"
-                    .to_owned(),
-            );
+            return Err(format!(
+                "programs that stay open need the host's helper, which this container can't run: {}",
+                container.no_helper
+            ));
         }
         let mut env = self.env.clone()?;
         let session = fast::session(container.engine.as_ref(), &container.id).await?;
@@ -114,9 +114,7 @@ impl ContainerExecutor {
             return Ok(());
         };
         if container.way != Way::Helper {
-            return Err(
-                "it can't run in this container, or `environment.fast_path` is false".to_owned(),
-            );
+            return Err(container.no_helper.clone());
         }
         let (engine, id) = (container.engine.as_ref(), &container.id);
         let mut session = fast::session(engine, id).await;

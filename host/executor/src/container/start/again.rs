@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{error, make_ready, unless};
+use super::{ReadyContainer, error, make_ready, unless};
 use crate::container::connect::connect;
 use crate::container::engine::KEY;
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, Image};
@@ -119,7 +119,11 @@ pub(in crate::container) async fn find(
         os: "linux".to_owned(),
     });
     match unless(stop, make_ready(&engine, &found.id, settings, &image)).await? {
-        Ok((way, session)) => {
+        Ok(ReadyContainer {
+            way,
+            session,
+            no_helper,
+        }) => {
             context.front.show(&Progress::Preparing(&format!(
                 "container `{name}` of this run is there: the run goes on in it"
             )));
@@ -130,6 +134,7 @@ pub(in crate::container) async fn find(
                 record,
                 began: Instant::now(),
                 way,
+                no_helper,
             };
             Ok(Ok((container, session)))
         }

@@ -15,6 +15,14 @@ use crate::container::{ContainerSettings, fast};
 use crate::helper::{HelperAction, HelperEnd, HelperSession};
 use crate::placed::names_folder;
 
+/// What was found out of a container that can run actions.
+pub(super) struct ReadyContainer {
+    pub(super) way: Way,
+    pub(super) session: Option<fast::ContainerSession>,
+    /// Why the helper can't be used, if it can't.
+    pub(super) no_helper: String,
+}
+
 /// Checks what actions need, and finds the fastest way to run them.
 ///
 /// # Errors
@@ -25,11 +33,11 @@ pub(super) async fn make_ready(
     id: &str,
     settings: &ContainerSettings,
     image: &Image,
-) -> Result<(Way, Option<fast::ContainerSession>), ExecutorError> {
+) -> Result<ReadyContainer, ExecutorError> {
     let engine = engine.as_ref();
     let mut session = match settings.fast_path {
         true => fast::install(engine, id, image, settings.user.is_none()).await,
-        false => Err("it was switched off".to_owned()),
+        false => Err("`environment.fast_path` is false".to_owned()),
     };
     // A command of the helper costs much less than an exec, which is only needed for the reason.
     let is_ready = match &mut session {
@@ -40,7 +48,13 @@ pub(super) async fn make_ready(
         probe(engine, id, settings).await?;
     }
     let mut why = match session {
-        Ok(session) => return Ok((Way::Helper, Some(session))),
+        Ok(session) => {
+            return Ok(ReadyContainer {
+                way: Way::Helper,
+                session: Some(session),
+                no_helper: String::new(),
+            });
+        }
         Err(why) => why,
     };
     let shell = answer(engine, id, settings, joined(vec!["true".to_owned()])).await;
@@ -52,7 +66,11 @@ pub(super) async fn make_ready(
         why,
         "the helper can't be used in this image: actions are plain execs"
     );
-    Ok((Way::Plain { shell }, None))
+    Ok(ReadyContainer {
+        way: Way::Plain { shell },
+        session: None,
+        no_helper: why,
+    })
 }
 
 /// Whether the helper can run the interpreter in the configured folder.

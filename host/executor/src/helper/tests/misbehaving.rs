@@ -38,7 +38,7 @@ async fn others_are_not_taken_for_the_helper() {
         ),
         (
             b"mswea-helper\x63\0\0\0",
-            "the helper has version 99 of the protocol, and this host has version 3: let the host copy its own helper",
+            "the helper has version 99 of the protocol, and this host has version 4: let the host copy its own helper",
         ),
     ] {
         let (_theirs, _listener, session) = fake(said).await;

@@ -92,8 +92,14 @@ impl Engine for Puller {
     async fn list(&self, _: &str) -> Result<Vec<ListedContainer>, EngineError> {
         unreachable!()
     }
+    /// Hangs for its whole time.
     async fn remove(&self, _: &str, _: Duration) -> Result<(), EngineError> {
-        unreachable!()
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Err(EngineError {
+            kind: EngineErrorKind::TimedOut,
+            message: "it hangs".into(),
+        })
     }
 }
 
@@ -266,9 +272,41 @@ async fn a_daemon_that_is_away_is_waited_for() {
             record: None,
             began: Instant::now(),
             way: Way::Helper,
+            no_helper: String::new(),
         };
         let (limit, pause) = (Duration::from_millis(100), Duration::from_millis(1));
         let found = trouble::find_out_within(&container, &settings(), limit, pause).await;
         assert!(format!("{found:?}").contains(wanted), "{found:?}");
     }
+}
+
+#[tokio::test]
+async fn containers_that_wait_for_an_engine_that_hangs_are_left_together() {
+    let engine = Arc::new(Puller::default());
+    let mut removals = Vec::new();
+    for _ in 0..300 {
+        let mut executor = ContainerExecutor::new(ContainerSettings {
+            executable: "hangs".into(),
+            ..settings()
+        });
+        executor.container = Some(Container {
+            engine: engine.clone(),
+            id: "i".into(),
+            name: "c".into(),
+            record: None,
+            began: Instant::now(),
+            way: Way::Helper,
+            no_helper: String::new(),
+        });
+        removals.push(tokio::spawn(async move {
+            executor.remove().await;
+            assert!(executor.container.is_none());
+        }));
+    }
+    for removal in removals {
+        removal.await.unwrap();
+    }
+    // As many as had a turn.
+    let begun = engine.begun.load(Ordering::SeqCst);
+    assert!((1..150).contains(&begun), "{begun}");
 }
