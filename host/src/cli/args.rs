@@ -5,6 +5,7 @@
 //! flag. The values are checked when the config is resolved; this module checks only their syntax.
 
 mod again;
+mod batch;
 mod machine;
 mod plugin;
 mod price;
@@ -24,6 +25,10 @@ use serde_json::{Value, json};
 use super::exit::ExitCodes;
 
 pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
+pub use batch::{
+    BatchCommand, BatchLookArgs, BatchRunArgs, SelectArgs, SwebenchArgs, SwebenchSingleArgs,
+    WorkArgs,
+};
 pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
@@ -150,6 +155,13 @@ pub enum HostCommand {
     /// Look after recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Run many instances, and leave exactly one result for each
+    #[command(subcommand)]
+    Batch(BatchCommand),
+    /// Run instances of SWE-bench, with the flags and files of `mini-extra swebench`
+    Swebench(Box<SwebenchArgs>),
+    /// Run one instance of SWE-bench, as `mini-extra swebench-single`
+    SwebenchSingle(Box<SwebenchSingleArgs>),
     /// Tell what works on this machine, and how to get the rest
     Doctor(DoctorArgs),
     /// Remove what killed runs have left behind: processes, folders, containers
