@@ -116,7 +116,7 @@ mod tests {
             shuffle(&mut items);
             items
         };
-        assert_eq!(order(0), []);
+        assert_eq!(order(0), Vec::<usize>::new());
         assert_eq!(order(1), [0]);
         assert_eq!(order(2), [1, 0]);
         assert_eq!(order(3), [1, 0, 2]);
