@@ -13,10 +13,10 @@ use mswea_run::journal::glance;
 use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
 
 use crate::folder::{BatchFolder, journal};
+use crate::job::BatchJob;
 use crate::manifest::BatchInstance;
 use crate::outcome::{BatchResult, Severity, severity};
 use crate::settings::work_folder;
-use crate::work::BatchJob;
 
 /// How long a run may take to end after its time is over, beside the salvage command.
 const GRACE: Duration = Duration::from_secs(60);

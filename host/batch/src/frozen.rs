@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::BatchError;
+use crate::job::BatchJob;
 use crate::whole_file;
-use crate::work::BatchJob;
 
 /// The largest file that is read.
 const LIMIT: u64 = 64 << 20;

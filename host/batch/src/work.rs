@@ -1,85 +1,25 @@
 //! Works on a batch: some runs at a time, until every instance has its result.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mswea_config::{Config, Layers};
 use mswea_core::{Front, Progress, Stop, StopSource};
 use mswea_executor::aside;
-use mswea_session::{Job, Runtime};
+use mswea_session::Runtime;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::attempt::{Attempt, AttemptEnd};
 use crate::folder::{BatchFolder, result_file};
+use crate::job::{BatchJob, BatchLimits};
 use crate::manifest::BatchInstance;
 use crate::outcome::{BatchResult, Severity, severity};
 use crate::result_files::ResultFiles;
-use crate::settings::BatchConfig;
 
 /// No wait before another attempt is longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-
-/// What the runs of a batch have in common.
-#[derive(Debug)]
-pub struct BatchJob {
-    /// The config.
-    pub config: BatchConfig,
-    /// As [`Job::plugins`].
-    pub plugins: Vec<String>,
-    /// As [`Job::allow_hosts`].
-    pub allow_hosts: Vec<String>,
-    /// As [`Job::fresh_instances`].
-    pub fresh_instances: bool,
-    /// As [`Job::fsync`].
-    pub fsync: bool,
-    /// As [`Job::guard_program`].
-    pub guard_program: Option<PathBuf>,
-    /// When it stops, and how often it tries.
-    pub limits: BatchLimits,
-}
-
-impl BatchJob {
-    pub(crate) fn run<'a>(
-        &'a self,
-        task: &'a str,
-        config: &'a Config,
-        layers: &'a Layers,
-        run_id: &'a str,
-    ) -> Job<'a> {
-        Job {
-            layers: Some(layers),
-            plugins: &self.plugins,
-            allow_hosts: &self.allow_hosts,
-            fresh_instances: self.fresh_instances,
-            fsync: self.fsync,
-            guard_program: self.guard_program.clone(),
-            ..Job::new(task, config, run_id)
-        }
-    }
-}
-
-/// How a batch is worked on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BatchLimits {
-    /// How many instances run at a time.
-    pub workers: usize,
-    /// How often an instance is tried again after a fault of the infrastructure.
-    pub retries: u32,
-    /// The wait before that; it doubles each time.
-    pub retry_wait: Duration,
-    /// The time of one instance.
-    pub instance_time: Option<Duration>,
-    /// After so many failures in a row no further instance begins; 0: never.
-    pub failures_in_a_row: u32,
-    /// Dollars of all instances of the batch; 0: no limit.
-    pub cost: f64,
-    /// Queries of all instances of the batch; 0: no limit.
-    pub calls: u64,
-}
 
 /// Is told what happens. Its functions return at once.
 pub trait BatchWatcher: Send + Sync {
@@ -95,9 +35,9 @@ pub trait BatchWatcher: Send + Sync {
     fn cut(&self, id: &str);
 }
 
-/// Why the work has ended.
+/// BatchWhy the work has ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Why {
+pub enum BatchWhy {
     /// Every instance has its result.
     Finished,
     /// The user has stopped it.
@@ -113,8 +53,8 @@ pub enum Why {
 /// How the work has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchEnd {
-    /// Why.
-    pub why: Why,
+    /// BatchWhy.
+    pub why: BatchWhy,
     /// Instances that have got their results.
     pub done: usize,
     /// Those of them that an error has ended.
@@ -174,7 +114,7 @@ impl Front for InstanceFront {
 }
 
 /// What the tasks of the instances share.
-struct Shared {
+struct BatchShared {
     runtime: Arc<Runtime>,
     job: Arc<BatchJob>,
     folder: Arc<BatchFolder>,
@@ -186,7 +126,7 @@ struct Shared {
     is_ending: Stop,
 }
 
-impl Shared {
+impl BatchShared {
     fn stop_all(&self) {
         let stops = self.stops.lock().unwrap_or_else(PoisonError::into_inner);
         for (_, source) in stops.iter() {
@@ -214,7 +154,7 @@ pub async fn work(
         *spent.cost.lock().unwrap_or_else(PoisonError::into_inner) = cost;
         spent.calls.store(calls, Ordering::Relaxed);
     }
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(BatchShared {
         runtime,
         job: job.clone(),
         folder,
@@ -227,7 +167,7 @@ pub async fn work(
     let mut queue: VecDeque<(usize, BatchInstance)> = instances.into_iter().enumerate().collect();
     let mut running = JoinSet::new();
     let mut end = BatchEnd {
-        why: Why::Finished,
+        why: BatchWhy::Finished,
         done: 0,
         failed: 0,
         left: all,
@@ -235,14 +175,14 @@ pub async fn work(
     let mut in_a_row = 0;
     let mut asked = std::pin::pin!(stops_of(stop.clone()));
     loop {
-        if end.why == Why::Finished
+        if end.why == BatchWhy::Finished
             && let Some(limit) = spent.reached(&job.limits)
         {
-            end.why = Why::Limit(limit);
+            end.why = BatchWhy::Limit(limit);
             ending.stop();
             shared.stop_all();
         }
-        while end.why == Why::Finished && running.len() < job.limits.workers.max(1) {
+        while end.why == BatchWhy::Finished && running.len() < job.limits.workers.max(1) {
             let Some((place, instance)) = queue.pop_front() else {
                 break;
             };
@@ -251,8 +191,8 @@ pub async fn work(
         let finished = tokio::select! {
             biased;
             times = asked.next() => {
-                if end.why == Why::Finished {
-                    end.why = Why::Stopped;
+                if end.why == BatchWhy::Finished {
+                    end.why = BatchWhy::Stopped;
                 }
                 ending.stop();
                 if times > 1 {
@@ -282,9 +222,9 @@ pub async fn work(
                     false => in_a_row = 0,
                 }
                 let most = job.limits.failures_in_a_row;
-                if end.why == Why::Finished && most > 0 && in_a_row >= most {
+                if end.why == BatchWhy::Finished && most > 0 && in_a_row >= most {
                     let error = result.error.clone().unwrap_or(result.exit_status.clone());
-                    end.why = Why::Failures(in_a_row, error);
+                    end.why = BatchWhy::Failures(in_a_row, error);
                     ending.stop();
                 }
                 watcher.done(&result);
@@ -292,21 +232,21 @@ pub async fn work(
             }
         };
         if let Some(reason) = hopeless
-            && !matches!(end.why, Why::Hopeless(_))
+            && !matches!(end.why, BatchWhy::Hopeless(_))
         {
-            end.why = Why::Hopeless(reason);
+            end.why = BatchWhy::Hopeless(reason);
             ending.stop();
             shared.stop_all();
         }
     }
     let closed = aside("preds", move || files.close()).await;
     if let Some(Err(error)) = closed {
-        end.why = Why::Hopeless(error);
+        end.why = BatchWhy::Hopeless(error);
     }
     if end.left == 0 {
         end.why = match end.why {
-            why @ Why::Hopeless(_) => why,
-            _ => Why::Finished,
+            why @ BatchWhy::Hopeless(_) => why,
+            _ => BatchWhy::Finished,
         };
     }
     end
@@ -345,7 +285,7 @@ impl StopsOf {
 }
 
 /// Gives one instance its result.
-async fn one(shared: Arc<Shared>, place: usize, instance: BatchInstance) -> AttemptEnd {
+async fn one(shared: Arc<BatchShared>, place: usize, instance: BatchInstance) -> AttemptEnd {
     let limits = &shared.job.limits;
     let mut wait = limits.retry_wait;
     for number in 1u32.. {
@@ -397,7 +337,7 @@ async fn one(shared: Arc<Shared>, place: usize, instance: BatchInstance) -> Atte
 }
 
 /// Writes the result.
-async fn publish(shared: &Shared, result: BatchResult) -> AttemptEnd {
+async fn publish(shared: &BatchShared, result: BatchResult) -> AttemptEnd {
     let path = result_file(shared.folder.path(), &result.instance_id);
     let written = aside("result", move || {
         let written = result.write(&path);

@@ -14,8 +14,8 @@ use crate::cli::front::{self, BatchFront};
 use crate::cli::output::{self, Failure};
 use crate::cli::{panics, signals};
 use mswea_batch::{
-    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits,
-    ExitStatuses, FieldTemplates, Predictions, Redo, ResultFiles, Selection, Why, preflight, work,
+    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits, BatchWhy,
+    ExitStatuses, FieldTemplates, Predictions, Redo, ResultFiles, Selection, preflight, work,
 };
 use mswea_config::Sources;
 use mswea_core::{Stop, StopSource};
@@ -328,22 +328,22 @@ async fn watched(
 fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCode {
     let (why, code) = match &end.why {
         // mini-swe-agent's exit code does not depend on the results.
-        Why::Finished if end.failed == 0 || plan.swebench => ("finished", ExitCode::Submitted),
-        Why::Finished => ("finished", ExitCode::Failed),
-        Why::Stopped => ("stopped", ExitCode::Interrupted),
-        Why::Failures(count, last) => {
+        BatchWhy::Finished if end.failed == 0 || plan.swebench => ("finished", ExitCode::Submitted),
+        BatchWhy::Finished => ("finished", ExitCode::Failed),
+        BatchWhy::Stopped => ("stopped", ExitCode::Interrupted),
+        BatchWhy::Failures(count, last) => {
             output::error(&format!(
                 "{count} instances in a row have failed, so no further one was begun; the last error: {last}\n`--retry-failed` runs them again, `--max-failures` sets the number"
             ));
             ("failures", ExitCode::Failed)
         }
-        Why::Limit(limit) => {
+        BatchWhy::Limit(limit) => {
             output::error(&format!(
                 "{limit}; the same command with a higher limit goes on"
             ));
             ("limit", ExitCode::Limit)
         }
-        Why::Hopeless(reason) => {
+        BatchWhy::Hopeless(reason) => {
             output::error(reason);
             ("error", ExitCode::Failed)
         }
