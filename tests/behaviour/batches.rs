@@ -267,6 +267,14 @@ fn stops_and_limits() {
         .run()
         .expect(0);
     assert_eq!(results(&out).len(), 6, "{run}");
+    let done = results(&out);
+    let resumed = done.keys().filter(|id| {
+        let journal = out.join(id).join(format!("{id}.events.jsonl"));
+        fs::read_to_string(journal)
+            .unwrap()
+            .contains("\"event\":\"run_resumed\"")
+    });
+    assert!(resumed.count() > 0, "no run went on\n{run}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(60);
 /// What came of an attempt.
 pub(crate) enum AttemptEnd {
     /// The run has ended; its result is not written yet.
-    Ended(BatchResult),
+    Ended(Box<BatchResult>),
     /// It was stopped.
     Cut,
     /// No instance can be run. The text is for the user.
@@ -36,7 +36,7 @@ enum Before {
     /// Nothing that could be used.
     Nothing,
     /// Its run has ended.
-    Ended(BatchResult),
+    Ended(Box<BatchResult>),
     /// Its run was cut off, and can go on.
     Going(Box<Earlier>),
 }
@@ -91,7 +91,7 @@ impl Attempt<'_> {
     }
 
     async fn anew(&self, config: &Config, layers: &Layers, folder: &Path) -> AttemptEnd {
-        let work = work_folder(folder);
+        let work = work_folder(&std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()));
         let is_own = Path::new(&config.environment.cwd) == work;
         let of = folder.to_owned();
         let made = aside("folder", move || {
@@ -172,7 +172,7 @@ impl Attempt<'_> {
             let id = self.instance.id.clone();
             aside("trajectory", move || name_instance(&trajectory, &id)).await;
         }
-        AttemptEnd::Ended(result)
+        AttemptEnd::Ended(Box::new(result))
     }
 
     /// Looks at what is there of earlier attempts.
@@ -230,7 +230,7 @@ fn look(journal: &Path, id: &str, number: u32, can_go_on: bool) -> Before {
             ) {
                 (Ok((trajectory, _)), Some(result)) => {
                     name_instance(&trajectory, id);
-                    Before::Ended(result)
+                    Before::Ended(Box::new(result))
                 }
                 (Err(error), _) => {
                     tracing::warn!("the instance `{id}` begins anew: {error}");

@@ -108,6 +108,9 @@ impl BatchConfig {
     pub(crate) fn of(&self, instance: &BatchInstance, folder: &Path) -> (Config, &Layers) {
         let shape = self.shape(instance);
         let mut config = shape.config.clone();
+        // The model is told the folder.
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        let folder = folder.as_path();
         let trajectory = folder.join(format!("{}.traj.json", instance.id));
         config.agent.output_path = Some(trajectory.to_string_lossy().into_owned());
         config.run.task = None;

@@ -228,7 +228,7 @@ pub async fn work(
                     ending.stop();
                 }
                 watcher.done(&result);
-                files.put(result)
+                files.put(*result)
             }
         };
         if let Some(reason) = hopeless
@@ -337,7 +337,7 @@ async fn one(shared: Arc<BatchShared>, place: usize, instance: BatchInstance) ->
 }
 
 /// Writes the result.
-async fn publish(shared: &BatchShared, result: BatchResult) -> AttemptEnd {
+async fn publish(shared: &BatchShared, result: Box<BatchResult>) -> AttemptEnd {
     let path = result_file(shared.folder.path(), &result.instance_id);
     let written = aside("result", move || {
         let written = result.write(&path);
