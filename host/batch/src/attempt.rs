@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mswea_config::{Config, Layers};
 use mswea_core::{Front, Nobody, StopSource};
@@ -20,6 +20,9 @@ use crate::settings::work_folder;
 
 /// How long a run may take to end after its time is over, beside the salvage command.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// How long a folder may resist its removal.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What came of an attempt.
 pub(crate) enum AttemptEnd {
@@ -260,11 +263,15 @@ fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std:
     };
     fs::create_dir_all(folder).map_err(with(folder))?;
     if let Some(work) = work {
-        match fs::remove_dir_all(work) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(with(work)(error));
+        let begun = Instant::now();
+        loop {
+            match fs::remove_dir_all(work) {
+                Ok(()) => break,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                // A process of a killed host may write there until its guardian has ended it.
+                Err(_) if begun.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 50),
+                Err(error) => return Err(with(work)(error)),
             }
-            _ => {}
         }
         fs::create_dir(work).map_err(with(work))?;
     }
