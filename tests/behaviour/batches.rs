@@ -28,7 +28,9 @@ fn server(delay: u64) -> Server {
             .with_delay(Duration::from_millis(delay))
             .with_cost(0.25)
     });
-    Server::start(Scenario::new(turns).by_history())
+    // A submission that was cut off is not run again: the model sends another one.
+    let scenario = Scenario::new(turns).by_history();
+    Server::start(scenario.then(After::Repeat))
 }
 
 fn batch(host: Host, server: &Server, arguments: &[&str]) -> Host {

@@ -33,7 +33,7 @@ pub use job::{BatchJob, BatchLimits};
 pub use manifest::{BatchInstance, check_id};
 pub use outcome::{BatchResult, Severity, severity};
 pub use predictions::{ExitStatuses, Predictions};
-pub use report::{BatchReport, StatusLine};
+pub use report::{BatchReport, StatusLine, resolved_ids};
 pub use result_files::ResultFiles;
 pub use select::{Picked, Selection};
 pub use settings::BatchConfig;

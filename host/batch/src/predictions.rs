@@ -52,6 +52,11 @@ impl Predictions {
         })
     }
 
+    /// The entries, by their instances.
+    pub fn entries(&self) -> &Map<String, Value> {
+        &self.entries
+    }
+
     /// Whether it has an entry of this instance, maybe of mini-swe-agent.
     pub fn has(&self, id: &str) -> bool {
         self.entries.contains_key(id)

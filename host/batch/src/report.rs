@@ -1,11 +1,17 @@
 //! What a batch amounts to, from its results alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::error::BatchError;
 use crate::folder::FolderState;
 use crate::outcome::BatchResult;
+
+/// The largest report of an evaluation that is read.
+const LIMIT: u64 = 1 << 30;
 
 /// The figures of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -26,6 +32,9 @@ pub struct BatchReport {
     pub total: StatusLine,
     /// Who works on it, if anybody does.
     pub worker: Option<String>,
+    /// Instances that an evaluation has found resolved, if its report was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<usize>,
 }
 
 /// The results of one exit status.
@@ -86,6 +95,57 @@ impl BatchReport {
             by_status,
             total,
             worker: state.worker.clone(),
+            resolved: None,
+        }
+    }
+}
+
+/// The ids in `resolved_ids` (or `resolved`) of the report of an evaluation, as SWE-bench's harness and
+/// `sb-cli` write it.
+///
+/// # Errors
+/// [`BatchError`] if it can't be read, or has no such list.
+pub fn resolved_ids(path: &Path) -> Result<HashSet<String>, BatchError> {
+    let text = mswea_files::read(path, LIMIT).map_err(BatchError::io("read", path))?;
+    let wrong = |reason: &str| {
+        BatchError::Refused(format!(
+            "`{}` is not the report of an evaluation: {reason}",
+            path.display()
+        ))
+    };
+    let value: Value = serde_json::from_slice(&text).map_err(|it| wrong(&it.to_string()))?;
+    let lists = ["resolved_ids", "resolved"].iter();
+    let list = lists.filter_map(|key| value[*key].as_array()).next();
+    let list = list.ok_or_else(|| wrong("there is no list `resolved_ids` in it"))?;
+    Ok(list
+        .iter()
+        .filter_map(|id| id.as_str().map(str::to_owned))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_evaluations() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        for (text, expected) in [
+            (
+                r#"{"resolved_ids": ["a", "b"], "resolved_instances": 2}"#,
+                Ok(2),
+            ),
+            (r#"{"resolved": ["a"]}"#, Ok(1)),
+            (r#"{"resolved": 3}"#, Err("no list")),
+            ("x", Err("not the report")),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            match (resolved_ids(&path), expected) {
+                (Ok(ids), Ok(count)) => assert_eq!(ids.len(), count, "{text}"),
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
         }
     }
 }

@@ -26,8 +26,8 @@ use super::exit::ExitCodes;
 
 pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
 pub use batch::{
-    BatchCommand, BatchLookArgs, BatchRunArgs, SelectArgs, SwebenchArgs, SwebenchSingleArgs,
-    WorkArgs,
+    BatchCommand, BatchLookArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, SelectArgs,
+    SwebenchArgs, SwebenchSingleArgs, WorkArgs,
 };
 pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
 pub use plugin::{

@@ -125,6 +125,7 @@ pub fn main() -> ExitCode {
             BatchCommand::Run(args) => batch::run(&args),
             BatchCommand::Status(args) => batch::status(&args),
             BatchCommand::Report(args) => batch::report(&args),
+            BatchCommand::Preds(args) => batch::preds(&args),
         },
         Some(HostCommand::Swebench(args)) => batch::swebench(&args),
         Some(HostCommand::SwebenchSingle(args)) => batch::single(&args),

@@ -56,7 +56,9 @@ pub enum BatchCommand {
     /// Show how far a batch is, from any terminal
     Status(BatchLookArgs),
     /// Show what a batch amounts to: exit statuses, cost, steps, tokens, time
-    Report(BatchLookArgs),
+    Report(BatchReportArgs),
+    /// Print the predictions as SWE-bench's harness reads them
+    Preds(BatchPredsArgs),
 }
 
 /// Flags of `batch run`.
@@ -162,6 +164,31 @@ pub struct BatchLookArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `batch report`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchReportArgs {
+    /// Which batch, and how.
+    #[command(flatten)]
+    pub look: BatchLookArgs,
+    /// The report of an evaluation, with `resolved_ids`, as SWE-bench's harness and `sb-cli` write it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub resolved: Option<PathBuf>,
+}
+
+/// Flags of `batch preds`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchPredsArgs {
+    /// The directory of the batch
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Print one JSON line per instance, instead of one JSON object
+    #[arg(long)]
+    pub jsonl: bool,
+    /// Leave out instances without a patch
+    #[arg(long)]
+    pub with_patch: bool,
 }
 
 /// Flags of `swebench`.

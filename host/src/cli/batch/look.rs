@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::cli::args::BatchLookArgs;
+use crate::cli::args::{BatchLookArgs, BatchPredsArgs, BatchReportArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{clock, dollars_text};
 use crate::cli::output::{self, Failure};
-use mswea_batch::{BatchReport, FolderState, StatusLine};
+use mswea_batch::{BatchReport, FolderState, Predictions, StatusLine, resolved_ids};
+use serde_json::{Map, Value};
 
 use super::run::failure;
 
@@ -57,10 +58,23 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Shows what a batch amounts to.
-pub fn report(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
-    let state = FolderState::read(&args.dir).map_err(failure)?;
-    let report = BatchReport::of(&state);
-    if args.json {
+pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
+    let state = FolderState::read(&args.look.dir).map_err(failure)?;
+    let mut report = BatchReport::of(&state);
+    if let Some(file) = &args.resolved {
+        let resolved = resolved_ids(file).map_err(failure)?;
+        let mut ids = state.instances.iter().map(|it| &it.id);
+        if !resolved.is_empty() && !ids.clone().any(|id| resolved.contains(id)) {
+            return Err(Failure::usage(format!(
+                "no instance of `{}` is among the {} ids in `{}`: it is the report of another batch",
+                args.look.dir.display(),
+                resolved.len(),
+                file.display()
+            )));
+        }
+        report.resolved = Some(ids.by_ref().filter(|id| resolved.contains(*id)).count());
+    }
+    if args.look.json {
         return json(&report);
     }
     let mut text = format!(
@@ -79,6 +93,15 @@ pub fn report(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
         "\n{} of {} instances have a result, {} of them a submission that is not empty, {} were ended by an error",
         report.done, report.instances, report.with_submission, report.failed
     );
+    if let Some(resolved) = report.resolved {
+        #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+        let part = 100.0 * resolved as f64 / report.instances.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "{resolved} of {} instances are resolved ({part:.1} %)",
+            report.instances
+        );
+    }
     if report.total.cost_unknown > 0 {
         let _ = writeln!(
             text,
@@ -104,6 +127,28 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
         line.output_tokens,
         clock(Duration::try_from_secs_f64(each).unwrap_or_default())
     );
+}
+
+/// Prints the predictions in the forms of SWE-bench.
+pub fn preds(args: &BatchPredsArgs) -> Result<ExitCode, Failure> {
+    // For its message if the directory is another one.
+    FolderState::read(&args.dir).map_err(failure)?;
+    let preds = Predictions::open(&args.dir, "").map_err(failure)?;
+    let has_patch = |entry: &Value| {
+        entry["model_patch"]
+            .as_str()
+            .is_some_and(|it| !it.trim().is_empty())
+    };
+    let entries = preds.entries().iter();
+    let entries = entries.filter(|(_, entry)| !args.with_patch || has_patch(entry));
+    if args.jsonl {
+        let lines: String = entries.map(|(_, entry)| format!("{entry}\n")).collect();
+        return output::data(|out| out.write_all(lines.as_bytes()));
+    }
+    let entries: Map<String, Value> = entries
+        .map(|(id, entry)| (id.clone(), entry.clone()))
+        .collect();
+    output::json(&Value::Object(entries))
 }
 
 fn json(report: &BatchReport) -> Result<ExitCode, Failure> {
