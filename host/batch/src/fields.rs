@@ -16,8 +16,8 @@ use crate::swebench::image_name;
 const ID: &[&str] = &["instance_id", "id"];
 /// The same for the task.
 const TASK: &[&str] = &["problem_statement", "task"];
-/// The same for the image.
-const IMAGE: &[&str] = &["image_name", "docker_image"];
+/// The same for the image; SWE-bench's data sets have no `image`.
+const IMAGE: &[&str] = &["image_name", "docker_image", "image"];
 
 /// Jinja templates with the fields of a row as variables; unset: the usual fields.
 #[derive(Clone, Debug, Default)]
@@ -204,7 +204,8 @@ mod tests {
             row[name] = value;
             assert_eq!(instance(&swebench, row).unwrap().image.unwrap(), image);
         }
-        let made = instance(&plain, json!({"id": 7, "task": "t"})).unwrap();
+        let made = instance(&plain, json!({"id": 7, "task": "t", "image": "i"})).unwrap();
+        assert_eq!(made.image.as_deref(), Some("i"));
         assert_eq!((made.id.as_str(), made.task.as_str()), ("7", "t"));
     }
 

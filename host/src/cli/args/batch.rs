@@ -16,7 +16,7 @@ const WORK: &str = "Work";
 /// The help of `batch run`.
 const RUN: &str = "\
 FILE has one instance per row: JSON lines, a JSON list, or CSV with a header. The usual fields are
-`instance_id` (or `id`), `problem_statement` (or `task`), `image_name` (or `docker_image`); the flags
+`instance_id` (or `id`), `problem_statement` (or `task`), `image_name` (or `docker_image`, `image`); the flags
 `--*-template` make them of other fields, as Jinja templates: `--task-template '{{ title }}: {{ body }}'`.
 With an image an instance runs in a container; without one, in a folder of its own.
 
