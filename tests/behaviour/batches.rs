@@ -247,7 +247,7 @@ fn stops_and_limits() {
     let run = running
         .wait()
         .expect(130)
-        .says(&["no further instance begins", "have no result yet"]);
+        .says(&["no further instance begins", "instances without a result: "]);
     let out = run.dir.join("out");
     let done = results(&out).len();
     assert!(done < 6, "{run}");

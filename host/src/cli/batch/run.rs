@@ -353,7 +353,7 @@ fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCod
         output::remark(
             plan.run.display,
             &format!(
-                "{} instances have no result yet: the same command goes on",
+                "instances without a result: {}; the same command goes on",
                 end.left
             ),
         );

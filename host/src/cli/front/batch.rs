@@ -111,7 +111,8 @@ impl BatchFront {
 
     /// How it has ended, as the last line and the last event.
     pub fn ended(&self, why: &str, left: usize, code: ExitCode) {
-        let view = lock(&self.view);
+        let mut view = lock(&self.view);
+        view.running.clear();
         self.event(&json!({
             "type": "batch_ended",
             "why": why,
