@@ -6,6 +6,7 @@
 
 pub mod cli;
 
+pub use mswea_batch as batch;
 pub use mswea_config as config;
 pub use mswea_core as roles;
 pub use mswea_executor as executor;

@@ -62,6 +62,11 @@ impl Host {
         Self::inside(Arc::clone(&run.root))
     }
 
+    /// A call with the folders of a run that has not ended.
+    pub fn beside(running: &Running) -> Self {
+        Self::inside(Arc::clone(running.root.as_ref().unwrap()))
+    }
+
     fn inside(root: Arc<TempDir>) -> Self {
         // All tests and runs share this cache, so that plugins are compiled once.
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");

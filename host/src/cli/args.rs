@@ -5,6 +5,7 @@
 //! flag. The values are checked when the config is resolved; this module checks only their syntax.
 
 mod again;
+mod batch;
 mod machine;
 mod plugin;
 mod price;
@@ -24,6 +25,10 @@ use serde_json::{Value, json};
 use super::exit::ExitCodes;
 
 pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
+pub use batch::{
+    BatchCommand, BatchLookArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, SelectArgs,
+    SwebenchArgs, SwebenchSingleArgs, WorkArgs,
+};
 pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
@@ -65,44 +70,6 @@ Exit codes:
   4 format errors · 5 provider or authentication · 6 environment · 7 plugin ·
   130 interrupted";
 
-/// The help of `resume`.
-const RESUME: &str = "\
-The run goes on in its own files, with the config and the plugins that its journal has recorded;
-flags change that from here on. It works after kill -9, a limit, an error or a lost network.
-
-A reply that was paid for is used. A command that was running is reported to the model as
-interrupted, and is not run again. The workspace is used as it is. A container that still exists
-is used again (`-c environment.keep_container=true` keeps it); one that is gone is made anew,
-and the model is told.
-
-Examples:
-  mswea-host resume out.traj.json
-  mswea-host resume 19a7b2c --step-limit 200";
-
-/// The help of `fork`.
-const FORK: &str = "\
-The new run has its own id and its own files, and its journal names the run that it comes from.
-Its history and its account begin with the first STEP steps; the recorded run is not changed.
-
-The workspace must be what it was after these steps: before the first step (`--at 0`) that is a
-new clone or container; at the end of a run it is made from the patch that the run has recorded
-(`workspace`), if the files have no other changes. `--no-workspace` uses it as it is.
-
-Example:
-  mswea-host fork out.traj.json --at 12 -m openai/gpt-5 -o other.traj.json";
-
-/// The help of `replay`.
-const REPLAY: &str = "\
-Replies and outputs come from the journal; the loop and the plugins work as in a run. With
-`--plugin` it shows what another parser, formatter or history processor makes of the same run, up to
-the first command that did not run then. Nothing is sent or written.
-
-Exit code with `--verify`: 0 if every message is the same, 1 if one differs.
-
-Examples:
-  mswea-host replay --verify out.traj.json
-  mswea-host replay --verify out.traj.json --plugin ./my_formatter.wasm";
-
 /// A coding agent whose parts are WebAssembly plugins
 #[derive(Clone, Debug, Parser)]
 #[command(
@@ -139,17 +106,24 @@ pub enum HostCommand {
     #[command(subcommand)]
     Prices(PricesCommand),
     /// Go on with a run that was broken off, or that ended without submitting
-    #[command(after_help = RESUME)]
+    #[command(after_help = again::RESUME)]
     Resume(Box<ResumeArgs>),
     /// Begin a new run with the first steps of another one
-    #[command(after_help = FORK)]
+    #[command(after_help = again::FORK)]
     Fork(Box<ForkArgs>),
     /// Do a recorded run once more, without a model and without running a command
-    #[command(after_help = REPLAY)]
+    #[command(after_help = again::REPLAY)]
     Replay(Box<ReplayArgs>),
     /// Look after recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Run many instances, and leave exactly one result for each
+    #[command(subcommand)]
+    Batch(BatchCommand),
+    /// Run instances of SWE-bench, with the flags and files of `mini-extra swebench`
+    Swebench(Box<SwebenchArgs>),
+    /// Run one instance of SWE-bench, as `mini-extra swebench-single`
+    SwebenchSingle(Box<SwebenchSingleArgs>),
     /// Tell what works on this machine, and how to get the rest
     Doctor(DoctorArgs),
     /// Remove what killed runs have left behind: processes, folders, containers

@@ -5,6 +5,7 @@
 
 mod again;
 pub mod args;
+mod batch;
 mod configs;
 mod demo;
 mod doctor;
@@ -34,8 +35,8 @@ use mswea_plugin_host as plugins;
 use output::Failure;
 
 use args::{
-    Cli, ConfigCommand, DisplayArgs, HostCommand, PluginCommand, PricesCommand, RunsCommand,
-    RuntimeCommand,
+    BatchCommand, Cli, ConfigCommand, DisplayArgs, HostCommand, PluginCommand, PricesCommand,
+    RunsCommand, RuntimeCommand,
 };
 
 /// The whole program, from arguments to exit code.
@@ -73,6 +74,9 @@ pub fn main() -> ExitCode {
         Some(HostCommand::Resume(resume)) => resume.change.display,
         Some(HostCommand::Fork(fork)) => fork.change.display,
         Some(HostCommand::Replay(replay)) => replay.change.display,
+        Some(HostCommand::Batch(BatchCommand::Run(batch))) => batch.run.display,
+        Some(HostCommand::Swebench(batch)) => batch.run.display,
+        Some(HostCommand::SwebenchSingle(single)) => single.run.display,
         // A check makes thousands of calls with unusual input, whose logs are not for users.
         Some(HostCommand::Plugin(
             PluginCommand::Check(_) | PluginCommand::Bench(_) | PluginCommand::Diff(_),
@@ -117,6 +121,14 @@ pub fn main() -> ExitCode {
             RunsCommand::Remove(args) => runs::remove(&args),
             RunsCommand::Repair(args) => runs::repair(&args),
         },
+        Some(HostCommand::Batch(command)) => match command {
+            BatchCommand::Run(args) => batch::run(&args),
+            BatchCommand::Status(args) => batch::status(&args),
+            BatchCommand::Report(args) => batch::report(&args),
+            BatchCommand::Preds(args) => batch::preds(&args),
+        },
+        Some(HostCommand::Swebench(args)) => batch::swebench(&args),
+        Some(HostCommand::SwebenchSingle(args)) => batch::single(&args),
         Some(HostCommand::Doctor(args)) => doctor::run(&args),
         Some(HostCommand::Gc(args)) => gc::run(&args),
         Some(HostCommand::Runtime(RuntimeCommand::Serve(args))) => runtime::serve(&args),

@@ -6,6 +6,44 @@ use clap::{Args, ValueHint};
 
 use super::{DisplayArgs, ExitCodes, LIMITS, RARE, RunArgs, values};
 
+/// The help of `resume`.
+pub(super) const RESUME: &str = "\
+The run goes on in its own files, with the config and the plugins that its journal has recorded;
+flags change that from here on. It works after kill -9, a limit, an error or a lost network.
+
+A reply that was paid for is used. A command that was running is reported to the model as
+interrupted, and is not run again. The workspace is used as it is. A container that still exists
+is used again (`-c environment.keep_container=true` keeps it); one that is gone is made anew,
+and the model is told.
+
+Examples:
+  mswea-host resume out.traj.json
+  mswea-host resume 19a7b2c --step-limit 200";
+
+/// The help of `fork`.
+pub(super) const FORK: &str = "\
+The new run has its own id and its own files, and its journal names the run that it comes from.
+Its history and its account begin with the first STEP steps; the recorded run is not changed.
+
+The workspace must be what it was after these steps: before the first step (`--at 0`) that is a
+new clone or container; at the end of a run it is made from the patch that the run has recorded
+(`workspace`), if the files have no other changes. `--no-workspace` uses it as it is.
+
+Example:
+  mswea-host fork out.traj.json --at 12 -m openai/gpt-5 -o other.traj.json";
+
+/// The help of `replay`.
+pub(super) const REPLAY: &str = "\
+Replies and outputs come from the journal; the loop and the plugins work as in a run. With
+`--plugin` it shows what another parser, formatter or history processor makes of the same run, up to
+the first command that did not run then. Nothing is sent or written.
+
+Exit code with `--verify`: 0 if every message is the same, 1 if one differs.
+
+Examples:
+  mswea-host replay --verify out.traj.json
+  mswea-host replay --verify out.traj.json --plugin ./my_formatter.wasm";
+
 /// What may differ from the recorded run.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ChangeArgs {

@@ -9,9 +9,9 @@ use super::{Cli, PROGRAM};
 /// The replacement for a command of mini-swe-agent.
 fn in_place_of(word: &str) -> Option<&'static str> {
     match word {
-        "swebench" | "swebench-single" | "programbench" => Some(
-            "batch runs are not part of this version; one instance is run with the preset of its \
-             name and its image: mswea-host -c swebench --image IMAGE -t - < problem.txt",
+        "programbench" => Some(
+            "ProgramBench is not part of this version; instances of a file are run with its \
+             preset: mswea-host batch run DIR --instances FILE -c programbench",
         ),
         "inspector" | "inspect" | "i" => Some(
             "there is no inspector in this version; mini-swe-agent's own opens the trajectories: \
@@ -137,11 +137,7 @@ mod tests {
     #[test]
     fn commands_of_mini_swe_agent() {
         for (line, part) in [
-            (
-                &["swebench", "--subset", "verified"][..],
-                "-c swebench --image",
-            ),
-            (&["swebench-single"], "-c swebench --image"),
+            (&["programbench"][..], "batch run DIR --instances FILE"),
             (&["inspector", "out.traj.json"], "mini-extra inspector PATH"),
             (&["mini", "-t", "x"], "mswea-host -m MODEL -t TASK"),
             (&["mini", "is", "slow"], "-t 'mini is slow'"),

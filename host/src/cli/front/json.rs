@@ -67,7 +67,7 @@ impl CliFront for JsonFront {
     }
 }
 
-fn event(progress: &Progress<'_>) -> Value {
+pub(super) fn event(progress: &Progress<'_>) -> Value {
     match progress {
         Progress::Recording {
             trajectory,

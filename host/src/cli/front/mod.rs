@@ -3,6 +3,7 @@
 //! Stdout is data (the submission, or one event per line), stderr is for users. No front asks the
 //! user.
 
+mod batch;
 mod data_urls;
 mod ending;
 mod header;
@@ -26,6 +27,8 @@ use mswea_core::Front;
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
 
+pub use batch::BatchFront;
+pub(super) use batch::clock;
 pub use header::RunHeader;
 pub use human::HumanFront;
 pub use json::JsonFront;

@@ -1,0 +1,299 @@
+//! One attempt at an instance: a new run, the rest of a run that was cut off, or the result of a run that
+//! had ended when its process was killed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mswea_config::{Config, Layers};
+use mswea_core::{Front, Nobody, StopSource};
+use mswea_executor::aside;
+use mswea_run::journal::glance;
+use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
+
+use crate::folder::{BatchFolder, journal};
+use crate::job::BatchJob;
+use crate::manifest::BatchInstance;
+use crate::outcome::{BatchResult, Severity, severity};
+use crate::settings::work_folder;
+
+/// How long a run may take to end after its time is over, beside the salvage command.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// How long a folder may resist its removal.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What came of an attempt.
+pub(crate) enum AttemptEnd {
+    /// The run has ended; its result is not written yet.
+    Ended(Box<BatchResult>),
+    /// It was stopped.
+    Cut,
+    /// No instance can be run. The text is for the user.
+    Hopeless(String),
+}
+
+/// What is there of earlier attempts.
+enum Before {
+    /// Nothing that could be used.
+    Nothing,
+    /// Its run has ended.
+    Ended(Box<BatchResult>),
+    /// Its run was cut off, and can go on.
+    Going(Box<Earlier>),
+}
+
+/// One attempt.
+pub(crate) struct Attempt<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) job: &'a BatchJob,
+    pub(crate) folder: &'a BatchFolder,
+    pub(crate) instance: &'a BatchInstance,
+    /// Counts from 1.
+    pub(crate) number: u32,
+    pub(crate) front: Arc<dyn Front>,
+    /// Stops this run alone.
+    pub(crate) stop: (Arc<StopSource>, mswea_core::Stop),
+}
+
+impl Attempt<'_> {
+    /// Runs the instance to an end.
+    pub(crate) async fn run(&self, resumed: impl FnOnce(bool)) -> AttemptEnd {
+        let id = &self.instance.id;
+        let folder = self.folder.of(id);
+        let (mut config, layers) = self.job.config.of(self.instance, &folder);
+        if let Some(limit) = self.job.limits.instance_time {
+            let limit = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX).max(1);
+            let own = &mut config.agent.wall_time_limit_seconds;
+            *own = if *own > 0 { limit.min(*own) } else { limit };
+        }
+        match self.before(&config, layers).await {
+            Before::Ended(result) => {
+                resumed(true);
+                AttemptEnd::Ended(result)
+            }
+            Before::Going(earlier) => {
+                resumed(true);
+                let run_id = earlier.state().run_id.clone();
+                let done = self.done(&config, layers, &run_id, Some(*earlier)).await;
+                match &done.outcome {
+                    // It can't go on with these plugins or in this place.
+                    RunOutcome::Refused(SetupError::Earlier(error)) => {
+                        tracing::info!("the instance `{id}` begins anew: {error}");
+                        self.anew(&config, layers, &folder).await
+                    }
+                    _ => self.end(done).await,
+                }
+            }
+            Before::Nothing => {
+                resumed(false);
+                self.anew(&config, layers, &folder).await
+            }
+        }
+    }
+
+    async fn anew(&self, config: &Config, layers: &Layers, folder: &Path) -> AttemptEnd {
+        let work = work_folder(&std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()));
+        let is_own = Path::new(&config.environment.cwd) == work;
+        let of = folder.to_owned();
+        let made = aside("folder", move || {
+            make_folders(&of, is_own.then_some(&*work))
+        });
+        if let Some(Err((path, error))) = made.await {
+            let path = path.display();
+            return AttemptEnd::Hopeless(format!("can't make the folder `{path}`: {error}"));
+        }
+        let run_id = mswea_session::new_run_id();
+        let done = self.done(config, layers, &run_id, None).await;
+        self.end(done).await
+    }
+
+    async fn done(
+        &self,
+        config: &Config,
+        layers: &Layers,
+        run_id: &str,
+        from: Option<Earlier>,
+    ) -> Done {
+        let (source, stop) = &self.stop;
+        let task = match &from {
+            Some(earlier) => earlier.state().task.clone(),
+            None => self.instance.task.clone(),
+        };
+        let mut job = self.job.run(&task, config, layers, run_id);
+        job.from = from;
+        let person = Arc::new(Nobody);
+        let run = mswea_session::run(self.runtime, job, self.front.clone(), person, stop.clone());
+        let mut run = std::pin::pin!(run);
+        let Some(limit) = self.job.limits.instance_time else {
+            return run.await;
+        };
+        // The loop ends the run at its limit. This is for what does not come to an end.
+        let salvage = Duration::try_from_secs_f64(config.agent.salvage_timeout);
+        let limit = limit + GRACE + salvage.unwrap_or_default();
+        let mut timed_out = false;
+        let mut done = loop {
+            tokio::select! {
+                done = &mut run => break done,
+                () = tokio::time::sleep(limit) => {
+                    timed_out = true;
+                    source.stop();
+                }
+            }
+        };
+        if timed_out
+            && let RunOutcome::Ended(ended) = &mut done.outcome
+            && ended.end == mswea_core::End::Interrupted
+        {
+            ended.end = mswea_core::End::TimeExceeded;
+        }
+        done
+    }
+
+    /// What the end of a run means for the batch.
+    async fn end(&self, done: Done) -> AttemptEnd {
+        if let RunOutcome::Refused(error) = &done.outcome {
+            match error {
+                SetupError::Interrupted => return AttemptEnd::Cut,
+                // These concern this instance alone.
+                SetupError::Workspace(_) | SetupError::Environment(_) | SetupError::Internal(_) => {
+                }
+                error => return AttemptEnd::Hopeless(error.to_string()),
+            }
+        }
+        let result = BatchResult::of_done(&self.instance.id, &done, self.number);
+        if severity(&result.exit_status) == Severity::Cut {
+            return match &done.outcome {
+                RunOutcome::Ended(ended) if ended.end.error().is_some() => {
+                    AttemptEnd::Hopeless(ended.end.error().unwrap_or_default().to_owned())
+                }
+                _ => AttemptEnd::Cut,
+            };
+        }
+        if let Ok(trajectory) = done.trajectory {
+            let id = self.instance.id.clone();
+            aside("trajectory", move || name_instance(&trajectory, &id)).await;
+        }
+        AttemptEnd::Ended(Box::new(result))
+    }
+
+    /// Looks at what is there of earlier attempts.
+    async fn before(&self, config: &Config, layers: &Layers) -> Before {
+        let journal = journal(self.folder.path(), &self.instance.id);
+        let (id, number) = (self.instance.id.clone(), self.number);
+        let can_go_on = survives(config);
+        let looked = aside("journal", move || look(&journal, &id, number, can_go_on)).await;
+        match looked {
+            Some(Before::Going(mut earlier)) => {
+                // The plugins are those of the batch, whose digests are compared.
+                earlier.plugins(&[]);
+                match earlier.check_authority(layers) {
+                    Ok(()) => Before::Going(earlier),
+                    Err(error) => {
+                        tracing::info!("the instance `{}` begins anew: {error}", self.instance.id);
+                        Before::Nothing
+                    }
+                }
+            }
+            Some(before) => before,
+            None => Before::Nothing,
+        }
+    }
+}
+
+/// Whether an environment of this config outlives the process that has made it.
+fn survives(config: &Config) -> bool {
+    let environment = &config.environment;
+    match environment.environment_class.as_str() {
+        "local" => !environment.session,
+        "docker" | "podman" => environment.keep_container,
+        _ => false,
+    }
+}
+
+fn look(journal: &Path, id: &str, number: u32, can_go_on: bool) -> Before {
+    let Ok(file) = File::open(journal) else {
+        return Before::Nothing;
+    };
+    let end = glance(&file).ok().and_then(|it| it.end);
+    let end = end.map(|it| (severity(&it.exit_status), it.exit_status));
+    match end {
+        Some((Severity::Ended | Severity::Failed, _)) => {
+            let earlier = match Earlier::to_read(journal) {
+                Ok(earlier) => earlier,
+                Err(error) => {
+                    tracing::warn!("the instance `{id}` begins anew: {error}");
+                    return Before::Nothing;
+                }
+            };
+            match (
+                earlier.finish(),
+                BatchResult::of_state(id, earlier.state(), number),
+            ) {
+                (Ok((trajectory, _)), Some(result)) => {
+                    name_instance(&trajectory, id);
+                    Before::Ended(Box::new(result))
+                }
+                (Err(error), _) => {
+                    tracing::warn!("the instance `{id}` begins anew: {error}");
+                    Before::Nothing
+                }
+                (_, None) => Before::Nothing,
+            }
+        }
+        // What failed may be the environment itself.
+        Some((_, status)) if status == "EnvironmentError" => Before::Nothing,
+        _ if can_go_on => match Earlier::to_resume(journal) {
+            Ok(earlier) => Before::Going(Box::new(earlier)),
+            Err(error) => {
+                tracing::info!("the instance `{id}` begins anew: {error}");
+                Before::Nothing
+            }
+        },
+        _ => Before::Nothing,
+    }
+}
+
+/// Makes the folder of the instance, and an empty one to work in.
+fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std::io::Error)> {
+    let with = |path: &Path| {
+        let path = path.to_owned();
+        |error| (path, error)
+    };
+    fs::create_dir_all(folder).map_err(with(folder))?;
+    if let Some(work) = work {
+        let begun = Instant::now();
+        loop {
+            match fs::remove_dir_all(work) {
+                Ok(()) => break,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                // A process of a killed host may write there until its guardian has ended it.
+                Err(_) if begun.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 50),
+                Err(error) => return Err(with(work)(error)),
+            }
+        }
+        fs::create_dir(work).map_err(with(work))?;
+    }
+    Ok(())
+}
+
+/// Puts the instance's id into its trajectory, where tools for mini-swe-agent's look for it. Without it the
+/// trajectory is still whole, so a failure is none of the run.
+fn name_instance(trajectory: &Path, id: &str) {
+    let key = format!("\"instance_id\": {}", serde_json::Value::from(id));
+    let named = fs::read(trajectory).and_then(|text| {
+        let rest = text.strip_prefix(b"{").unwrap_or(b"}");
+        if rest.trim_ascii_start().starts_with(key.as_bytes()) || rest == b"}" {
+            return Ok(());
+        }
+        let whole = [b"{\n  ", key.as_bytes(), b",", rest].concat();
+        crate::whole_file::replace(trajectory, &whole)
+    });
+    if let Err(error) = named {
+        tracing::warn!(
+            "`{}` does not name its instance: {error}",
+            trajectory.display()
+        );
+    }
+}

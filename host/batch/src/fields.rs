@@ -1,0 +1,258 @@
+//! Makes instances of the rows of a file: which fields, or templates of them, are the id, the task, the
+//! image and the repository.
+
+use std::collections::HashMap;
+
+use mswea_core::Object;
+use mswea_template::Templates;
+use serde_json::Value;
+
+use crate::error::BatchError;
+use crate::manifest::{BatchInstance, check_id};
+use crate::select::Picked;
+use crate::swebench::image_name;
+
+/// The fields that are the id if no template is given; the first one that a row has.
+const ID: &[&str] = &["instance_id", "id"];
+/// The same for the task.
+const TASK: &[&str] = &["problem_statement", "task"];
+/// The same for the image; SWE-bench's data sets have no `image`.
+const IMAGE: &[&str] = &["image_name", "docker_image", "image"];
+
+/// Jinja templates with the fields of a row as variables; unset: the usual fields.
+#[derive(Clone, Debug, Default)]
+pub struct FieldTemplates {
+    /// Of the id.
+    pub id: Option<String>,
+    /// Of the task.
+    pub task: Option<String>,
+    /// Of the image; an empty result is no image.
+    pub image: Option<String>,
+    /// Of the repository; unset: none.
+    pub repo: Option<String>,
+    /// Of the commit; unset: none.
+    pub base_commit: Option<String>,
+    /// `run.env_startup_command`.
+    pub startup: Option<String>,
+    /// Whether a row without an image gets that of SWE-bench.
+    pub swebench: bool,
+}
+
+/// A row whose id is known.
+#[derive(Clone, Debug)]
+pub struct NamedRow {
+    id: String,
+    /// Its number in the file, from 1.
+    number: usize,
+    fields: Object,
+}
+
+impl Picked for NamedRow {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl FieldTemplates {
+    /// Gives the rows their ids.
+    ///
+    /// # Errors
+    /// [`BatchError::Refused`] if a row has no id, one that can't be used, or that of another row.
+    pub fn named(
+        &self,
+        rows: Vec<Object>,
+        engine: &Templates,
+    ) -> Result<Vec<NamedRow>, BatchError> {
+        let mut seen = HashMap::new();
+        let mut named = Vec::with_capacity(rows.len());
+        for (index, fields) in rows.into_iter().enumerate() {
+            let number = index + 1;
+            let id = match &self.id {
+                Some(template) => render("--id-template", template, &fields, number, engine)?,
+                None => first(&fields, ID)
+                    .ok_or_else(|| missing(number, "id", ID, "--id-template", &fields))?,
+            };
+            check_id(&id).map_err(|error| {
+                BatchError::Refused(format!("row {number} of the instances: {error}"))
+            })?;
+            if let Some(other) = seen.insert(id.clone(), number) {
+                return Err(BatchError::Refused(format!(
+                    "rows {other} and {number} of the instances have the same id `{id}`: an id names one instance, because its result and its folder have this name"
+                )));
+            }
+            named.push(NamedRow { id, number, fields });
+        }
+        Ok(named)
+    }
+
+    /// Makes the instance of a row.
+    ///
+    /// # Errors
+    /// [`BatchError::Refused`] if a field is missing or a template can't be rendered.
+    pub fn instance(&self, row: NamedRow, engine: &Templates) -> Result<BatchInstance, BatchError> {
+        let NamedRow { id, number, fields } = row;
+        let rendered = |flag: &str, template: &Option<String>| match template {
+            Some(template) => render(flag, template, &fields, number, engine).map(Some),
+            None => Ok(None),
+        };
+        let task = match rendered("--task-template", &self.task)? {
+            Some(task) => task,
+            None => first(&fields, TASK)
+                .ok_or_else(|| missing(number, "task", TASK, "--task-template", &fields))?,
+        };
+        let image = match rendered("--image-template", &self.image)? {
+            Some(image) => Some(image),
+            None => first(&fields, IMAGE).filter(|image| !image.is_empty()),
+        };
+        let image = match image.filter(|image| !image.is_empty()) {
+            None if self.swebench => Some(image_name(&id)),
+            image => image,
+        };
+        let full = |text: Option<String>| text.filter(|text| !text.is_empty());
+        Ok(BatchInstance {
+            task,
+            image,
+            repo: full(rendered("--repo-template", &self.repo)?),
+            base_commit: full(rendered("--base-commit-template", &self.base_commit)?),
+            startup: full(rendered("run.env_startup_command", &self.startup)?),
+            id,
+        })
+    }
+}
+
+/// The text of the first of these fields that is there. A number is one, too.
+fn first(fields: &Object, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| match fields.get(*name)? {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    })
+}
+
+fn render(
+    flag: &str,
+    template: &str,
+    fields: &Object,
+    number: usize,
+    engine: &Templates,
+) -> Result<String, BatchError> {
+    engine.render(template, fields).map_err(|error| {
+        BatchError::Refused(format!(
+            "row {number} of the instances: {}",
+            error.named(flag)
+        ))
+    })
+}
+
+fn missing(number: usize, what: &str, names: &[&str], flag: &str, fields: &Object) -> BatchError {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let there: Vec<String> = fields
+        .keys()
+        .take(30)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    BatchError::Refused(format!(
+        "row {number} of the instances has no {what}: there is no text in {}; it has {}; `{flag}` makes it of other fields, for example `{flag} '{{{{ NAME }}}}'`",
+        names.join(" or "),
+        match there.is_empty() {
+            true => "no fields".to_owned(),
+            false => format!("the fields {}", mswea_text::harmless(&there.join(", "))),
+        }
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn instance(templates: &FieldTemplates, row: Value) -> Result<BatchInstance, String> {
+        let engine = Templates::new();
+        let Value::Object(row) = row else {
+            panic!("a row is an object")
+        };
+        let named = templates.named(vec![row], &engine);
+        let row = named.map_err(|error| error.to_string())?.remove(0);
+        let instance = templates.instance(row, &engine);
+        instance.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_usual_fields() {
+        let plain = FieldTemplates::default();
+        let swebench = FieldTemplates {
+            swebench: true,
+            startup: Some("git checkout {{ base_commit }}".to_owned()),
+            ..FieldTemplates::default()
+        };
+        let row = json!({"instance_id": "A__b-1", "problem_statement": "p", "base_commit": "c", "repo": "a/b"});
+        let made = instance(&plain, row.clone()).unwrap();
+        assert_eq!((made.id.as_str(), made.task.as_str()), ("A__b-1", "p"));
+        assert_eq!(
+            (made.image, made.repo, made.base_commit),
+            (None, None, None)
+        );
+        let made = instance(&swebench, row.clone()).unwrap();
+        assert_eq!(made.startup.as_deref(), Some("git checkout c"));
+        assert_eq!(made.image, Some(image_name("A__b-1")));
+        for (name, value, image) in [
+            ("image_name", json!("Own:1"), "Own:1"),
+            ("docker_image", json!("Own:2"), "Own:2"),
+            ("image_name", json!(null), &*image_name("A__b-1")),
+        ] {
+            let mut row = row.clone();
+            row[name] = value;
+            assert_eq!(instance(&swebench, row).unwrap().image.unwrap(), image);
+        }
+        let made = instance(&plain, json!({"id": 7, "task": "t", "image": "i"})).unwrap();
+        assert_eq!(made.image.as_deref(), Some("i"));
+        assert_eq!((made.id.as_str(), made.task.as_str()), ("7", "t"));
+    }
+
+    #[test]
+    fn templates() {
+        let templates = FieldTemplates {
+            id: Some("{{ name }}-{{ n }}".to_owned()),
+            task: Some("Do {{ what }}.".to_owned()),
+            image: Some("{{ img }}:1".to_owned()),
+            repo: Some("https://host/{{ name }}".to_owned()),
+            base_commit: Some("{{ c }}".to_owned()),
+            ..FieldTemplates::default()
+        };
+        let row = json!({"name": "a", "n": 3, "what": "it", "img": "i", "c": ""});
+        let made = instance(&templates, row).unwrap();
+        assert_eq!(made.id, "a-3");
+        assert_eq!(made.task, "Do it.");
+        assert_eq!(made.image.as_deref(), Some("i:1"));
+        assert_eq!(made.repo.as_deref(), Some("https://host/a"));
+        assert_eq!(made.base_commit, None);
+    }
+
+    #[test]
+    fn wrong_rows() {
+        let plain = FieldTemplates::default();
+        let odd = FieldTemplates {
+            task: Some("{{ nothing }}".to_owned()),
+            ..FieldTemplates::default()
+        };
+        for (templates, row, reason) in [
+            (&plain, json!({"x": 1}), "row 1 of the instances has no id"),
+            (&plain, json!({"id": "a", "x": 1}), "has no task"),
+            (&plain, json!({"id": "a/b", "task": "t"}), "slash"),
+            (
+                &plain,
+                json!({"id": "..", "task": "t"}),
+                "no name of a folder",
+            ),
+            (&odd, json!({"id": "a"}), "--task-template"),
+        ] {
+            let error = instance(templates, row.clone()).unwrap_err();
+            assert!(error.contains(reason), "{row}: {error}");
+        }
+        let engine = Templates::new();
+        let row = |id: &str| [("id".to_owned(), id.into())].into_iter().collect();
+        let error = plain.named(vec![row("a"), row("b"), row("a")], &engine);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("rows 1 and 3"), "{error}");
+    }
+}

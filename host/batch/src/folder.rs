@@ -1,0 +1,403 @@
+//! The directory of a batch. One process at a time works in it: it holds a lock that ends with it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::BatchError;
+use crate::frozen::FrozenBatch;
+use crate::manifest::{self, BatchInstance};
+use crate::outcome::BatchResult;
+use crate::whole_file;
+
+const MANIFEST: &str = "manifest.jsonl";
+const FROZEN: &str = "batch.json";
+const LOCK: &str = ".lock";
+/// Where the folders go whose instances are run again.
+const REDONE: &str = ".redone";
+/// A process that only looks holds the lock for a moment.
+const PATIENCE: Duration = Duration::from_millis(20);
+const ATTEMPTS: u32 = 25;
+
+/// A directory that this process works in.
+#[derive(Debug)]
+pub struct BatchFolder {
+    path: PathBuf,
+    instances: Vec<BatchInstance>,
+    /// Locked.
+    _lock: File,
+}
+
+/// Which instances with a result are run again.
+#[derive(Clone, Debug, Default)]
+pub struct Redo {
+    /// All.
+    pub existing: bool,
+    /// Those that an error has ended.
+    pub failed: bool,
+    /// Those with one of these exit statuses.
+    pub statuses: Vec<String>,
+}
+
+impl Redo {
+    fn is_for(&self, result: &BatchResult) -> bool {
+        let is = |status: &String| status.eq_ignore_ascii_case(&result.exit_status);
+        self.existing || self.failed && result.has_failed() || self.statuses.iter().any(is)
+    }
+}
+
+/// A batch as a process that only looks sees it.
+#[derive(Debug)]
+pub struct FolderState {
+    /// The instances of the manifest.
+    pub instances: Vec<BatchInstance>,
+    /// The results that there are.
+    pub results: Vec<BatchResult>,
+    /// Who works on it, if anybody does.
+    pub worker: Option<String>,
+    /// The ids of the instances that were begun and have no result.
+    pub begun: Vec<String>,
+}
+
+impl BatchFolder {
+    /// Makes the directory, or opens one that is there, and locks it. Nothing of a batch in it is changed.
+    ///
+    /// # Errors
+    /// [`BatchError`] if it is no directory of a batch, can't be written, or is held by another process.
+    pub fn open(path: &Path) -> Result<Self, BatchError> {
+        fs::create_dir_all(path).map_err(BatchError::io("make", path))?;
+        check_kind(path)?;
+        let lock = lock(path)?;
+        check_rename(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            instances: manifest::read(&path.join(MANIFEST))?,
+            _lock: lock,
+        })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All instances of the batch.
+    pub fn instances(&self) -> &[BatchInstance] {
+        &self.instances
+    }
+
+    /// Adds instances that are not in the manifest yet.
+    ///
+    /// # Errors
+    /// [`BatchError`] if one of them has the id of another one, or if the manifest can't be written.
+    pub fn add(&mut self, instances: &[BatchInstance]) -> Result<(), BatchError> {
+        let before = self.instances.len();
+        let all = manifest::joined(self.instances.clone(), instances)?;
+        if all.len() > before {
+            manifest::write(&self.path.join(MANIFEST), &all)?;
+        }
+        self.instances = all;
+        Ok(())
+    }
+
+    /// Compares the config with the batch's, or freezes it if the batch is new. `accepts`: another config
+    /// takes its place.
+    ///
+    /// # Errors
+    /// [`BatchError::Refused`] if the config is another one, with what differs.
+    pub fn freeze(&self, now: &FrozenBatch, accepts: bool) -> Result<(), BatchError> {
+        let path = self.path.join(FROZEN);
+        let Some(before) = FrozenBatch::read(&path)? else {
+            return now.write(&path);
+        };
+        let differences = before.differences(now);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        if accepts {
+            return now.write(&path);
+        }
+        Err(BatchError::Refused(format!(
+            "`{}` has begun with another config, and its results could not be compared with new ones:\n  {}\nuse another directory, give the config as it was, or add `--config-changed` to go on with this one",
+            self.path.display(),
+            differences.join("\n  ")
+        )))
+    }
+
+    /// The folder of an instance.
+    pub(crate) fn of(&self, id: &str) -> PathBuf {
+        self.path.join(id)
+    }
+
+    /// The results that there are.
+    ///
+    /// # Errors
+    /// [`BatchError`] if one can't be read.
+    pub fn results(&self) -> Result<Vec<BatchResult>, BatchError> {
+        results(&self.path, &self.instances)
+    }
+
+    /// The instances of these ids that are to be run, in the order of the ids: those without a result, and
+    /// those that `redo` names, whose folders are put aside.
+    ///
+    /// # Errors
+    /// [`BatchError`] if a result can't be read, or a folder can't be put aside.
+    pub fn to_do(&self, ids: &[String], redo: &Redo) -> Result<Vec<BatchInstance>, BatchError> {
+        let by_id: HashMap<&str, &BatchInstance> = self
+            .instances
+            .iter()
+            .map(|instance| (instance.id.as_str(), instance))
+            .collect();
+        let mut left = Vec::new();
+        for instance in ids.iter().filter_map(|id| by_id.get(id.as_str())) {
+            match BatchResult::read(&result_file(&self.path, &instance.id))? {
+                Some(result) if redo.is_for(&result) => {
+                    self.put_aside(&instance.id)?;
+                    left.push((*instance).clone());
+                }
+                Some(_) => {}
+                None => left.push((*instance).clone()),
+            }
+        }
+        Ok(left)
+    }
+
+    fn put_aside(&self, id: &str) -> Result<(), BatchError> {
+        let redone = self.path.join(REDONE);
+        fs::create_dir_all(&redone).map_err(BatchError::io("make", &redone))?;
+        let free = (1..).map(|number| redone.join(format!("{id}.{number}")));
+        let Some(free) = free.into_iter().find(|path| !path.exists()) else {
+            return Ok(());
+        };
+        let folder = self.of(id);
+        fs::rename(&folder, &free).map_err(BatchError::io("put aside", &folder))
+    }
+}
+
+impl FolderState {
+    /// Looks at a batch, whoever works on it.
+    ///
+    /// # Errors
+    /// [`BatchError`] if it is no directory of a batch, or can't be read.
+    pub fn read(path: &Path) -> Result<Self, BatchError> {
+        if !path.join(MANIFEST).is_file() {
+            return Err(BatchError::Refused(format!(
+                "`{}` is not the directory of a batch: there is no `{MANIFEST}` in it; `mswea-host batch run DIR --instances FILE` makes one",
+                path.display()
+            )));
+        }
+        let instances = manifest::read(&path.join(MANIFEST))?;
+        let results = results(path, &instances)?;
+        let done: HashSet<&str> = results.iter().map(|it| it.instance_id.as_str()).collect();
+        let begun = instances
+            .iter()
+            .filter(|it| !done.contains(it.id.as_str()))
+            .filter(|it| journal(path, &it.id).exists())
+            .map(|it| it.id.clone())
+            .collect();
+        Ok(Self {
+            begun,
+            worker: worker(path),
+            instances,
+            results,
+        })
+    }
+}
+
+/// The file of an instance's result.
+pub(crate) fn result_file(path: &Path, id: &str) -> PathBuf {
+    path.join(id).join("result.json")
+}
+
+/// The journal of an instance.
+pub(crate) fn journal(path: &Path, id: &str) -> PathBuf {
+    path.join(id).join(format!("{id}.events.jsonl"))
+}
+
+fn results(path: &Path, instances: &[BatchInstance]) -> Result<Vec<BatchResult>, BatchError> {
+    let results = instances
+        .iter()
+        .map(|instance| BatchResult::read(&result_file(path, &instance.id)));
+    results.filter_map(Result::transpose).collect()
+}
+
+/// A directory with other files is not used by mistake.
+fn check_kind(path: &Path) -> Result<(), BatchError> {
+    let is_ours = [FROZEN, MANIFEST, LOCK, "preds.json"]
+        .iter()
+        .any(|name| path.join(name).exists());
+    if is_ours {
+        return Ok(());
+    }
+    let mut entries = fs::read_dir(path).map_err(BatchError::io("read", path))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(BatchError::Refused(format!(
+            "`{}` has files in it and is not the directory of a batch: name a directory that is empty or not there yet",
+            path.display()
+        ))),
+    }
+}
+
+/// Files have to be replaced whole.
+fn check_rename(path: &Path) -> Result<(), BatchError> {
+    let probe = path.join(".probe");
+    let works = whole_file::replace(&probe, b"1")
+        .and_then(|()| whole_file::replace(&probe, b"2"))
+        .and_then(|()| fs::read(&probe));
+    let _ = fs::remove_file(&probe);
+    match works {
+        Ok(text) if text == b"2" => Ok(()),
+        Ok(_) => Err(BatchError::Refused(format!(
+            "`{}` is on a file system on which a file can't be replaced by renaming another one, so results could be lost: use a directory on a local disk",
+            path.display()
+        ))),
+        Err(error) => Err(BatchError::io("write to", path)(error)),
+    }
+}
+
+fn lock(path: &Path) -> Result<File, BatchError> {
+    let file = path.join(LOCK);
+    let mut lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&file)
+        .map_err(BatchError::io("open", &file))?;
+    for attempt in 1.. {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => std::thread::sleep(PATIENCE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(BatchError::Refused(format!(
+                    "another process works on `{}`{}: wait for its end, or stop it (Ctrl-C); `mswea-host batch status` shows how far it is",
+                    path.display(),
+                    holder(&mut lock).map_or_else(String::new, |it| format!(" ({it})"))
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(BatchError::io("lock", &file)(error)),
+        }
+    }
+    // Only for messages.
+    let told = format!("process {}", std::process::id());
+    let _ = lock.set_len(0);
+    let _ = lock.rewind().and_then(|()| lock.write_all(told.as_bytes()));
+    Ok(lock)
+}
+
+fn holder(lock: &mut File) -> Option<String> {
+    let mut text = String::new();
+    lock.rewind().ok()?;
+    lock.take(100).read_to_string(&mut text).ok()?;
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn worker(path: &Path) -> Option<String> {
+    let mut lock = File::open(path.join(LOCK)).ok()?;
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {
+            Some(holder(&mut lock).unwrap_or_else(|| "a process".to_owned()))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instance(id: &str) -> BatchInstance {
+        BatchInstance {
+            id: id.to_owned(),
+            task: "t".to_owned(),
+            ..BatchInstance::default()
+        }
+    }
+
+    fn result(id: &str, status: &str) -> BatchResult {
+        BatchResult {
+            instance_id: id.to_owned(),
+            exit_status: status.to_owned(),
+            ..BatchResult::default()
+        }
+    }
+
+    #[test]
+    fn one_process_at_a_time() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/batch");
+        let held = BatchFolder::open(&path).unwrap();
+        let error = BatchFolder::open(&path).unwrap_err().to_string();
+        let me = format!("(process {})", std::process::id());
+        assert!(error.contains("another process works on"), "{error}");
+        assert!(error.contains(&me), "{error}");
+        drop(held);
+        BatchFolder::open(&path).unwrap();
+    }
+
+    #[test]
+    fn other_directories_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("notes.txt"), "").unwrap();
+        let error = BatchFolder::open(root.path()).unwrap_err().to_string();
+        assert!(error.contains("is not the directory of a batch"), "{error}");
+        assert!(FolderState::read(root.path()).is_err());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        assert!(BatchFolder::open(&root.path().join("notes.txt")).is_err());
+    }
+
+    #[test]
+    fn what_is_left_to_do() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("batch");
+        let mut batch = BatchFolder::open(&path).unwrap();
+        let ids = ["a", "b", "c", "d"].map(str::to_owned);
+        batch.add(&ids.clone().map(|id| instance(&id))).unwrap();
+        for (id, status) in [
+            ("a", "Submitted"),
+            ("b", "PluginError"),
+            ("c", "LimitsExceeded"),
+        ] {
+            fs::create_dir(batch.of(id)).unwrap();
+            result(id, status).write(&result_file(&path, id)).unwrap();
+        }
+        fs::create_dir(batch.of("d")).unwrap();
+        fs::write(journal(&path, "d"), "").unwrap();
+        let left = |redo: &Redo| {
+            let left = batch.to_do(&ids, redo).unwrap();
+            left.into_iter()
+                .map(|it| it.id)
+                .collect::<Vec<_>>()
+                .concat()
+        };
+        assert_eq!(left(&Redo::default()), "d");
+        let state = FolderState::read(&path).unwrap();
+        assert_eq!(state.begun, ["d"]);
+        assert_eq!((state.instances.len(), state.results.len()), (4, 3));
+        assert!(state.worker.is_some());
+        let failed = Redo {
+            failed: true,
+            ..Redo::default()
+        };
+        assert_eq!(left(&failed), "bd");
+        assert!(path.join(".redone/b.1/result.json").exists());
+        assert_eq!(left(&Redo::default()), "bd");
+        let status = Redo {
+            statuses: vec!["limitsexceeded".to_owned()],
+            ..Redo::default()
+        };
+        assert_eq!(left(&status), "bcd");
+        let all = Redo {
+            existing: true,
+            ..Redo::default()
+        };
+        assert_eq!(left(&all), "abcd");
+        drop(batch);
+        let again = BatchFolder::open(&path).unwrap();
+        assert_eq!(again.instances().len(), 4);
+        assert_eq!(again.results().unwrap(), []);
+    }
+}

@@ -1,0 +1,42 @@
+//! Many runs: a batch is a directory with a manifest (one line per instance), a frozen config, a folder
+//! per instance with its journal and trajectory, and results that are made from these.
+//!
+//! A batch can be killed at any point. The next worker goes on where it stood: an instance with a result
+//! is not run again, and every instance gets exactly one result.
+//!
+//! [`BatchFolder`] is the directory, [`work`] gives each instance its result.
+
+mod attempt;
+mod error;
+mod fields;
+mod folder;
+mod frozen;
+mod job;
+mod manifest;
+mod outcome;
+mod predictions;
+mod report;
+mod result_files;
+mod select;
+mod settings;
+mod shuffle;
+mod source;
+mod swebench;
+mod whole_file;
+mod work;
+
+pub use error::BatchError;
+pub use fields::{FieldTemplates, NamedRow};
+pub use folder::{BatchFolder, FolderState, Redo};
+pub use frozen::{FrozenBatch, preflight};
+pub use job::{BatchJob, BatchLimits};
+pub use manifest::{BatchInstance, check_id};
+pub use outcome::{BatchResult, Severity, severity};
+pub use predictions::{ExitStatuses, Predictions};
+pub use report::{BatchReport, StatusLine, resolved_ids};
+pub use result_files::ResultFiles;
+pub use select::{Picked, Selection};
+pub use settings::BatchConfig;
+pub use source::rows;
+pub use swebench::{image_name, subset_file};
+pub use work::{BatchEnd, BatchWatcher, BatchWhy, work};

@@ -1,0 +1,187 @@
+//! The result of an instance: what is left of its run for preds, reports and the next worker.
+
+use std::path::Path;
+
+use mswea_core::Usage;
+use mswea_run::State;
+use mswea_session::{Done, RunOutcome};
+use serde::{Deserialize, Serialize};
+
+use crate::error::BatchError;
+use crate::whole_file;
+
+/// The largest result that is read.
+const LIMIT: u64 = 1 << 30;
+
+/// How the run of an instance ended, in the file `result.json` of its folder.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BatchResult {
+    /// The instance.
+    pub instance_id: String,
+    /// `Submitted`, `LimitsExceeded`, ...
+    pub exit_status: String,
+    /// The submission; empty if there is none.
+    pub submission: String,
+    /// The failure that ended the run, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Dollars; none if a price was unknown.
+    pub cost: Option<f64>,
+    /// Queries of the model.
+    pub steps: u32,
+    /// Tokens.
+    pub usage: Usage,
+    /// The time of the run in seconds.
+    pub seconds: f64,
+    /// How often a run was begun or resumed by the process that wrote this.
+    pub attempts: u32,
+    /// The run.
+    pub run_id: String,
+}
+
+/// What an exit status means for the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The agent has ended, well or badly.
+    Ended,
+    /// An error has ended the run, and would end it again.
+    Failed,
+    /// The machine, the network or the provider has ended the run: worth another attempt.
+    Infrastructure,
+    /// The run was stopped: there is no result.
+    Cut,
+}
+
+/// What an exit status means for the batch.
+pub fn severity(exit_status: &str) -> Severity {
+    match exit_status {
+        "Submitted" | "LimitsExceeded" | "TimeExceeded" | "RepeatedFormatError"
+        // The history of this instance was too long or was refused; others are not concerned.
+        | "ContextWindowExceededError" | "ContentPolicyViolationError" => Severity::Ended,
+        "EnvironmentError" | "RateLimitError" | "InternalServerError" | "ServiceUnavailableError"
+        | "Timeout" | "APIConnectionError" | "JournalError" => Severity::Infrastructure,
+        // `RuntimeError`: a limit of all runs of the process, which says nothing about this one.
+        "Interrupted" | "RuntimeError" => Severity::Cut,
+        _ => Severity::Failed,
+    }
+}
+
+impl BatchResult {
+    /// Of a run that has ended now.
+    pub(crate) fn of_done(id: &str, done: &Done, attempts: u32) -> Self {
+        let base = Self {
+            instance_id: id.to_owned(),
+            exit_status: done.exit_status().to_owned(),
+            submission: done.submission().to_owned(),
+            error: done.error(),
+            attempts,
+            run_id: done.run_id.clone(),
+            ..Self::default()
+        };
+        match &done.outcome {
+            RunOutcome::Ended(ended) => Self {
+                cost: ended.account.known_cost(),
+                steps: ended.account.queries,
+                usage: ended.account.usage.clone(),
+                seconds: ended.account.seconds,
+                ..base
+            },
+            RunOutcome::Refused(_) | RunOutcome::Crashed(_) => Self {
+                cost: matches!(done.outcome, RunOutcome::Refused(_)).then_some(0.0),
+                ..base
+            },
+        }
+    }
+
+    /// Of a run that had ended when its process was killed; none if its end is not recorded.
+    pub(crate) fn of_state(id: &str, state: &State, attempts: u32) -> Option<Self> {
+        let ended = state.ended.as_ref()?;
+        let message = ended.extra.get("message").and_then(|it| it.as_str());
+        Some(Self {
+            instance_id: id.to_owned(),
+            exit_status: ended.exit_status.clone(),
+            submission: ended.submission.clone(),
+            error: message.map(str::to_owned),
+            cost: state.account.known_cost(),
+            steps: state.account.queries,
+            usage: state.account.usage.clone(),
+            seconds: state.account.seconds,
+            attempts,
+            run_id: state.run_id.clone(),
+        })
+    }
+
+    /// Whether an error has ended it.
+    pub fn has_failed(&self) -> bool {
+        severity(&self.exit_status) != Severity::Ended
+    }
+
+    /// Writes the result, if there is none yet. Returns whether it is this one that is there.
+    pub(crate) fn write(&self, path: &Path) -> Result<bool, BatchError> {
+        let io = BatchError::io("write", path);
+        match serde_json::to_vec(self) {
+            Ok(text) => whole_file::make(path, &text).map_err(io),
+            Err(error) => Err(io(error.into())),
+        }
+    }
+
+    /// Reads a result; none if there is no file.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, BatchError> {
+        let text = match mswea_files::read(path, LIMIT) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(BatchError::io("read", path)(error)),
+        };
+        serde_json::from_slice(&text).map(Some).map_err(|error| {
+            BatchError::Refused(format!(
+                "`{}` is not the result of an instance: {error}; it was changed since it was written: remove it, and the instance is run again",
+                path.display()
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_written_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.json");
+        assert_eq!(BatchResult::read(&path).unwrap(), None);
+        let result = BatchResult {
+            instance_id: "a".to_owned(),
+            exit_status: "Submitted".to_owned(),
+            submission: "diff\n".to_owned(),
+            ..BatchResult::default()
+        };
+        assert!(result.write(&path).unwrap());
+        let other = BatchResult {
+            exit_status: "Timeout".to_owned(),
+            ..result.clone()
+        };
+        assert!(!other.write(&path).unwrap());
+        assert_eq!(BatchResult::read(&path).unwrap(), Some(result));
+        std::fs::write(&path, "{").unwrap();
+        assert!(BatchResult::read(&path).is_err());
+    }
+
+    #[test]
+    fn severities() {
+        for (status, expected) in [
+            ("Submitted", Severity::Ended),
+            ("LimitsExceeded", Severity::Ended),
+            ("ContextWindowExceededError", Severity::Ended),
+            ("AuthenticationError", Severity::Failed),
+            ("PluginError", Severity::Failed),
+            ("InternalError", Severity::Failed),
+            ("EnvironmentError", Severity::Infrastructure),
+            ("RateLimitError", Severity::Infrastructure),
+            ("JournalError", Severity::Infrastructure),
+            ("Interrupted", Severity::Cut),
+        ] {
+            assert_eq!(severity(status), expected, "{status}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Flags of the commands with many runs.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Subcommand, ValueHint};
+
+use super::{RunArgs, values};
+
+/// Heading of the flags that say what an instance is.
+const INSTANCES: &str = "Instances";
+/// Heading of the flags that say which instances with a result are run again.
+const AGAIN: &str = "Again";
+/// Heading of the flags that say how the batch is worked on.
+const WORK: &str = "Work";
+
+/// The help of `batch run`.
+const RUN: &str = "\
+FILE has one instance per row: JSON lines, a JSON list, or CSV with a header. The usual fields are
+`instance_id` (or `id`), `problem_statement` (or `task`), `image_name` (or `docker_image`, `image`); the flags
+`--*-template` make them of other fields, as Jinja templates: `--task-template '{{ title }}: {{ body }}'`.
+With an image an instance runs in a container; without one, in a folder of its own.
+
+The same command again goes on where it stood, whatever was killed: an instance with a result is not
+run again. DIR has `preds.json`, and for each instance `ID/result.json`, `ID/ID.traj.json` and the journal.
+
+An instance is tried again after a fault of the infrastructure: the environment, the network, the
+provider's overload or rate limit, a journal that can't be written. Other errors are its result.
+
+Ctrl-C once: no further instance begins, and those that run are finished. Twice: they are stopped, and
+go on next time.
+
+Exit code: 0 if every instance has a result and none was ended by an error · 1 otherwise · 2 usage or
+config · 3 a limit of the whole batch · 130 interrupted
+
+Examples:
+  mswea-host batch run out --instances tasks.jsonl -m openai/gpt-5 -w 8
+  mswea-host batch run out --instances bench.jsonl --swebench-images -c swebench -m openai/gpt-5 -w 32";
+
+/// The help of `swebench`.
+const SWEBENCH: &str = "\
+The flags and the files are those of `mini-extra swebench`: `preds.json`, `exit_statuses_TIME.yaml` and
+`ID/ID.traj.json` in the folder of `-o`. An instance in `preds.json` is not run again.
+The config is the preset `swebench` unless `-c` names another one.
+
+`--subset` is a file (JSON lines, JSON, CSV), or a folder with `SPLIT.jsonl`; data sets are not fetched.
+
+Example:
+  mswea-host swebench --subset verified.jsonl -m openai/gpt-5 -w 16 -o results";
+
+/// The commands about batches.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BatchCommand {
+    /// Run every instance of a file, and leave one result for each
+    #[command(after_help = RUN)]
+    Run(Box<BatchRunArgs>),
+    /// Show how far a batch is, from any terminal
+    Status(BatchLookArgs),
+    /// Show what a batch amounts to: exit statuses, cost, steps, tokens, time
+    Report(BatchReportArgs),
+    /// Print the predictions as SWE-bench's harness reads them
+    Preds(BatchPredsArgs),
+}
+
+/// Flags of `batch run`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchRunArgs {
+    /// The directory of the batch; it is made if it is not there
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// The instances; may be left out to go on with those of the directory
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = INSTANCES)]
+    pub instances: Option<PathBuf>,
+    /// Jinja template of an instance's id
+    #[arg(long, value_name = "TEXT", help_heading = INSTANCES)]
+    pub id_template: Option<String>,
+    /// Jinja template of its task
+    #[arg(long, value_name = "TEXT", help_heading = INSTANCES)]
+    pub task_template: Option<String>,
+    /// Jinja template of its image
+    #[arg(long, value_name = "TEXT", help_heading = INSTANCES)]
+    pub image_template: Option<String>,
+    /// Jinja template of its repository (`workspace.repo`)
+    #[arg(long, value_name = "TEXT", help_heading = INSTANCES)]
+    pub repo_template: Option<String>,
+    /// Jinja template of the commit to check out (`workspace.base_commit`)
+    #[arg(long, value_name = "TEXT", help_heading = INSTANCES)]
+    pub base_commit_template: Option<String>,
+    /// Use the image of SWE-bench for an instance that names none
+    #[arg(long, help_heading = INSTANCES)]
+    pub swebench_images: bool,
+    /// Which instances.
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Run all of them again
+    #[arg(long, help_heading = AGAIN)]
+    pub redo_existing: bool,
+    /// Run those again that an error has ended
+    #[arg(long, help_heading = AGAIN)]
+    pub retry_failed: bool,
+    /// Run those with this exit status again; repeatable
+    #[arg(long, value_name = "STATUS", help_heading = AGAIN)]
+    pub redo_status: Vec<String>,
+    /// Go on although the config is not the one that the batch has begun with
+    #[arg(long, help_heading = AGAIN)]
+    pub config_changed: bool,
+    /// How it is worked on.
+    #[command(flatten)]
+    pub work: WorkArgs,
+    /// Flags of all runs.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Which instances.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SelectArgs {
+    /// Only instances whose id this regular expression matches at its start
+    #[arg(long, value_name = "REGEX", default_value = "", hide_default_value = true,
+          help_heading = INSTANCES)]
+    pub filter: String,
+    /// Only these, as a slice of Python: `0:50`, `-10:`, `::2`
+    #[arg(long, value_name = "SLICE", default_value = "", hide_default_value = true,
+          allow_hyphen_values = true, help_heading = INSTANCES)]
+    pub slice: String,
+    /// Mix them: the order is mini-swe-agent's (the seed is 42)
+    #[arg(long, help_heading = INSTANCES)]
+    pub shuffle: bool,
+}
+
+/// How a batch is worked on.
+#[derive(Clone, Debug, Args)]
+pub struct WorkArgs {
+    /// How many instances run at a time
+    #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = WORK,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub workers: u32,
+    /// End the run of an instance after this many seconds (0 = never)
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, help_heading = WORK)]
+    pub instance_timeout: u32,
+    /// How often an instance is tried again after a fault of the infrastructure
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = WORK)]
+    pub retries: u32,
+    /// Seconds before that; they double each time
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, help_heading = WORK)]
+    pub retry_wait: u32,
+    /// Begin no further instance after this many failures in a row (0 = go on)
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = WORK)]
+    pub max_failures: u32,
+    /// Stop when all instances of the directory together have cost this many dollars (0 = no limit)
+    #[arg(long, value_name = "DOLLARS", default_value = "0", help_heading = WORK,
+          value_parser = values::dollars)]
+    pub total_cost_limit: f64,
+    /// Stop after this many queries of all instances of the directory (0 = no limit)
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = WORK)]
+    pub total_call_limit: u64,
+}
+
+/// Flags of the commands that look at a batch.
+#[derive(Clone, Debug, Args)]
+pub struct BatchLookArgs {
+    /// The directory of the batch
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `batch report`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchReportArgs {
+    /// Which batch, and how.
+    #[command(flatten)]
+    pub look: BatchLookArgs,
+    /// The report of an evaluation, with `resolved_ids`, as SWE-bench's harness and `sb-cli` write it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub resolved: Option<PathBuf>,
+}
+
+/// Flags of `batch preds`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchPredsArgs {
+    /// The directory of the batch
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Print one JSON line per instance, instead of one JSON object
+    #[arg(long)]
+    pub jsonl: bool,
+    /// Leave out instances without a patch
+    #[arg(long)]
+    pub with_patch: bool,
+}
+
+/// Flags of `swebench`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = SWEBENCH)]
+pub struct SwebenchArgs {
+    /// The instances: a file or a folder
+    #[arg(long, value_name = "FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]
+    pub subset: String,
+    /// Which file of a folder
+    #[arg(long, value_name = "NAME", default_value = "dev", help_heading = INSTANCES)]
+    pub split: String,
+    /// Which instances.
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Run instances again that are in `preds.json`
+    #[arg(long, action = ArgAction::SetTrue, help_heading = AGAIN)]
+    pub redo_existing: bool,
+    /// Go on although the config is not the one that the folder was begun with
+    #[arg(long, help_heading = AGAIN)]
+    pub config_changed: bool,
+    /// How it is worked on.
+    #[command(flatten)]
+    pub work: WorkArgs,
+    /// Flags of all runs.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Flags of `swebench-single`.
+#[derive(Clone, Debug, Args)]
+pub struct SwebenchSingleArgs {
+    /// The instances: a file or a folder
+    #[arg(long, value_name = "FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]
+    pub subset: String,
+    /// Which file of a folder
+    #[arg(long, value_name = "NAME", default_value = "dev", help_heading = INSTANCES)]
+    pub split: String,
+    /// The id of the instance, or its place in the sorted ids, from 0
+    #[arg(short, long, value_name = "ID", default_value = "0", help_heading = INSTANCES)]
+    pub instance: String,
+    /// Flags of the run.
+    #[command(flatten)]
+    pub run: RunArgs,
+}

@@ -1,0 +1,158 @@
+//! `batch status` and `batch report`: what a directory of a batch amounts to.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::cli::args::{BatchLookArgs, BatchPredsArgs, BatchReportArgs};
+use crate::cli::exit::ExitCode;
+use crate::cli::front::{clock, dollars_text};
+use crate::cli::output::{self, Failure};
+use mswea_batch::{BatchReport, FolderState, Predictions, StatusLine, resolved_ids};
+use serde_json::{Map, Value};
+
+use super::run::failure;
+
+/// How many ids are shown.
+const IDS: usize = 20;
+
+/// Shows how far a batch is.
+pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
+    let state = FolderState::read(&args.dir).map_err(failure)?;
+    let report = BatchReport::of(&state);
+    if args.json {
+        return json(&report);
+    }
+    let mut text = format!(
+        "{} of {} instances have a result",
+        report.done, report.instances
+    );
+    for line in &report.by_status {
+        let _ = write!(text, "\n  {:6} {}", line.count, line.exit_status);
+    }
+    let _ = write!(text, "\ncost {}", dollars_text(report.total.cost));
+    let begun = match &report.worker {
+        Some(worker) => {
+            let _ = write!(text, "\n{worker} works on it");
+            "running or waiting for another attempt"
+        }
+        None => {
+            let _ = write!(text, "\nnobody works on it");
+            "begun and cut off"
+        }
+    };
+    if report.begun > 0 {
+        let shown: Vec<&str> = state.begun.iter().take(IDS).map(String::as_str).collect();
+        let more = match report.begun.saturating_sub(IDS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let _ = write!(
+            text,
+            "\n{} {begun}: {}{more}",
+            report.begun,
+            shown.join(", ")
+        );
+    }
+    text.push('\n');
+    output::text(&text)
+}
+
+/// Shows what a batch amounts to.
+pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
+    let state = FolderState::read(&args.look.dir).map_err(failure)?;
+    let mut report = BatchReport::of(&state);
+    if let Some(file) = &args.resolved {
+        let resolved = resolved_ids(file).map_err(failure)?;
+        let mut ids = state.instances.iter().map(|it| &it.id);
+        if !resolved.is_empty() && !ids.clone().any(|id| resolved.contains(id)) {
+            return Err(Failure::usage(format!(
+                "no instance of `{}` is among the {} ids in `{}`: it is the report of another batch",
+                args.look.dir.display(),
+                resolved.len(),
+                file.display()
+            )));
+        }
+        report.resolved = Some(ids.by_ref().filter(|id| resolved.contains(*id)).count());
+    }
+    if args.look.json {
+        return json(&report);
+    }
+    let mut text = format!(
+        "{:<28} {:>7} {:>7} {:>12} {:>10} {:>14} {:>14} {:>12}\n",
+        "EXIT STATUS", "COUNT", "%", "COST", "STEPS", "TOKENS IN", "TOKENS OUT", "TIME EACH"
+    );
+    let total = StatusLine {
+        exit_status: "all".to_owned(),
+        ..report.total.clone()
+    };
+    for line in report.by_status.iter().chain([&total]) {
+        row(&mut text, line, report.done);
+    }
+    let _ = writeln!(
+        text,
+        "\n{} of {} instances have a result, {} of them a submission that is not empty, {} were ended by an error",
+        report.done, report.instances, report.with_submission, report.failed
+    );
+    if let Some(resolved) = report.resolved {
+        #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+        let part = 100.0 * resolved as f64 / report.instances.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "{resolved} of {} instances are resolved ({part:.1} %)",
+            report.instances
+        );
+    }
+    if report.total.cost_unknown > 0 {
+        let _ = writeln!(
+            text,
+            "{} results have no known cost and are not in the sums",
+            report.total.cost_unknown
+        );
+    }
+    output::text(&text)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+fn row(text: &mut String, line: &StatusLine, done: usize) {
+    let each = line.seconds / line.count.max(1) as f64;
+    let _ = writeln!(
+        text,
+        "{:<28} {:>7} {:>7.1} {:>12} {:>10} {:>14} {:>14} {:>12}",
+        line.exit_status,
+        line.count,
+        100.0 * line.count as f64 / done.max(1) as f64,
+        dollars_text(line.cost),
+        line.steps,
+        line.input_tokens,
+        line.output_tokens,
+        clock(Duration::try_from_secs_f64(each).unwrap_or_default())
+    );
+}
+
+/// Prints the predictions in the forms of SWE-bench.
+pub fn preds(args: &BatchPredsArgs) -> Result<ExitCode, Failure> {
+    // For its message if the directory is another one.
+    FolderState::read(&args.dir).map_err(failure)?;
+    let preds = Predictions::open(&args.dir, "").map_err(failure)?;
+    let has_patch = |entry: &Value| {
+        entry["model_patch"]
+            .as_str()
+            .is_some_and(|it| !it.trim().is_empty())
+    };
+    let entries = preds.entries().iter();
+    let entries = entries.filter(|(_, entry)| !args.with_patch || has_patch(entry));
+    if args.jsonl {
+        let lines: String = entries.map(|(_, entry)| format!("{entry}\n")).collect();
+        return output::data(|out| out.write_all(lines.as_bytes()));
+    }
+    let entries: Map<String, Value> = entries
+        .map(|(id, entry)| (id.clone(), entry.clone()))
+        .collect();
+    output::json(&Value::Object(entries))
+}
+
+fn json(report: &BatchReport) -> Result<ExitCode, Failure> {
+    let value = serde_json::to_value(report)
+        .map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))?;
+    output::json(&value)
+}

@@ -1,0 +1,366 @@
+//! `batch run`: from flags to a batch that is worked on.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::cli::args::{BatchRunArgs, RunArgs, SelectArgs, WorkArgs};
+use crate::cli::exit::ExitCode;
+use crate::cli::front::{self, BatchFront};
+use crate::cli::output::{self, Failure};
+use crate::cli::{panics, signals};
+use mswea_batch::{
+    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits, BatchWhy,
+    ExitStatuses, FieldTemplates, Predictions, Redo, ResultFiles, Selection, preflight, work,
+};
+use mswea_config::Sources;
+use mswea_core::{Stop, StopSource};
+use mswea_plugin_host::Cache;
+use mswea_session::Runtime;
+use mswea_template::Templates;
+
+/// How often there is a line.
+const NOW_AND_THEN: Duration = Duration::from_secs(10);
+
+/// What differs between `batch run` and `swebench`.
+pub(super) struct BatchPlan<'a> {
+    pub(super) dir: &'a Path,
+    /// Of the file, if one is named; else those of the directory are worked on.
+    pub(super) instances: Option<Vec<BatchInstance>>,
+    pub(super) select: &'a SelectArgs,
+    pub(super) redo: Redo,
+    pub(super) config_changed: bool,
+    pub(super) work: &'a WorkArgs,
+    pub(super) run: &'a RunArgs,
+    pub(super) sources: Sources,
+    /// Whether the files are those of mini-swe-agent's `swebench`.
+    pub(super) swebench: bool,
+}
+
+/// Runs the instances of a file.
+pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
+    check_flags(&args.run, true)?;
+    let sources = sources(&args.run);
+    let templates = FieldTemplates {
+        id: args.id_template.clone(),
+        task: args.task_template.clone(),
+        image: args.image_template.clone(),
+        repo: args.repo_template.clone(),
+        base_commit: args.base_commit_template.clone(),
+        startup: None,
+        swebench: args.swebench_images,
+    };
+    let file = args.instances.as_deref();
+    let instances = file
+        .map(|file| instances(file, templates, &sources, &args.select))
+        .transpose()?;
+    work_on(BatchPlan {
+        dir: &args.dir,
+        instances,
+        select: &args.select,
+        redo: Redo {
+            existing: args.redo_existing,
+            failed: args.retry_failed,
+            statuses: args.redo_status.clone(),
+        },
+        config_changed: args.config_changed,
+        work: &args.work,
+        run: &args.run,
+        sources,
+        swebench: false,
+    })
+}
+
+pub(super) fn failure(error: BatchError) -> Failure {
+    match error {
+        BatchError::Io { .. } => Failure::new(ExitCode::Failed, error.to_string()),
+        BatchError::Setup(ref setup) => {
+            Failure::new(crate::cli::run::setup_code(setup), error.to_string())
+        }
+        error => Failure::usage(error.to_string()),
+    }
+}
+
+/// Flags of a run that have no meaning for many runs are not ignored.
+pub(super) fn check_flags(run: &RunArgs, no_output: bool) -> Result<(), Failure> {
+    let given = [
+        (
+            "--task",
+            run.task.is_some(),
+            "`--task-template` makes the tasks of fields",
+        ),
+        (
+            "--output",
+            no_output && run.output.is_some(),
+            "the trajectories are in the directory of the batch",
+        ),
+        ("--on-end", run.on_end.is_some(), "leave it out"),
+        ("--shadow", !run.shadow.is_empty(), "leave it out"),
+    ];
+    match given.iter().find(|(_, is_given, _)| *is_given) {
+        None => Ok(()),
+        Some((flag, _, remedy)) => Err(Failure::usage(format!(
+            "`{flag}` is for a single run, and this command has many: {remedy}"
+        ))),
+    }
+}
+
+/// The sources of the config, according to the flags.
+pub(super) fn sources(run: &RunArgs) -> Sources {
+    let overrides = run.overrides().into_iter();
+    Sources {
+        configs: run.configs.clone(),
+        no_default_config: run.no_default_config,
+        flags: overrides
+            .filter(|entry| entry.key != "agent.output_path")
+            .map(|entry| (entry.key.to_owned(), entry.value, entry.flag.to_owned()))
+            .collect(),
+        recorded: None,
+    }
+}
+
+/// The chosen instances of a file.
+pub(super) fn instances(
+    file: &Path,
+    mut templates: FieldTemplates,
+    sources: &Sources,
+    select: &SelectArgs,
+) -> Result<Vec<BatchInstance>, Failure> {
+    // The config may have a command with the fields of an instance.
+    let layers = mswea_config::Layers::load(sources, &mswea_config::ProcessEnvironment)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let merged = layers.merged();
+    let startup = merged.pointer("/run/env_startup_command");
+    templates.startup = startup.and_then(|it| it.as_str()).map(str::to_owned);
+    let engine = Templates::new();
+    let rows = mswea_batch::rows(file).map_err(failure)?;
+    if rows.is_empty() {
+        return Err(Failure::usage(format!(
+            "`{}` has no instances",
+            file.display()
+        )));
+    }
+    let named = templates.named(rows, &engine).map_err(failure)?;
+    let chosen = selection(select).of(named).map_err(failure)?;
+    let made = chosen
+        .into_iter()
+        .map(|row| templates.instance(row, &engine));
+    made.collect::<Result<_, _>>().map_err(failure)
+}
+
+fn selection(select: &SelectArgs) -> Selection {
+    Selection {
+        filter: select.filter.clone(),
+        slice: select.slice.clone(),
+        shuffle: select.shuffle,
+    }
+}
+
+/// Each instance needs some files and pipes.
+fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // It may be forbidden; then a run that needs more files fails with an error.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Opens the directory, and works on it to the end.
+pub(super) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
+    raise_open_files();
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start the runtime")?;
+    let runtime =
+        Arc::new(Runtime::new((!plan.run.no_cache).then(Cache::of_user).flatten()).sweeping());
+    let last_words = runtime.clone();
+    panics::on_panic(move || last_words.last_words());
+    let code = tokio.block_on(async {
+        let (source, stop) = StopSource::new();
+        signals::watch(source).context("can't watch for signals")?;
+        let code = opened(&plan, runtime.clone(), &stop).await;
+        runtime.swept(&stop).await;
+        code
+    });
+    tokio.shutdown_background();
+    code
+}
+
+async fn opened(
+    plan: &BatchPlan<'_>,
+    runtime: Arc<Runtime>,
+    stop: &Stop,
+) -> Result<ExitCode, Failure> {
+    // Wrong flags and configs are found before a file is written.
+    let known = match &plan.instances {
+        Some(instances) => instances.clone(),
+        None => {
+            let state = mswea_batch::FolderState::read(plan.dir).map_err(|error| {
+                let remedy = "`--instances FILE` names the instances of a new batch";
+                Failure::usage(format!("{error}; {remedy}"))
+            })?;
+            selection(plan.select)
+                .of(state.instances)
+                .map_err(failure)?
+        }
+    };
+    let config = BatchConfig::load(&plan.sources, &known).map_err(failure)?;
+    for warning in config.warnings() {
+        output::warning(warning);
+    }
+    if config.common().run.on_end.is_some() {
+        output::warning("`run.on_end` has no effect: a batch does not start it");
+    }
+    if config.shares_a_folder() && plan.work.workers > 1 {
+        output::warning(
+            "all instances work in the same folder, which the config names (`environment.cwd`): without it each has a folder of its own",
+        );
+    }
+    let model = config.common().model.model_name.clone().unwrap_or_default();
+    let job = BatchJob {
+        config,
+        plugins: plan.run.plugins.clone(),
+        allow_hosts: plan.run.allow_hosts.clone(),
+        fresh_instances: plan.run.fresh_instances,
+        fsync: plan.run.fsync,
+        guard_program: std::env::current_exe().ok(),
+        limits: limits(plan.work),
+    };
+    let frozen = preflight(&runtime, &job).await.map_err(failure)?;
+    let mut folder = BatchFolder::open(plan.dir).map_err(failure)?;
+    let mut predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
+    folder.add(&known).map_err(failure)?;
+    folder
+        .freeze(&frozen, plan.config_changed)
+        .map_err(failure)?;
+    let ids: Vec<String> = known
+        .iter()
+        // Entries of mini-swe-agent have no result here.
+        .filter(|it| !plan.swebench || plan.redo.existing || !predictions.has(&it.id))
+        .map(|it| it.id.clone())
+        .collect();
+    let left = folder.to_do(&ids, &plan.redo).map_err(failure)?;
+    let results = folder.results().map_err(failure)?;
+    let removed: HashSet<&str> = left.iter().map(|it| it.id.as_str()).collect();
+    predictions.renew(removed.into_iter(), results.iter());
+    let statuses = plan.swebench.then(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        ExitStatuses::new(plan.dir, now.unwrap_or_default().as_secs_f64())
+    });
+    let files = ResultFiles::start(predictions, statuses).context("can't start a thread")?;
+    let has_done = known.len() - left.len();
+    if has_done > 0 {
+        let text = format!(
+            "{has_done} of {} instances have a result already",
+            known.len()
+        );
+        output::remark(plan.run.display, &text);
+    }
+    let front = Arc::new(BatchFront::new(plan.run.display, left.len()));
+    let working = work(
+        runtime,
+        Arc::new(job),
+        Arc::new(folder),
+        left,
+        front.clone(),
+        files,
+        stop.clone(),
+    );
+    let end = watched(working, &front, stop).await;
+    let code = conclude(plan, &front, &end);
+    if !front::deliver(stop).await || front.take_output_error().is_some() {
+        output::error("can't write to stdout; the results are in the directory of the batch");
+        return Ok(ExitCode::Failed);
+    }
+    Ok(code)
+}
+
+fn limits(work: &WorkArgs) -> BatchLimits {
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    BatchLimits {
+        workers: work.workers as usize,
+        retries: work.retries,
+        retry_wait: seconds(work.retry_wait),
+        instance_time: (work.instance_timeout > 0).then(|| seconds(work.instance_timeout)),
+        failures_in_a_row: work.max_failures,
+        cost: work.total_cost_limit,
+        calls: work.total_call_limit,
+    }
+}
+
+/// Waits for the end of the work, with a line now and then.
+async fn watched(
+    working: impl Future<Output = BatchEnd>,
+    front: &BatchFront,
+    stop: &Stop,
+) -> BatchEnd {
+    let mut working = std::pin::pin!(working);
+    let mut ticks =
+        tokio::time::interval_at(tokio::time::Instant::now() + NOW_AND_THEN, NOW_AND_THEN);
+    let mut told = 0;
+    loop {
+        let next_stop = async {
+            match told {
+                0 => stop.stopped().await,
+                1 => stop.stopped_twice().await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            end = &mut working => return end,
+            _ = ticks.tick() => front.now_and_then(),
+            () = next_stop => {
+                output::note(match told {
+                    0 => "no further instance begins; those that run are finished (Ctrl-C again stops them now)",
+                    _ => "stopping what runs; the same command goes on with it later",
+                });
+                told += 1;
+            }
+        }
+    }
+}
+
+/// Says how it has ended.
+fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCode {
+    let (why, code) = match &end.why {
+        // mini-swe-agent's exit code does not depend on the results.
+        BatchWhy::Finished if end.failed == 0 || plan.swebench => ("finished", ExitCode::Submitted),
+        BatchWhy::Finished => ("finished", ExitCode::Failed),
+        BatchWhy::Stopped => ("stopped", ExitCode::Interrupted),
+        BatchWhy::Failures(count, last) => {
+            output::error(&format!(
+                "{count} instances in a row have failed, so no further one was begun; the last error: {last}\n`--retry-failed` runs them again, `--max-failures` sets the number"
+            ));
+            ("failures", ExitCode::Failed)
+        }
+        BatchWhy::Limit(limit) => {
+            output::error(&format!(
+                "{limit}; the same command with a higher limit goes on"
+            ));
+            ("limit", ExitCode::Limit)
+        }
+        BatchWhy::Hopeless(reason) => {
+            output::error(reason);
+            ("error", ExitCode::Failed)
+        }
+    };
+    front.ended(why, end.left, code);
+    if end.left > 0 {
+        output::remark(
+            plan.run.display,
+            &format!(
+                "instances without a result: {}; the same command goes on",
+                end.left
+            ),
+        );
+    }
+    output::remark(
+        plan.run.display,
+        &format!("results: {}", plan.dir.join("preds.json").display()),
+    );
+    code
+}

@@ -1,0 +1,101 @@
+//! `swebench` and `swebench-single`: mini-swe-agent's commands, with its flags and files.
+
+use std::path::{Path, PathBuf};
+
+use mswea_batch::{FieldTemplates, Redo, subset_file};
+
+use super::run::{self, BatchPlan, failure};
+use crate::cli::args::{RunArgs, SelectArgs, SwebenchArgs, SwebenchSingleArgs};
+use crate::cli::exit::ExitCode;
+use crate::cli::output::Failure;
+
+/// The preset, if `-c` names no other config.
+const PRESET: &str = "swebench";
+/// The folder of the results if `-o` names none.
+const FOLDER: &str = "swebench-results";
+
+/// Runs the instances of SWE-bench.
+pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
+    run::check_flags(&args.run, false)?;
+    let flags = with_preset(&args.run);
+    let sources = run::sources(&flags);
+    let file = subset_file(&args.subset, &args.split).map_err(failure)?;
+    let instances = run::instances(&file, templates(), &sources, &args.select)?;
+    let output = flags.output.as_deref().filter(|output| !output.is_empty());
+    let dir = PathBuf::from(output.unwrap_or(FOLDER));
+    run::work_on(BatchPlan {
+        dir: &dir,
+        instances: Some(instances),
+        select: &args.select,
+        redo: Redo {
+            existing: args.redo_existing,
+            ..Redo::default()
+        },
+        config_changed: args.config_changed,
+        work: &args.work,
+        run: &flags,
+        sources,
+        swebench: true,
+    })
+}
+
+/// Runs one instance of SWE-bench.
+pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
+    run::check_flags(&args.run, false)?;
+    let mut flags = with_preset(&args.run);
+    let file = subset_file(&args.subset, &args.split).map_err(failure)?;
+    let mut all = run::instances(
+        &file,
+        templates(),
+        &run::sources(&flags),
+        &SelectArgs::default(),
+    )?;
+    all.sort_by(|a, b| a.id.cmp(&b.id));
+    let count = all.len();
+    let place = match args.instance.parse::<usize>() {
+        Ok(place) => Some(place).filter(|place| *place < count),
+        Err(_) => all.iter().position(|it| it.id == args.instance),
+    };
+    let Some(place) = place else {
+        return Err(Failure::usage(format!(
+            "`{}` has no instance `{}`: name one of its {count} ids, or a place from 0 to {}",
+            file.display(),
+            args.instance,
+            count - 1
+        )));
+    };
+    let instance = all.swap_remove(place);
+    flags.task = Some(instance.task);
+    if flags.environment_class.as_deref().is_none_or(takes_images) {
+        flags.image = instance.image;
+    }
+    if let Some(startup) = instance.startup {
+        let value =
+            serde_json::Value::from(format!("{{{{ {} }}}}", serde_json::Value::from(startup)));
+        flags
+            .configs
+            .push(format!("run.env_startup_command={value}"));
+    }
+    crate::cli::run::run(&flags)
+}
+
+fn takes_images(class: &str) -> bool {
+    !["local", "bubblewrap", "remote", "command", "swerex"].contains(&class)
+}
+
+fn templates() -> FieldTemplates {
+    FieldTemplates {
+        swebench: true,
+        ..FieldTemplates::default()
+    }
+}
+
+/// The flags, with the preset of mini-swe-agent's command.
+fn with_preset(run: &RunArgs) -> RunArgs {
+    let mut flags = run.clone();
+    let names_config = |spec: &String| !spec.contains('=') || Path::new(spec).exists();
+    if !flags.configs.iter().any(names_config) {
+        flags.configs.insert(0, PRESET.to_owned());
+    }
+    flags
+}
