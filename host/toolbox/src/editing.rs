@@ -105,11 +105,11 @@ fn with_window(message: &str, window: &FileWindow) -> Result<ToolText, ToolRefus
 
 /// The lines of a text of the model. A line end at its end ends the last line; an empty text has no lines.
 fn lines(text: &[u8]) -> Vec<&[u8]> {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
-    match text {
-        [] => Vec::new(),
-        text => text.split(|byte| *byte == b'\n').collect(),
+    if text.is_empty() {
+        return Vec::new();
     }
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    text.split(|byte| *byte == b'\n').collect()
 }
 
 /// `edit START:END` with the text as an argument, or on stdin up to a line `end_of_edit`.
@@ -148,7 +148,12 @@ pub fn edit_range(input: &ToolInput) -> ToolResult {
     let parts = LineText::of(&before);
     let start = (start as usize - 1).min(parts.lines.len());
     let end = (end as usize).clamp(start, parts.lines.len());
-    let new = lines(&text);
+    // An empty text of a call becomes an empty line on stdin.
+    let new = if text == b"\n" {
+        Vec::new()
+    } else {
+        lines(&text)
+    };
     let after = parts.replaced(start, end, &new);
     let window = PlannedEdit {
         window,

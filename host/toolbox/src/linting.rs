@@ -36,6 +36,7 @@ except SyntaxError as error:
     print('%s:%d:%d: E999 %s: %s' % (path, error.lineno or 1, error.offset or 0, type(error).__name__, error.msg))
 except ValueError as error:
     print('%s:1:0: E999 %s' % (path, error))
+print('done')
 ";
 
 /// A way to look for problems.
@@ -44,6 +45,8 @@ enum Linter {
     Configured(String),
     /// A program that prints `PATH:LINE:COLUMN: TEXT`.
     Colons(PathBuf, Vec<&'static str>),
+    /// Python's own compiler.
+    Python(PathBuf),
     /// The grammar in this program.
     Grammar,
     /// The JSON parser in this program.
@@ -100,9 +103,7 @@ fn python_linter(values: &Values) -> Linter {
         return Linter::Colons(pyflakes, Vec::new());
     }
     let python = program("python3").or_else(|| program("python"));
-    python.map_or(Linter::Grammar, |python| {
-        Linter::Colons(python, vec!["-c", COMPILE])
-    })
+    python.map_or(Linter::Grammar, Linter::Python)
 }
 
 /// The shell for which a script is written, if the image has it.
@@ -155,6 +156,16 @@ impl Linter {
                 let mut command = Command::new(program);
                 command.args(options).arg(path);
                 read_colons(&output(command), &shown)
+            }
+            Self::Python(python) => {
+                let mut command = Command::new(python);
+                command.args(["-c", COMPILE]).arg(path);
+                let text = output(command);
+                // One that can't run (a part of it is missing) finds nothing, and says so by silence.
+                if !text.lines().any(|line| line == "done") {
+                    return Self::Grammar.problems(path);
+                }
+                read_colons(&text, &shown)
             }
             Self::Grammar => python::problems(&fs::read(path).unwrap_or_default()),
             Self::Json => json(&fs::read(path).unwrap_or_default()),

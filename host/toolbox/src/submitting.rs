@@ -10,10 +10,15 @@ use crate::places;
 use crate::registry::{ObjectFile, Values, plain};
 use crate::storage;
 
-/// The host takes the submission when it sees this. It is made of parts, so that printing this program does
-/// not submit.
-fn mark() -> String {
-    ["<<SWE_AGENT", "_SUBMISSION>>"].concat()
+/// A mark that the host looks for in what a tool prints. It is made of its two ends, so that printing this
+/// program does not end a run.
+fn mark(end: &str, begin: &str) -> String {
+    [begin, end].concat()
+}
+
+/// The host takes the submission when it sees this.
+fn submitted() -> String {
+    mark("_SUBMISSION>>", "<<SWE_AGENT")
 }
 
 /// Writes the patch; returns it and a note if there is no repository.
@@ -42,7 +47,7 @@ pub fn submit(_: &ToolInput) -> ToolResult {
     if let Some(note) = note {
         text.line(note);
     }
-    text.line(mark());
+    text.line(submitted());
     Ok(text.finish())
 }
 
@@ -73,7 +78,7 @@ pub fn submit_with_reviews(input: &ToolInput) -> ToolResult {
     if let Some(note) = note {
         text.line(note);
     }
-    text.line(mark()).line(patch).line(mark());
+    text.line(submitted()).line(patch).line(submitted());
     Ok(text.finish())
 }
 
@@ -117,7 +122,7 @@ fn filled(message: &str, patch: &[u8], task: &[u8]) -> Vec<u8> {
 
 /// `exit_forfeit`: gives up.
 pub fn forfeit(_: &ToolInput) -> ToolResult {
-    Ok(["###SWE-AGENT", "-EXIT-FORFEIT###"].concat().into_bytes())
+    Ok(mark("-EXIT-FORFEIT###", "###SWE-AGENT").into_bytes())
 }
 
 /// `_state_diff_state`: writes the changes so far into the state. Nothing is staged by it, and an error

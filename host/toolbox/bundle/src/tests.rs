@@ -37,9 +37,16 @@ fn write(path: &Path, bytes: &[u8], mode: u32) {
 }
 
 #[test]
-fn the_program_is_small() {
+fn the_program_is_small_and_has_no_marks() {
     assert!(bytes().starts_with(b"\x7fELF"));
     assert!(packed_size() <= 500_000, "{}", packed_size());
+    // Printing it ends no run.
+    for mark in ["<<SWE_AGENT_SUBMISSION>>", "###SWE-AGENT-EXIT-FORFEIT###"] {
+        let found = bytes()
+            .windows(mark.len())
+            .any(|part| part == mark.as_bytes());
+        assert!(!found, "{mark}");
+    }
 }
 
 #[test]
