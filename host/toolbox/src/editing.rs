@@ -287,7 +287,8 @@ pub fn edit_replace(input: &ToolInput) -> ToolResult {
         window,
         span: (!all).then_some(span),
         after,
-        line: Some(line),
+        // As SWE-agent has it: one line further if all places are replaced.
+        line: Some(line + usize::from(all)),
         code: 4,
         token: Some(RETRY),
         before: before.clone(),

@@ -81,8 +81,9 @@ pub fn file(
 /// The lines around an edit.
 pub fn excerpt(path: &Path, content: &[u8], shown: &Excerpt, values: &Values) -> ToolResult {
     let lines = lines(content);
-    // The empty line after the last line end is not shown here.
-    let total = lines.len() - usize::from(lines.len() > 1 && lines.last() == Some(&&b""[..]));
+    // After a replacement, the empty line after the last line end is not shown.
+    let empty = shown.grow && lines.len() > 1 && lines.last() == Some(&&b""[..]);
+    let total = lines.len() - usize::from(empty);
     let first = shown.first.min(total);
     let last = shown.last.clamp(first, total);
     let (first, last) = match shown.grow {

@@ -6,9 +6,6 @@
 
 use std::io::{self, BufRead as _, BufReader, Read, Seek, SeekFrom};
 
-/// A place is remembered every so many lines.
-const STRIDE: usize = 4096;
-
 /// How much is read at once.
 const BLOCK: usize = 256 * 1024;
 
@@ -18,19 +15,16 @@ const LONGEST: usize = 100_000;
 /// Where the lines of a text are.
 pub struct LineIndex {
     total: usize,
-    /// The places of the lines 0, `STRIDE`, and so on.
-    places: Vec<u64>,
+    /// For each block that was read, how many line ends are before it, and its place.
+    blocks: Vec<(usize, u64)>,
 }
 
 impl LineIndex {
     /// Reads the whole text once.
     pub fn of(source: &mut impl Read) -> io::Result<Self> {
-        let mut index = Self {
-            total: 0,
-            places: vec![0],
-        };
+        let mut blocks = Vec::new();
         let mut block = vec![0; BLOCK];
-        let mut offset = 0;
+        let (mut ends, mut offset) = (0, 0);
         let mut open = false;
         loop {
             let length = match source.read(&mut block) {
@@ -39,24 +33,15 @@ impl LineIndex {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            let read = &block[..length];
-            let count = memchr::memchr_iter(b'\n', read).count();
-            // Only the blocks with a remembered place are searched for each line end.
-            if (index.total + count) / STRIDE > index.total / STRIDE {
-                for place in memchr::memchr_iter(b'\n', read) {
-                    index.total += 1;
-                    if index.total.is_multiple_of(STRIDE) {
-                        index.places.push(offset + place as u64 + 1);
-                    }
-                }
-            } else {
-                index.total += count;
-            }
-            open = read[length - 1] != b'\n';
+            blocks.push((ends, offset));
+            ends += memchr::memchr_iter(b'\n', &block[..length]).count();
+            open = block[length - 1] != b'\n';
             offset += length as u64;
         }
-        index.total += usize::from(open);
-        Ok(index)
+        Ok(Self {
+            total: ends + usize::from(open),
+            blocks,
+        })
     }
 
     /// The number of lines.
@@ -75,9 +60,12 @@ impl LineIndex {
         if count == 0 {
             return Ok(Vec::new());
         }
-        source.seek(SeekFrom::Start(self.places[first / STRIDE]))?;
+        // The line begins after so many line ends: in the last block that has fewer before it.
+        let block = self.blocks.partition_point(|(ends, _)| *ends < first);
+        let (ends, place) = self.blocks[block.saturating_sub(1)];
+        source.seek(SeekFrom::Start(place))?;
         let mut source = BufReader::with_capacity(BLOCK, source);
-        for _ in 0..first % STRIDE {
+        for _ in ends..first {
             source.skip_until(b'\n')?;
         }
         (0..count).map(|_| line(&mut source)).collect()
@@ -220,14 +208,16 @@ mod tests {
                 lines.iter().map(|line| line.as_bytes()).collect::<Vec<_>>()
             );
         }
-        let text: String = (0..20_000).map(|line| format!("{line}\n")).collect();
+        let text: String = (0..200_000).map(|line| format!("{line}\n")).collect();
         let mut source = Cursor::new(&text);
         let index = LineIndex::of(&mut source).unwrap();
-        for first in [0, 4095, 4096, 4097, 8192, 19_999] {
+        // Around the end of the first block, too.
+        let near = text[..super::BLOCK].matches('\n').count();
+        for first in [0, 1, near - 1, near, near + 1, near + 2, 100_000, 199_999] {
             let read = index.read(&mut source, first, 1).unwrap();
             assert_eq!(read, [first.to_string().into_bytes()]);
         }
-        assert!(index.read(&mut source, 20_000, 5).unwrap().is_empty());
+        assert!(index.read(&mut source, 200_000, 5).unwrap().is_empty());
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn open(input: &ToolInput) -> ToolResult {
             )));
         }
         Some(Some(line)) => {
-            let total = window.total as i64;
+            let total = window.total() as i64;
             if line > total {
                 text.line(format!(
                     "Warning: <line_number> ({line}) is larger than the number of lines of the file ({total})"
@@ -76,10 +76,10 @@ pub fn go_to(input: &ToolInput) -> ToolResult {
         )));
     };
     let mut window = FileWindow::of(None)?;
-    if line > window.total as i64 {
+    if line > window.total() as i64 {
         return Err(ToolRefusal::one(format!(
             "Error: <line_number> must be less than or equal to {}",
-            window.total
+            window.total()
         )));
     }
     window.go_to(line - 1);

@@ -26,8 +26,8 @@ pub struct FileWindow {
     size: usize,
     /// How many of them are shown again after scrolling.
     overlap: usize,
-    /// How many lines the file has.
-    pub total: usize,
+    /// Where the file's lines are.
+    index: LineIndex,
 }
 
 impl FileWindow {
@@ -54,7 +54,7 @@ impl FileWindow {
             first: 0,
             size: values.number("WINDOW", 1, 100)?,
             overlap: values.number("OVERLAP", 0, 2)?,
-            total: index.total(),
+            index,
         };
         // Another file is shown from its beginning on.
         if current
@@ -81,8 +81,13 @@ impl FileWindow {
         })
     }
 
+    /// How many lines the file has.
+    pub fn total(&self) -> usize {
+        self.index.total()
+    }
+
     fn place(&mut self, first: i64) {
-        let last = self.total.saturating_sub(self.size) as i64;
+        let last = self.total().saturating_sub(self.size) as i64;
         self.first = first.clamp(0, last) as usize;
     }
 
@@ -98,7 +103,7 @@ impl FileWindow {
 
     /// The line after the last one that is shown, counted from 0.
     pub fn end(&self) -> usize {
-        self.total.min(self.first + self.size)
+        self.total().min(self.first + self.size)
     }
 
     /// Moves the window by its own height, less the overlap: down, or up.
@@ -112,29 +117,24 @@ impl FileWindow {
     pub fn show(&self) -> Result<ToolText, ToolRefusal> {
         let trouble = |trouble: FileTrouble| trouble.about(&self.path);
         let (mut file, _) = storage::open(&self.path).map_err(trouble)?;
-        let index = LineIndex::of(&mut file).map_err(|error| trouble(error.into()))?;
-        self.shown(&index, &mut file)
+        self.shown(&mut file)
     }
 
     /// The shown lines, as they would be if the file had this content. The window is kept within it.
     pub fn show_content(&mut self, content: &[u8]) -> Result<ToolText, ToolRefusal> {
         let mut source = Cursor::new(content);
-        let index = LineIndex::of(&mut source)
+        self.index = LineIndex::of(&mut source)
             .map_err(|error| FileTrouble::from(error).about(&self.path))?;
-        self.total = index.total();
         self.place(self.first as i64);
-        self.shown(&index, &mut source)
+        self.shown(&mut source)
     }
 
-    fn shown(
-        &self,
-        index: &LineIndex,
-        source: &mut (impl Read + Seek),
-    ) -> Result<ToolText, ToolRefusal> {
-        let lines = index
+    fn shown(&self, source: &mut (impl Read + Seek)) -> Result<ToolText, ToolRefusal> {
+        let lines = self
+            .index
             .read(source, self.first, self.size)
             .map_err(|error| FileTrouble::from(error).about(&self.path))?;
-        let total = index.total();
+        let total = self.total();
         let mut text = TextParts::default();
         text.line(format!(
             "[File: {} ({total} lines total)]",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -186,9 +186,4 @@ pub fn shown(text: &str) -> (usize, usize, usize, usize) {
         above,
         more(" more lines below)"),
     )
-}
-
-/// Whether a path is there, also as a link to nothing.
-pub fn exists(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
 }

@@ -178,7 +178,7 @@ fn the_window_goes_to_the_replaced_text() {
     let text = desk.good(&["edit_replace", "line 11\n", "eleven\n"]);
     assert_eq!(shown(&text).0, 9);
     let text = desk.good(&["edit_replace", "line 70\n", "x\n", "True"]);
-    assert_eq!(shown(&text).0, 68);
+    assert_eq!(shown(&text).0, 69);
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 
 use serde_json::Value;
 
-use crate::desk::{Desk, exists};
+use crate::desk::Desk;
 
 #[test]
 fn bytes_that_are_no_text_stay_as_they_are() {
@@ -53,29 +54,71 @@ fn a_file_keeps_its_mode_its_links_and_its_owner() {
     assert_eq!(desk.shell("ls -A"), "dangling\nf\nlink\n");
 }
 
-#[test]
-fn a_file_without_permission_is_named() {
-    let desk = Desk::bare();
-    let file = desk.write("f", "a\n");
-    desk.good(&["open", "f"]);
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
-    if fs::File::open(&file).is_ok() {
-        eprintln!("SKIPPED: root may read everything");
-        return;
+/// Runs a tool as a user who is not root: `None` if this one can't become another.
+fn as_user(desk: &Desk, words: &[&str]) -> Option<(i32, String)> {
+    let mut command = desk.command(words);
+    if fs::metadata(desk.home("")).unwrap().uid() == 0 {
+        command.uid(1234).gid(1234);
     }
-    for words in [&["open", "f"][..], &["edit", "1:1", "x"]] {
-        let run = desk.run(words);
+    let output = command.output().ok()?;
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some((output.status.code().unwrap(), text))
+}
+
+#[test]
+fn what_a_user_may_not_do_is_named() {
+    let desk = Desk::bare();
+    let whole = desk.path("");
+    let file = desk.write("f", "a\n");
+    let folder = whole.parent().unwrap();
+    for path in [folder, &desk.home(""), &whole] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let mode = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(&file, 0o666);
+    let Some((0, _)) = as_user(&desk, &["open", "f"]) else {
+        eprintln!("SKIPPED: the program can't be run as another user");
+        return;
+    };
+    // The file is root's, or in a folder that is.
+    let (code, text) = as_user(&desk, &["edit", "1:1", "b"]).unwrap();
+    assert_eq!((code, desk.read("f").as_str()), (0, "b\n"), "{text}");
+    mode(&whole, 0o755);
+    let (code, text) = as_user(&desk, &["edit", "1:1", "c"]).unwrap();
+    assert_eq!((code, desk.read("f").as_str()), (0, "c\n"), "{text}");
+    for (words, bits) in [
+        (&["edit", "1:1", "x"][..], 0o444),
+        (&["create", "new"], 0o444),
+        (&["open", "f"], 0o000),
+        (&["search_file", "x", "f"], 0o000),
+    ] {
+        mode(&file, bits);
+        let (code, text) = as_user(&desk, words).unwrap();
         assert_eq!(
-            (run.code, run.text.contains("no permission")),
+            (code, text.contains("no permission")),
             (1, true),
-            "{}",
-            run.text
+            "{words:?}: {text}"
         );
     }
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
-    assert_eq!(desk.run(&["edit", "1:1", "x"]).code, 1);
-    assert_eq!(desk.read("f"), "a\n");
-    assert!(exists(&file));
+    let (code, text) = as_user(&desk, &["search_dir", "c"]).unwrap();
+    assert_eq!(
+        (
+            code,
+            text.contains("(1 files or folders could not be read)")
+        ),
+        (0, true),
+        "{text}"
+    );
+    mode(&file, 0o644);
+    assert_eq!(desk.read("f"), "c\n");
+    // The registry.
+    mode(&desk.home(".swe-agent-env"), 0o600);
+    mode(&desk.home(""), 0o700);
+    let (code, text) = as_user(&desk, &["open", "f"]).unwrap();
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("no permission"), "{text}");
 }
 
 #[test]
