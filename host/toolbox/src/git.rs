@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::answer::{Readable, ToolRefusal};
+use crate::places;
 use crate::registry::Values;
 
 /// The changes of a repository.
@@ -66,7 +67,7 @@ impl WorkTree {
         let index = self
             .root
             .join(String::from_utf8_lossy(index.trim_ascii_end()).as_ref());
-        let copy = env::temp_dir().join(format!("mswea-index-{}", std::process::id()));
+        let copy = places::beside_registry(&format!("index-{}", std::process::id()));
         // A repository may have no index yet.
         let _ = fs::copy(&index, &copy);
         let mut add = self.git(&["add", "-A"]);

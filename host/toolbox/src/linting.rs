@@ -15,8 +15,8 @@ use crate::problems::{EditSpan, LintProblem, brought_in, read_colons};
 use crate::python;
 use crate::registry::Values;
 
-/// How long a linter may take; after that it has found nothing.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a linter may take; after that it has found nothing. A host stops a command after about 30 s.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The checks of flake8 that tell of a broken edit, not of style: unknown names, indentation, syntax.
 const FLAKE8: [&str; 2] = [

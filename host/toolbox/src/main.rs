@@ -24,6 +24,7 @@ mod searching;
 mod storage;
 mod submitting;
 mod undo;
+mod unfinished;
 #[cfg(panic = "abort")]
 #[path = "../../helper/src/unwinding.rs"]
 mod unwinding;

@@ -20,11 +20,17 @@ pub fn registry() -> PathBuf {
     named("SWE_AGENT_ENV_FILE").unwrap_or_else(|| home().join(".swe-agent-env"))
 }
 
+/// A file beside the registry: its name, a dot, and this.
+pub fn beside_registry(end: &str) -> PathBuf {
+    let mut name = registry().into_os_string();
+    name.push(".");
+    name.push(end);
+    PathBuf::from(name)
+}
+
 /// The contents of files before their edits.
 pub fn undo() -> PathBuf {
-    let mut name = registry().into_os_string();
-    name.push(".undo");
-    PathBuf::from(name)
+    beside_registry("undo")
 }
 
 /// The state, which the host reads after each action.

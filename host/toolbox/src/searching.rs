@@ -112,15 +112,15 @@ pub fn search_dir(input: &ToolInput) -> ToolResult {
     let (files, mut unread) = files(&top, false);
     let mut found = Vec::new();
     for file in files {
-        match storage::bytes(&file) {
-            Ok(content) if !storage::is_binary(&content) => {
+        match storage::text(&file) {
+            Ok(content) => {
                 let count = pattern.lines(&content).len();
                 if count > 0 {
                     found.push((file, count));
                 }
             }
             // A file that is gone by now is not there.
-            Ok(_) | Err(FileTrouble::Missing) => {}
+            Err(FileTrouble::Binary | FileTrouble::Missing) => {}
             Err(_) => unread += 1,
         }
     }

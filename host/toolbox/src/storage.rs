@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use crate::answer::{Readable, ToolRefusal};
+use crate::unfinished;
 
 /// The largest file that is edited or searched.
 pub const LARGEST: u64 = 512 * 1024 * 1024;
@@ -77,24 +78,33 @@ pub fn open(path: &Path) -> Result<(File, u64), FileTrouble> {
 
 /// Reads a whole file.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, FileTrouble> {
-    let (file, size) = open(path)?;
-    if size > LARGEST {
-        return Err(FileTrouble::Large);
-    }
-    let mut content = Vec::with_capacity(size as usize);
-    // A file can grow while it is read, and some of `/proc` have no size.
-    file.take(LARGEST + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > LARGEST {
-        return Err(FileTrouble::Large);
-    }
-    Ok(content)
+    read(path, false)
 }
 
 /// Reads a whole text file, of any encoding that has no zero bytes.
 pub fn text(path: &Path) -> Result<Vec<u8>, FileTrouble> {
-    let content = bytes(path)?;
-    if is_binary(&content) {
-        return Err(FileTrouble::Binary);
+    read(path, true)
+}
+
+fn read(path: &Path, only_text: bool) -> Result<Vec<u8>, FileTrouble> {
+    let (mut file, size) = open(path)?;
+    if size > LARGEST {
+        return Err(FileTrouble::Large);
+    }
+    let mut content = Vec::with_capacity(size as usize);
+    if only_text {
+        // The rest of a large file of another kind is not read.
+        (&mut file)
+            .take(LOOKED_AT as u64)
+            .read_to_end(&mut content)?;
+        if is_binary(&content) {
+            return Err(FileTrouble::Binary);
+        }
+    }
+    // A file can grow while it is read, and some of `/proc` have no size.
+    file.take(LARGEST + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > LARGEST {
+        return Err(FileTrouble::Large);
     }
     Ok(content)
 }
@@ -140,11 +150,13 @@ impl NewContent {
         let name = format!(".{stem}.mswea-{}{extension}", std::process::id());
         let folder = target.parent().unwrap_or(Path::new("/")).to_owned();
         let mut movable = old.as_ref().is_none_or(|old| old.nlink() == 1);
+        unfinished::begin(&folder.join(&name));
         let (file, path) = match create(&folder.join(&name)) {
             Ok(file) => (file, folder.join(&name)),
             Err(_) if old.is_some() => {
                 movable = false;
                 let path = std::env::temp_dir().join(&name);
+                unfinished::begin(&path);
                 (create(&path)?, path)
             }
             Err(error) => return Err(error.into()),
@@ -195,6 +207,7 @@ impl Drop for NewContent {
         if !self.done {
             let _ = fs::remove_file(&self.path);
         }
+        unfinished::end();
     }
 }
 

@@ -1,5 +1,8 @@
 //! Edits that a linter objects to, with what an image may have.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use crate::desk::{Desk, program};
 
 /// With Python, without, and with one that does not run.
@@ -185,4 +188,25 @@ fn all_places_count_when_all_are_replaced() {
         "{}",
         run.text
     );
+}
+
+#[test]
+fn an_interrupted_edit_leaves_nothing() {
+    let desk = Desk::bare();
+    desk.link("sleep");
+    desk.script("flake8", "#!/bin/sh\n: >\"$HOME/started\"\nexec sleep 15\n");
+    desk.write("f.py", "a\n");
+    desk.good(&["open", "f.py"]);
+    let mut command = desk.command(&["edit", "1:1", "b"]);
+    let mut child = command.env("HOME", desk.home("")).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(8);
+    while !desk.home("started").exists() {
+        assert!(Instant::now() < end);
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(desk.shell("ls -A | wc -l").trim(), "2");
+    desk.shell(&format!("kill -INT {}", child.id()));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(desk.shell("ls -A"), "f.py\n");
+    assert_eq!(desk.read("f.py"), "a\n");
 }
