@@ -1,13 +1,21 @@
 //! Where the tools keep what outlives a call.
 //!
-//! All of it is in `/root`, as SWE-agent has it; `MSWEA_TOOLS_HOME` names another folder, for users that
-//! can't write there.
+//! All of it is in `/root`, as SWE-agent has it. `MSWEA_TOOLS_HOME` names another folder, for users that
+//! can't write there; without it, that of a registry with its usual name is taken.
 
 use std::env;
 use std::path::PathBuf;
 
+/// The variable that names the registry, and its usual name.
+const REGISTRY: (&str, &str) = ("SWE_AGENT_ENV_FILE", ".swe-agent-env");
+
 fn home() -> PathBuf {
-    named("MSWEA_TOOLS_HOME").unwrap_or_else(|| PathBuf::from("/root"))
+    let of_registry = || {
+        let registry = named(REGISTRY.0).filter(|path| path.ends_with(REGISTRY.1))?;
+        Some(registry.parent()?.to_owned())
+    };
+    let home = named("MSWEA_TOOLS_HOME").or_else(of_registry);
+    home.unwrap_or_else(|| PathBuf::from("/root"))
 }
 
 fn named(variable: &str) -> Option<PathBuf> {
@@ -17,7 +25,7 @@ fn named(variable: &str) -> Option<PathBuf> {
 
 /// The registry: values between calls.
 pub fn registry() -> PathBuf {
-    named("SWE_AGENT_ENV_FILE").unwrap_or_else(|| home().join(".swe-agent-env"))
+    named(REGISTRY.0).unwrap_or_else(|| home().join(REGISTRY.1))
 }
 
 /// A file beside the registry: its name, a dot, and this.

@@ -11,7 +11,9 @@
 //! TOOLS/windowed/bin/open
 //! ```
 
-use std::fmt;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::{fmt, fs, io};
 
 /// The architecture that the program is built for, by Go's name, which container engines use: `amd64`,
 /// `arm64`.
@@ -154,6 +156,33 @@ pub fn bundle(name: &str) -> Result<FirstPartyBundle, NoSuchBundle> {
         name: source.name,
         files,
     })
+}
+
+/// Writes bundles and the program into a folder on this machine, which has the layout of the one in an
+/// environment: each bundle in a folder of its name, the program at [`PROGRAM_PATH`].
+///
+/// # Errors
+///
+/// An unknown name, as [`io::ErrorKind::NotFound`] with the text of [`NoSuchBundle`]; a folder that can't be
+/// written.
+pub fn write(names: &[&str], folder: &Path) -> io::Result<()> {
+    let unknown = |error| io::Error::new(io::ErrorKind::NotFound, error);
+    let bundles: Result<Vec<_>, _> = names.iter().map(|name| bundle(name)).collect();
+    for bundle in bundles.map_err(unknown)? {
+        for file in &bundle.files {
+            let path = folder.join(bundle.name).join(&file.path);
+            write_file(&path, &file.bytes, file.mode)?;
+        }
+    }
+    write_file(&folder.join(PROGRAM_PATH), &bytes(), EXECUTABLE)
+}
+
+fn write_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, bytes)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 /// A script that starts the program as this tool: two folders above its own is that of all bundles.

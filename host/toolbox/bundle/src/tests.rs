@@ -1,11 +1,10 @@
 //! Tests of the bundles as they are installed.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use super::{EXECUTABLE, PROGRAM_PATH, bundle, bytes, names, packed_size};
+use super::{bundle, bytes, names, packed_size, write};
 
 /// A folder with all bundles and the program, which is removed in the end.
 struct Installed(PathBuf);
@@ -14,12 +13,8 @@ impl Installed {
     fn new(name: &str) -> Self {
         let folder =
             std::env::temp_dir().join(format!("mswea-bundles-{name}-{}", std::process::id()));
-        write(&folder.join(PROGRAM_PATH), &bytes(), EXECUTABLE);
-        for name in names() {
-            for file in bundle(name).unwrap().files {
-                write(&folder.join(name).join(&file.path), &file.bytes, file.mode);
-            }
-        }
+        let names: Vec<&str> = names().collect();
+        write(&names, &folder).unwrap();
         Self(folder)
     }
 }
@@ -28,12 +23,6 @@ impl Drop for Installed {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).unwrap();
     }
-}
-
-fn write(path: &Path, bytes: &[u8], mode: u32) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, bytes).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
@@ -111,6 +100,10 @@ fn manifests_name_what_is_in_bin() {
 fn other_names_are_refused_with_a_reason() {
     let refusal = bundle("web_browser").unwrap_err().to_string();
     assert!(refusal.contains("needs a browser"), "{refusal}");
+    // Nothing is written then.
+    let folder = std::env::temp_dir().join("mswea-bundles-none");
+    let error = write(&["registry", "web_browser"], &folder).unwrap_err();
+    assert_eq!((error.to_string(), folder.exists()), (refusal, false));
     let refusal = bundle("windowd").unwrap_err().to_string();
     assert!(
         refusal.contains("diff_state, edit_anthropic, "),

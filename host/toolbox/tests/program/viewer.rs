@@ -156,6 +156,13 @@ fn the_state_is_kept() {
     fs::write(desk.home("state.json"), "").unwrap();
     assert_eq!(desk.run(&["_state_anthropic"]), silent);
     assert_eq!(state(), json!({"working_dir": folder}));
+    // Beside a registry of the usual name, if no other folder is named.
+    fs::create_dir(desk.home("root")).unwrap();
+    let mut command = desk.command(&["_state_anthropic"]);
+    command.env_remove("MSWEA_TOOLS_HOME");
+    command.env("SWE_AGENT_ENV_FILE", desk.home("root/.swe-agent-env"));
+    assert!(command.status().unwrap().success());
+    assert!(desk.home("root/state.json").exists());
     fs::write(desk.home("state.json"), "[1").unwrap();
     let run = desk.run(&["_state"]);
     assert_eq!(run.code, 1);
