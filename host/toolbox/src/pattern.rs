@@ -111,19 +111,22 @@ struct Translation {
     current: String,
     /// Whether nothing must be there, because there are alternatives.
     choice: bool,
-    /// How many groups are open.
-    depth: usize,
+    /// Where the open groups begin in the expression.
+    groups: Vec<usize>,
+    /// Where in the expression that begins which a sign after it repeats, and whether one has repeated it.
+    last: usize,
+    repeats: bool,
 }
 
 impl Translation {
     /// Reads a term.
     fn of(term: &str) -> Result<Self, String> {
         let mut made = Self::default();
-        // Where an expression begins, `*` is itself and `^` is none.
-        let mut begins = true;
+        // Where an expression begins, `*` is itself and `^` is an anchor; after that, `*` is still itself.
+        let (mut begins, mut anchored) = (true, false);
         let mut rest = term.chars().peekable();
         while let Some(c) = rest.next() {
-            let mut still_begins = false;
+            let (mut still_begins, mut still_anchored) = (false, false);
             match c {
                 '\\' => still_begins = made.escaped(&mut rest, begins)?,
                 '[' => {
@@ -132,9 +135,9 @@ impl Translation {
                 }
                 '*' if !begins => made.repeated("*"),
                 '.' => made.special("."),
-                '^' if begins => {
+                '^' if begins && !anchored => {
                     made.special("^");
-                    still_begins = true;
+                    (still_begins, still_anchored) = (true, true);
                 }
                 '$' if ends(&rest.clone().take(2).collect::<String>()) => made.special("$"),
                 '\n' => {
@@ -143,9 +146,9 @@ impl Translation {
                 }
                 other => made.literal(other),
             }
-            begins = still_begins;
+            (begins, anchored) = (still_begins, still_anchored);
         }
-        if made.depth > 0 {
+        if !made.groups.is_empty() {
             return Err("`\\(` has no `\\)`".to_owned());
         }
         made.special("");
@@ -162,19 +165,20 @@ impl Translation {
         match rest.next() {
             None => return Err("it ends with a backslash".to_owned()),
             Some('(') => {
+                self.groups.push(self.expression.len());
                 self.special("(?:");
-                self.depth += 1;
                 return Ok(true);
             }
             Some(')') => {
-                self.depth = self.depth.checked_sub(1).ok_or("`\\)` has no `\\(`")?;
+                let start = self.groups.pop().ok_or("`\\)` has no `\\(`")?;
                 self.special(")");
+                self.last = start;
             }
             Some('|') => {
                 self.alternative();
                 return Ok(true);
             }
-            Some('{') => {
+            Some('{') if !begins => {
                 let bounds = bounds(rest)?;
                 self.repeated(&bounds);
             }
@@ -196,15 +200,17 @@ impl Translation {
     }
 
     fn literal(&mut self, c: char) {
+        (self.last, self.repeats) = (self.expression.len(), false);
         self.expression
             .push_str(&escape(c.encode_utf8(&mut [0; 4])));
-        if self.depth == 0 {
+        if self.groups.is_empty() {
             self.current.push(c);
         }
     }
 
     /// Something that is no literal text.
     fn special(&mut self, expression: &str) {
+        (self.last, self.repeats) = (self.expression.len(), false);
         self.expression.push_str(expression);
         if self.current.len() > self.longest.len() {
             self.longest.clone_from(&self.current);
@@ -215,7 +221,14 @@ impl Translation {
     /// A sign that repeats what is before it, perhaps not once.
     fn repeated(&mut self, sign: &str) {
         self.current.pop();
+        let start = self.last;
+        if self.repeats {
+            // Two signs would be one of another meaning.
+            self.expression.insert_str(start, "(?:");
+            self.expression.push(')');
+        }
         self.special(sign);
+        (self.last, self.repeats) = (start, true);
     }
 
     fn alternative(&mut self) {
@@ -344,6 +357,11 @@ mod tests {
             ("a\nb", "xb", "c"),
             ("x.y", "x\u{e9}y", "xy"),
             ("abc*d", "abd", "acd"),
+            ("^a\\+\\?b", "b", "a"),
+            ("^^a", "^a", "a"),
+            ("^*a", "*a", "a"),
+            ("\\{1\\}", "a{1}", "1"),
+            ("^\\(ab\\)*\\{2\\}c", "abababc", "abac"),
             ("ab\\{0,1\\}c", "ac", "abbc"),
         ] {
             let pattern = LinePattern::of(term);
