@@ -150,17 +150,21 @@ impl Linter {
             Self::Configured(line) => {
                 let mut command = Command::new("sh");
                 command.arg("-c").arg(filled(line, &shown));
-                read_colons(&output(command), &shown)
+                read_colons(&output(command).0, &shown)
             }
             Self::Colons(program, options) => {
                 let mut command = Command::new(program);
                 command.args(options).arg(path);
-                read_colons(&output(command), &shown)
+                let (text, errors) = output(command);
+                // pyflakes reports a broken syntax on stderr, where Python's warnings about other files are, too.
+                let own = |line: &&str| line.starts_with(&*shown);
+                let lines: Vec<&str> = text.lines().chain(errors.lines()).filter(own).collect();
+                read_colons(&lines.join("\n"), &shown)
             }
             Self::Python(python) => {
                 let mut command = Command::new(python);
                 command.args(["-c", COMPILE]).arg(path);
-                let text = output(command);
+                let (text, _) = output(command);
                 // One that can't run (a part of it is missing) finds nothing, and says so by silence.
                 if !text.lines().any(|line| line == "done") {
                     return Self::Grammar.problems(path);
@@ -172,12 +176,12 @@ impl Linter {
             Self::Shell(shell) => {
                 let mut command = Command::new(shell);
                 command.arg("-n").arg(path);
-                shell_problems(&output(command), &shown)
+                shell_problems(&output(command).1, &shown)
             }
             Self::Node(node) => {
                 let mut command = Command::new(node);
                 command.arg("--check").arg(path);
-                node_problems(&output(command), &shown)
+                node_problems(&output(command).1, &shown)
             }
         }
     }
@@ -194,12 +198,12 @@ fn filled(line: &str, path: &str) -> String {
     line.replace(PLACE, &format!("'{}'", path.replace('\'', "'\\''")))
 }
 
-/// What a linter prints on stdout, then on stderr; nothing if it can't be run or takes too long.
-fn output(mut command: Command) -> String {
+/// What a linter prints on stdout and on stderr; nothing if it can't be run or takes too long.
+fn output(mut command: Command) -> (String, String) {
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let Ok(mut child) = command.spawn() else {
-        return String::new();
+        return Default::default();
     };
     let (send, receive) = mpsc::channel();
     let streams = [
@@ -228,12 +232,13 @@ fn output(mut command: Command) -> String {
             Err(_) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return String::new();
+                return Default::default();
             }
         }
     }
     let _ = child.wait();
-    String::from_utf8_lossy(&texts.concat()).into_owned()
+    let [stdout, stderr] = texts.map(|text| String::from_utf8_lossy(&text).into_owned());
+    (stdout, stderr)
 }
 
 fn json(content: &[u8]) -> Vec<LintProblem> {

@@ -174,6 +174,27 @@ fn linters_are_taken_by_what_there_is() {
 }
 
 #[test]
+fn what_is_said_of_other_files_does_not_count() {
+    let desk = Desk::bare();
+    desk.link("grep");
+    let warning = "echo '/lib/x.py:2: DeprecationWarning: old' >&2";
+    desk.script("flake8", &format!("#!/bin/sh\n{warning}\n"));
+    desk.write("f.py", "a\nb\nc\n");
+    desk.good(&["open", "f.py"]);
+    assert_eq!(desk.run_with(&["edit", "1:1"], "x\ny\n").code, 0);
+    // A broken syntax is on stderr with pyflakes.
+    desk.script("flake8", &format!("#!/bin/sh\nfor file; do :; done\n{warning}\ngrep -q bad \"$file\" && echo \"$file:1:2: invalid syntax\" >&2\n"));
+    let run = desk.run_with(&["edit", "1:1"], "bad\n");
+    assert_eq!(
+        (run.code, run.text.matches("\n- ").count()),
+        (1, 1),
+        "{}",
+        run.text
+    );
+    assert!(run.text.contains("\n- invalid syntax\n"), "{}", run.text);
+}
+
+#[test]
 fn all_places_count_when_all_are_replaced() {
     let desk = Desk::bare();
     desk.link("grep");
