@@ -40,7 +40,11 @@ fn main() -> ExitCode {
     let kilobytes = |bytes: usize| Samples::from(bytes as f64 / 1e3);
     let packed = kilobytes(mswea_toolbox_bundle::packed_size());
     table.limited("the program in the binary, packed", "KB", &packed, 500.0);
-    table.noted("the program in an environment", "KB", &kilobytes(bytes.len()));
+    table.noted(
+        "the program in an environment",
+        "KB",
+        &kilobytes(bytes.len()),
+    );
     table.noted("a call that does nothing", "ms", &run(&["exit_forfeit"]));
     run(&["open", "large.txt", "50000"]);
     let window = "a window of a file of 100,000 lines";
