@@ -41,6 +41,8 @@ impl StaticProgram<'_> {
             &format!("{folder}/src"),
             &format!("{folder}/Cargo.toml"),
             "host/ship.ld",
+            // A part of both programs.
+            "host/helper/src/unwinding.rs",
             "Cargo.lock",
             // The root manifest, which holds the profile.
             "Cargo.toml",

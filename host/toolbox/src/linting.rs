@@ -323,6 +323,8 @@ mod tests {
             (3, "JSON: key must be a string (column 1)")
         );
         assert!(json(b"\xef\xbb\xbf[1]").is_empty() && json(b" \n").is_empty());
+        let deep = ["[".repeat(100_000), "]".repeat(100_000)].concat();
+        assert!(json(deep.as_bytes()).is_empty());
     }
 
     #[test]
