@@ -143,6 +143,7 @@ fn build(root: &Path, target: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>>
         triple: TARGET,
         profile: "plugin",
         flags: &["-Ctarget-feature=+simd128"],
+        variables: &[],
         what: "the plugins",
         instead: "MSWEA_BUNDLED_PLUGINS=DIR takes prebuilt ones",
     }

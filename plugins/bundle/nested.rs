@@ -1,4 +1,4 @@
-//! Runs Cargo from a build script; shared by those of the plugins and the helper.
+//! Runs Cargo from a build script; shared by those of the plugins, the helper and the toolbox.
 //!
 //! - a target directory of its own, so that it does not wait for the cargo that runs the script;
 //! - a cleaned environment and remapped paths, so that the bytes are the same wherever it is built;
@@ -22,6 +22,8 @@ pub struct Nested<'a> {
     pub profile: &'a str,
     /// Flags of the compiler, in addition to those for paths.
     pub flags: &'a [&'a str],
+    /// Variables of the environment, in addition to those that are there.
+    pub variables: &'a [(String, String)],
     /// The name of the built packages in messages, for example `the plugins`.
     pub what: &'a str,
     /// The way to avoid the build, for messages.
@@ -42,6 +44,7 @@ impl Nested<'_> {
             cargo.args(["-p", package]);
         }
         clean(&mut cargo);
+        cargo.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // The target was checked for this compiler, which need not be the one in `PATH`.
         if let Some(rustc) = env::var_os("RUSTC") {
             cargo.env("RUSTC", rustc);

@@ -1,0 +1,71 @@
+//! How a tool ends: with a text for the model, or with a refusal and its exit code.
+
+use std::fmt;
+
+/// The text that a tool prints, without the last line end.
+pub type ToolText = Vec<u8>;
+
+/// What every tool returns.
+pub type ToolResult = Result<ToolText, ToolRefusal>;
+
+/// A tool could not do what was asked.
+#[derive(Debug)]
+pub struct ToolRefusal {
+    /// The exit code of the program.
+    pub code: u8,
+    /// What was wrong, for the model.
+    pub text: ToolText,
+}
+
+impl ToolRefusal {
+    /// A refusal with this exit code.
+    pub fn new(code: u8, text: impl Into<ToolText>) -> Self {
+        let text = text.into();
+        Self { code, text }
+    }
+
+    /// A refusal with exit code 1.
+    pub fn one(text: impl Into<ToolText>) -> Self {
+        Self::new(1, text)
+    }
+
+    /// The same with a further line.
+    pub fn and(mut self, line: &str) -> Self {
+        self.text.push(b'\n');
+        self.text.extend_from_slice(line.as_bytes());
+        self
+    }
+
+    /// The same with another exit code.
+    pub fn coded(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+}
+
+/// Texts of bytes, made of parts.
+#[derive(Default)]
+pub struct TextParts(ToolText);
+
+impl TextParts {
+    /// Adds a line.
+    pub fn line(&mut self, line: impl AsRef<[u8]>) -> &mut Self {
+        self.0.extend_from_slice(line.as_ref());
+        self.0.push(b'\n');
+        self
+    }
+
+    /// All lines, without the last line end.
+    pub fn finish(mut self) -> ToolText {
+        self.0.pop();
+        self.0
+    }
+}
+
+/// Bytes in a message: what is not UTF-8 is replaced.
+pub struct Readable<'a>(pub &'a [u8]);
+
+impl fmt::Display for Readable<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&String::from_utf8_lossy(self.0))
+    }
+}

@@ -1,0 +1,117 @@
+//! All first-party tools for the model, as one small static program for any image: a windowed viewer and
+//! editor, searches, `str_replace_editor`, `filemap`, the registry, submissions, images.
+//!
+//! The tool is the name that the program is called by, or its first argument. What a tool has to say goes to
+//! stdout, refusals too: the model reads it.
+#![cfg(target_os = "linux")]
+
+mod answer;
+mod call;
+mod editing;
+mod editor;
+mod editor_view;
+mod filemap;
+mod git;
+mod image;
+mod lines;
+mod linting;
+mod pattern;
+mod places;
+mod problems;
+mod python;
+mod registry;
+mod searching;
+mod storage;
+mod submitting;
+mod undo;
+mod unfinished;
+#[cfg(panic = "abort")]
+#[path = "../../helper/src/unwinding.rs"]
+mod unwinding;
+mod values;
+mod viewer;
+mod window;
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use answer::ToolResult;
+use call::ToolInput;
+
+type ToolFunction = fn(&ToolInput) -> ToolResult;
+
+/// The tools by their names. Three bundles call their tool `edit` and two call it `submit`; the longer names
+/// tell them apart.
+const TOOLS: [(&str, ToolFunction); 24] = [
+    ("_read_env", values::read),
+    ("_state", viewer::state),
+    ("_state_anthropic", viewer::state_of_editor),
+    ("_state_diff_state", submitting::state_of_changes),
+    ("_write_env", values::write),
+    ("create", viewer::create),
+    ("edit", editing::edit_range),
+    ("edit_linting", editing::edit_range),
+    ("edit_replace", editing::edit_replace),
+    ("edit_rewrite", editing::edit_rewrite),
+    ("exit_forfeit", submitting::forfeit),
+    ("filemap", filemap::filemap),
+    ("find_file", searching::find_file),
+    ("goto", viewer::go_to),
+    ("insert", editing::insert),
+    ("open", viewer::open),
+    ("scroll_down", viewer::scroll_down),
+    ("scroll_up", viewer::scroll_up),
+    ("search_dir", searching::search_dir),
+    ("search_file", searching::search_file),
+    ("str_replace_editor", editor::str_replace_editor),
+    ("submit", submitting::submit),
+    ("submit_with_reviews", submitting::submit_with_reviews),
+    ("view_image", image::view_image),
+];
+
+/// The exit code if there is no such tool, as that of a shell.
+const NO_TOOL: u8 = 127;
+
+fn main() -> ExitCode {
+    let mut words = env::args_os();
+    let called = words.next().unwrap_or_default();
+    let words: Vec<OsString> = words.collect();
+    let called = Path::new(&called).file_name().unwrap_or_default();
+    let (tool, rest) = match (named(called), words.split_first()) {
+        (Some(tool), _) => (Some(tool), words.as_slice()),
+        (None, Some((first, rest))) => (named(first), rest),
+        (None, None) => (None, &[][..]),
+    };
+    let Some(tool) = tool else {
+        let names: Vec<&str> = TOOLS.iter().map(|(name, _)| *name).collect();
+        let usage = format!(
+            "usage: mswea-toolbox TOOL [ARGUMENT]...\nThe tools are: {}",
+            names.join(", ")
+        );
+        return print(usage.as_bytes(), NO_TOOL);
+    };
+    match tool(&ToolInput::new(rest.to_vec())) {
+        // A state command has nothing to say.
+        Ok(text) if text.is_empty() => ExitCode::SUCCESS,
+        Ok(text) => print(&text, 0),
+        Err(refusal) => print(&refusal.text, refusal.code),
+    }
+}
+
+fn named(name: &std::ffi::OsStr) -> Option<ToolFunction> {
+    let (_, tool) = TOOLS.iter().find(|(tool, _)| *tool == name)?;
+    Some(*tool)
+}
+
+fn print(text: &[u8], code: u8) -> ExitCode {
+    let mut out = io::stdout().lock();
+    // A reader that is gone has read enough.
+    let _ = out
+        .write_all(text)
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush());
+    ExitCode::from(code)
+}
