@@ -233,7 +233,11 @@ impl RoleSetup<'_> {
     fn warn_about_tools(&self, parser: &NamedPlugin) {
         let schema = &parser.plugin.descriptor.config_schema;
         let takes = schema.pointer("/properties/commands").is_some();
-        if self.tools.is_some_and(|tools| tools.names().next().is_some()) && !takes {
+        if self
+            .tools
+            .is_some_and(|tools| tools.names().next().is_some())
+            && !takes
+        {
             let text = format!(
                 "the parser `{}` does not offer the commands of `tools.bundles` to the model, which can run them only in the shell: `pipeline.parser=function_calling` offers them",
                 parser.name

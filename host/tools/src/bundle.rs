@@ -142,17 +142,31 @@ mod tests {
             .collect();
         assert_eq!(
             needs,
-            [("python3", "a"), ("/bin/sh", "c"), ("/opt/python/bin/python", "e")]
+            [
+                ("python3", "a"),
+                ("/bin/sh", "c"),
+                ("/opt/python/bin/python", "e")
+            ]
         );
         fs::write(bundle.join("install.sh"), "").unwrap();
         assert!(Bundle::read(&bundle).unwrap().has_install);
         // A bundle without programs, as the one that only prepares an image.
         fs::remove_dir_all(bundle.join("bin")).unwrap();
-        assert_eq!(Bundle::read(&bundle).unwrap().programs, Vec::<String>::new());
-        let text = Bundle::read(&folder.path().join("none")).unwrap_err().to_string();
-        assert!(text.contains("none/config.yaml: a bundle needs this file"), "{text}");
+        assert_eq!(
+            Bundle::read(&bundle).unwrap().programs,
+            Vec::<String>::new()
+        );
+        let text = Bundle::read(&folder.path().join("none"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("none/config.yaml: a bundle needs this file"),
+            "{text}"
+        );
         fs::rename(&bundle, folder.path().join("a b")).unwrap();
-        let text = Bundle::read(&folder.path().join("a b")).unwrap_err().to_string();
+        let text = Bundle::read(&folder.path().join("a b"))
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("the name of this folder"), "{text}");
     }
 }

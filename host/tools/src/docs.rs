@@ -63,7 +63,12 @@ pub fn entry(command: &Map<String, Value>) -> String {
         out.push_str("  arguments:\n");
     }
     for argument in arguments {
-        let text = |key: &str| argument.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = |key: &str| {
+            argument
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         let required = match is_required(argument) {
             true => "required",
             false => "optional",
@@ -87,7 +92,10 @@ fn is_required(argument: &Value) -> bool {
 fn plain_signature(name: &str, arguments: &[Value], end: Option<&str>) -> String {
     let mut text = name.to_owned();
     for argument in arguments {
-        let name = argument.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name = argument
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         text.push_str(&match is_required(argument) {
             true => format!(" <{name}>"),
             false => format!(" [<{name}>]"),

@@ -12,8 +12,8 @@ use crate::place::{ToolsPlace, quoted};
 use crate::state;
 use crate::toolset::Toolset;
 use mswea_core::{
-    Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms, Object,
-    Output, Progress, SUBMISSION, Stop, TOOL_STATE,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
+    Object, Output, Progress, SUBMISSION, Stop, TOOL_STATE,
 };
 
 /// The line with which the tool `submit` submits what it has written into its file.
@@ -61,7 +61,10 @@ impl ToolsExecutor {
         show(context, &format!("installing tools: {}", self.names()));
         let room = install::room(&self.place, &self.bundles);
         let made = self.run(&room, true, stop).await;
-        self.need(&made, "the folder of the tools can't be made; set `tools.root`")?;
+        self.need(
+            &made,
+            "the folder of the tools can't be made; set `tools.root`",
+        )?;
         for bundle in self.bundles.clone() {
             let to = self.place.bundle(&bundle.name);
             upload_one(&mut *self.inner, &bundle.folder, &to, stop).await?;
@@ -69,7 +72,10 @@ impl ToolsExecutor {
         let registry = Value::Object(self.place.registry.clone()).to_string();
         let begin = install::begin(&self.place, &registry);
         let begun = self.run(&begin, false, stop).await;
-        self.need(&begun, "the files of the tools can't be made; set `tools.root`")?;
+        self.need(
+            &begun,
+            "the files of the tools can't be made; set `tools.root`",
+        )?;
         for index in 0..self.bundles.len() {
             self.install_one(index, context).await?;
         }
@@ -81,7 +87,10 @@ impl ToolsExecutor {
         if let Some(complaint) = install::complaint(&finished.output, &self.bundles) {
             return fail(complaint);
         }
-        self.need(&finished, "the installation of the tools can't be completed")?;
+        self.need(
+            &finished,
+            "the installation of the tools can't be completed",
+        )?;
         match self.read_state(stop).await {
             Ok(state) => {
                 self.state = Some(state);
@@ -94,7 +103,10 @@ impl ToolsExecutor {
     async fn install_one(&mut self, index: usize, context: &Context) -> Result<(), ExecutorError> {
         let bundle = self.bundles[index].clone();
         if bundle.has_install {
-            show(context, &format!("installing the tools of `{}`", bundle.name));
+            show(
+                context,
+                &format!("installing the tools of `{}`", bundle.name),
+            );
         }
         let text = install::bundle(&self.place, &bundle);
         let output = self.run(&text, false, &context.stop).await;
@@ -124,8 +136,10 @@ impl ToolsExecutor {
                 output.returncode
             ),
         };
-        let uses_pip = mswea_files::read_text(&script, mswea_files::SETTINGS)
-            .is_ok_and(|text| text.lines().any(|line| line.trim_start().starts_with("pip ")));
+        let uses_pip = mswea_files::read_text(&script, mswea_files::SETTINGS).is_ok_and(|text| {
+            text.lines()
+                .any(|line| line.trim_start().starts_with("pip "))
+        });
         message.push_str(match uses_pip {
             true => {
                 "; it calls `pip`, which needs the network: install what it wants in the image, or leave out the bundle"

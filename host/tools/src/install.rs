@@ -23,7 +23,7 @@ pub fn room(place: &ToolsPlace, bundles: &[Bundle]) -> String {
 /// Exports the variables, and makes the files of registry and state.
 pub fn begin(place: &ToolsPlace, registry: &str) -> String {
     format!(
-        "{}mswea_tools=1\n{} && printf '{{}}' > {}",
+        "{}export MSWEA_TOOLS=1\n{} && printf '{{}}' > {}",
         place.exports(),
         write_registry(place, registry),
         quoted(&place.state_file())
@@ -99,7 +99,10 @@ pub fn missing(bundles: &[Bundle]) -> String {
                 true => format!("[ -x {} ]", quoted(interpreter)),
                 false => format!("command -v -- {} >/dev/null 2>&1", quoted(interpreter)),
             };
-            let line = format!("{MISSING}interpreter {interpreter} {} {program}", bundle.name);
+            let line = format!(
+                "{MISSING}interpreter {interpreter} {} {program}",
+                bundle.name
+            );
             text.push_str(&format!("{there} || printf '%s\\n' {}\n", quoted(&line)));
         }
     }
@@ -140,7 +143,7 @@ pub fn complaint(output: &str, bundles: &[Bundle]) -> Option<String> {
 pub fn revive(place: &ToolsPlace) -> String {
     let file = quoted(&place.shell_file());
     format!(
-        "{{ [ -n \"${{mswea_tools-}}\" ] || {{ mswea_dir=$(pwd -P); . {file}; cd -- \"$mswea_dir\"; \
-         unset mswea_dir; mswea_tools=1; }}; }} >/dev/null 2>&1"
+        "{{ [ -n \"${{MSWEA_TOOLS-}}\" ] || {{ mswea_dir=$(pwd -P); . {file}; cd -- \"$mswea_dir\"; \
+         unset mswea_dir; export MSWEA_TOOLS=1; }}; }} >/dev/null 2>&1"
     )
 }

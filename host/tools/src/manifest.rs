@@ -51,7 +51,9 @@ impl BundleCommand {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         let found = self.places.iter().filter(around);
-        found.max_by_key(|at| at.0.len()).map_or(self.mark, |at| at.1)
+        found
+            .max_by_key(|at| at.0.len())
+            .map_or(self.mark, |at| at.1)
     }
 
     /// A text of the entry.
@@ -313,11 +315,19 @@ impl Reader<'_> {
         Err(self.fault(pair.key.mark, format!("{what} has no key `{key}`"), remedy))
     }
 
-    fn optional_text(&self, located: &Located, what: &str) -> Result<Option<String>, ManifestFault> {
+    fn optional_text(
+        &self,
+        located: &Located,
+        what: &str,
+    ) -> Result<Option<String>, ManifestFault> {
         match &located.value {
             Yaml::Text(text) => Ok(Some(text.clone())),
             Yaml::Null => Ok(None),
-            _ => Err(self.fault(located.mark, format!("{what} is no text"), "put it in quotes")),
+            _ => Err(self.fault(
+                located.mark,
+                format!("{what} is no text"),
+                "put it in quotes",
+            )),
         }
     }
 
@@ -406,7 +416,11 @@ mod tests {
             ("state_command: x\n", ":1:1:", &["key `tools`"]),
             ("tools: {a: {}\n", ":2:1:", &["invalid YAML"]),
             ("tools: [a]\n", ":1:8:", &["`tools` is no map"]),
-            ("tools:\n  a: {}\n  a: {}\n", ":3:3:", &["`a` is there twice", "rename"]),
+            (
+                "tools:\n  a: {}\n  a: {}\n",
+                ":3:3:",
+                &["`a` is there twice", "rename"],
+            ),
             ("tools:\n  a b: {}\n", ":2:3:", &["`a b` is not a name"]),
             ("tools:\n  1: {}\n", ":2:3:", &["no text", "quotes"]),
             ("tools:\n  a: x\n", ":2:6:", &["the command `a` is no map"]),
@@ -415,8 +429,16 @@ mod tests {
                 ":3:5:",
                 &["`a` has no key `signatur`", "did you mean `signature`?"],
             ),
-            ("tools:\n  a:\n    signature: 5\n", ":3:16:", &["`signature` of `a` is no text"]),
-            ("tools:\n  a:\n    arguments: x\n", ":3:16:", &["is no list"]),
+            (
+                "tools:\n  a:\n    signature: 5\n",
+                ":3:16:",
+                &["`signature` of `a` is no text"],
+            ),
+            (
+                "tools:\n  a:\n    arguments: x\n",
+                ":3:16:",
+                &["is no list"],
+            ),
             (
                 "tools:\n  a:\n    arguments:\n      - name: x\n        type: string\n",
                 ":4:9:",
@@ -427,13 +449,20 @@ mod tests {
                 ":5:19:",
                 &["`required` of argument 1 of `a`", "`true` or `false`"],
             ),
-            ("tools: {}\nstate_command: [x]\n", ":2:16:", &["`state_command`", "no text"]),
+            (
+                "tools: {}\nstate_command: [x]\n",
+                ":2:16:",
+                &["`state_command`", "no text"],
+            ),
         ] {
             let text = match read(source) {
                 Err(text) => text,
                 Ok(manifest) => panic!("{source}: {manifest:?}"),
             };
-            assert!(text.starts_with(&format!("b/config.yaml{place}")), "{source}: {text}");
+            assert!(
+                text.starts_with(&format!("b/config.yaml{place}")),
+                "{source}: {text}"
+            );
             for part in parts {
                 assert!(text.contains(part), "{source}: {text}");
             }

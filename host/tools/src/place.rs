@@ -56,8 +56,12 @@ impl ToolsPlace {
     pub fn exports(&self) -> String {
         let mut task = self.task.as_str();
         if task.len() > LONGEST_VARIABLE {
-            tracing::warn!("the task is longer than a variable may be: `PROBLEM_STATEMENT` has its beginning");
-            let end = (0..=LONGEST_VARIABLE).rev().find(|end| task.is_char_boundary(*end));
+            tracing::warn!(
+                "the task is longer than a variable may be: `PROBLEM_STATEMENT` has its beginning"
+            );
+            let end = (0..=LONGEST_VARIABLE)
+                .rev()
+                .find(|end| task.is_char_boundary(*end));
             task = &task[..end.unwrap_or_default()];
         }
         let mut text = String::new();

@@ -34,7 +34,8 @@ pub fn command(place: &ToolsPlace, commands: &[String]) -> String {
 pub fn read(output: &str, count: usize) -> Result<Object, String> {
     let parts: Vec<&str> = output.split(SEPARATOR).collect();
     // Before the first separator and after the last one is what the host has to say of the shell.
-    let Some([_, printed @ .., file, _]) = parts.get(..).filter(|all| all.len() == count + 3) else {
+    let Some([_, printed @ .., file, _]) = parts.get(..).filter(|all| all.len() == count + 3)
+    else {
         return Err("it did not run to its end".to_owned());
     };
     let mut state = match file.trim() {

@@ -68,7 +68,9 @@ impl Toolset {
 
     /// The names of the offered commands, without the shell.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.commands.iter().map(|(_, command)| command.name.as_str())
+        self.commands
+            .iter()
+            .map(|(_, command)| command.name.as_str())
     }
 
     /// The commands as the parsers' config takes them.
@@ -249,7 +251,11 @@ mod tests {
         let one = bundle(root, "one", "tools:\n  go: {}\n");
         let two = bundle(root, "two", "tools:\n  x: {}\n  go: {}\n");
         let bash = bundle(root, "bash", "tools:\n  bash: {}\n");
-        let window = bundle(root, "window", "tools:\n  up:\n    docstring: \"{WINDOW}\"\n");
+        let window = bundle(
+            root,
+            "window",
+            "tools:\n  up:\n    docstring: \"{WINDOW}\"\n",
+        );
         let again = bundle(&root.join("more"), "one", "tools: {}\n");
         let all = |bundles: &[&PathBuf], hidden: &[&str], bash| ToolsetSettings {
             bundles: bundles.iter().map(|it| (*it).clone()).collect(),
@@ -260,18 +266,33 @@ mod tests {
         for (settings, parts) in [
             (
                 all(&[&one, &two], &[], true),
-                &["two/config.yaml:3:3: the command `go` is also in", "one/config.yaml:2", "`tools.hidden`"][..],
+                &[
+                    "two/config.yaml:3:3: the command `go` is also in",
+                    "one/config.yaml:2",
+                    "`tools.hidden`",
+                ][..],
             ),
             (
                 all(&[&bash], &[], true),
-                &["bash/config.yaml:2:3", "the shell has the name", "`tools.bash_tool`"],
+                &[
+                    "bash/config.yaml:2:3",
+                    "the shell has the name",
+                    "`tools.bash_tool`",
+                ],
             ),
             (all(&[&one], &["gone"], true), &["`tools.hidden`", "`gone`"]),
             (
                 all(&[&window], &[], true),
-                &["window/config.yaml:3:16", "`{WINDOW}`", "`tools.env_variables.WINDOW`"],
+                &[
+                    "window/config.yaml:3:16",
+                    "`{WINDOW}`",
+                    "`tools.env_variables.WINDOW`",
+                ],
             ),
-            (all(&[&one, &again], &[], true), &["`tools.bundles`", "the name `one`", "more/one"]),
+            (
+                all(&[&one, &again], &[], true),
+                &["`tools.bundles`", "the name `one`", "more/one"],
+            ),
         ] {
             let text = Toolset::read(&settings).unwrap_err().to_string();
             for part in parts {

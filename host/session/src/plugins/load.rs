@@ -144,9 +144,8 @@ impl RoleSetup<'_> {
             LoadError::Config {
                 plugin, pointer, ..
             } => {
-                let own = |layers| {
-                    origins::of_plugin_value(layers, self.job.config, plugin, pointer)
-                };
+                let own =
+                    |layers| origins::of_plugin_value(layers, self.job.config, plugin, pointer);
                 let entry = self.job.config.plugins.get(plugin);
                 let is_own = entry.is_some_and(|entry| entry.config.contains_key("commands"));
                 let of_tools = self.tools.filter(|_| !is_own);
