@@ -57,5 +57,6 @@ mod signals;
 mod story;
 mod swapped;
 mod swerex;
+mod tools;
 mod traps;
 mod trust;

@@ -26,6 +26,7 @@ impl Layers {
             self.no_session(),
             self.no_way(),
             self.no_terminal(),
+            self.no_shell_for_tools(),
         ]
         .into_iter()
         .flatten()
@@ -146,6 +147,24 @@ impl Layers {
             .key(path.join("."))
             .at(&node.origin, "true".len(), &self.files);
         Some(problem.hint("add `environment.session=true`, or leave out `environment.pty`"))
+    }
+
+    /// Tools whose variables would be gone with the shell of the command that has set them.
+    fn no_shell_for_tools(&self) -> Option<ConfigProblem> {
+        let session = self.merged.get(&["environment", "session"]);
+        if session.is_some_and(|it| it.to_value() == true) {
+            return None;
+        }
+        let path = ["tools", "bundles"];
+        let node = self.merged.get(&path)?;
+        if node.to_value() == Value::Array(Vec::new()) {
+            return None;
+        }
+        let message = "`tools.bundles` needs `environment.session` = true: what an installation sets is gone with its shell".to_owned();
+        let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
+            .key(path.join("."))
+            .at(&node.origin, "bundles".len(), &self.files);
+        Some(problem.hint("add `environment.session=true`, or leave out `tools.bundles`"))
     }
 
     /// One shell for all commands where there is only one for each, so that no prompt relies on it.

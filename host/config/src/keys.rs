@@ -42,7 +42,7 @@ pub const MAX_SECONDS: f64 = 1e9;
 pub enum Names {
     /// No file.
     Nothing,
-    /// Always a file.
+    /// Always a file or a folder.
     File,
     /// A plugin: a file if it ends in `.wasm`, else a plugin's name.
     Plugin,
@@ -230,6 +230,15 @@ pub const KEYS: &[ConfigKey] = &[
     key("workspace.reset", Type::Bool, "false", "Discard the changes in a repository that is already there."),
     key("workspace.startup_commands", Type::TextList, "[]", "Commands that are run in this order when the workspace is ready; Jinja templates."),
     key("workspace.startup_timeout", Type::Seconds, "300.0", "Time limit of each step of making the workspace ready, in seconds."),
+
+    key("tools.bundles", Type::TextList, "[]", "Bundles of tools for the model, in the order in which they are installed: folders with `config.yaml` and `bin/`, as of SWE-agent. They need `environment.session`.").names(Names::File),
+    key("tools.hidden", Type::TextList, "[]", "Commands of the bundles that are installed and not offered to the model."),
+    key("tools.env_variables", Type::TextMap, "{}", "Variables that the tools see; docstrings name them as `{NAME}`, templates as `{{ NAME }}`; null removes one."),
+    key("tools.registry_variables", Type::Object, "{}", "First values of the registry, in which tools keep values."),
+    key("tools.bash_tool", Type::Bool, "true", "Whether the model is offered the shell, too."),
+    key("tools.root", Type::Text, "\"/root\"", "Folder in the environment for the bundles (`tools/`) and their files; SWE-agent's own bundles need `/root`."),
+    key("tools.install_timeout", Type::Seconds, "300.0", "Time limit of the installation of one bundle, in seconds."),
+    key("tools.state_timeout", Type::Seconds, "25.0", "Time limit of the state commands after each action, in seconds."),
 
     optional("run.task", Type::Text, "The task."),
     optional("run.env_startup_command", Type::Text, "One more of the `workspace.startup_commands`, under mini-swe-agent's name."),

@@ -46,7 +46,7 @@ mod show;
 mod spec;
 mod suggest;
 mod toml_file;
-mod yaml;
+pub mod yaml;
 mod yaml_file;
 
 #[cfg(test)]
@@ -71,6 +71,6 @@ pub use schema::schema;
 pub use secret_look::is_credential as is_credential_value;
 pub use sections::{
     AgentConfig, Config, EnvironmentConfig, ModelConfig, PipelineConfig, PluginEntry, Price,
-    ProviderEntry, RunSection, WorkspaceConfig,
+    ProviderEntry, RunSection, ToolsSection, WorkspaceConfig,
 };
 pub use set_by::SetBy;

@@ -23,6 +23,8 @@ pub struct Config {
     pub environment: EnvironmentConfig,
     /// What the commands work on.
     pub workspace: WorkspaceConfig,
+    /// The tools of the model.
+    pub tools: ToolsSection,
     /// The task, and the command at the end of the run.
     pub run: RunSection,
     /// Which plugins take which role.
@@ -160,6 +162,20 @@ pub struct WorkspaceConfig {
     pub reset: bool,
     pub startup_commands: Vec<String>,
     pub startup_timeout: f64,
+}
+
+/// `[tools]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in the table of keys")]
+pub struct ToolsSection {
+    pub bundles: Vec<String>,
+    pub hidden: Vec<String>,
+    pub env_variables: BTreeMap<String, String>,
+    pub registry_variables: Map<String, Value>,
+    pub bash_tool: bool,
+    pub root: String,
+    pub install_timeout: f64,
+    pub state_timeout: f64,
 }
 
 /// `[run]`.

@@ -129,7 +129,7 @@ mod tests {
             ),
             (
                 "nonsense",
-                "the sections are `agent`, `model`, `environment`, `workspace`, `run`, `pipeline`, `plugins`, `providers`",
+                "the sections are `agent`, `model`, `environment`, `workspace`, `tools`, `run`, `pipeline`, `plugins`, `providers`",
             ),
         ] {
             let segments: Vec<_> = path.split('.').collect();

@@ -36,8 +36,8 @@ pub use stop::{Stop, StopSource};
 pub use values::ViewChange;
 pub use values::{
     Action, AdapterNext, CONTENT_LIST, Change, Delta, ENVIRONMENT_GONE, HeaderValue, HttpRequest,
-    Message, Object, Outcome, Output, Part, Problem, REMEMBERED, Reply, Tool, ToolCall, Usage,
-    Verdict, is_bulky,
+    Message, Object, Outcome, Output, Part, Problem, REMEMBERED, Reply, SUBMISSION, TOOL_STATE,
+    Tool, ToolCall, Usage, Verdict, is_bulky,
 };
 
 /// Shared objects that every role may use during a call.
@@ -326,6 +326,10 @@ pub trait Executor: Send {
     }
     /// Variables that templates may use (`cwd`, `timeout`, `system`, ...).
     fn template_vars(&self) -> Object;
+    /// The state of the tools after the set-up, if the environment has tools.
+    fn tool_state(&self) -> Object {
+        Object::new()
+    }
 }
 
 /// Gets a copy of a run's events without taking part in the run: a plugin of `--shadow`.

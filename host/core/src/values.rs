@@ -220,6 +220,13 @@ impl Output {
 /// was removed or the machine is gone.
 pub const ENVIRONMENT_GONE: &str = "environment_gone";
 
+/// The key of [`Output::extra`] with the state of the tools after the action, if the state has changed: a
+/// JSON object, whose keys are variables of templates.
+pub const TOOL_STATE: &str = "tool_state";
+
+/// The key of [`Output::extra`] with the text that the action has submitted, if a tool has submitted.
+pub const SUBMISSION: &str = "submission";
+
 /// The tokens and the cost of one reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -50,6 +50,8 @@ pub struct State {
     pub phase: Phase,
     /// How often in a row the parser itself has failed.
     pub parser_faults: u32,
+    /// The last state of the tools.
+    pub tool_state: Object,
     /// The submission of an output, accepted or not yet.
     pub submission: Option<String>,
     /// Whether the user has interrupted the step and was not asked yet what to do.

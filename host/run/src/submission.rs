@@ -1,17 +1,21 @@
-//! The mark with which a command's output submits and so ends a run (mini-swe-agent's rule).
+//! What submits and so ends a run: a tool of the model, or the mark in a command's output
+//! (mini-swe-agent's rule).
 
 use serde_json::Value;
 
-use mswea_core::Output;
+use mswea_core::{Output, SUBMISSION};
 use mswea_template::splitlines;
 
 /// The first line of an output that submits.
 pub const MARK: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
 
-/// The submission of an output, if it submits: its return code is 0, and its first line is [`MARK`]
-/// (leading blank lines and blanks around the mark are ignored; blanks and line ends are those of
-/// Python). The rest of the output is the submission, unchanged.
+/// The submission of an output, if it submits: what the executor says that a tool has submitted; or its
+/// return code is 0, and its first line is [`MARK`] (leading blank lines and blanks around the mark are
+/// ignored; blanks and line ends are those of Python), and then the rest of the output, unchanged.
 pub fn submission(output: &Output) -> Option<String> {
+    if let Some(Value::String(text)) = output.extra.get(SUBMISSION) {
+        return Some(text.clone());
+    }
     if output.returncode != 0 || !output.output.contains(MARK) {
         return None;
     }

@@ -23,6 +23,8 @@ struct Known {
     base: Object,
     /// Names of variables in `base` that any other variable of the same name replaces.
     weak: BTreeSet<String>,
+    /// Names of variables in `base` that are the state of tools.
+    of_tools: BTreeSet<String>,
     /// The values without secrets that plugins from outside get in place of those in `base`.
     hidden: Object,
 }
@@ -64,6 +66,7 @@ impl Variables {
         let mut known = Known {
             base: Object::new(),
             weak: BTreeSet::new(),
+            of_tools: BTreeSet::new(),
             hidden: Object::new(),
         };
         known.hide(&base, redact);
@@ -102,6 +105,20 @@ impl Variables {
         for (name, value) in more {
             if !known.base.contains_key(&name) || known.weak.contains(&name) {
                 known.set(&name, value, self.redact);
+            }
+        }
+    }
+
+    /// Updates the variables that are the state of tools. They never replace other variables.
+    pub fn learn(&self, state: &Object) {
+        let mut known = self.write();
+        for (name, value) in state {
+            let is_free = !known.base.contains_key(name) || known.weak.contains(name);
+            if is_free || known.of_tools.contains(name) {
+                known.of_tools.insert(name.clone());
+                if known.base.get(name) != Some(value) {
+                    known.set(name, value.clone(), self.redact);
+                }
             }
         }
     }

@@ -18,6 +18,7 @@ use mswea_executor::{
 };
 use mswea_run::MARK;
 use mswea_secrecy as secrecy;
+use mswea_tools::{ToolsExecutor, ToolsPlace, Toolset};
 
 /// The parts of the executor of a run.
 pub(super) struct EnvironmentPlan<'a> {
@@ -31,6 +32,8 @@ pub(super) struct EnvironmentPlan<'a> {
     pub(super) secret_names: Vec<String>,
     /// The commands that run before the agent's first action, with their templates rendered.
     pub(super) startup_commands: Vec<StartupCommand>,
+    /// The tools of the model and their place, if there are any.
+    pub(super) tools: Option<(&'a Toolset, ToolsPlace)>,
 }
 
 impl EnvironmentPlan<'_> {
@@ -39,7 +42,18 @@ impl EnvironmentPlan<'_> {
     /// # Errors
     /// [`SetupError::Environment`] if this version has no such environment class,
     /// [`SetupError::Workspace`] if the settings of the workspace contradict each other.
-    pub(super) fn executor(self) -> Result<Box<dyn Executor>, SetupError> {
+    pub(super) fn executor(mut self) -> Result<Box<dyn Executor>, SetupError> {
+        let tools = self.tools.take();
+        let executor = self.without_tools()?;
+        Ok(match tools {
+            Some((tools, place)) => Box::new(ToolsExecutor::new(executor, tools, place)),
+            None => executor,
+        })
+    }
+
+    /// # Errors
+    /// As [`Self::executor`].
+    fn without_tools(self) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
         let name = &environment.environment_class;
         let Some(class) = environment_class(name) else {

@@ -57,6 +57,14 @@ pub enum SetupError {
     /// The environment that the config describes can't be made.
     #[error("{0}")]
     Environment(String),
+    /// A bundle of tools has a mistake, or does not fit the others.
+    #[error("{error}{}", origin.as_ref().map_or_else(String::new, |at| format!("\n  set by {at}")))]
+    Tools {
+        /// The mistake, its place and the remedy.
+        error: mswea_tools::ToolsError,
+        /// Where the bundles were set.
+        origin: Option<String>,
+    },
     /// The workspace that the config describes can't be made.
     #[error("{0}")]
     Workspace(String),
@@ -87,6 +95,7 @@ impl SetupError {
             | Self::Grant(_)
             | Self::Replay(_)
             | Self::Workspace(_)
+            | Self::Tools { .. }
             | Self::Price(_)
             | Self::UnknownPrice(_)
             | Self::GlobalLimit(_)

@@ -27,6 +27,7 @@ mod run;
 mod shadows;
 mod shell;
 mod sweep;
+mod toolset;
 mod wiring;
 
 use std::path::{Path, PathBuf};
@@ -129,6 +130,7 @@ pub fn executor(
         guard_program,
         secret_names: Vec::new(),
         startup_commands,
+        tools: None,
     };
     wanted.executor()
 }

@@ -13,6 +13,7 @@ use mswea_laboratory::experiment::{Steps, shadow};
 use mswea_plugin_host::{RoleKind, Source, WasmFormatter, WasmParser, WasmPolicy, WasmProcessor};
 use mswea_provider::{Grants, Prices, Secrets};
 use mswea_run::Variables;
+use mswea_tools::Toolset;
 use serde_json::{Value, json};
 
 use super::earlier::ASKED;
@@ -31,6 +32,8 @@ pub struct RoleSetup<'a> {
     pub context: &'a Context,
     /// The variables of the plugins' templates.
     pub variables: &'a Arc<Variables>,
+    /// The tools of the model, if there are any.
+    pub tools: Option<&'a Toolset>,
     /// The lock files, whose digests the plugins must have.
     pub locks: Locks,
     /// The recorded run that the `replay` adapter repeats, if the model's name names one.
@@ -133,6 +136,7 @@ impl RoleSetup<'_> {
             .map_err(|error| self.located(error))?;
         report.push(describe(&parser, RoleKind::ActionParser, None));
         self.warn_about_prompts(&made_parser);
+        self.warn_about_tools(&parser);
 
         let offer = self.offer(&formatter, RoleKind::ObservationFormatter);
         let recipe = self.recipe(&formatter, RoleKind::ObservationFormatter, &offer)?;
@@ -223,6 +227,23 @@ impl RoleSetup<'_> {
             }
         }
         Ok(loaded)
+    }
+
+    /// Warns if the parser does not learn of the tools.
+    fn warn_about_tools(&self, parser: &NamedPlugin) {
+        let schema = &parser.plugin.descriptor.config_schema;
+        let takes = schema.pointer("/properties/commands").is_some();
+        if self
+            .tools
+            .is_some_and(|tools| tools.names().next().is_some())
+            && !takes
+        {
+            let text = format!(
+                "the parser `{}` does not offer the commands of `tools.bundles` to the model, which can run them only in the shell: `pipeline.parser=function_calling` offers them",
+                parser.name
+            );
+            self.context.front.show(&Progress::Warning(&text));
+        }
     }
 
     /// Warns if the parser expects commands in the text, while the default prompts ask for tool calls.

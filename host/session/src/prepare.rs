@@ -9,7 +9,7 @@ use crate::environment::{self, EnvironmentPlan};
 use crate::plugins::{RoleSetup, StartedRoles};
 use crate::replayed::Replayed;
 use crate::wiring::{self, seconds};
-use crate::{Job, Runtime, SetupError, keys, locks, shell};
+use crate::{Job, Runtime, SetupError, keys, locks, shell, toolset};
 use mswea_config::{Config, Origin};
 use mswea_core::{Context, Executor, Front, Object, Person, Progress};
 use mswea_executor::{StartupCommand, aside};
@@ -18,6 +18,7 @@ use mswea_run::history::Chain;
 use mswea_run::journal::{Event, FORMAT};
 use mswea_run::{Agent, Multimodal, Parts, Prompts, RunLimits, RunSettings, State, Variables, bug};
 use mswea_secrecy as secrecy;
+use mswea_tools::Toolset;
 
 impl Runtime {
     /// Makes a run for a journal of the caller; [`run()`](crate::run()) also makes the journal and runs the loop.
@@ -56,12 +57,15 @@ impl Runtime {
         let multimodal = multimodal(&job)?;
         let global = self.global.clone()?;
         let secrets = Arc::new(keys::secrets(config));
+        let tools = toolset::read(&job)?;
         let variables = self.variables(&job, &secrets);
+        variables.add(toolset::variables(config, tools.as_ref()));
         let setup = RoleSetup {
             runtime: self,
             job: &job,
             context: &context,
             variables: &variables,
+            tools: tools.as_ref(),
             locks: locks(job.layers)?,
             replayed: replayed.as_ref(),
         };
@@ -74,7 +78,7 @@ impl Runtime {
         secrecy::hide(&secret_names);
         let settings = settings(&job, own_files);
         let commands = startup_commands(&job, &variables, context.front.as_ref()).await?;
-        let inner = environment_of(&job, secret_names, commands)?;
+        let inner = environment_of(&job, secret_names, commands, tools.as_ref())?;
         let executor = placed(&job, inner, &others, &settings, own_files)?;
         let (state, first) = beginning(&job, Value::Array(roles.report));
         let parts = Parts {
@@ -176,6 +180,7 @@ fn environment_of(
     job: &Job<'_>,
     secret_names: Vec<String>,
     startup_commands: Vec<StartupCommand>,
+    tools: Option<&Toolset>,
 ) -> Result<Box<dyn Executor>, SetupError> {
     let process_id = match &job.from {
         Some(earlier) if earlier.forked().is_none() => earlier.process_id(),
@@ -188,6 +193,7 @@ fn environment_of(
         guard_program: job.guard_program.clone(),
         secret_names,
         startup_commands,
+        tools: tools.map(|tools| (tools, toolset::place(job.config, job.task))),
     };
     plan.executor()
 }

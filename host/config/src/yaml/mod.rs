@@ -20,21 +20,24 @@ mod scan;
 
 /// A place in the text; all count from 0, in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
-    pub(super) index: usize,
-    pub(super) line: usize,
-    pub(super) column: usize,
+pub struct Mark {
+    /// Characters before it.
+    pub index: usize,
+    /// The line.
+    pub line: usize,
+    /// The column in the line.
+    pub column: usize,
 }
 
 /// Why a text is not accepted as a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub struct Fault {
     /// The message.
-    pub(super) message: String,
+    pub message: String,
     /// Its position.
-    pub(super) mark: Mark,
+    pub mark: Mark,
     /// The remedy.
-    pub(super) hint: Option<&'static str>,
+    pub hint: Option<&'static str>,
 }
 
 impl Fault {
@@ -54,23 +57,29 @@ impl Fault {
 
 /// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Located {
+pub struct Located {
     /// Where it is written; for a value from an alias, the alias's position.
-    pub(super) mark: Mark,
-    pub(super) value: Yaml,
+    pub mark: Mark,
+    /// The value.
+    pub value: Yaml,
 }
 
 /// What a document can hold.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Yaml {
+pub enum Yaml {
+    /// Nothing.
     Null,
+    /// True or false.
     Bool(bool),
     /// In decimal, of any length.
     Int(String),
+    /// A number with a point or an exponent.
     Float(f64),
+    /// A text.
     Text(String),
     /// A date or a time, as `isoformat()` writes it.
     Time(String),
+    /// A list.
     List(Vec<Located>),
     /// In Python's order: a repeated key keeps its place and takes the later value.
     Map(Vec<Pair>),
@@ -78,11 +87,13 @@ pub(super) enum Yaml {
 
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Pair {
-    pub(super) key: Located,
-    pub(super) value: Located,
+pub struct Pair {
+    /// The key.
+    pub key: Located,
+    /// The value.
+    pub value: Located,
     /// The position of the earlier key that this one replaces; none for keys that were merged in.
-    pub(super) hides: Option<Mark>,
+    pub hides: Option<Mark>,
 }
 
 /// Reads a document; `None` if there is none.
@@ -90,7 +101,7 @@ pub(super) struct Pair {
 /// # Errors
 /// [`Fault`] where PyYAML fails, at the same position, and for the documents that this module
 /// refuses.
-pub(super) fn load(source: &str) -> Result<Option<Located>, Fault> {
+pub fn load(source: &str) -> Result<Option<Located>, Fault> {
     let document = parse::document(source)?;
     document.map(construct::construct).transpose()
 }

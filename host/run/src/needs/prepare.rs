@@ -38,6 +38,7 @@ impl Agent {
         if self.recorder.state().environment.is_set_up {
             let variables = &self.parts.prompts.variables;
             variables.add(self.parts.executor.template_vars());
+            variables.learn(&self.parts.executor.tool_state());
         }
     }
 
@@ -75,7 +76,9 @@ impl Agent {
     pub(crate) fn update_variables(&self) {
         let now = self.context.clock.now();
         let state = self.recorder.state();
-        self.parts.prompts.variables.update(&state.account, now);
+        let variables = &self.parts.prompts.variables;
+        variables.update(&state.account, now);
+        variables.learn(&state.tool_state);
     }
 
     /// Finds the images in a message that was made from a template. Feedback on malformed replies

@@ -9,7 +9,9 @@ use super::{
 };
 use crate::calls::unused_calls;
 use crate::submission::submission;
-use mswea_core::{Action, Answer, End, Event, Message, Object, Reply, Usage, exit_message};
+use mswea_core::{
+    Action, Answer, End, Event, Message, Object, Reply, TOOL_STATE, Usage, exit_message,
+};
 
 impl State {
     /// Applies one event, which was recorded at `t` (Unix seconds).
@@ -310,6 +312,9 @@ impl State {
             } => {
                 slot.stage = Stage::Done(Box::new((output.clone(), *timestamp)));
                 self.submission = submission(output);
+                if let Some(Value::Object(state)) = output.extra.get(TOOL_STATE) {
+                    self.tool_state.clone_from(state);
+                }
                 self.environment.is_gone = output.says_environment_gone();
             }
             Event::Rewritten {

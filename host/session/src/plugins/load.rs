@@ -143,9 +143,16 @@ impl RoleSetup<'_> {
         let origin = match &error {
             LoadError::Config {
                 plugin, pointer, ..
-            } => self.job.layers.and_then(|layers| {
-                origins::of_plugin_value(layers, self.job.config, plugin, pointer)
-            }),
+            } => {
+                let own =
+                    |layers| origins::of_plugin_value(layers, self.job.config, plugin, pointer);
+                let entry = self.job.config.plugins.get(plugin);
+                let is_own = entry.is_some_and(|entry| entry.config.contains_key("commands"));
+                let of_tools = self.tools.filter(|_| !is_own);
+                of_tools
+                    .and_then(|tools| tools.place(pointer))
+                    .or_else(|| self.job.layers.and_then(own))
+            }
             // A plugin of `--plugin` only gets roles that it has, so the wrong kind was named in the
             // config.
             LoadError::WrongKind { wanted, .. } => self.job.origin(match wanted {

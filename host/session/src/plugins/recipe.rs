@@ -45,7 +45,14 @@ impl RoleSetup<'_> {
     pub(crate) fn offer(&self, named: &NamedPlugin, kind: RoleKind) -> Value {
         let model = &self.job.config.model;
         match kind {
-            RoleKind::ActionParser => json!({ "action_regex": model.action_regex }),
+            RoleKind::ActionParser => {
+                let mut offer = json!({ "action_regex": model.action_regex });
+                if let Some(tools) = self.tools {
+                    offer["commands"] = tools.parser_commands();
+                    offer["bash_tool"] = self.job.config.tools.bash_tool.into();
+                }
+                offer
+            }
             RoleKind::ObservationFormatter => {
                 json!({ "observation_template": model.observation_template })
             }

@@ -1,0 +1,56 @@
+//! The tools that the config's section `[tools]` describes.
+
+use mswea_config::Config;
+use mswea_core::Object;
+use mswea_tools::{ToolsPlace, Toolset, ToolsetSettings};
+
+use crate::wiring::seconds;
+use crate::{Job, SetupError};
+
+/// Reads the bundles; none if there are none.
+///
+/// # Errors
+/// [`SetupError::Tools`] if a bundle can't be used.
+pub(super) fn read(job: &Job<'_>) -> Result<Option<Toolset>, SetupError> {
+    let config = &job.config.tools;
+    if config.bundles.is_empty() {
+        return Ok(None);
+    }
+    let settings = ToolsetSettings {
+        bundles: config.bundles.iter().map(Into::into).collect(),
+        hidden: config.hidden.clone(),
+        variables: config.env_variables.clone(),
+        bash: config.bash_tool,
+    };
+    let read = Toolset::read(&settings).map_err(|error| SetupError::Tools {
+        error,
+        origin: job.origin("tools.bundles"),
+    });
+    read.map(Some)
+}
+
+/// Where they are in the environment.
+pub(super) fn place(config: &Config, task: &str) -> ToolsPlace {
+    let tools = &config.tools;
+    ToolsPlace {
+        root: tools.root.trim_end_matches('/').to_owned(),
+        variables: tools.env_variables.clone(),
+        registry: tools.registry_variables.clone(),
+        task: task.to_owned(),
+        install_timeout: seconds(tools.install_timeout),
+        state_timeout: seconds(tools.state_timeout),
+    }
+}
+
+/// The variables of templates that the tools add: their documentation, and the variables that they see.
+pub(super) fn variables(config: &Config, tools: Option<&Toolset>) -> Object {
+    let Some(tools) = tools else {
+        return Object::new();
+    };
+    let mut variables = Object::new();
+    for (name, value) in &config.tools.env_variables {
+        variables.insert(name.clone(), value.as_str().into());
+    }
+    variables.insert("command_docs".to_owned(), tools.documentation().into());
+    variables
+}

@@ -1,0 +1,172 @@
+//! One bundle: its folder, its manifest, and the programs that it needs in the environment.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::fault::ManifestFault;
+use crate::manifest::Manifest;
+
+/// How much of a program is read to find its first line.
+const HEAD: u64 = 256;
+
+/// A bundle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bundle {
+    /// The last part of its folder's path: its folder in the environment.
+    pub name: String,
+    /// Its folder on this machine.
+    pub folder: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Whether it has an `install.sh`.
+    pub has_install: bool,
+    /// The names of the programs in `bin/`.
+    pub programs: Vec<String>,
+    /// The interpreters that the first lines of its programs name, each with one such program.
+    pub interpreters: Vec<(String, String)>,
+}
+
+impl Bundle {
+    /// Reads the bundle in `folder`.
+    ///
+    /// # Errors
+    /// [`ManifestFault`] if it is not one.
+    pub fn read(folder: &Path) -> Result<Self, ManifestFault> {
+        let manifest = Manifest::read(folder)?;
+        let name = folder.canonicalize().ok();
+        let name = name.as_deref().and_then(Path::file_name);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.+".contains(c);
+        let name = name.and_then(|name| name.to_str());
+        let Some(name) = name.filter(|name| name.chars().all(is_plain) && !name.starts_with('.'))
+        else {
+            return Err(ManifestFault::of(
+                folder,
+                "the name of this folder can't be that of a bundle",
+                "rename it: letters, digits, `_`, `-`, `.` and `+`",
+            ));
+        };
+        let mut programs = Vec::new();
+        let mut interpreters: Vec<(String, String)> = Vec::new();
+        let bin = folder.join("bin");
+        for entry in entries(&bin).map_err(|error| {
+            ManifestFault::of(
+                &bin,
+                format!("this folder can't be read ({error})"),
+                "a bundle has its programs in `bin/`",
+            )
+        })? {
+            if let Some(interpreter) = interpreter(&bin.join(&entry))
+                && !interpreters.iter().any(|(known, _)| *known == interpreter)
+            {
+                interpreters.push((interpreter, entry.clone()));
+            }
+            programs.push(entry);
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            manifest,
+            has_install: folder.join("install.sh").is_file(),
+            programs,
+            interpreters,
+        })
+    }
+}
+
+/// The names of the files in a folder, sorted; none if the folder is not there.
+fn entries(folder: &Path) -> io::Result<Vec<String>> {
+    let read = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read?,
+    };
+    let mut names = BTreeSet::new();
+    for entry in read {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().into_string()
+            && entry.path().is_file()
+        {
+            names.insert(name);
+        }
+    }
+    Ok(names.into_iter().collect())
+}
+
+/// The interpreter that the first line of a program names: a name to be found in `PATH`, or an absolute
+/// path.
+fn interpreter(file: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    let opened = mswea_files::open(file, u64::MAX).ok()?;
+    opened.take(HEAD).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?;
+    let line = line.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(line).ok()?;
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    if !first.ends_with("/env") {
+        return Some(first.to_owned());
+    }
+    let is_option = |word: &&str| word.starts_with('-') || word.contains('=');
+    words.find(|word| !is_option(word)).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn programs_and_what_runs_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("mine");
+        fs::create_dir_all(bundle.join("bin/sub")).unwrap();
+        fs::write(bundle.join("config.yaml"), "tools: {}\n").unwrap();
+        for (name, text) in [
+            ("a", "#!/usr/bin/env python3\nx"),
+            ("b", "#!/usr/bin/env -S python3 -u\n"),
+            ("c", "#! /bin/sh -e\n"),
+            ("d", "main() { :; }\n"),
+            ("e", "#!/opt/python/bin/python"),
+            ("f", ""),
+        ] {
+            fs::write(bundle.join("bin").join(name), text).unwrap();
+        }
+        let read = Bundle::read(&bundle).unwrap();
+        assert_eq!((read.name.as_str(), read.has_install), ("mine", false));
+        assert_eq!(read.programs, ["a", "b", "c", "d", "e", "f"]);
+        let needs: Vec<_> = read
+            .interpreters
+            .iter()
+            .map(|(interpreter, program)| (interpreter.as_str(), program.as_str()))
+            .collect();
+        assert_eq!(
+            needs,
+            [
+                ("python3", "a"),
+                ("/bin/sh", "c"),
+                ("/opt/python/bin/python", "e")
+            ]
+        );
+        fs::write(bundle.join("install.sh"), "").unwrap();
+        assert!(Bundle::read(&bundle).unwrap().has_install);
+        // A bundle without programs, as the one that only prepares an image.
+        fs::remove_dir_all(bundle.join("bin")).unwrap();
+        assert_eq!(
+            Bundle::read(&bundle).unwrap().programs,
+            Vec::<String>::new()
+        );
+        let text = Bundle::read(&folder.path().join("none"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("none/config.yaml: a bundle needs this file"),
+            "{text}"
+        );
+        fs::rename(&bundle, folder.path().join("a b")).unwrap();
+        let text = Bundle::read(&folder.path().join("a b"))
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("the name of this folder"), "{text}");
+    }
+}

@@ -1,0 +1,382 @@
+//! The environment with the tools in it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::bundle::Bundle;
+use crate::install;
+use crate::place::{ToolsPlace, quoted};
+use crate::state;
+use crate::toolset::Toolset;
+use mswea_core::{
+    Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
+    Object, Output, Progress, SUBMISSION, Stop, TOOL_STATE,
+};
+
+/// The line with which the tool `submit` submits what it has written into its file.
+const SUBMITS: &str = "<<SWE_AGENT_SUBMISSION>>";
+
+/// How many characters of an output a message quotes.
+const QUOTED: usize = 600;
+
+/// Any executor with one shell for all actions, and the tools in its environment.
+pub struct ToolsExecutor {
+    inner: Box<dyn Executor>,
+    bundles: Vec<Bundle>,
+    /// The state commands, each with the place where it is written.
+    state_commands: Vec<(String, String)>,
+    place: ToolsPlace,
+    front: Option<Arc<dyn Front>>,
+    /// The last state that was read.
+    state: Option<Object>,
+    /// Whether the shell of an earlier process of the run is gone.
+    is_new_shell: bool,
+}
+
+impl ToolsExecutor {
+    /// Adds the tools to the environment of `inner`.
+    pub fn new(inner: Box<dyn Executor>, tools: &Toolset, place: ToolsPlace) -> Self {
+        let state_commands = tools.bundles.iter().filter_map(|bundle| {
+            let (command, mark) = bundle.manifest.state_command.as_ref()?;
+            let file = bundle.manifest.file.display();
+            let written = format!("{file}:{}:{}", mark.line + 1, mark.column + 1);
+            Some((command.clone(), written))
+        });
+        Self {
+            inner,
+            state_commands: state_commands.collect(),
+            bundles: tools.bundles.clone(),
+            place,
+            front: None,
+            state: None,
+            is_new_shell: false,
+        }
+    }
+
+    async fn install(&mut self, context: &Context) -> Result<(), ExecutorError> {
+        let stop = &context.stop;
+        show(context, &format!("installing tools: {}", self.names()));
+        let room = install::room(&self.place, &self.bundles);
+        let made = self.run(&room, true, stop).await;
+        self.need(
+            &made,
+            "the folder of the tools can't be made; set `tools.root`",
+        )?;
+        for bundle in self.bundles.clone() {
+            let to = self.place.bundle(&bundle.name);
+            upload_one(&mut *self.inner, &bundle.folder, &to, stop).await?;
+        }
+        let registry = Value::Object(self.place.registry.clone()).to_string();
+        let begin = install::begin(&self.place, &registry);
+        let begun = self.run(&begin, false, stop).await;
+        self.need(
+            &begun,
+            "the files of the tools can't be made; set `tools.root`",
+        )?;
+        for index in 0..self.bundles.len() {
+            self.install_one(index, context).await?;
+        }
+        if !self.place.registry.is_empty() && self.bundles.iter().any(|it| it.has_install) {
+            self.complete_registry(stop).await?;
+        }
+        let finish = install::finish(&self.place, &self.bundles);
+        let finished = self.run(&finish, false, stop).await;
+        if let Some(complaint) = install::complaint(&finished.output, &self.bundles) {
+            return fail(complaint);
+        }
+        self.need(
+            &finished,
+            "the installation of the tools can't be completed",
+        )?;
+        match self.read_state(stop).await {
+            Ok(state) => {
+                self.state = Some(state);
+                Ok(())
+            }
+            Err(message) => fail(message),
+        }
+    }
+
+    async fn install_one(&mut self, index: usize, context: &Context) -> Result<(), ExecutorError> {
+        let bundle = self.bundles[index].clone();
+        if bundle.has_install {
+            show(
+                context,
+                &format!("installing the tools of `{}`", bundle.name),
+            );
+        }
+        let text = install::bundle(&self.place, &bundle);
+        let output = self.run(&text, false, &context.stop).await;
+        if output.returncode == 0 && output.exception_info.is_empty() {
+            return Ok(());
+        }
+        if context.stop.is_stopped() {
+            return fail("stopped during the installation of tools".to_owned());
+        }
+        // What an installation says of a missing interpreter is rarely to the point.
+        let so_far = &self.bundles[..=index];
+        let missing = install::missing(so_far);
+        let looked = self.run(&missing, false, &context.stop).await;
+        if let Some(complaint) = install::complaint(&looked.output, &self.bundles) {
+            return fail(complaint);
+        }
+        let script = bundle.folder.join("install.sh");
+        let mut message = match exception(&output) {
+            Some("TimeoutExpired") => format!(
+                "{}: it did not end within {} seconds (`tools.install_timeout`)",
+                script.display(),
+                self.place.install_timeout.as_secs_f64()
+            ),
+            _ => format!(
+                "{}: it failed with exit code {}",
+                script.display(),
+                output.returncode
+            ),
+        };
+        let uses_pip = mswea_files::read_text(&script, mswea_files::SETTINGS).is_ok_and(|text| {
+            text.lines()
+                .any(|line| line.trim_start().starts_with("pip "))
+        });
+        message.push_str(match uses_pip {
+            true => {
+                "; it calls `pip`, which needs the network: install what it wants in the image, or leave out the bundle"
+            }
+            false => "; correct the script, or leave out the bundle",
+        });
+        fail(with_tail(message, &output))
+    }
+
+    /// The configured values of the registry go over those that the installation has written.
+    async fn complete_registry(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
+        let file = self.place.registry_file();
+        let text = format!("cat -- {}", quoted(&file));
+        let read = self.run(&text, true, stop).await;
+        let Ok(Value::Object(mut registry)) = serde_json::from_str(read.output.trim()) else {
+            return fail(with_tail(
+                format!(
+                    "the registry `{file}` is no JSON object after the installation of the tools; correct the \
+                     `install.sh` that writes it"
+                ),
+                &read,
+            ));
+        };
+        registry.extend(self.place.registry.clone());
+        let text = install::write_registry(&self.place, &Value::Object(registry).to_string());
+        let written = self.run(&text, false, stop).await;
+        self.need(&written, "the registry of the tools can't be written")
+    }
+
+    async fn run(&mut self, text: &str, apart: bool, stop: &Stop) -> Output {
+        let command = Command {
+            timeout: Some(self.place.install_timeout),
+            apart,
+            whole: apart,
+            text,
+        };
+        self.inner.execute(&command, stop).await
+    }
+
+    fn need(&self, output: &Output, what: &str) -> Result<(), ExecutorError> {
+        if output.returncode == 0 && output.exception_info.is_empty() {
+            return Ok(());
+        }
+        fail(with_tail(what.to_owned(), output))
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.bundles.iter().map(|it| it.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// Runs the state commands.
+    async fn read_state(&mut self, stop: &Stop) -> Result<Object, String> {
+        let commands: Vec<String> = self.state_commands.iter().map(|at| at.0.clone()).collect();
+        let text = state::command(&self.place, &commands);
+        let command = Command {
+            timeout: Some(self.place.state_timeout),
+            whole: true,
+            ..Command::new(&text)
+        };
+        let output = self.inner.execute(&command, stop).await;
+        state::read(&output.output, commands.len()).map_err(|why| {
+            let (command, written) = match self.state_commands.as_slice() {
+                [] => return format!("the state of the tools can't be read: {why}"),
+                [(command, written)] => (command.clone(), written.clone()),
+                [(command, written), more @ ..] => {
+                    let more: Vec<&str> = more.iter().map(|at| at.0.as_str()).collect();
+                    (format!("{command}` or `{}", more.join("`, `")), written.clone())
+                }
+            };
+            let message = format!(
+                "{written}: the state command `{command}` left no state: {why}; it has to write a JSON object into \
+                 `{}`",
+                self.place.state_file()
+            );
+            match output.exception_info.as_str() {
+                "" => message,
+                exception => format!("{message} ({exception})"),
+            }
+        })
+    }
+
+    /// What the tools have to do with an action: the state after it, and its submission.
+    async fn attend(&mut self, output: &mut Output, stop: &Stop) {
+        match self.read_state(stop).await {
+            Ok(state) => {
+                if self.state.as_ref() != Some(&state) {
+                    output
+                        .extra
+                        .insert(TOOL_STATE.to_owned(), Value::Object(state.clone()));
+                    self.state = Some(state);
+                }
+            }
+            Err(_) if stop.is_stopped() => {}
+            Err(message) => {
+                if let Some(front) = &self.front {
+                    front.show(&Progress::Warning(&format!(
+                        "{message}; the state from before is used"
+                    )));
+                }
+                output
+                    .extra
+                    .insert("tool_state_error".to_owned(), message.into());
+            }
+        }
+        if output.output.lines().any(|line| line.trim() == SUBMITS) {
+            let text = format!("cat -- {}", quoted(&self.place.patch_file()));
+            let patch = self.run(&text, true, stop).await;
+            let is_whole = !patch.extra.contains_key("elided_bytes");
+            // Without the file, the line is only a text that a command has printed.
+            if patch.returncode == 0 && patch.exception_info.is_empty() && is_whole {
+                output
+                    .extra
+                    .insert(SUBMISSION.to_owned(), patch.output.into());
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Executor for ToolsExecutor {
+    async fn start(
+        &mut self,
+        context: &Context,
+        known: Option<&Value>,
+    ) -> Result<EnvironmentReady, ExecutorError> {
+        self.front = Some(context.front.clone());
+        let ready = self.inner.start(context, known).await?;
+        self.is_new_shell = known.is_some() && ready.replaced.is_none();
+        Ok(ready)
+    }
+
+    async fn set_up(&mut self, context: &Context) -> Result<Value, ExecutorError> {
+        let handle = self.inner.set_up(context).await?;
+        self.install(context).await?;
+        self.is_new_shell = false;
+        Ok(handle)
+    }
+
+    fn check_restore(&self) -> Result<(), ExecutorError> {
+        self.inner.check_restore()
+    }
+
+    async fn restore(
+        &mut self,
+        patch: &str,
+        prologue: &str,
+        stop: &Stop,
+    ) -> Result<(), ExecutorError> {
+        self.inner.restore(patch, prologue, stop).await
+    }
+
+    async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
+        if command.apart {
+            return self.inner.execute(command, stop).await;
+        }
+        let mut told = String::new();
+        if std::mem::take(&mut self.is_new_shell) {
+            let text = install::revive(&self.place);
+            // What the model has to know of the new shell.
+            told = self.run(&text, false, stop).await.output;
+        }
+        let mut output = self.inner.execute(command, stop).await;
+        if !told.is_empty() {
+            output.output = format!("{told}{}", output.output);
+        }
+        if !output.says_environment_gone() && !stop.is_stopped() {
+            self.attend(&mut output, stop).await;
+        }
+        output
+    }
+
+    async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
+        self.inner.upload(from, to).await
+    }
+
+    async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
+        self.inner.download(from, to).await
+    }
+
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        self.inner.programs()
+    }
+
+    async fn cleanup(&mut self) {
+        self.inner.cleanup().await;
+    }
+
+    fn salvage_command(&self) -> Option<String> {
+        self.inner.salvage_command()
+    }
+
+    fn template_vars(&self) -> Object {
+        self.inner.template_vars()
+    }
+
+    fn tool_state(&self) -> Object {
+        self.state.clone().unwrap_or_default()
+    }
+}
+
+/// Uploads a folder, unless the run is stopped before.
+async fn upload_one(
+    inner: &mut dyn Executor,
+    from: &Path,
+    to: &str,
+    stop: &Stop,
+) -> Result<(), ExecutorError> {
+    if stop.is_stopped() {
+        return fail("stopped before the installation of tools".to_owned());
+    }
+    inner.upload(from, to).await
+}
+
+fn exception(output: &Output) -> Option<&str> {
+    output.extra.get("exception_type").and_then(Value::as_str)
+}
+
+fn show(context: &Context, what: &str) {
+    context.front.show(&Progress::Preparing(what));
+}
+
+fn fail<T>(message: String) -> Result<T, ExecutorError> {
+    Err(ExecutorError { message })
+}
+
+/// The message with the end of the output.
+fn with_tail(message: String, output: &Output) -> String {
+    let mut text = output.output.trim().to_owned();
+    if !output.exception_info.is_empty() && exception(output) != Some("TimeoutExpired") {
+        text = format!("{text}\n{}", output.exception_info);
+    }
+    let text = text.trim();
+    let count = text.chars().count();
+    let tail: String = text.chars().skip(count.saturating_sub(QUOTED)).collect();
+    match tail.as_str() {
+        "" => message,
+        tail => format!("{message}\n{}", mswea_text::harmless(tail)),
+    }
+}

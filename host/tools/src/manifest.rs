@@ -1,0 +1,471 @@
+//! Reads the manifest of a bundle, `config.yaml`: its commands and its state command.
+//!
+//! The signatures are only read here. The parser that makes command lines of calls also checks them,
+//! and the place of each key is kept for its message.
+
+use std::path::{Path, PathBuf};
+
+use mswea_config::yaml::{self, Located, Mark, Pair, Yaml};
+use serde_json::{Map, Number, Value};
+
+use crate::fault::ManifestFault;
+
+/// The name of the manifest in a bundle.
+pub const FILE: &str = "config.yaml";
+
+/// The size of the largest manifest that is read.
+const LIMIT: u64 = mswea_files::SETTINGS;
+
+/// The keys of a command and of an argument that have a meaning.
+const COMMAND_KEYS: &[&str] = &["signature", "docstring", "end_name", "arguments"];
+const ARGUMENT_KEYS: &[&str] = &[
+    "name",
+    "type",
+    "description",
+    "required",
+    "items",
+    "enum",
+    "argument_format",
+];
+
+/// A command of a bundle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BundleCommand {
+    /// Its name: the first word of a command line.
+    pub name: String,
+    /// The entry in the manifest with its name, as the parsers take it.
+    pub entry: Map<String, Value>,
+    /// Where its name is written.
+    pub mark: Mark,
+    /// The places of its keys and of its arguments' keys, by JSON pointer below the command.
+    places: Vec<(String, Mark)>,
+}
+
+impl BundleCommand {
+    /// The place of the value with the JSON pointer `pointer` below the command, or of the next value
+    /// around it.
+    pub fn place(&self, pointer: &str) -> Mark {
+        let around = |at: &&(String, Mark)| {
+            pointer
+                .strip_prefix(at.0.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let found = self.places.iter().filter(around);
+        found
+            .max_by_key(|at| at.0.len())
+            .map_or(self.mark, |at| at.1)
+    }
+
+    /// A text of the entry.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.entry.get(key).and_then(Value::as_str)
+    }
+}
+
+/// What a manifest says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Manifest {
+    /// The file.
+    pub file: PathBuf,
+    /// The commands, in order.
+    pub commands: Vec<BundleCommand>,
+    /// The command that updates the state of the tools, and where it is written.
+    pub state_command: Option<(String, Mark)>,
+    /// Keys without a meaning, which SWE-agent ignores, too.
+    pub ignored: Vec<String>,
+}
+
+impl Manifest {
+    /// Reads the manifest of the bundle `folder`.
+    ///
+    /// # Errors
+    /// [`ManifestFault`] if there is none, or if it has a mistake.
+    pub fn read(folder: &Path) -> Result<Self, ManifestFault> {
+        let file = folder.join(FILE);
+        let source = mswea_files::read_text(&file, LIMIT).map_err(|error| {
+            ManifestFault::of(
+                &file,
+                format!("a bundle needs this file, and it can't be read ({error})"),
+                "name the folder of a bundle in `tools.bundles`: it has `config.yaml`, `bin/`, and if \
+                 need be `lib/` and `install.sh`",
+            )
+        })?;
+        Reader { file: &file }.manifest(&source)
+    }
+}
+
+struct Reader<'a> {
+    file: &'a Path,
+}
+
+impl Reader<'_> {
+    fn fault(
+        &self,
+        mark: Mark,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> ManifestFault {
+        ManifestFault::at(self.file, mark, message, remedy)
+    }
+
+    fn manifest(&self, source: &str) -> Result<Manifest, ManifestFault> {
+        let root = yaml::load(source).map_err(|fault| {
+            let remedy = fault.hint.unwrap_or("write valid YAML");
+            self.fault(
+                fault.mark,
+                format!("invalid YAML: {}", fault.message),
+                remedy,
+            )
+        })?;
+        let mut manifest = Manifest {
+            file: self.file.to_owned(),
+            ..Manifest::default()
+        };
+        let Some(root) = root else {
+            return Err(self.no_tools(Mark::default()));
+        };
+        let Yaml::Map(pairs) = &root.value else {
+            return Err(self.no_tools(root.mark));
+        };
+        let mut has_tools = false;
+        for pair in pairs {
+            match self.key(pair)? {
+                "tools" => {
+                    has_tools = true;
+                    manifest.commands = self.commands(&pair.value)?;
+                }
+                "state_command" => {
+                    manifest.state_command = self
+                        .optional_text(&pair.value, "state_command")?
+                        .map(|text| (text, pair.value.mark));
+                }
+                other => manifest.ignored.push(other.to_owned()),
+            }
+        }
+        match has_tools {
+            true => Ok(manifest),
+            false => Err(self.no_tools(root.mark)),
+        }
+    }
+
+    fn no_tools(&self, mark: Mark) -> ManifestFault {
+        self.fault(
+            mark,
+            "a manifest is a map with the key `tools`",
+            "write `tools: {}` if the bundle has no command",
+        )
+    }
+
+    fn commands(&self, tools: &Located) -> Result<Vec<BundleCommand>, ManifestFault> {
+        let pairs = self.map(tools, "`tools`", "write `NAME:` for each command below it")?;
+        let mut commands = Vec::with_capacity(pairs.len());
+        for pair in pairs {
+            if pair.hides.is_some() {
+                return Err(self.fault(
+                    pair.key.mark,
+                    format!("the command `{}` is there twice", self.key(pair)?),
+                    "rename one of them",
+                ));
+            }
+            commands.push(self.command(pair)?);
+        }
+        Ok(commands)
+    }
+
+    fn command(&self, pair: &Pair) -> Result<BundleCommand, ManifestFault> {
+        let name = self.key(pair)?;
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.+".contains(c);
+        if name.is_empty() || name.starts_with('-') || !name.chars().all(is_word) {
+            return Err(self.fault(
+                pair.key.mark,
+                format!("`{}` is not a name for a command", name.escape_debug()),
+                "write letters, digits, `_`, `-`, `.` and `+`, as in the name of a program",
+            ));
+        }
+        let mut entry = Map::from_iter([("name".to_owned(), Value::from(name))]);
+        let mut places = Vec::new();
+        for pair in self.map(
+            &pair.value,
+            &format!("the command `{name}`"),
+            "write `signature`, `docstring` and `arguments` below it",
+        )? {
+            let key = self.known(pair, COMMAND_KEYS, &format!("the command `{name}`"))?;
+            places.push((format!("/{key}"), pair.value.mark));
+            let value = match key {
+                "arguments" => self.arguments(&pair.value, name, &mut places)?,
+                _ => {
+                    let what = format!("`{key}` of `{name}`");
+                    let text = self.optional_text(&pair.value, &what)?;
+                    // A signature or a docstring that is written as a block ends with a line break.
+                    text.map(|text| text.trim_end().to_owned()).into()
+                }
+            };
+            if !value.is_null() {
+                entry.insert(key.to_owned(), value);
+            }
+        }
+        Ok(BundleCommand {
+            name: name.to_owned(),
+            entry,
+            mark: pair.key.mark,
+            places,
+        })
+    }
+
+    fn arguments(
+        &self,
+        list: &Located,
+        command: &str,
+        places: &mut Vec<(String, Mark)>,
+    ) -> Result<Value, ManifestFault> {
+        let items = match &list.value {
+            Yaml::List(items) => items,
+            Yaml::Null => return Ok(Value::Array(Vec::new())),
+            _ => {
+                return Err(self.fault(
+                    list.mark,
+                    format!("`arguments` of `{command}` is no list"),
+                    "write `- name: ...` for each argument, or `[]`",
+                ));
+            }
+        };
+        let mut arguments = Vec::with_capacity(items.len());
+        for (number, item) in items.iter().enumerate() {
+            let what = format!("argument {} of `{command}`", number + 1);
+            places.push((format!("/arguments/{number}"), item.mark));
+            let mut argument = Map::new();
+            for pair in self.map(item, &what, "write `name`, `type` and `required`")? {
+                let key = self.known(pair, ARGUMENT_KEYS, &what)?;
+                places.push((format!("/arguments/{number}/{key}"), pair.value.mark));
+                let value = self.value(&pair.value)?;
+                let is_right = match key {
+                    "required" => value.is_boolean(),
+                    "items" => value.is_object() || value.is_null(),
+                    "enum" => value.is_array() || value.is_null(),
+                    "argument_format" | "description" => value.is_string() || value.is_null(),
+                    _ => value.is_string(),
+                };
+                if !is_right {
+                    let wanted = match key {
+                        "required" => "`true` or `false`",
+                        "items" => "a map with `type`",
+                        "enum" => "a list of texts",
+                        _ => "a text",
+                    };
+                    return Err(self.fault(
+                        pair.value.mark,
+                        format!("`{key}` of {what} has another type"),
+                        format!("write {wanted}"),
+                    ));
+                }
+                if !value.is_null() {
+                    argument.insert(key.to_owned(), value);
+                }
+            }
+            for key in ["name", "type", "required"] {
+                if !argument.contains_key(key) {
+                    return Err(self.fault(
+                        item.mark,
+                        format!("{what} has no `{key}`"),
+                        "an argument has `name`, `type` (as `string`) and `required` (`true` or `false`)",
+                    ));
+                }
+            }
+            arguments.push(Value::Object(argument));
+        }
+        Ok(Value::Array(arguments))
+    }
+
+    fn map<'y>(
+        &self,
+        located: &'y Located,
+        what: &str,
+        remedy: &str,
+    ) -> Result<&'y [Pair], ManifestFault> {
+        match &located.value {
+            Yaml::Map(pairs) => Ok(pairs),
+            Yaml::Null => Ok(&[]),
+            _ => Err(self.fault(located.mark, format!("{what} is no map"), remedy)),
+        }
+    }
+
+    fn key<'y>(&self, pair: &'y Pair) -> Result<&'y str, ManifestFault> {
+        match &pair.key.value {
+            Yaml::Text(text) => Ok(text),
+            _ => Err(self.fault(pair.key.mark, "this key is no text", "put it in quotes")),
+        }
+    }
+
+    /// The key of a pair, which must be one of `known`.
+    fn known<'y>(
+        &self,
+        pair: &'y Pair,
+        known: &[&str],
+        what: &str,
+    ) -> Result<&'y str, ManifestFault> {
+        let key = self.key(pair)?;
+        if known.contains(&key) {
+            return Ok(key);
+        }
+        let keys = known.join("`, `");
+        let remedy = match mswea_text::nearest(key, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("its keys are `{keys}`"),
+        };
+        Err(self.fault(pair.key.mark, format!("{what} has no key `{key}`"), remedy))
+    }
+
+    fn optional_text(
+        &self,
+        located: &Located,
+        what: &str,
+    ) -> Result<Option<String>, ManifestFault> {
+        match &located.value {
+            Yaml::Text(text) => Ok(Some(text.clone())),
+            Yaml::Null => Ok(None),
+            _ => Err(self.fault(
+                located.mark,
+                format!("{what} is no text"),
+                "put it in quotes",
+            )),
+        }
+    }
+
+    fn value(&self, located: &Located) -> Result<Value, ManifestFault> {
+        Ok(match &located.value {
+            Yaml::Null => Value::Null,
+            Yaml::Bool(flag) => (*flag).into(),
+            Yaml::Int(digits) => match digits.parse::<i64>() {
+                Ok(number) => number.into(),
+                Err(_) => digits.as_str().into(),
+            },
+            Yaml::Float(number) => Number::from_f64(*number).map_or(Value::Null, Value::Number),
+            Yaml::Text(text) | Yaml::Time(text) => text.as_str().into(),
+            Yaml::List(items) => {
+                let values = items.iter().map(|item| self.value(item));
+                Value::Array(values.collect::<Result<_, _>>()?)
+            }
+            Yaml::Map(pairs) => {
+                let mut map = Map::new();
+                for pair in pairs {
+                    map.insert(self.key(pair)?.to_owned(), self.value(&pair.value)?);
+                }
+                Value::Object(map)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(source: &str) -> Result<Manifest, String> {
+        let file = Path::new("b/config.yaml");
+        Reader { file }
+            .manifest(source)
+            .map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn commands_as_the_parsers_take_them() {
+        let source = "tools:\n  goto:\n    signature: |\n      goto <n>\n    docstring: \"moves\"\n    \
+                      arguments:\n      - name: n\n        type: integer\n        required: true\n        \
+                      description: where\n  empty:\nstate_command: \"_state\"\nenv_variables: {}\n";
+        let manifest = read(source).unwrap();
+        let [goto, empty] = &manifest.commands[..] else {
+            panic!("{manifest:?}")
+        };
+        assert_eq!(
+            Value::Object(goto.entry.clone()),
+            json!({
+                "name": "goto", "signature": "goto <n>", "docstring": "moves",
+                "arguments": [{
+                    "name": "n", "type": "integer", "required": true, "description": "where",
+                }],
+            })
+        );
+        assert_eq!(Value::Object(empty.entry.clone()), json!({"name": "empty"}));
+        assert_eq!(
+            manifest.state_command.as_ref().map(|at| at.0.as_str()),
+            Some("_state")
+        );
+        assert_eq!(manifest.ignored, ["env_variables"]);
+        for (pointer, line) in [
+            ("", 2),
+            ("/signature", 3),
+            ("/arguments/0", 7),
+            ("/arguments/0/type", 8),
+            ("/arguments/0/enum/1", 7),
+            ("/arguments/7", 7),
+            ("/end_name", 2),
+        ] {
+            assert_eq!(goto.place(pointer).line + 1, line, "{pointer}");
+        }
+        assert_eq!(read("tools: {}").unwrap().commands, []);
+        assert_eq!(read("tools:\n").unwrap().commands, []);
+    }
+
+    #[test]
+    fn mistakes_have_a_place_and_a_remedy() {
+        for (source, place, parts) in [
+            ("", ":1:1:", &["key `tools`", "`tools: {}`"][..]),
+            ("[a]\n", ":1:1:", &["key `tools`"]),
+            ("state_command: x\n", ":1:1:", &["key `tools`"]),
+            ("tools: {a: {}\n", ":2:1:", &["invalid YAML"]),
+            ("tools: [a]\n", ":1:8:", &["`tools` is no map"]),
+            (
+                "tools:\n  a: {}\n  a: {}\n",
+                ":3:3:",
+                &["`a` is there twice", "rename"],
+            ),
+            ("tools:\n  a b: {}\n", ":2:3:", &["`a b` is not a name"]),
+            ("tools:\n  1: {}\n", ":2:3:", &["no text", "quotes"]),
+            ("tools:\n  a: x\n", ":2:6:", &["the command `a` is no map"]),
+            (
+                "tools:\n  a:\n    signatur: a\n",
+                ":3:5:",
+                &["`a` has no key `signatur`", "did you mean `signature`?"],
+            ),
+            (
+                "tools:\n  a:\n    signature: 5\n",
+                ":3:16:",
+                &["`signature` of `a` is no text"],
+            ),
+            (
+                "tools:\n  a:\n    arguments: x\n",
+                ":3:16:",
+                &["is no list"],
+            ),
+            (
+                "tools:\n  a:\n    arguments:\n      - name: x\n        type: string\n",
+                ":4:9:",
+                &["argument 1 of `a` has no `required`"],
+            ),
+            (
+                "tools:\n  a:\n    arguments:\n      - name: x\n        required: maybe\n",
+                ":5:19:",
+                &["`required` of argument 1 of `a`", "`true` or `false`"],
+            ),
+            (
+                "tools: {}\nstate_command: [x]\n",
+                ":2:16:",
+                &["`state_command`", "no text"],
+            ),
+        ] {
+            let text = match read(source) {
+                Err(text) => text,
+                Ok(manifest) => panic!("{source}: {manifest:?}"),
+            };
+            assert!(
+                text.starts_with(&format!("b/config.yaml{place}")),
+                "{source}: {text}"
+            );
+            for part in parts {
+                assert!(text.contains(part), "{source}: {text}");
+            }
+        }
+    }
+}

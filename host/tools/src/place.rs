@@ -1,0 +1,86 @@
+//! Where the tools are in the environment, and what they find there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+/// The longest text that is passed in one variable: the kernel refuses to start a program with a longer
+/// one.
+const LONGEST_VARIABLE: usize = 100_000;
+
+/// The files of the tools in the environment, and their settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolsPlace {
+    /// The folder of the tools' files, without a slash at its end. SWE-agent's own bundles need `/root`.
+    pub root: String,
+    /// The variables that the tools see.
+    pub variables: BTreeMap<String, String>,
+    /// The first values of the registry, a file in which tools keep values.
+    pub registry: Map<String, Value>,
+    /// The task, for tools that show it.
+    pub task: String,
+    /// The time limit of the installation of one bundle.
+    pub install_timeout: Duration,
+    /// The time limit of the state commands together.
+    pub state_timeout: Duration,
+}
+
+impl ToolsPlace {
+    /// The folder of a bundle.
+    pub fn bundle(&self, name: &str) -> String {
+        format!("{}/tools/{name}", self.root)
+    }
+
+    /// The file with the registry.
+    pub fn registry_file(&self) -> String {
+        format!("{}/.swe-agent-env", self.root)
+    }
+
+    /// The file with the state, a JSON object.
+    pub fn state_file(&self) -> String {
+        format!("{}/state.json", self.root)
+    }
+
+    /// The file in which the tool `submit` leaves the submission.
+    pub fn patch_file(&self) -> String {
+        format!("{}/model.patch", self.root)
+    }
+
+    /// The file with the variables and functions of the shell after the installation.
+    pub fn shell_file(&self) -> String {
+        format!("{}/tools/.mswea-shell", self.root)
+    }
+
+    /// The variables that are exported before the installation, as shell text.
+    pub fn exports(&self) -> String {
+        let mut task = self.task.as_str();
+        if task.len() > LONGEST_VARIABLE {
+            tracing::warn!(
+                "the task is longer than a variable may be: `PROBLEM_STATEMENT` has its beginning"
+            );
+            let end = (0..=LONGEST_VARIABLE)
+                .rev()
+                .find(|end| task.is_char_boundary(*end));
+            task = &task[..end.unwrap_or_default()];
+        }
+        let mut text = String::new();
+        let mut export = |name: &str, value: &str| {
+            text.push_str(&format!("export {name}={}\n", quoted(value)));
+        };
+        export("PROBLEM_STATEMENT", task);
+        export("SWE_AGENT_ENV_FILE", &self.registry_file());
+        for (name, value) in &self.variables {
+            export(name, value);
+        }
+        if !self.variables.contains_key("ROOT") {
+            text.push_str("export ROOT=\"$(pwd -P)\"\n");
+        }
+        text
+    }
+}
+
+/// A text as one word of the shell.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}

@@ -1,0 +1,92 @@
+//! The state of the tools: which command reads it, and what its output means.
+//!
+//! A state command updates a JSON object in a file. Some print an object instead; both are taken.
+
+use serde_json::Value;
+
+use crate::install;
+use crate::place::{ToolsPlace, quoted};
+use mswea_core::Object;
+
+/// Between the parts of the output: the character "record separator".
+const SEPARATOR: char = '\u{1e}';
+
+/// The command that runs the state commands and prints the state. It first revives a shell that has begun
+/// anew, and leaves the exit code of the action before in `$?`.
+pub fn command(place: &ToolsPlace, commands: &[String]) -> String {
+    let mut text = format!("mswea_status=$?\n{}\n", install::revive(place));
+    for command in commands {
+        text.push_str(&format!(
+            "printf '\\036'\n{{ {command}\n}} </dev/null 2>/dev/null\n"
+        ));
+    }
+    text.push_str(&format!(
+        "printf '\\036'\ncat -- {} 2>/dev/null\nprintf '\\036'\n(exit $mswea_status)",
+        quoted(&place.state_file())
+    ));
+    text
+}
+
+/// The state in the output of [`command`], which has run `count` state commands.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(output: &str, count: usize) -> Result<Object, String> {
+    let parts: Vec<&str> = output.split(SEPARATOR).collect();
+    // Before the first separator and after the last one is what the host has to say of the shell.
+    let Some([_, printed @ .., file, _]) = parts.get(..).filter(|all| all.len() == count + 3)
+    else {
+        return Err("it did not run to its end".to_owned());
+    };
+    let mut state = match file.trim() {
+        "" => Object::new(),
+        text => object(text)?,
+    };
+    for text in printed {
+        // Whatever else a command prints is no state.
+        if let Ok(Value::Object(printed)) = serde_json::from_str(text.trim()) {
+            state.extend(printed);
+        }
+    }
+    Ok(state)
+}
+
+fn object(text: &str) -> Result<Object, String> {
+    let shown: String = text.chars().take(80).collect();
+    match serde_json::from_str(text) {
+        Ok(Value::Object(state)) => Ok(state),
+        Ok(_) => Err(format!("its file has no JSON object, but `{shown}`")),
+        Err(error) => Err(format!("its file is no JSON ({error}): `{shown}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn vectors() {
+        for (output, count, expected) in [
+            ("\u{1e}{\"a\": 1}\u{1e}", 0, Ok(json!({"a": 1}))),
+            ("\u{1e}\u{1e}", 0, Ok(json!({}))),
+            ("\u{1e}\u{1e} \n\u{1e}", 1, Ok(json!({}))),
+            (
+                "\u{1e}noise\u{1e}{\"b\": \"x\"}\n\u{1e}{\"a\": 1, \"b\": 2}\u{1e}[a note]\n",
+                2,
+                Ok(json!({"a": 1, "b": "x"})),
+            ),
+            ("\u{1e}[1]\u{1e}", 0, Err("no JSON object, but `[1]`")),
+            ("\u{1e}{\"a\": \u{1e}", 0, Err("is no JSON (")),
+            ("\u{1e}", 0, Err("did not run to its end")),
+            ("", 1, Err("did not run to its end")),
+        ] {
+            match (read(output, count), expected) {
+                (Ok(state), Ok(expected)) => assert_eq!(Value::Object(state), expected, "{output}"),
+                (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+                (got, _) => panic!("{output:?}: {got:?}"),
+            }
+        }
+    }
+}

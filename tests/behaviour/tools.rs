@@ -1,0 +1,285 @@
+//! Bundles of tools (`[tools]`): written here, in SWE-agent's layout.
+
+use std::fs;
+use std::path::Path;
+
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::needs::Need;
+use crate::run::Run;
+
+const MANIFEST: &str = r#"
+tools:
+  note:
+    signature: |
+      note <text> [<place>]
+    docstring: keeps a note of {WIDTH} characters
+    arguments:
+      - name: text
+        type: string
+        description: what to keep
+        required: true
+      - name: place
+        type: string
+        description: where
+        required: false
+        argument_format: "--place {{value}}"
+  submit:
+    signature: submit
+    docstring: ends
+state_command: _state
+"#;
+
+const NOTE: &str = "#!/bin/sh\necho \"$# $WIDTH $FROM_INSTALL $PROBLEM_STATEMENT\"\nprintf '%s\\n' \"$@\" >>\"$TOOLS_ROOT/notes\"\n";
+
+const STATE: &str = "#!/bin/sh\nprintf '{\"notes\": \"%s\", \"working_dir\": \"%s\"}' \
+                     \"$(wc -l <\"$TOOLS_ROOT/notes\" 2>/dev/null || echo 0)\" \"$PWD\" >\"$TOOLS_ROOT/state.json\"\n";
+
+const SUBMIT: &str = "#!/bin/sh\ncat \"$TOOLS_ROOT/notes\" >\"$TOOLS_ROOT/model.patch\"\necho '<<SWE_AGENT_SUBMISSION>>'\n";
+
+/// A host with the bundle, whose files are below `root`.
+fn with_bundle(server: &Server, root: Option<&str>) -> Host {
+    let host = Host::new()
+        .server(server)
+        .task("the 'task'")
+        .file("b/mine/config.yaml", MANIFEST)
+        .file("b/mine/bin/note", NOTE)
+        .file("b/mine/bin/_state", STATE)
+        .file("b/mine/bin/submit", SUBMIT)
+        .file(
+            "b/mine/install.sh",
+            "export FROM_INSTALL=yes\nhelp_me() { echo helped; }\n",
+        );
+    let root = root.map_or_else(
+        || host.dir().join("tools-root").display().to_string(),
+        str::to_owned,
+    );
+    let template = "{{ observation }}|{{ notes }}|{{ working_dir }}|{{ WIDTH }}";
+    host.file(
+        "tools.toml",
+        &format!(
+            "[agent]\nsystem_template = \"{{{{ command_docs }}}}\"\n[environment]\nsession = true\n[pipeline]\n\
+             parser = \"function_calling\"\nformatter = \"swe_agent\"\n[plugins.swe_agent.config]\n\
+             next_step_template = \"{template}\"\n[tools]\nbundles = [\"b/mine\"]\nroot = \"{root}\"\n\
+             env_variables = {{ WIDTH = \"7\", TOOLS_ROOT = \"{root}\" }}\n"
+        ),
+    )
+    .args(["-c", "tools.toml"])
+}
+
+fn server(calls: &[(&str, Value)]) -> Server {
+    let turns = calls
+        .iter()
+        .map(|(name, arguments)| Turn::tool_call(name, arguments.clone()));
+    Server::start(Scenario::new(turns.collect::<Vec<_>>()).by_history())
+}
+
+/// The results of the tool calls, as the model got them.
+fn results(run: &Run) -> Vec<String> {
+    let messages = run.trajectory()["messages"].as_array().cloned().unwrap();
+    let tools = messages.iter().filter(|message| message["role"] == "tool");
+    tools
+        .map(|message| message["content"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn calls() -> Vec<(&'static str, Value)> {
+    vec![
+        ("note", json!({"text": "a 'b'\nc"})),
+        ("bash", json!({"command": "cd /tmp; help_me; echo $ROOT"})),
+        ("note", json!({"text": "x", "place": "y z"})),
+        ("bash", json!({"command": "exit 3"})),
+        ("note", json!({"text": "w"})),
+        ("submit", json!({})),
+    ]
+}
+
+const SUBMITTED: &str = "a 'b'\nc\nx\n--place\ny z\nw\n";
+
+#[test]
+fn tools_are_offered_run_and_submit_and_their_state_is_in_templates() {
+    let server = server(&calls());
+    let run = with_bundle(&server, None).run().expect(0);
+    assert_eq!(run.stdout, SUBMITTED);
+    let work = run.dir.canonicalize().unwrap();
+    let work = work.display();
+    let results = results(&run);
+    let first = format!("1 7 yes the 'task'\n|2|{work}|7");
+    assert_eq!(results[0], first);
+    assert_eq!(results[1], format!("helped\n{work}\n|2|/tmp|7"));
+    assert_eq!(results[2], "3 7 yes the 'task'\n|5|/tmp|7");
+    assert!(results[3].contains("|5|/tmp|7"), "{}", results[3]);
+    assert_eq!(results[4], "1 7 yes the 'task'\n|6|/tmp|7");
+    let body: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+    let tools = body["tools"].as_array().unwrap().iter();
+    let names: Vec<_> = tools
+        .map(|tool| tool["function"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["bash", "note", "submit"]);
+    let note = &body["tools"][1]["function"];
+    assert_eq!(note["description"], "keeps a note of 7 characters");
+    assert_eq!(note["parameters"]["required"], json!(["text"]));
+    let system = body["messages"][0]["content"].to_string();
+    for part in [
+        "note <text> [<place>]",
+        "- place (string) [optional]: where",
+        "submit:",
+    ] {
+        assert!(system.contains(part), "{system}");
+    }
+}
+
+#[test]
+fn a_container_has_them_too() {
+    if !Need::Docker.is_met() {
+        return;
+    }
+    let server = server(&calls());
+    let run = with_bundle(&server, Some("/root"))
+        .args(["--image", "mswea-test/bash"])
+        .run()
+        .expect(0);
+    assert_eq!(run.stdout, SUBMITTED);
+    assert_eq!(results(&run)[4], "1 7 yes the 'task'\n|6|/tmp|7");
+}
+
+#[test]
+fn a_resumed_run_has_the_variables_of_the_installation() {
+    let server = server(&calls());
+    let first = with_bundle(&server, None)
+        .args(["--step-limit", "2"])
+        .run()
+        .expect(3);
+    let done = Host::after(&first)
+        .args(["resume", "traj.json", "--step-limit", "9"])
+        .run()
+        .expect(0);
+    assert_eq!(done.stdout, SUBMITTED);
+    let results = results(&done);
+    assert!(
+        results[2].contains("3 7 yes the 'task'\n|5|"),
+        "{}",
+        results[2]
+    );
+}
+
+#[test]
+fn mistakes_are_told_before_the_model_is_asked() {
+    let signature = MANIFEST.replace("note <text> [<place>]", "note <text> [<where>]");
+    let cases: &[(&str, &str, i32, &[&str])] = &[
+        (
+            "b/mine/config.yaml",
+            "tools: [x]\n",
+            2,
+            &[
+                "b/mine/config.yaml:1:8",
+                "`tools` is no map",
+                "set by tools.toml:",
+            ],
+        ),
+        (
+            "b/mine/config.yaml",
+            &signature,
+            2,
+            &["b/mine/config.yaml:4:16", "command `note`", "signature"],
+        ),
+        (
+            "b/mine/config.yaml",
+            "tools:\n  go: {}\n",
+            6,
+            &["b/mine/config.yaml:2:3", "`go`", "put it into `bin/`"],
+        ),
+        (
+            "b/mine/bin/note",
+            "#!/usr/bin/env python9\n",
+            6,
+            &["`mine` needs `python9`", "`bin/note`"],
+        ),
+        (
+            "b/mine/bin/note",
+            "#!/opt/none/bin/x\n",
+            6,
+            &["needs `/opt/none/bin/x`"],
+        ),
+        (
+            "b/mine/install.sh",
+            "echo some words\nfalse\n",
+            6,
+            &[
+                "b/mine/install.sh: it failed with exit code 1",
+                "some words",
+            ],
+        ),
+        (
+            "b/mine/install.sh",
+            "pip() { return 1; }\npip install x\n",
+            6,
+            &[
+                "b/mine/install.sh: it failed",
+                "`pip`, which needs the network",
+            ],
+        ),
+        (
+            "b/mine/install.sh",
+            "sleep 60\n",
+            6,
+            &[
+                "b/mine/install.sh: it did not end within 1 seconds",
+                "`tools.install_timeout`",
+            ],
+        ),
+        (
+            "b/mine/bin/_state",
+            "#!/bin/sh\necho oops >\"$TOOLS_ROOT/state.json\"\n",
+            6,
+            &[
+                "b/mine/config.yaml:20:16: the state command `_state` left no state",
+                "`oops`",
+                "state.json",
+            ],
+        ),
+    ];
+    for (file, text, code, parts) in cases {
+        let server = server(&calls());
+        let host = with_bundle(&server, None).file(file, text);
+        let run = host
+            .args(["-c", "tools.install_timeout=1"])
+            .run()
+            .expect(*code);
+        run.says(parts);
+        assert_eq!(server.requests().len(), 0, "{file}");
+    }
+    let server = server(&calls());
+    let run = with_bundle(&server, None)
+        .args(["-c", "environment.session=false"])
+        .run()
+        .expect(2);
+    run.says(&["`tools.bundles` needs `environment.session` = true"]);
+    let run = with_bundle(&server, None)
+        .args(["-c", "tools.hidden=[\"none\"]"])
+        .run()
+        .expect(2);
+    run.says(&["`tools.hidden`: no bundle has the command `none`"]);
+}
+
+#[test]
+fn the_shell_can_be_left_out_and_commands_hidden() {
+    let server = server(&[("submit", json!({}))]);
+    let run = with_bundle(&server, None)
+        .args([
+            "-c",
+            "tools.bash_tool=false",
+            "-c",
+            "tools.hidden=[\"note\"]",
+        ])
+        .run()
+        .expect(0);
+    assert_eq!(run.stdout, "");
+    let body: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+    assert_eq!(body["tools"].as_array().unwrap().len(), 1);
+    assert!(Path::new(&run.dir.join("tools-root/tools/mine/bin/note")).is_file());
+    let patch = fs::read_to_string(run.dir.join("tools-root/model.patch"));
+    assert_eq!(patch.unwrap(), "");
+}
