@@ -145,6 +145,78 @@ fn a_container_has_them_too() {
     assert_eq!(results(&run)[4], "1 7 yes the 'task'\n|6|/tmp|7");
 }
 
+/// Looks at a file, edits it (the linter refuses one edit), and ends with the call `last`. Returns the
+/// submission.
+fn first_party(root: Option<&str>, options: &[&str], last: (&str, Value)) -> String {
+    let calls = [
+        ("open", json!({"path": "a.json"})),
+        (
+            "edit",
+            json!({"start_line": 1, "end_line": 1, "replacement_text": "{\"a\": }"}),
+        ),
+        (
+            "edit",
+            json!({"start_line": 1, "end_line": 1, "replacement_text": "{\"a\": 2}"}),
+        ),
+        ("bash", json!({"command": "cat a.json"})),
+        last,
+    ];
+    let server = server(&calls);
+    let host = Host::new().server(&server).task("edit it");
+    let root = root.map_or_else(
+        || host.dir().join("tools-root").display().to_string(),
+        str::to_owned,
+    );
+    let run = host
+        .file(
+            "tools.toml",
+            &format!(
+                "[environment]\nsession = true\n[pipeline]\nparser = \"function_calling\"\nformatter = \
+                 \"swe_agent\"\n[workspace]\nstartup_commands = [\"echo '{{\\\"a\\\": 1}}' >a.json; git init -q . || true\"]\n\
+                 [tools]\nbundles = [\"registry\", \"windowed\", \"search\", \"windowed_edit_linting\", \
+                 \"submit\"]\nroot = \"{root}\"\n"
+            ),
+        )
+        .args(["-c", "tools.toml"])
+        .args(options)
+        .run()
+        .expect(0);
+    let results = results(&run);
+    assert!(
+        results[0].contains("(1 lines total)]\n1:{\"a\": 1}"),
+        "{}",
+        results[0]
+    );
+    assert!(results[1].contains("1:{\"a\": 1}"), "{}", results[1]);
+    assert!(results[2].contains("1:{\"a\": 2}"), "{}", results[2]);
+    assert!(results[3].starts_with("{\"a\": 2}"), "{}", results[3]);
+    run.stdout.clone()
+}
+
+#[test]
+fn first_party_bundles_are_named_without_a_folder() {
+    let submitted = first_party(None, &[], ("submit", json!({})));
+    assert!(submitted.contains("+{\"a\": 2}"), "{submitted}");
+    let run = Host::new()
+        .task("t")
+        .args(["-c", "environment.session=true"])
+        .args(["-c", "tools.bundles=[\"windowd\"]"])
+        .run()
+        .expect(2);
+    run.says(&["no first-party bundle `windowd`", "windowed", "has a `/`"]);
+}
+
+#[test]
+fn first_party_bundles_need_no_python_in_the_image() {
+    if Need::Docker.is_met() {
+        let done = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat a.json";
+        let last = ("bash", json!({ "command": done }));
+        let options = ["--image", "mswea-test/bash"];
+        let submitted = first_party(Some("/root"), &options, last);
+        assert_eq!(submitted.trim(), "{\"a\": 2}");
+    }
+}
+
 #[test]
 fn a_resumed_run_has_the_variables_of_the_installation() {
     let server = server(&calls());

@@ -257,7 +257,12 @@ fn anchor_text(
     env: &dyn HostEnvironment,
 ) {
     let Some(text) = value.as_str() else { return };
-    if text.is_empty() || (names == Names::Plugin && !text.ends_with(".wasm")) {
+    let is_name = match names {
+        Names::Plugin => !text.ends_with(".wasm"),
+        Names::Bundle => !text.contains('/'),
+        Names::File | Names::Nothing => false,
+    };
+    if text.is_empty() || is_name {
         return;
     }
     let path = match (text.strip_prefix("~/"), env.var("HOME")) {

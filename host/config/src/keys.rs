@@ -46,6 +46,8 @@ pub enum Names {
     File,
     /// A plugin: a file if it ends in `.wasm`, else a plugin's name.
     Plugin,
+    /// A bundle of tools: a folder if it has a `/`, else the name of a first-party bundle.
+    Bundle,
 }
 
 /// One key.
@@ -231,7 +233,7 @@ pub const KEYS: &[ConfigKey] = &[
     key("workspace.startup_commands", Type::TextList, "[]", "Commands that are run in this order when the workspace is ready; Jinja templates."),
     key("workspace.startup_timeout", Type::Seconds, "300.0", "Time limit of each step of making the workspace ready, in seconds."),
 
-    key("tools.bundles", Type::TextList, "[]", "Bundles of tools for the model, in the order in which they are installed: folders with `config.yaml` and `bin/`, as of SWE-agent. They need `environment.session`.").names(Names::File),
+    key("tools.bundles", Type::TextList, "[]", "Bundles of tools for the model, in the order in which they are installed: names of first-party bundles (`windowed`), or folders (with a `/` in their path) that have `config.yaml` and `bin/`, as of SWE-agent. They need `environment.session`.").names(Names::Bundle),
     key("tools.hidden", Type::TextList, "[]", "Commands of the bundles that are installed and not offered to the model."),
     key("tools.env_variables", Type::TextMap, "{}", "Variables that the tools see; docstrings name them as `{NAME}`, templates as `{{ NAME }}`; null removes one."),
     key("tools.registry_variables", Type::Object, "{}", "First values of the registry, in which tools keep values."),

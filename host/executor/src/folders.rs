@@ -33,7 +33,7 @@ const UNWRITTEN: Duration = Duration::from_secs(60);
 
 /// A folder that is removed with its content, at the latest when this is dropped.
 #[derive(Debug)]
-pub(super) struct TempFolder {
+pub struct TempFolder {
     path: PathBuf,
     also: Option<PathBuf>,
     removed: bool,
@@ -44,7 +44,7 @@ impl TempFolder {
     ///
     /// # Errors
     /// [`ExecutorError`] if it can't be made.
-    pub(super) fn new(run_id: &str, kind: &str) -> Result<Self, ExecutorError> {
+    pub fn new(run_id: &str, kind: &str) -> Result<Self, ExecutorError> {
         Self::with(run_id, kind, None)
     }
 
@@ -90,12 +90,13 @@ impl TempFolder {
         Ok(this)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Its path.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes it, off the event loop.
-    pub(super) async fn remove(mut self) {
+    pub async fn remove(mut self) {
         let _ = tokio::task::spawn_blocking(move || self.remove_now()).await;
     }
 

@@ -52,7 +52,7 @@ pub use aside::aside;
 pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS};
 pub use container::{ContainerExecutor, ContainerSettings, Transport};
 pub use environment::DEFAULT_ENV_ALLOW;
-pub use folders::{LeftFolder, remove_leftover_folders};
+pub use folders::{LeftFolder, TempFolder, remove_leftover_folders};
 pub use interactive::decoded;
 pub use local::{
     HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedCommand, ServedError, ServedHelper,

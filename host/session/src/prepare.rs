@@ -193,7 +193,7 @@ fn environment_of(
         guard_program: job.guard_program.clone(),
         secret_names,
         startup_commands,
-        tools: tools.map(|tools| (tools, toolset::place(job.config, job.task))),
+        tools: tools.map(|tools| (tools, toolset::place(job.config, job.task, job.run_id))),
     };
     plan.executor()
 }

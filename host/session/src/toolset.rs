@@ -30,13 +30,14 @@ pub(super) fn read(job: &Job<'_>) -> Result<Option<Toolset>, SetupError> {
 }
 
 /// Where they are in the environment.
-pub(super) fn place(config: &Config, task: &str) -> ToolsPlace {
+pub(super) fn place(config: &Config, task: &str, run_id: &str) -> ToolsPlace {
     let tools = &config.tools;
     ToolsPlace {
         root: tools.root.trim_end_matches('/').to_owned(),
         variables: tools.env_variables.clone(),
         registry: tools.registry_variables.clone(),
         task: task.to_owned(),
+        run_id: run_id.to_owned(),
         install_timeout: seconds(tools.install_timeout),
         state_timeout: seconds(tools.state_timeout),
     }

@@ -15,8 +15,10 @@ const HEAD: u64 = 256;
 pub struct Bundle {
     /// The last part of its folder's path: its folder in the environment.
     pub name: String,
-    /// Its folder on this machine.
+    /// Its folder on this machine; the name of a first-party bundle.
     pub folder: PathBuf,
+    /// Whether it is inside the host.
+    pub is_first_party: bool,
     /// Its manifest.
     pub manifest: Manifest,
     /// Whether it has an `install.sh`.
@@ -28,6 +30,41 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// Reads a bundle: `source` is the path of a folder, with a `/` in it, or the name of a first-party
+    /// bundle.
+    ///
+    /// # Errors
+    /// [`ManifestFault`] if it is not one.
+    pub fn named(source: &Path) -> Result<Self, ManifestFault> {
+        match source.to_str() {
+            Some(name) if !name.contains('/') => Self::first_party(name),
+            _ => Self::read(source),
+        }
+    }
+
+    fn first_party(name: &str) -> Result<Self, ManifestFault> {
+        let folder = Path::new(name);
+        let bundle = mswea_toolbox_bundle::bundle(name).map_err(|error| {
+            let remedy =
+                "correct the name; the path of a bundle's folder has a `/` in it (`./NAME`)";
+            ManifestFault::of(folder, error.to_string(), remedy)
+        })?;
+        let source = String::from_utf8_lossy(bundle.manifest()).into_owned();
+        let programs = bundle.files.iter();
+        let programs = programs.filter_map(|file| file.path.strip_prefix("bin/"));
+        let programs: Vec<String> = programs.map(str::to_owned).collect();
+        let first = programs.first().cloned().unwrap_or_default();
+        Ok(Self {
+            name: bundle.name.to_owned(),
+            folder: folder.to_owned(),
+            is_first_party: true,
+            manifest: Manifest::parse(&folder.join(crate::manifest::FILE), &source)?,
+            has_install: false,
+            programs,
+            interpreters: vec![("/bin/sh".to_owned(), first)],
+        })
+    }
+
     /// Reads the bundle in `folder`.
     ///
     /// # Errors
@@ -66,6 +103,7 @@ impl Bundle {
         Ok(Self {
             name: name.to_owned(),
             folder: folder.to_owned(),
+            is_first_party: false,
             manifest,
             has_install: folder.join("install.sh").is_file(),
             programs,

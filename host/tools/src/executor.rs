@@ -15,6 +15,7 @@ use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
     Object, Output, Progress, SUBMISSION, Stop, TOOL_STATE,
 };
+use mswea_executor::TempFolder;
 
 /// The line with which the tool `submit` submits what it has written into its file.
 const SUBMITS: &str = "<<SWE_AGENT_SUBMISSION>>";
@@ -66,9 +67,12 @@ impl ToolsExecutor {
             "the folder of the tools can't be made; set `tools.root`",
         )?;
         for bundle in self.bundles.clone() {
-            let to = self.place.bundle(&bundle.name);
-            upload_one(&mut *self.inner, &bundle.folder, &to, stop).await?;
+            if !bundle.is_first_party {
+                let to = self.place.bundle(&bundle.name);
+                upload_one(&mut *self.inner, &bundle.folder, &to, stop).await?;
+            }
         }
+        self.upload_first_party(stop).await?;
         let registry = Value::Object(self.place.registry.clone()).to_string();
         let begin = install::begin(&self.place, &registry);
         let begun = self.run(&begin, false, stop).await;
@@ -98,6 +102,42 @@ impl ToolsExecutor {
             }
             Err(message) => fail(message),
         }
+    }
+
+    async fn upload_first_party(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
+        let bundles = self.bundles.iter().filter(|bundle| bundle.is_first_party);
+        let names: Vec<String> = bundles.map(|bundle| bundle.name.clone()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let folder = TempFolder::new(&self.place.run_id, "tools")?;
+        let path = folder.path().to_owned();
+        let written = {
+            let (names, path) = (names.clone(), path.clone());
+            tokio::task::spawn_blocking(move || {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                mswea_toolbox_bundle::write(&names, &path)
+            })
+        };
+        let written = written.await.unwrap_or_else(|lost| Err(lost.into()));
+        written.map_err(|error| ExecutorError {
+            message: format!(
+                "the first-party tools can't be written to `{}`: {error}; free some space there, or set the \
+                 variable `TMPDIR` to another folder",
+                path.display()
+            ),
+        })?;
+        for name in &names {
+            let to = self.place.bundle(name);
+            upload_one(&mut *self.inner, &path.join(name), &to, stop).await?;
+        }
+        let program = mswea_toolbox_bundle::PROGRAM_PATH;
+        if let Some(from) = Path::new(program).parent() {
+            let to = self.place.program_folder();
+            upload_one(&mut *self.inner, &path.join(from), &to, stop).await?;
+        }
+        folder.remove().await;
+        Ok(())
     }
 
     async fn install_one(&mut self, index: usize, context: &Context) -> Result<(), ExecutorError> {

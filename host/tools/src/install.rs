@@ -10,7 +10,9 @@ const MISSING: &str = "mswea-missing ";
 pub fn room(place: &ToolsPlace, bundles: &[Bundle]) -> String {
     let folders: Vec<String> = bundles
         .iter()
-        .map(|bundle| quoted(&place.bundle(&bundle.name)))
+        .map(|bundle| place.bundle(&bundle.name))
+        .chain([place.program_folder()])
+        .map(|folder| quoted(&folder))
         .collect();
     format!(
         "mkdir -p -- {} && rm -rf -- {} {}",
@@ -71,6 +73,12 @@ pub fn finish(place: &ToolsPlace, bundles: &[Bundle]) -> String {
         text.push_str(&format!("export {name}={}\n", quoted(value)));
     }
     text.push_str(&missing(bundles));
+    if bundles.iter().any(|bundle| bundle.is_first_party) {
+        text.push_str(&format!(
+            "case \"$({} 2>/dev/null)\" in *mswea-toolbox*) ;; *) printf '%s\\n' '{MISSING}program';; esac\n",
+            quoted(&place.program())
+        ));
+    }
     for bundle in bundles {
         let commands = bundle.manifest.commands.iter();
         let commands = commands.map(|command| command.name.as_str());
@@ -120,6 +128,11 @@ pub fn complaint(output: &str, bundles: &[Bundle]) -> Option<String> {
             "the bundle `{bundle}` needs `{interpreter}`, which the first line of its `bin/{program}` names and \
              which is not in the environment: use an image that has it, install it with \
              `workspace.startup_commands`, or leave out the bundle"
+        )),
+        ["program"] => Some(format!(
+            "the first-party tools are a program for Linux on `{}`, which can't be started in the environment: use \
+             an image of this architecture, or the folders of SWE-agent's own bundles",
+            mswea_toolbox_bundle::ARCHITECTURE
         )),
         ["command", name, bundle] => {
             let found = bundles.iter().find(|it| it.name == bundle)?;

@@ -90,7 +90,15 @@ impl Manifest {
                  need be `lib/` and `install.sh`",
             )
         })?;
-        Reader { file: &file }.manifest(&source)
+        Self::parse(&file, &source)
+    }
+
+    /// Reads a manifest from its text; `file` is for messages.
+    ///
+    /// # Errors
+    /// [`ManifestFault`] if it has a mistake.
+    pub fn parse(file: &Path, source: &str) -> Result<Self, ManifestFault> {
+        Reader { file }.manifest(source)
     }
 }
 

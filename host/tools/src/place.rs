@@ -16,6 +16,8 @@ pub struct ToolsPlace {
     pub root: String,
     /// The variables that the tools see.
     pub variables: BTreeMap<String, String>,
+    /// The run, whose name temporary folders have.
+    pub run_id: String,
     /// The first values of the registry, a file in which tools keep values.
     pub registry: Map<String, Value>,
     /// The task, for tools that show it.
@@ -30,6 +32,20 @@ impl ToolsPlace {
     /// The folder of a bundle.
     pub fn bundle(&self, name: &str) -> String {
         format!("{}/tools/{name}", self.root)
+    }
+
+    /// The folder with the program of the first-party bundles.
+    pub fn program_folder(&self) -> String {
+        let program = mswea_toolbox_bundle::PROGRAM_PATH;
+        let folder = program
+            .split_once('/')
+            .map_or(program, |(folder, _)| folder);
+        self.bundle(folder)
+    }
+
+    /// The program of the first-party bundles.
+    pub fn program(&self) -> String {
+        self.bundle(mswea_toolbox_bundle::PROGRAM_PATH)
     }
 
     /// The file with the registry.

@@ -45,7 +45,7 @@ impl Toolset {
     pub fn read(settings: &ToolsetSettings) -> Result<Self, ToolsError> {
         let mut bundles: Vec<Bundle> = Vec::new();
         for folder in &settings.bundles {
-            let bundle = Bundle::read(folder)?;
+            let bundle = Bundle::named(folder)?;
             if let Some(other) = bundles.iter().find(|other| other.name == bundle.name) {
                 let message = format!(
                     "two bundles have the name `{}`: {} and {}; leave out or rename one of the folders",
