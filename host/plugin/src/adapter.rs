@@ -15,10 +15,6 @@ use mswea_core::{
     ModelFailure, PluginFault, RequestBody, Tool,
 };
 
-/// After a shorter body than this the next one is taken whole: the two further calls of
-/// `body-pieces` take longer than the copy.
-const SHORT_BODY: usize = 64 << 10;
-
 /// A model adapter in a WebAssembly component.
 pub struct WasmAdapter {
     instance: PluginInstance<AdapterExports>,
@@ -59,8 +55,7 @@ impl WasmAdapter {
     /// Tells the instance that it may return the next body in pieces. Returns whether it has the
     /// interface `body-pieces`.
     async fn offer(&mut self) -> Result<bool, ModelError> {
-        let last = self.instance.exports().map_or(0, |it| it.last.len());
-        if self.says_whole || last < SHORT_BODY {
+        if self.says_whole {
             return Ok(false);
         }
         let deadline = self.instance.deadline();
@@ -206,13 +201,13 @@ impl Adapter for WasmAdapter {
             .settle(live, "query", sends, result)
             .map_err(plugin)?;
         let mut next = self.next_in(next, "query")?;
-        if let AdapterNext::Send(request) = &mut next {
-            if in_pieces && request.body.is_empty() {
+        if let AdapterNext::Send(request) = &mut next
+            && in_pieces
+        {
+            if request.body.is_empty() {
                 request.body = self.pieces().await?;
             }
-            if let Some(exports) = self.instance.exports()
-                && exports.pieces.is_some()
-            {
+            if let Some(exports) = self.instance.exports() {
                 exports.last = request.body.clone();
             }
         }
