@@ -6,6 +6,7 @@
 //! run does not change the files of an earlier run.
 
 mod crash;
+mod moments;
 mod sync;
 
 use std::convert::Infallible;
@@ -453,34 +454,18 @@ impl Drop for RunRecord {
 impl Journal for RunRecord {
     fn record(&self, event: &Event) -> io::Result<f64> {
         let journal = self.journaling(event)?;
-        // Commands have run before these.
-        if matches!(
-            event,
-            Event::Opening { .. }
-                | Event::Output { .. }
-                | Event::Salvaged { .. }
-                | Event::RunEnded { .. }
-        ) {
+        if moments::follows_commands(event) {
             self.look_after(&journal);
         }
         // First: a host may be killed between the two.
         self.digests.note(event);
         let t = journal.record(event)?;
         self.sync.note(event);
-        match event {
-            // Commands begin after these.
-            Event::EnvironmentReady { .. } | Event::Action { .. } | Event::SalvageStarted => {
-                journal.mark();
-            }
-            Event::Opening { .. }
-            | Event::Message { .. }
-            | Event::Reply { .. }
-            | Event::Rejected { .. }
-            | Event::Observed { .. }
-            | Event::Output { .. }
-            | Event::Salvaged { .. }
-            | Event::RunEnded { .. } => self.dirty.notify_one(),
-            _ => {}
+        if moments::precedes_commands(event) {
+            journal.mark();
+        }
+        if moments::is_in_trajectory(event) {
+            self.dirty.notify_one();
         }
         Ok(t)
     }
