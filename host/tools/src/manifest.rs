@@ -144,7 +144,7 @@ impl Reader<'_> {
                 }
                 "state_command" => {
                     manifest.state_command = self
-                        .optional_text(&pair.value, "state_command")?
+                        .optional_text(&pair.value, "`state_command`")?
                         .map(|text| (text, pair.value.mark));
                 }
                 other => manifest.ignored.push(other.to_owned()),
