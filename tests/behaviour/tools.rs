@@ -189,7 +189,7 @@ fn first_party(root: Option<&str>, options: &[&str], last: (&str, Value)) -> Str
     );
     assert!(results[1].contains("1:{\"a\": 1}"), "{}", results[1]);
     assert!(results[2].contains("1:{\"a\": 2}"), "{}", results[2]);
-    assert!(results[3].starts_with("{\"a\": 2}"), "{}", results[3]);
+    assert!(results[3].contains("\n{\"a\": 2}\n"), "{}", results[3]);
     run.stdout.clone()
 }
 
