@@ -59,7 +59,7 @@ fn with_bundle(server: &Server, root: Option<&str>) -> Host {
     let template = "{{ observation }}|{{ notes }}|{{ working_dir }}|{{ WIDTH }}";
     host.file(
         "tools.toml",
-        &format!(
+        format!(
             "[agent]\nsystem_template = \"{{{{ command_docs }}}}\"\n[environment]\nsession = true\n[pipeline]\n\
              parser = \"function_calling\"\nformatter = \"swe_agent\"\n[plugins.swe_agent.config]\n\
              next_step_template = \"{template}\"\n[tools]\nbundles = [\"b/mine\"]\nroot = \"{root}\"\n\
@@ -170,7 +170,7 @@ fn first_party(root: Option<&str>, options: &[&str], last: (&str, Value)) -> Str
     let run = host
         .file(
             "tools.toml",
-            &format!(
+            format!(
                 "[environment]\nsession = true\n[pipeline]\nparser = \"function_calling\"\nformatter = \
                  \"swe_agent\"\n[workspace]\nstartup_commands = [\"echo '{{\\\"a\\\": 1}}' >a.json; git init -q . || true\"]\n\
                  [tools]\nbundles = [\"registry\", \"windowed\", \"search\", \"windowed_edit_linting\", \

@@ -2,9 +2,9 @@
 //!
 //! Config files of mini-swe-agent were written against that reader: `off` is a boolean there, `010`
 //! is 8, `1e3` is a text and `<<` merges. No crate agrees with it on all of that, so this is a
-//! reader of our own: [`cursor`] counts lines, [`scan`] makes tokens (indentation and keys that are
-//! known only by the `:` after them) with [`names`], [`scalar`] reads texts, [`parse`] builds
-//! nodes, [`resolve`] gives plain texts their type, and [`construct`] merges keys and makes values.
+//! reader of our own: `cursor` counts lines, `scan` makes tokens (indentation and keys that are
+//! known only by the `:` after them) with `names`, `scalar` reads texts, `parse` builds
+//! nodes, `resolve` gives plain texts their type, and `construct` merges keys and makes values.
 //! `tests/corpora/yaml.json` holds PyYAML's results for thousands of documents.
 //!
 //! Refused with a message: tags whose values a config can't hold (`!!binary`, `!!set`, `!!omap`,
