@@ -35,9 +35,6 @@ command -v musl-gcc >/dev/null || fail 'there is no `musl-gcc`, for the C parts:
 sysroot=$(rustc --print sysroot)
 [ -d "$sysroot/lib/rustlib/$target/lib" ] || rustup target add "$target"
 
-# mimalloc counts memory as used when it is used: the process that compiles plugins has a limit of memory.
-export "CFLAGS_$(echo "$target" | tr - _)=-DMI_DEFAULT_ARENA_EAGER_COMMIT=0"
-
 # Rust's own linker can do what the system's may not: functions with the same code become one (`icf`), and
 # the addresses that are adjusted at the start are packed (`relr`).
 cargo rustc --locked --profile ship --target "$target" --target-dir "$folder" -p mswea-host --bin mswea-host -- \

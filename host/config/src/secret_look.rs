@@ -190,19 +190,16 @@ const FORMS: &[SecretForm] = &[
 /// The text without keys and tokens of a known form.
 fn tokens(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut before = None;
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
         // A token begins at the start of a word only: not in `task-list` or `risk-...`.
-        let begins = before.is_none_or(|c: char| !word(c));
-        if begins && let Some(length) = token(rest) {
+        if let Some(length) = token(rest) {
             out.push_str(MARK);
-            before = Some(']');
             rest = &rest[length..];
         } else {
-            out.push(next);
-            before = Some(next);
-            rest = &rest[next.len_utf8()..];
+            let length = run(rest, word).len().max(next.len_utf8());
+            out.push_str(&rest[..length]);
+            rest = &rest[length..];
         }
     }
     out
@@ -223,6 +220,9 @@ fn token(text: &str) -> Option<usize> {
 /// A JSON Web Token: three parts with dots between, the first two of them JSON objects, and so
 /// beginning with `eyJ` in base64.
 fn web_token(text: &str) -> Option<usize> {
+    if !text.starts_with("eyJ") {
+        return None;
+    }
     let head = run(text, dashed);
     let claims = run(text.get(head.len()..)?.strip_prefix('.')?, dashed);
     let two = head.len() + 1 + claims.len();

@@ -150,6 +150,8 @@ async fn apart(label: &str, bytes: &[u8]) -> Result<Vec<u8>, NotCompiled> {
         .arg(SUBCOMMAND)
         .args([bounds.seconds, bounds.bytes].map(|bound| bound.to_string()))
         .env_clear()
+        // The limit of memory counts what is reserved, unless mimalloc commits it only when it is used.
+        .env("MIMALLOC_ARENA_EAGER_COMMIT", "0")
         .stdin(OwnedFd::from(theirs))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

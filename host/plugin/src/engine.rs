@@ -1,6 +1,6 @@
 //! The process's wasmtime engine: its options, and the clock that bounds guests.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use wasmtime::component::Linker;
@@ -55,6 +55,11 @@ fn config() -> Config {
 /// If wasmtime refuses the options or can't link WASI, which is a bug or an unsupported machine.
 pub fn shared() -> anyhow::Result<Arc<Shared>> {
     static SHARED: OnceLock<Arc<Shared>> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    if let Some(shared) = SHARED.get() {
+        return Ok(shared.clone());
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(shared) = SHARED.get() {
         return Ok(shared.clone());
     }

@@ -1,11 +1,14 @@
 //! Makes a component that can be instantiated from a file or a built-in plugin. There is a message
 //! of its own for each reason why a file can't be used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
+use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::builtin::{self, Builtin};
@@ -32,11 +35,16 @@ struct Ready {
     changed_from: Option<String>,
 }
 
+/// Code that is being loaded.
+type Expected = oneshot::Receiver<Option<Component>>;
+
 /// Loads plugins, each once.
 pub struct Loader {
     cache: Option<Cache>,
     lent: Option<PathBuf>,
     loaded: Mutex<Vec<Arc<Plugin>>>,
+    /// The code of this binary's plugins that is being loaded, by digest.
+    expected: Mutex<BTreeMap<&'static str, Expected>>,
     /// A lock for each digest, so that runs that begin at the same time compile a plugin only once.
     turns: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -48,6 +56,7 @@ impl Loader {
             cache,
             lent: None,
             loaded: Mutex::default(),
+            expected: Mutex::default(),
             turns: Mutex::default(),
         }
     }
@@ -60,6 +69,65 @@ impl Loader {
             lent: Some(folder.to_owned()),
             ..self
         }
+    }
+
+    /// Begins to load the code of these plugins beside the caller, if this binary has it. What the
+    /// names mean is decided later, by [`Self::find`]: other names are ignored here.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        if !builtin::is_shipped() {
+            return;
+        }
+        let mut queue = VecDeque::new();
+        for builtin in names.into_iter().filter_map(builtin::find) {
+            let is_known = |plugin: &Arc<Plugin>| plugin.digest == builtin.sha256;
+            if !self.loaded().iter().any(is_known) {
+                let mut expected = self.expected();
+                expected.entry(builtin.sha256).or_insert_with(|| {
+                    let (made, expected) = oneshot::channel();
+                    queue.push_back((builtin, made));
+                    expected
+                });
+            }
+        }
+        // One core is left to the caller, which has other work meanwhile.
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let workers = queue.len().min((cores - 1).max(1));
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..workers {
+            let queue = queue.clone();
+            tokio::task::spawn_blocking(move || {
+                let next = || {
+                    queue
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .pop_front()
+                };
+                while let (Some((builtin, made)), Ok(shared)) = (next(), engine::shared()) {
+                    let digest = builtin.sha256;
+                    let _ = made.send(builtin::ahead_of_time(&shared.engine, digest, builtin.name));
+                }
+            });
+        }
+    }
+
+    /// The code of this binary for a plugin with this digest.
+    async fn ahead_of_time(&self, engine: &Engine, found: &FoundPlugin) -> Option<Component> {
+        let expected = self.expected().remove(&*found.digest);
+        match expected {
+            Some(expected) => expected.await.ok().flatten(),
+            None => builtin::ahead_of_time(engine, &found.digest, &found.label),
+        }
+    }
+
+    fn expected(&self) -> MutexGuard<'_, BTreeMap<&'static str, Expected>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loaded(&self) -> MutexGuard<'_, Vec<Arc<Plugin>>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds what `--plugin` names: a file, or the name of a built-in plugin.
@@ -152,7 +220,7 @@ impl Loader {
         cached_as: &str,
     ) -> Result<Ready, LoadError> {
         let engine = &shared.engine;
-        let there = builtin::ahead_of_time(engine, &found.digest, &found.label).or_else(|| {
+        let there = self.ahead_of_time(engine, found).await.or_else(|| {
             let cache = self.cache.as_ref()?;
             cache.get(engine, &found.digest)
         });
@@ -205,15 +273,13 @@ impl Loader {
 
     /// Drops the entry of a file's earlier content; returns its digest.
     fn forget(&self, source: &Source) -> Option<String> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded();
         let index = loaded.iter().position(|plugin| plugin.source == *source)?;
         Some(loaded.remove(index).digest.clone())
     }
 
     fn known(&self, digest: &str, source: &Source, variant: Option<&str>) -> Option<Arc<Plugin>> {
-        self.loaded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.loaded()
             .iter()
             .find(|plugin| {
                 plugin.digest == digest && plugin.source == *source && plugin.variant == variant
@@ -284,10 +350,7 @@ impl Loader {
             pre,
             shared,
         });
-        self.loaded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(plugin.clone());
+        self.loaded().push(plugin.clone());
         Ok(plugin)
     }
 }

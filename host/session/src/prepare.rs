@@ -10,7 +10,7 @@ use crate::plugins::{RoleSetup, StartedRoles};
 use crate::replayed::Replayed;
 use crate::wiring::{self, seconds};
 use crate::{Job, Runtime, SetupError, keys, locks, shell, toolset};
-use mswea_config::{Config, Origin};
+use mswea_config::{Config, Origin, resolve_model};
 use mswea_core::{Context, Executor, Front, Object, Person, Progress};
 use mswea_executor::{StartupCommand, aside};
 use mswea_provider::Secrets;
@@ -100,6 +100,18 @@ impl Runtime {
         let mut events = vec![first];
         events.extend_from_slice(forked.unwrap_or_default());
         Ok(PreparedRun { agent, events })
+    }
+
+    /// Begins to load the plugins that a run most likely needs, while its files are made. Errors are
+    /// found later, when the roles are made.
+    pub(crate) fn expect_plugins(&self, job: &Job<'_>) {
+        let pipeline = &job.config.pipeline;
+        let adapter = resolve_model(job.config).ok().map(|choice| choice.adapter);
+        // In the order in which they will be asked for.
+        let names = pipeline.processors.iter().chain(&pipeline.policies);
+        let names = names.chain(job.plugins).chain(&adapter);
+        let names = names.chain([&pipeline.parser, &pipeline.formatter]);
+        self.loader.expect(names.map(String::as_str));
     }
 
     /// The variables of the templates.

@@ -48,6 +48,7 @@ pub async fn run(
         journal: None,
         trajectory: Err(Unwritten::Nothing),
     };
+    runtime.expect_plugins(&job);
     let reserving = reserve(runtime, &mut job, front.clone());
     let record = match unless_stopped(&stop, reserving).await {
         Ok(record) => record,

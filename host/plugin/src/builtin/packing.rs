@@ -4,15 +4,15 @@
 //! other addresses. Two copies of a function differ only in the distances of calls: four bytes in
 //! every few dozen. So a copy here need not be exact. It has the distance back to similar bytes (in
 //! the code itself, or in the base before it) and the difference of each byte, which is zero for
-//! most bytes. There are three streams: the copies, the differences, and the bytes that are not
-//! copied. Each is deflated. The result is a sixth of the size of a plugin's code; deflate alone,
+//! most bytes. There are two streams: the copies, and the code with the differences in place of the
+//! copied bytes. Each is deflated. The result is a sixth of the size of a plugin's code; deflate alone,
 //! which finds repetitions only within 32 KiB, makes two fifths of it.
 
 use std::error::Error;
 use std::fmt;
 
 use miniz_oxide::deflate::compress_to_vec;
-use miniz_oxide::inflate::decompress_to_vec_with_limit;
+use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 
 /// Bytes that are the same where a copy begins.
 const SEED: usize = 8;
@@ -45,7 +45,7 @@ impl Error for Damaged {}
 pub(super) fn pack(base: &[u8], code: &[u8]) -> Vec<u8> {
     let all = [base, code].concat();
     let mut places = Places::new(&all);
-    let (mut steps, mut differences, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut steps, mut content) = (Vec::new(), code.to_vec());
     let (mut at, mut copied, mut distance) = (base.len(), base.len(), 0);
     while at < all.len() {
         places.add_until(at);
@@ -53,9 +53,10 @@ pub(super) fn pack(base: &[u8], code: &[u8]) -> Vec<u8> {
             at += 1;
             continue;
         };
-        fresh.extend_from_slice(&all[copied..at]);
-        let from = at - copy.distance;
-        differences.extend((0..copy.len).map(|i| all[at + i].wrapping_sub(all[from + i])));
+        let start = at - base.len();
+        for (offset, byte) in content[start..start + copy.len].iter_mut().enumerate() {
+            *byte = byte.wrapping_sub(all[at - copy.distance + offset]);
+        }
         // Distances repeat, so the difference to the last one is small.
         let farther = copy.distance.wrapping_sub(distance).cast_signed() as i64;
         for number in [(at - copied) as u64, copy.len as u64, zigzag(farther)] {
@@ -65,10 +66,10 @@ pub(super) fn pack(base: &[u8], code: &[u8]) -> Vec<u8> {
         at += copy.len;
         copied = at;
     }
-    fresh.extend_from_slice(&all[copied..]);
     let mut packed = Vec::new();
-    for stream in [steps, differences, fresh] {
+    for stream in [steps, content] {
         let deflated = compress_to_vec(&stream, 9);
+        put(&mut packed, stream.len() as u64);
         put(&mut packed, deflated.len() as u64);
         packed.extend_from_slice(&deflated);
     }
@@ -81,40 +82,60 @@ pub(super) fn pack(base: &[u8], code: &[u8]) -> Vec<u8> {
 /// When the bytes are not what `pack` has made, or when more than `limit` bytes come out.
 pub(super) fn unpack(base: &[u8], mut packed: &[u8], limit: usize) -> Result<Vec<u8>, Damaged> {
     let mut stream = || {
-        let len = take(&mut packed)?;
-        decompress_to_vec_with_limit(cut(&mut packed, len)?, limit)
-            .map_err(|_| Damaged("a stream is damaged or too large"))
+        let (size, len) = (take(&mut packed)?, take(&mut packed)?);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > limit {
+            return Err(Damaged("a stream is too large"));
+        }
+        let mut bytes = vec![0; size];
+        let deflated = cut(&mut packed, len)?;
+        let written =
+            decompress_slice_iter_to_slice(&mut bytes, [deflated].into_iter(), false, true);
+        match written {
+            Ok(written) if written == size => Ok(bytes),
+            _ => Err(Damaged("a stream is damaged")),
+        }
     };
-    let (steps, differences, fresh) = (stream()?, stream()?, stream()?);
-    let (mut steps, mut differences, mut fresh) = (&*steps, &*differences, &*fresh);
-    let size = differences.len() + fresh.len();
-    if size > limit {
-        return Err(Damaged("it is too large"));
-    }
-    let mut code = Vec::with_capacity(size);
-    let mut distance = 0_i64;
+    let (steps, mut code) = (stream()?, stream()?);
+    let mut steps = &*steps;
+    let (mut at, mut distance) = (0_usize, 0_i64);
+    let outside = || Damaged("a copy refers to bytes outside of the code");
     while !steps.is_empty() {
         let (own, len) = (take(&mut steps)?, take(&mut steps)?);
         distance = distance.wrapping_add(unzigzag(take(&mut steps)?));
-        code.extend_from_slice(cut(&mut fresh, own)?);
-        let differences = cut(&mut differences, len)?;
+        let number = |number: u64| usize::try_from(number).ok();
+        let start = number(own).and_then(|own| at.checked_add(own));
+        let end = start
+            .zip(number(len))
+            .and_then(|(start, len)| start.checked_add(len));
+        let (Some(start), Some(end)) = (start, end.filter(|end| *end <= code.len())) else {
+            return Err(outside());
+        };
         let from = usize::try_from(distance)
             .ok()
-            .and_then(|distance| (base.len() + code.len()).checked_sub(distance))
-            .filter(|from| from + differences.len() <= base.len() + code.len())
-            .ok_or(Damaged("a copy refers to bytes outside of the code"))?;
-        let start = code.len();
+            .and_then(|distance| (base.len() + start).checked_sub(distance))
+            .filter(|from| *from < base.len() + start)
+            .ok_or_else(outside)?;
+        let (done, copied) = code[..end].split_at_mut(start);
+        // What is copied may begin in the base and go on in the code.
         let in_base = base.get(from..).unwrap_or_default();
-        let in_base = &in_base[..in_base.len().min(differences.len())];
-        code.extend_from_slice(in_base);
-        let from = (from + in_base.len()).saturating_sub(base.len());
-        code.extend_from_within(from..from + differences.len() - in_base.len());
-        for (byte, difference) in code[start..].iter_mut().zip(differences) {
-            *byte = byte.wrapping_add(*difference);
+        let in_code = &done[from.saturating_sub(base.len()).min(done.len())..];
+        if in_base.len() + in_code.len() < copied.len() {
+            return Err(outside());
         }
+        let (first, second) = copied.split_at_mut(in_base.len().min(copied.len()));
+        add(first, in_base);
+        add(second, in_code);
+        at = end;
     }
-    code.extend_from_slice(fresh);
     Ok(code)
+}
+
+/// Adds to each byte the byte at its place in `other`, which may be longer.
+fn add(bytes: &mut [u8], other: &[u8]) {
+    for (byte, other) in bytes.iter_mut().zip(other) {
+        *byte = byte.wrapping_add(*other);
+    }
 }
 
 struct Copy {
@@ -318,10 +339,11 @@ mod tests {
         // Steps that were never packed, as they are: no deflated stream checks what is in it.
         for _ in 0..2_000 {
             let mut packed = Vec::new();
-            for len in [9, 40, 40] {
+            for len in [9, 40] {
                 let stream = noise(&mut random, len);
                 let stream: Vec<u8> = stream.iter().map(|byte| byte & 0x0f).collect();
                 let deflated = compress_to_vec(&stream, 1);
+                put(&mut packed, stream.len() as u64);
                 put(&mut packed, deflated.len() as u64);
                 packed.extend(deflated);
             }

@@ -17,9 +17,8 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::packing;
-use crate::digest;
 
-const MARK: &[u8; 16] = b"\0mswea-host-aot2";
+const MARK: &[u8; 16] = b"\0mswea-host-aot3";
 const TAIL: u64 = 8 + MARK.len() as u64;
 
 /// Bytes that the code of one plugin may have.
@@ -31,9 +30,9 @@ pub(super) const BASE: &str = "openai";
 
 #[derive(Serialize, Deserialize)]
 struct Block {
-    /// Of the bytes in the file. Damaged machine code would be executed, so the digest is checked
-    /// first.
-    sha256: String,
+    /// CRC-32 of the bytes in the file. Damaged machine code would be executed, so it is checked
+    /// first. It is not for protection: a process that can change the code can also change the program.
+    crc32: u32,
     start: u64,
     len: u64,
 }
@@ -144,7 +143,10 @@ impl Payload {
         );
         let mut bytes = vec![0; usize::try_from(block.len)?];
         self.file.read_exact_at(&mut bytes, block.start)?;
-        anyhow::ensure!(digest(&bytes) == block.sha256, "its checksum differs");
+        anyhow::ensure!(
+            crc32fast::hash(&bytes) == block.crc32,
+            "its checksum differs"
+        );
         Ok(bytes)
     }
 }
@@ -183,7 +185,7 @@ pub(super) fn append(
         PayloadEntry {
             plugin: plugin.to_owned(),
             block: Block {
-                sha256: digest(bytes),
+                crc32: crc32fast::hash(bytes),
                 start,
                 len: bytes.len() as u64,
             },
