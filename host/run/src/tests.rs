@@ -111,7 +111,9 @@ fn parts(replies: &[String], ran: Arc<Mutex<Vec<String>>>, stop: Option<StopSour
         prompts: Prompts {
             system: "system".into(),
             instance: "task".into(),
+            strategy: None,
             format_error: "{{error}}".into(),
+            syntax_error: "{{bash_stderr}}".into(),
             variables,
         },
         person: Arc::new(Nobody),
