@@ -355,3 +355,75 @@ fn the_shell_can_be_left_out_and_commands_hidden() {
     let patch = fs::read_to_string(run.dir.join("tools-root/model.patch"));
     assert_eq!(patch.unwrap(), "");
 }
+
+/// The messages of each request after the task: `role: text`.
+fn asked(server: &Server) -> Vec<Vec<String>> {
+    let requests = server.requests().into_iter();
+    let messages = requests.map(|request| request.json()["messages"].as_array().cloned().unwrap());
+    let text = |message: &Value| {
+        let (role, content) = (&message["role"], &message["content"]);
+        format!(
+            "{}: {}",
+            role.as_str().unwrap(),
+            content.as_str().unwrap_or_default()
+        )
+    };
+    messages
+        .map(|messages| messages[2..].iter().map(text).collect())
+        .collect()
+}
+
+#[test]
+fn under_swe_agent_s_rules_questions_are_temporary_and_ends_submit() {
+    let bash = |command: &str| Turn::tool_call("bash", json!({ "command": command }));
+    let server = Server::start(Scenario::new([
+        bash("echo 'not closed"),
+        bash("echo fine"),
+        bash("echo '###SWE-AGENT-RETRY-WITH-OUTPUT###'; echo look"),
+        Turn::text("no call"),
+        Turn::text("again none"),
+        Turn::text("and none"),
+    ]));
+    let run = with_bundle(&server, None)
+        .args(["-c", "agent.rules=swe-agent"])
+        .args(["-c", "agent.salvage_command=echo the work"])
+        .args([
+            "-c",
+            "agent.syntax_error_template=unreadable: {{ bash_stderr }}",
+        ])
+        .args(["-c", "model.format_error_template=call a tool"])
+        .run()
+        .expect(4);
+    assert_eq!(run.stdout, "the work\n");
+    let info = &run.trajectory()["info"];
+    assert_eq!(info["exit_status"], "submitted (exit_format)");
+    assert_eq!(info["submission"], "the work\n");
+    let asked = asked(&server);
+    assert_eq!(asked[0].len(), 0);
+    // The call is not in the question, because it has no result.
+    assert_eq!(asked[1].len(), 1, "{:?}", asked[1]);
+    assert!(asked[1][0].contains("unexpected EOF"), "{:?}", asked[1]);
+    // Nothing of it is left once there is a usable command.
+    assert_eq!(asked[2].len(), 2, "{:?}", asked[2]);
+    assert!(asked[2][1].starts_with("tool: fine"), "{:?}", asked[2]);
+    assert!(asked[3][2].starts_with("user: look"), "{:?}", asked[3]);
+    assert_eq!(
+        asked[4][2..],
+        ["assistant: no call", "user: call a tool"],
+        "{:?}",
+        asked[4]
+    );
+    assert_eq!(asked[5].len(), 4, "{:?}", asked[5]);
+    assert_eq!(asked.len(), 6);
+
+    // The model gives up.
+    let server = Server::start(Scenario::new([
+        bash("echo one"),
+        bash("echo '###SWE-AGENT-EXIT-FORFEIT###'"),
+    ]));
+    let run = with_bundle(&server, None)
+        .args(["-c", "agent.rules=swe-agent"])
+        .run()
+        .expect(1);
+    assert_eq!(run.trajectory()["info"]["exit_status"], "exit_forfeit");
+}

@@ -30,6 +30,11 @@ const HARMLESS: &[&str] = &[
     "agent.cost_limit",
     "agent.wall_time_limit_seconds",
     "agent.max_consecutive_format_errors",
+    "agent.max_consecutive_timeouts",
+    "agent.total_execution_timeout",
+    "agent.rules",
+    "agent.strategy_template",
+    "agent.syntax_error_template",
     "agent.salvage_timeout",
     // Of a resumed run only the file's name is used, in the folder of its journal, and a file there must
     // be of this run; a fork has its own.

@@ -135,6 +135,7 @@ const MODES: &[&str] = &["human", "confirm", "yolo"];
 /// How a container engine is reached.
 const TRANSPORTS: &[&str] = &["auto", "api", "cli"];
 const SANDBOXES: &[&str] = &["none", "landlock"];
+const RULES: &[&str] = &["mini-swe-agent", "swe-agent"];
 const AGENT_CLASSES: &[&str] = &["interactive", "default"];
 
 /// Every key, in the order in which it is shown.
@@ -146,6 +147,11 @@ pub const KEYS: &[ConfigKey] = &[
     key("agent.cost_limit", Type::Number(f64::NEG_INFINITY), "3.0", "Ends the run once this many dollars are spent; 0: no limit."),
     key("agent.wall_time_limit_seconds", ANY, "0", "Ends the run after this many seconds; 0: no limit."),
     key("agent.max_consecutive_format_errors", ANY, "3", "Ends the run after this many unusable replies in a row; 0: no limit."),
+    key("agent.max_consecutive_timeouts", COUNT, "0", "Ends the run after this many commands in a row that exceed `environment.timeout`; 0: no limit."),
+    key("agent.total_execution_timeout", Type::Number(0.0), "0.0", "Ends the run before the query after its commands have taken this many seconds together; 0: no limit."),
+    key("agent.rules", Type::OneOf(RULES), "\"mini-swe-agent\"", "Whose rules the loop follows: with `swe-agent`, the feedback on an unusable reply is dropped once there is a usable one, a denied command and one that bash can't read count as unusable replies, tools control the loop by the lines that they print, an end by a limit or an error submits the work, and exit statuses have SWE-agent's names."),
+    optional("agent.strategy_template", Type::Text, "Jinja template of a further paragraph of the first user message; unset: none."),
+    key("agent.syntax_error_template", Type::Text, "\"Bash can't read the command, so it was not run:\\n{{ bash_stderr }}\"", "Jinja template of what the model is told about a command that bash can't read (`agent.rules` = `swe-agent`, `environment.session`), with `action`, `bash_stdout` and `bash_stderr`."),
     optional("agent.salvage_command", Type::Text, "Shell command that is run at every ending, while the environment still exists, to save the work (the diff); unset: none."),
     key("agent.salvage_timeout", Type::Seconds, "30.0", "Time limit of the salvage command, in seconds."),
     optional("agent.output_path", Type::Text, "Where the trajectory goes; unset: a fresh folder per run."),

@@ -18,6 +18,14 @@ pub enum End {
     TimeExceeded,
     /// Too many malformed replies in a row.
     RepeatedFormatError,
+    /// The model has given up, with a tool for that.
+    Forfeited,
+    /// The model's command was `exit`.
+    ExitCommand,
+    /// Too many commands in a row have exceeded their time.
+    RepeatedTimeouts,
+    /// The commands together have exceeded their time.
+    ExecutionTimeExceeded,
     /// Ctrl-C, SIGTERM, the calling program or the user has stopped the run.
     Interrupted,
     /// The environment can't be used.
@@ -62,6 +70,10 @@ impl End {
             Self::LimitsExceeded => "LimitsExceeded",
             Self::TimeExceeded => "TimeExceeded",
             Self::RepeatedFormatError => "RepeatedFormatError",
+            Self::Forfeited => "Forfeited",
+            Self::ExitCommand => "ExitCommand",
+            Self::RepeatedTimeouts => "RepeatedTimeouts",
+            Self::ExecutionTimeExceeded => "ExecutionTimeExceeded",
             Self::Interrupted => "Interrupted",
             Self::Environment { .. } => "EnvironmentError",
             Self::Template { .. } => "TemplateError",
@@ -80,6 +92,10 @@ impl End {
             | Self::LimitsExceeded
             | Self::TimeExceeded
             | Self::RepeatedFormatError
+            | Self::Forfeited
+            | Self::ExitCommand
+            | Self::RepeatedTimeouts
+            | Self::ExecutionTimeExceeded
             | Self::Interrupted => None,
             Self::Environment { message }
             | Self::Template { message }
@@ -124,7 +140,8 @@ fn query_status(failure: &ModelFailure, status: Option<u16>) -> &'static str {
 pub fn exit_message(exit_status: &str, submission: &str, error: Option<&str>) -> Message {
     let content = match (error, exit_status) {
         (Some(error), _) => error,
-        (None, "Submitted") => submission,
+        // `submitted` and `submitted (REASON)` are SWE-agent's words.
+        (None, status) if status == "Submitted" || status.starts_with("submitted") => submission,
         (None, status) => status,
     };
     let mut message = Message::new("exit", content);

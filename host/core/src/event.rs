@@ -103,6 +103,10 @@ pub enum Event {
         /// The parser itself failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_fault: bool,
+        /// The feedback is a temporary question: the next accepted reply replaces it. Also an accepted reply
+        /// may be taken back so, before its step is complete.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requery: Option<Requery>,
     },
     /// A query or a question of a processor ended without a reply.
     QueryFailed {
@@ -239,6 +243,16 @@ pub struct Parent {
     pub run_id: String,
     /// The number of its steps with which the fork begins.
     pub step: u32,
+}
+
+/// How the model is asked again for a reply that was not usable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Requery {
+    /// The text of the reply, as a message before the feedback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<Message>,
+    /// Whether it counts against the limit of unusable replies.
+    pub is_counted: bool,
 }
 
 /// The view that was sent to the model.

@@ -24,7 +24,7 @@ use serde_json::Value;
 pub use clock::Clock;
 pub use end::{End, exit_message};
 pub use error::{ErrorClass, ExecutorError, Manner, ModelError, ModelFailure, PluginFault};
-pub use event::{Event, Parent, View};
+pub use event::{Event, Parent, Requery, View};
 pub use interactive::{
     ExpectEnd, Expectation, InteractivePrograms, ProgramEnd, ProgramError, ProgramOutput,
     ProgramStart,
@@ -35,9 +35,9 @@ pub use request_body::{RequestBody, RequestBodyBuilder};
 pub use stop::{Stop, StopSource};
 pub use values::ViewChange;
 pub use values::{
-    Action, AdapterNext, CONTENT_LIST, Change, Delta, ENVIRONMENT_GONE, HeaderValue, HttpRequest,
-    Message, Object, Outcome, Output, Part, Problem, REMEMBERED, Reply, SUBMISSION, TOOL_STATE,
-    Tool, ToolCall, Usage, Verdict, is_bulky,
+    Action, AdapterNext, BAD_SYNTAX, CONTENT_LIST, Change, Delta, ENVIRONMENT_GONE, HeaderValue,
+    HttpRequest, Message, Object, Outcome, Output, Part, Problem, REMEMBERED, Reply, SUBMISSION,
+    TOOL_STATE, Tool, ToolCall, Usage, Verdict, is_bulky,
 };
 
 /// Shared objects that every role may use during a call.
@@ -441,6 +441,7 @@ pub enum Progress<'a> {
     /// The run has ended.
     Ended {
         end: &'a End,
+        exit_status: &'a str,
         submission: &'a str,
         cost: Option<f64>,
         steps: u32,

@@ -224,6 +224,10 @@ pub const ENVIRONMENT_GONE: &str = "environment_gone";
 /// JSON object, whose keys are variables of templates.
 pub const TOOL_STATE: &str = "tool_state";
 
+/// The `exception_type` in [`Output::extra`] of a command that bash can't read, and that did not run;
+/// `bash_stdout` and `bash_stderr` have bash's words.
+pub const BAD_SYNTAX: &str = "BashIncorrectSyntaxError";
+
 /// The key of [`Output::extra`] with the text that the action has submitted, if a tool has submitted.
 pub const SUBMISSION: &str = "submission";
 

@@ -20,6 +20,7 @@ mod plain;
 mod prompts;
 mod recorder;
 mod replay;
+mod rules;
 mod settings;
 mod state;
 mod submission;
@@ -34,6 +35,7 @@ pub use multimodal::{BadRegex, Multimodal};
 pub use next::{Need, next};
 pub use prompts::Prompts;
 pub use replay::ReplayEnd;
+pub use rules::{Rules, Signal, StepRule, signal};
 pub use settings::{Parts, RunLimits, RunSettings};
 pub use state::{
     Account, Ending, Environment, OpenStep, PaidReply, Phase, Raised, Salvaging, Slot, Stage,

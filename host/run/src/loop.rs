@@ -59,6 +59,7 @@ impl Agent {
             Need::Judge(index) => self.judge(index).await,
             Need::Run(index) => self.run_action(index).await,
             Need::Skip(index, reason) => self.skip_action(index, &reason),
+            Need::Requery(index) => self.requery(index).await,
             Need::ReportInterrupted(index) => self.report_interrupted(index),
             Need::Observe => self.observe().await,
             Need::Submit => self.submit().await,

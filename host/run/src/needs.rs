@@ -9,6 +9,7 @@ mod patience;
 mod person;
 mod prepare;
 mod query;
+mod requery;
 mod run;
 
 pub(crate) use judge::NOT_ALLOWED;

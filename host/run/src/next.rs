@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::rules::StepRule;
 use super::settings::{RunLimits, RunSettings};
-use super::state::{OpenStep, PaidReply, Phase, Salvaging, Stage, State};
+use super::state::{OpenStep, PaidReply, Phase, Salvaging, Slot, Stage, State};
 use mswea_core::{End, Question};
 
 /// The next need of a run.
@@ -28,6 +29,8 @@ pub enum Need {
     Skip(usize, String),
     /// An action was running when the host was killed: its index.
     ReportInterrupted(usize),
+    /// The reply is to be taken back, because of the action with this index, and the model asked again.
+    Requery(usize),
     /// The outputs of the step are to become messages.
     Observe,
     /// The submission of the last output is to be accepted.
@@ -55,6 +58,7 @@ impl Need {
             | Self::Run(_) => true,
             Self::Parse(_)
             | Self::Skip(..)
+            | Self::Requery(_)
             | Self::ReportInterrupted(_)
             | Self::Observe
             | Self::Submit
@@ -96,6 +100,10 @@ fn idle(state: &State, settings: &RunSettings) -> Need {
     if limit > 0 && limit <= i64::from(state.account.format_errors) {
         return Need::Finish(End::RepeatedFormatError);
     }
+    let most = settings.limits.execution_seconds;
+    if most > 0.0 && most < state.execution_seconds {
+        return Need::Finish(End::ExecutionTimeExceeded);
+    }
     match exceeded(state, &settings.limits) {
         None => Need::Query,
         Some(End::LimitsExceeded) if settings.has_person => Need::Ask(Question::Limit),
@@ -109,6 +117,20 @@ fn acting(state: &State, settings: &RunSettings, step: &OpenStep) -> Need {
         // Each further query would be useless.
         let message = output.exception_info.clone();
         return Need::Finish(End::Environment { message });
+    }
+    let most = settings.limits.consecutive_timeouts;
+    if most > 0 && most <= i64::from(state.timeouts) && last.is_some() {
+        return Need::Finish(End::RepeatedTimeouts);
+    }
+    let is_judged = |slot: &&Slot| slot.stage == Stage::Allowed || !settings.has_policies;
+    let will_run = step
+        .open()
+        .map(|open| open.1)
+        .is_some_and(|it| is_judged(&it));
+    match settings.rules.of_step(step, will_run) {
+        Some(StepRule::Requery(index)) => return Need::Requery(index),
+        Some(StepRule::Finish(end)) => return Need::Finish(end),
+        None => {}
     }
     if state.submission.is_some() {
         return Need::Submit;
@@ -155,6 +177,10 @@ fn keeps_step(end: &End) -> bool {
         | End::LimitsExceeded
         | End::TimeExceeded
         | End::RepeatedFormatError
+        | End::Forfeited
+        | End::ExitCommand
+        | End::RepeatedTimeouts
+        | End::ExecutionTimeExceeded
         | End::Interrupted
         | End::Environment { .. }
         | End::Query { .. }

@@ -11,8 +11,12 @@ pub struct Prompts {
     pub system: String,
     /// Second message: the task.
     pub instance: String,
+    /// A further paragraph of the second message.
+    pub strategy: Option<String>,
     /// The template of the feedback on a malformed reply.
     pub format_error: String,
+    /// The template of the feedback on a command that bash can't read.
+    pub syntax_error: String,
     /// Renders the templates.
     pub variables: Arc<Variables>,
 }
@@ -28,11 +32,24 @@ impl Prompts {
             rendered.map_err(|error| template_failed(error.named(key)))
         };
         let system = render("agent.system_template", &self.system).await?;
-        let instance = render("agent.instance_template", &self.instance).await?;
+        let mut instance = render("agent.instance_template", &self.instance).await?;
+        if let Some(strategy) = &self.strategy {
+            let strategy = render("agent.strategy_template", strategy).await?;
+            instance = format!("{instance}\n{strategy}");
+        }
         Ok([
             Message::new("system", system),
             Message::new("user", instance),
         ])
+    }
+
+    /// The feedback on a command that bash can't read.
+    ///
+    /// # Errors
+    /// [`End::Template`] if the template can't be rendered.
+    pub async fn syntax_feedback(&self, vars: &Object) -> Result<String, End> {
+        let rendered = self.variables.render(&self.syntax_error, vars).await;
+        rendered.map_err(|error| template_failed(error.named("agent.syntax_error_template")))
     }
 
     /// The feedback on a malformed reply.

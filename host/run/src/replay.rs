@@ -383,6 +383,7 @@ impl Replayer {
         let end = state.end.clone().or(named).unwrap_or(End::Interrupted);
         self.agent.show(&Progress::Ended {
             end: &end,
+            exit_status: status.unwrap_or(end.exit_status()),
             submission: state.submitted(),
             cost: state.account.known_cost(),
             steps: state.account.queries,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::global::GlobalAccount;
+use super::rules::Rules;
 use super::{Multimodal, Prompts};
 use crate::history::Chain;
 use mswea_core::{Executor, Formatter, Model, Onlooker, Parser, Person, Policy, Pricing};
@@ -47,6 +48,10 @@ pub struct RunLimits {
     pub wall_time_seconds: i64,
     /// Malformed replies in a row.
     pub consecutive_format_errors: i64,
+    /// Commands in a row that exceed their time.
+    pub consecutive_timeouts: i64,
+    /// Seconds of all commands together.
+    pub execution_seconds: f64,
 }
 
 /// The settings of a run.
@@ -54,6 +59,8 @@ pub struct RunLimits {
 pub struct RunSettings {
     /// The limits.
     pub limits: RunLimits,
+    /// Whose rules the run follows.
+    pub rules: Rules,
     /// Whether there are policies, which judge every action.
     pub has_policies: bool,
     /// Whether a user attends the run. The user is asked before the run ends by a limit or a

@@ -3,6 +3,7 @@
 //! that follows a run.
 
 mod apply;
+mod question;
 mod step;
 
 use std::sync::Arc;
@@ -50,6 +51,16 @@ pub struct State {
     pub phase: Phase,
     /// How often in a row the parser itself has failed.
     pub parser_faults: u32,
+    /// Where a temporary question begins in the history, which the next accepted reply replaces.
+    pub question: Option<usize>,
+    /// How many messages of the history are still those that the last query has seen.
+    pub stable: usize,
+    /// Commands in a row that have exceeded their time.
+    pub timeouts: u32,
+    /// Seconds of all commands so far.
+    pub execution_seconds: f64,
+    /// When the last command was begun, in Unix seconds.
+    pub command_begun: f64,
     /// The last state of the tools.
     pub tool_state: Object,
     /// The submission of an output, accepted or not yet.

@@ -7,6 +7,7 @@ mod endings;
 mod fakes;
 mod histories;
 mod images;
+mod requeries;
 mod version_1;
 
 use std::collections::VecDeque;
@@ -111,7 +112,9 @@ fn parts(replies: &[String], ran: Arc<Mutex<Vec<String>>>, stop: Option<StopSour
         prompts: Prompts {
             system: "system".into(),
             instance: "task".into(),
+            strategy: None,
             format_error: "{{error}}".into(),
+            syntax_error: "{{bash_stderr}}".into(),
             variables,
         },
         person: Arc::new(Nobody),

@@ -137,6 +137,14 @@ impl Runtime {
                 Some(&config.agent.instance_template),
             ),
             (
+                "agent.strategy_template",
+                config.agent.strategy_template.as_ref(),
+            ),
+            (
+                "agent.syntax_error_template",
+                Some(&config.agent.syntax_error_template),
+            ),
+            (
                 "model.format_error_template",
                 Some(&config.model.format_error_template),
             ),
@@ -262,7 +270,9 @@ fn prompts(config: &Config, variables: Arc<Variables>) -> Prompts {
     Prompts {
         system: config.agent.system_template.clone(),
         instance: config.agent.instance_template.clone(),
+        strategy: config.agent.strategy_template.clone(),
         format_error: config.model.format_error_template.clone(),
+        syntax_error: config.agent.syntax_error_template.clone(),
         variables,
     }
 }
@@ -306,7 +316,10 @@ fn settings(job: &Job<'_>, own_files: &[String]) -> RunSettings {
             cost: agent.cost_limit,
             wall_time_seconds: agent.wall_time_limit_seconds,
             consecutive_format_errors: agent.max_consecutive_format_errors,
+            consecutive_timeouts: agent.max_consecutive_timeouts,
+            execution_seconds: agent.total_execution_timeout,
         },
+        rules: toolset::rules(config),
         action_timeout: seconds(config.environment.timeout),
         salvage_command: agent
             .salvage_command

@@ -212,7 +212,7 @@ impl Done {
     /// The exit status, as in the trajectory.
     pub fn exit_status(&self) -> &str {
         match &self.outcome {
-            RunOutcome::Ended(ended) => ended.end.exit_status(),
+            RunOutcome::Ended(ended) => &ended.exit_status,
             RunOutcome::Refused(error) => error.exit_status(),
             RunOutcome::Crashed(_) => "InternalError",
         }

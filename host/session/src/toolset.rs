@@ -2,6 +2,7 @@
 
 use mswea_config::Config;
 use mswea_core::Object;
+use mswea_run::Rules;
 use mswea_tools::{ToolsPlace, Toolset, ToolsetSettings};
 
 use crate::wiring::seconds;
@@ -13,7 +14,9 @@ use crate::{Job, SetupError};
 /// [`SetupError::Tools`] if a bundle can't be used.
 pub(super) fn read(job: &Job<'_>) -> Result<Option<Toolset>, SetupError> {
     let config = &job.config.tools;
-    if config.bundles.is_empty() {
+    // Without bundles, the executor of the tools checks the syntax of commands.
+    let is_checked = job.config.environment.session && rules(job.config) == Rules::SweAgent;
+    if config.bundles.is_empty() && !is_checked {
         return Ok(None);
     }
     let settings = ToolsetSettings {
@@ -29,6 +32,14 @@ pub(super) fn read(job: &Job<'_>) -> Result<Option<Toolset>, SetupError> {
     read.map(Some)
 }
 
+/// Whose rules the run follows.
+pub(super) fn rules(config: &Config) -> Rules {
+    match config.agent.rules.as_str() {
+        "swe-agent" => Rules::SweAgent,
+        _ => Rules::Mini,
+    }
+}
+
 /// Where they are in the environment.
 pub(super) fn place(config: &Config, task: &str, run_id: &str) -> ToolsPlace {
     let tools = &config.tools;
@@ -40,6 +51,7 @@ pub(super) fn place(config: &Config, task: &str, run_id: &str) -> ToolsPlace {
         run_id: run_id.to_owned(),
         install_timeout: seconds(tools.install_timeout),
         state_timeout: seconds(tools.state_timeout),
+        checks_syntax: rules(config) == Rules::SweAgent,
     }
 }
 

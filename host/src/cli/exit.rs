@@ -85,7 +85,10 @@ impl From<&End> for ExitCode {
     fn from(end: &End) -> Self {
         match end {
             End::Submitted => Self::Submitted,
-            End::LimitsExceeded | End::TimeExceeded => Self::Limit,
+            End::LimitsExceeded
+            | End::TimeExceeded
+            | End::RepeatedTimeouts
+            | End::ExecutionTimeExceeded => Self::Limit,
             End::RepeatedFormatError => Self::Format,
             End::Interrupted => Self::Interrupted,
             End::Environment { .. } => Self::Environment,
@@ -93,7 +96,11 @@ impl From<&End> for ExitCode {
             End::Template { .. } => Self::Usage,
             End::Plugin { .. } => Self::Plugin,
             End::Query { class, .. } => Self::from(class),
-            End::GlobalLimit { .. } | End::Journal { .. } | End::Crashed { .. } => Self::Failed,
+            End::Forfeited
+            | End::ExitCommand
+            | End::GlobalLimit { .. }
+            | End::Journal { .. }
+            | End::Crashed { .. } => Self::Failed,
         }
     }
 }

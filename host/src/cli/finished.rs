@@ -41,6 +41,7 @@ pub(super) fn finish(
     );
     front.show(&Progress::Ended {
         end: &end,
+        exit_status: end.exit_status(),
         submission: &ended.submission,
         cost: state.account.known_cost(),
         steps: state.account.queries,

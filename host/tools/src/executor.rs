@@ -12,13 +12,16 @@ use crate::place::{ToolsPlace, quoted};
 use crate::state;
 use crate::toolset::Toolset;
 use mswea_core::{
-    Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
-    Object, Output, Progress, SUBMISSION, Stop, TOOL_STATE,
+    BAD_SYNTAX, Command, Context, EnvironmentReady, Executor, ExecutorError, Front,
+    InteractivePrograms, Object, Output, Progress, SUBMISSION, Stop, TOOL_STATE,
 };
 use mswea_executor::TempFolder;
 
 /// The line with which the tool `submit` submits what it has written into its file.
 const SUBMITS: &str = "<<SWE_AGENT_SUBMISSION>>";
+
+/// The longest command whose syntax is checked: it has to fit into an argument.
+const LONGEST_CHECKED: usize = 60_000;
 
 /// How many characters of an output a message quotes.
 const QUOTED: usize = 600;
@@ -219,6 +222,29 @@ impl ToolsExecutor {
         self.inner.execute(&command, stop).await
     }
 
+    /// The output of a command that bash can't read.
+    async fn unreadable(&mut self, text: &str, stop: &Stop) -> Option<Output> {
+        if text.len() > LONGEST_CHECKED || stop.is_stopped() {
+            return None;
+        }
+        let checked = self
+            .run(&format!("bash -n -c {} 2>&1", quoted(text)), true, stop)
+            .await;
+        // 2: bash has read it to its mistake; 127: there is no bash here.
+        if !checked.exception_info.is_empty() || !matches!(checked.returncode, 1 | 2) {
+            return None;
+        }
+        let mut refused = Output::not_executed("bash can't read the command");
+        for (key, value) in [
+            ("exception_type", BAD_SYNTAX),
+            ("bash_stdout", ""),
+            ("bash_stderr", &checked.output),
+        ] {
+            refused.extra.insert(key.to_owned(), value.into());
+        }
+        Some(refused)
+    }
+
     fn need(&self, output: &Output, what: &str) -> Result<(), ExecutorError> {
         if output.returncode == 0 && output.exception_info.is_empty() {
             return Ok(());
@@ -341,6 +367,11 @@ impl Executor for ToolsExecutor {
             let text = install::revive(&self.place);
             // What the model has to know of the new shell.
             told = self.run(&text, false, stop).await.output;
+        }
+        if self.place.checks_syntax
+            && let Some(refused) = self.unreadable(command.text, stop).await
+        {
+            return refused;
         }
         let mut output = self.inner.execute(command, stop).await;
         if !told.is_empty() {

@@ -26,6 +26,8 @@ pub struct ToolsPlace {
     pub install_timeout: Duration,
     /// The time limit of the state commands together.
     pub state_timeout: Duration,
+    /// Whether bash has to be able to read a command before it runs.
+    pub checks_syntax: bool,
 }
 
 impl ToolsPlace {

@@ -126,10 +126,13 @@ impl Agent {
     pub(crate) async fn close(mut self, end: End) -> Ended {
         self.clean_up().await;
         let end = self.record_end(end);
+        let exit_status = self.exit_status(&end);
         let mut state = std::mem::take(&mut *self.recorder.state());
-        let submission = state.submission.take().unwrap_or_default();
+        let saved = self.settings.rules.saved(&state, &end);
+        let submission = saved.or(state.submission.take()).unwrap_or_default();
         self.show(&Progress::Ended {
             end: &end,
+            exit_status: &exit_status,
             submission: &submission,
             cost: state.account.known_cost(),
             steps: state.account.queries,
@@ -137,6 +140,7 @@ impl Agent {
         });
         Ended {
             end,
+            exit_status,
             submission,
             account: state.account,
             salvage: state.salvage,
@@ -172,7 +176,7 @@ impl Agent {
     /// submission. Returns why the run ended: its own reason, or that the journal can't be written.
     fn record_end(&self, end: End) -> End {
         let before = self.recorder.state().messages.len();
-        let submission = self.recorder.state().submitted().to_owned();
+        let submission = self.submission(&end);
         let mut recorded = self.record(&self.ended(&end, submission, self.exit_with_images(&end)));
         if recorded.is_err() {
             recorded = self.record_or_apply(&self.ended(&end, String::new(), None));
@@ -181,23 +185,37 @@ impl Agent {
         recorded.err().unwrap_or(end)
     }
 
+    /// The submission: the model's, or what the salvage command has saved.
+    fn submission(&self, end: &End) -> String {
+        let state = self.recorder.state();
+        let saved = self.settings.rules.saved(&state, end);
+        saved.unwrap_or_else(|| state.submitted().to_owned())
+    }
+
+    fn exit_status(&self, end: &End) -> String {
+        let rules = self.settings.rules;
+        let is_saved = rules.saved(&self.recorder.state(), end).is_some();
+        rules.exit_status(end, is_saved)
+    }
+
     /// The exit message of a failure, where images are searched for: mini-swe-agent searches in it.
     fn exit_with_images(&self, end: &End) -> Option<Message> {
         let error = end.error().filter(|_| self.parts.multimodal.is_some())?;
-        let submission = self.recorder.state().submitted().to_owned();
-        let mut exit = exit_message(end.exit_status(), &submission, Some(error));
+        let submission = self.submission(end);
+        let mut exit = exit_message(&self.exit_status(end), &submission, Some(error));
         self.find_images(&mut exit);
         Some(exit)
     }
 
     fn ended(&self, end: &End, submission: String, message: Option<Message>) -> Event {
+        let exit_status = self.exit_status(end);
         let state = self.recorder.state();
         let mut extra = Object::new();
         if let Some(error) = end.error() {
             extra.insert("message".into(), error.into());
         }
         Event::RunEnded {
-            exit_status: end.exit_status().to_owned(),
+            exit_status,
             submission,
             cost: state.account.known_cost(),
             queries: state.account.queries,

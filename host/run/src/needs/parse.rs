@@ -6,8 +6,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::patience::unless_over;
+use super::requery::Why;
 use crate::agent::Agent;
 use crate::calls::{MOST_ACTIONS, invented_call, too_many};
+use crate::rules::Rules;
 use crate::state::PaidReply;
 use mswea_core::{Action, End, Event, Message, Object, Outcome, Problem, Reply};
 
@@ -37,11 +39,22 @@ impl Agent {
         };
         let feedback = self.parts.prompts.feedback(&problem, &paid.reply);
         let text = unless_over(&self.context, self.time_left(), feedback).await??;
+        let feedback = feedback_message(text, &problem, &paid);
+        if self.settings.rules == Rules::SweAgent {
+            let why = Why {
+                code: problem.code,
+                message: problem.message,
+                is_fault,
+                is_counted: true,
+            };
+            return self.ask_again(why, &paid.reply.message.text(), Some(feedback));
+        }
         self.record(&Event::Rejected {
-            feedback: Some(feedback_message(text, &problem, &paid)),
+            feedback: Some(feedback),
             code: problem.code,
             message: problem.message,
             is_fault,
+            requery: None,
         })?;
         self.show_messages(before);
         Ok(())

@@ -39,13 +39,24 @@ impl Agent {
                 messages: change.start + change.messages.len(),
             }),
         })?;
-        let reply = self.send(&change).await?;
-        self.take(reply)
+        match self.send(&change).await {
+            Ok(reply) => self.take(reply),
+            // The failure is recorded and counted; the same history is sent again.
+            Err(End::Query { class, .. }) if self.settings.rules.resamples(&class) => {
+                self.lose_view();
+                Ok(())
+            }
+            Err(end) => Err(end),
+        }
     }
 
     /// The change of the view, computed by the processors.
     pub(crate) async fn view(&mut self) -> Result<Change, End> {
-        let history = self.recorder.state().messages.clone();
+        let (history, stable) = {
+            let state = self.recorder.state();
+            (state.messages.clone(), state.stable)
+        };
+        self.seen = self.seen.min(stable);
         let time_left = self.time_left();
         let mut asker = LoopAsker {
             model: &mut *self.parts.model,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    Confirmation, Ending, OpenStep, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost,
+    Confirmation, Ending, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost,
 };
-use crate::calls::unused_calls;
+use crate::rules::{Rules, timeouts};
 use crate::submission::submission;
 use mswea_core::{
     Action, Answer, End, Event, Message, Object, Reply, TOOL_STATE, Usage, exit_message,
@@ -63,7 +63,7 @@ impl State {
             | Event::Action { index, .. }
             | Event::Output { index, .. }
             | Event::Rewritten { index, .. }
-            | Event::Denied { index, .. } => self.act(*index, event),
+            | Event::Denied { index, .. } => self.act(t, *index, event),
             Event::Observed { messages } => {
                 self.join(messages.iter());
                 if let Phase::Acting(step) = std::mem::take(&mut self.phase) {
@@ -212,6 +212,7 @@ impl State {
         match event {
             Event::QueryStarted { query, .. } => {
                 self.account.queries = *query;
+                self.stable = self.messages.len();
                 // A journal of version 1 has no other events for these messages.
                 self.is_opened = true;
                 self.environment.is_set_up |= self.is_version_1;
@@ -235,7 +236,12 @@ impl State {
                 message,
                 feedback,
                 is_fault,
+                requery,
             } => {
+                if let Some(requery) = requery {
+                    self.ask_again(requery, feedback.as_ref(), *is_fault);
+                    return;
+                }
                 // In a journal of version 1, a reply may be rejected a second time, because of the
                 // feedback.
                 if !matches!(self.phase, Phase::Rejected { .. }) {
@@ -258,7 +264,13 @@ impl State {
                     (None, _) => {}
                 }
             }
-            Event::QueryFailed { usage, cost, .. } => {
+            Event::QueryFailed {
+                usage, cost, class, ..
+            } => {
+                if Rules::SweAgent.resamples(class) {
+                    // Without those rules, the run ends.
+                    self.account.format_errors = self.account.format_errors.saturating_add(1);
+                }
                 self.charge(usage.as_ref(), *cost, false);
                 self.answers.forget_open();
                 if self.phase == Phase::Querying {
@@ -269,22 +281,7 @@ impl State {
         }
     }
 
-    fn accept(&mut self, actions: &[Action]) {
-        self.account.format_errors = 0;
-        self.parser_faults = 0;
-        let Phase::Replied(paid) = std::mem::take(&mut self.phase) else {
-            return;
-        };
-        let paid = Arc::try_unwrap(paid).unwrap_or_else(|paid| (*paid).clone());
-        let step = OpenStep::new(unused_calls(&paid.reply, actions), actions);
-        let message = accepted_message(paid.reply, actions, paid.cost, paid.timestamp);
-        self.messages.push(Arc::new(message));
-        if !step.unused.is_empty() || !step.slots.is_empty() {
-            self.phase = Phase::Acting(step);
-        }
-    }
-
-    fn act(&mut self, index: usize, event: &Event) {
+    fn act(&mut self, t: f64, index: usize, event: &Event) {
         let Phase::Acting(step) = &mut self.phase else {
             return;
         };
@@ -306,10 +303,15 @@ impl State {
                     slot.rewritten = Some(action.clone());
                 }
                 slot.stage = Stage::Running;
+                self.command_begun = t;
             }
             Event::Output {
                 output, timestamp, ..
             } => {
+                if slot.stage == Stage::Running {
+                    self.execution_seconds += (t - self.command_begun).max(0.0);
+                    self.timeouts = timeouts(self.timeouts, output);
+                }
                 slot.stage = Stage::Done(Box::new((output.clone(), *timestamp)));
                 self.submission = submission(output);
                 if let Some(Value::Object(state)) = output.extra.get(TOOL_STATE) {
@@ -411,7 +413,7 @@ impl State {
         }
     }
 
-    fn join<'m>(&mut self, messages: impl IntoIterator<Item = &'m Message>) {
+    pub(super) fn join<'m>(&mut self, messages: impl IntoIterator<Item = &'m Message>) {
         let messages = messages.into_iter().cloned().map(Arc::new);
         self.messages.extend(messages);
     }

@@ -1,5 +1,7 @@
 //! A step whose actions are not all complete.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use mswea_core::{Action, Answer, Message, Output};
@@ -15,6 +17,12 @@ pub struct OpenStep {
     pub is_cut: bool,
     /// The user's messages to the model; they join the history after the observations.
     pub said: Vec<Message>,
+    /// The length of the history before the reply.
+    pub base: usize,
+    /// The temporary question that the reply has answered.
+    pub question: Vec<Arc<Message>>,
+    /// The number of unusable replies in a row before the reply.
+    pub format_errors: u32,
     /// Only in journals of version 1: how many messages joined the history since the reply.
     pub observed: usize,
 }

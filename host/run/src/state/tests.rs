@@ -118,6 +118,7 @@ fn random_runs_rebuild() {
                     message: "m".into(),
                     feedback: None,
                     is_fault: false,
+                    requery: None,
                 };
                 push(&mut events, &mut lists, &list, rejected);
                 let message = Message::new("user", "try again");
@@ -206,6 +207,7 @@ fn state_counts() {
             message: "m".into(),
             feedback: None,
             is_fault: false,
+            requery: None,
         },
     ];
     let now = fold(&records(&events));

@@ -148,7 +148,9 @@ fn curious(model: Curious, global: Arc<GlobalAccount>) -> Parts {
         prompts: Prompts {
             system: "system".into(),
             instance: "task".into(),
+            strategy: None,
             format_error: "{{error}}".into(),
+            syntax_error: "{{bash_stderr}}".into(),
             variables: Arc::new(Variables::new(
                 Arc::new(Templates::new()),
                 Object::new(),

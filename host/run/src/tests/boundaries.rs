@@ -9,21 +9,23 @@ use mswea_core::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A run: its replies, and whether the policies judge its actions.
-struct Recorded {
-    replies: Vec<String>,
-    limits: RunLimits,
+#[derive(Default)]
+pub(super) struct Recorded {
+    pub(super) replies: Vec<String>,
+    pub(super) limits: RunLimits,
+    pub(super) rules: Rules,
     /// A history processor asks the model.
-    asks: bool,
+    pub(super) asks: bool,
 }
 
 /// The results of a run.
-struct Left {
-    records: Vec<Record>,
-    ended: Ended,
-    commands: Vec<String>,
+pub(super) struct Left {
+    pub(super) records: Vec<Record>,
+    pub(super) ended: Ended,
+    pub(super) commands: Vec<String>,
 }
 
-async fn go(run: &Recorded, state: State, replies: &[String]) -> Left {
+pub(super) async fn go(run: &Recorded, state: State, replies: &[String]) -> Left {
     let is_new = state.run_id.is_empty();
     let clock = advancing(state.last.unwrap_or(7.0));
     let journal = Arc::new(MemoryJournal::with_clock(clock.clone()));
@@ -37,7 +39,11 @@ async fn go(run: &Recorded, state: State, replies: &[String]) -> Left {
         clock,
         ..Context::new(Arc::new(Silent), journal.clone(), Stop::never())
     };
-    let agent = Agent::new(parts, settings(run.limits.clone()), context, state.clone());
+    let settings = RunSettings {
+        rules: run.rules,
+        ..settings(run.limits.clone())
+    };
+    let agent = Agent::new(parts, settings, context, state.clone());
     watch(&agent, state, journal.clone());
     let began = match is_new {
         true => started(),
@@ -154,11 +160,12 @@ fn generated(seed: u64) -> Recorded {
         replies,
         limits,
         asks,
+        ..Recorded::default()
     }
 }
 
 /// The action that was running at the end of these records.
-fn running(state: &State) -> Option<(usize, Action)> {
+pub(super) fn running(state: &State) -> Option<(usize, Action)> {
     let (index, slot) = state.step()?.open()?;
     (slot.stage == Stage::Running).then(|| (index, slot.judged().clone()))
 }

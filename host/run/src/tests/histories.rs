@@ -187,6 +187,8 @@ fn of_steps(state: State) -> State {
         started: None,
         last: None,
         environment: Default::default(),
+        execution_seconds: 0.0,
+        command_begun: 0.0,
         salvage: None,
         salvaging: Default::default(),
         is_version_1: false,

@@ -163,13 +163,14 @@ pub(super) fn event(progress: &Progress<'_>) -> Value {
         Progress::Seen(text) => json!({"type": "seen", "message": text}),
         Progress::Ended {
             end,
+            exit_status,
             submission,
             cost,
             steps,
             usage,
         } => json!({
             "type": "ended",
-            "exit_status": end.exit_status(),
+            "exit_status": exit_status,
             "exit_code": ExitCode::from(*end).code(),
             "submission": submission,
             "cost": cost,
@@ -338,6 +339,7 @@ mod tests {
             (
                 Progress::Ended {
                     end: &End::LimitsExceeded,
+                    exit_status: "LimitsExceeded",
                     submission: "",
                     cost: Some(f64::NAN),
                     steps: 4,
@@ -378,6 +380,7 @@ mod tests {
         let front = JsonFront::new(out.clone());
         front.show(&Progress::Ended {
             end: &End::Submitted,
+            exit_status: "Submitted",
             submission: "patch",
             cost: None,
             steps: 1,

@@ -31,6 +31,7 @@ impl Front for QuietFront {
     fn show(&self, progress: &Progress<'_>) {
         let Progress::Ended {
             end,
+            exit_status,
             submission,
             cost,
             steps,
@@ -44,7 +45,7 @@ impl Front for QuietFront {
         out.put_data(&submission_text(submission, self.look));
         err.put(&format!(
             "{}: {}\n",
-            verdict(end, self.look),
+            verdict(end, exit_status, self.look),
             words::account(*steps, *cost, usage)
         ));
     }
@@ -65,6 +66,7 @@ mod tests {
     fn ended<'a>(submission: &'a str, usage: &'a Usage) -> Progress<'a> {
         Progress::Ended {
             end: &End::Submitted,
+            exit_status: "Submitted",
             submission,
             cost: None,
             steps: 2,

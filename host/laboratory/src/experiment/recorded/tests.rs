@@ -173,6 +173,7 @@ fn calls_without_a_command_and_the_submission() {
         message: String::new(),
         feedback: Some(Message::new("user", "feedback")),
         is_fault: false,
+        requery: None,
     });
     record(Event::Asked {
         processor: "p".into(),

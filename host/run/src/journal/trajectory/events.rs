@@ -220,6 +220,7 @@ impl Events {
             message: message.text(),
             feedback: Some(message),
             is_fault: false,
+            requery: None,
         });
     }
 

@@ -92,6 +92,7 @@ pub(super) fn events() -> Vec<Event> {
             message: "m".into(),
             feedback: None,
             is_fault: false,
+            requery: None,
         },
         message(feedback),
         query(2),

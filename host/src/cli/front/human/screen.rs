@@ -205,6 +205,7 @@ impl Screen {
             }
             Progress::Ended {
                 end,
+                exit_status,
                 submission,
                 cost,
                 steps,
@@ -217,13 +218,9 @@ impl Screen {
                 if self.look.stdout_terminal && !text.is_empty() {
                     self.line("");
                 }
-                let status = verdict(end, self.look);
+                let status = verdict(end, exit_status, self.look);
                 let account = words::account(*steps, *cost, usage);
-                self.labelled_as(
-                    &format!("{status}:"),
-                    &format!("{}:", end.exit_status()),
-                    &account,
-                );
+                self.labelled_as(&format!("{status}:"), &format!("{exit_status}:"), &account);
             }
         }
         if !matches!(progress, Progress::Delta(_)) {

@@ -131,6 +131,7 @@ fn a_run_without_a_terminal() {
     shown.front.show(&Progress::Warning("the price is unknown"));
     shown.front.show(&Progress::Ended {
         end: &End::Submitted,
+        exit_status: "Submitted",
         submission: "patch",
         cost: Some(0.02),
         steps: 2,
@@ -372,6 +373,7 @@ fn streams_that_fail() {
     let usage = Usage::default();
     let ended = Progress::Ended {
         end: &End::Submitted,
+        exit_status: "Submitted",
         submission: "patch\n",
         cost: None,
         steps: 1,

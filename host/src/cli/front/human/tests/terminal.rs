@@ -113,6 +113,7 @@ fn everything_fits_the_terminal() {
     shown.runs("submit", &output(&format!("{mark}\npatch\n"), 0));
     shown.front.show(&Progress::Ended {
         end: &End::Submitted,
+        exit_status: "Submitted",
         submission: "patch\n",
         cost: Some(0.02),
         steps: 2,
