@@ -60,3 +60,4 @@ mod swerex;
 mod tools;
 mod traps;
 mod trust;
+mod workers;

@@ -26,8 +26,9 @@ use super::exit::ExitCodes;
 
 pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
 pub use batch::{
-    BatchCommand, BatchLookArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, SelectArgs,
-    SwebenchArgs, SwebenchSingleArgs, WorkArgs,
+    BatchCancelArgs, BatchCommand, BatchLookArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs,
+    BatchSubmitArgs, BatchWorkerArgs, EngineName, SelectArgs, SwebenchArgs, SwebenchSingleArgs,
+    WorkArgs,
 };
 pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
 pub use plugin::{

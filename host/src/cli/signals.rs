@@ -13,6 +13,15 @@ use mswea_core::StopSource;
 /// not hold for SIGINT: a shell script that starts the host with `&` has SIGINT ignored, but may
 /// send it later to stop the run.
 pub fn watch(source: StopSource) -> std::io::Result<()> {
+    watch_also(source, None)
+}
+
+/// The same for a worker of a batch, which SIGUSR1 stops, too: engines send it before they end a job.
+pub fn watch_worker(source: StopSource) -> std::io::Result<()> {
+    watch_also(source, Some(signal(SignalKind::user_defined1())?))
+}
+
+fn watch_also(source: StopSource, mut user: Option<Signal>) -> std::io::Result<()> {
     let mut interrupt = Some(signal(SignalKind::interrupt())?);
     let mut terminate = Some(signal(SignalKind::terminate())?);
     let mut hangup = unless_ignored(SignalKind::hangup())?;
@@ -22,6 +31,7 @@ pub fn watch(source: StopSource) -> std::io::Result<()> {
                 () = next(&mut interrupt) => {}
                 () = next(&mut terminate) => {}
                 () = next(&mut hangup) => {}
+                () = next(&mut user) => {}
             }
             source.stop();
         }
