@@ -92,6 +92,9 @@ fn whole(out: &Path, count: usize, run: &Run) {
     }
 }
 
+/// The death of a worker counts as an attempt.
+const KILLED: &[&str] = &["-w", "2", "--retries", "9"];
+
 #[test]
 fn workers_share_a_batch_and_may_be_killed() {
     let server = server(20);
@@ -99,12 +102,12 @@ fn workers_share_a_batch_and_may_be_killed() {
     let run = prepared(Host::new().file("i.jsonl", instances(count)), &server);
     let out = run.dir.join("out");
     let index = |index: usize| ["--index".to_owned(), index.to_string()];
-    let first = worker(Host::after(&run), &server, &["-w", "2"])
+    let first = worker(Host::after(&run), &server, KILLED)
         .args(index(0))
         .spawn();
     let mut running: Vec<Running> = (1..3)
         .map(|i| {
-            worker(Host::beside(&first), &server, &["-w", "2"])
+            worker(Host::beside(&first), &server, KILLED)
                 .args(index(i))
                 .spawn()
         })
@@ -122,10 +125,7 @@ fn workers_share_a_batch_and_may_be_killed() {
         thread::sleep(Duration::from_millis(120));
         let last = running.pop().unwrap();
         last.signal(Signal::KILL);
-        running.insert(
-            0,
-            worker(Host::beside(&last), &server, &["-w", "2"]).spawn(),
-        );
+        running.insert(0, worker(Host::beside(&last), &server, KILLED).spawn());
         last.wait();
         killed += 1;
     }

@@ -62,6 +62,8 @@ pub struct FolderState {
     pub begun: Vec<String>,
     /// Instances that workers have claimed and not given up, by machine.
     pub claimed: BTreeMap<String, usize>,
+    /// The model of the batch.
+    pub model: String,
 }
 
 impl BatchFolder {
@@ -260,9 +262,11 @@ impl FolderState {
                 begun.push(id.clone());
             }
         }
+        let frozen = FrozenBatch::read(&path.join(FROZEN))?;
         Ok(Self {
             begun,
             claimed,
+            model: frozen.map_or_else(String::new, |it| it.model().to_owned()),
             worker: worker(path),
             instances,
             results,

@@ -76,11 +76,21 @@ enum ClaimEnd {
     Hopeless(String),
 }
 
+/// An instance that was claimed.
+struct Claimed {
+    /// Its place in the manifest.
+    place: usize,
+    /// The number of the attempt.
+    number: u32,
+    /// Earlier attempts that were not released.
+    counted: u32,
+}
+
 /// What a pass over the instances has found.
 struct Pass {
     scan: Scan,
-    /// An instance that this worker has claimed: its place and the number of the attempt.
-    found: Option<(usize, u32)>,
+    /// An instance that this worker has claimed.
+    found: Option<Claimed>,
     /// A result of an instance whose attempts are exhausted.
     exhausted: Option<BatchResult>,
     /// Instances without a result.
@@ -146,7 +156,11 @@ impl Scan {
                 Ok(true) => {
                     self.mine.insert(id.to_owned());
                     self.observed.forget(id);
-                    found = Some((place, claims.last + 1));
+                    found = Some(Claimed {
+                        place,
+                        number: claims.last + 1,
+                        counted: claims.counted,
+                    });
                     self.next = place + 1;
                     break;
                 }
@@ -281,10 +295,10 @@ pub async fn work_claims(
                 }
                 continue;
             }
-            let Some((place, number)) = pass.found else {
+            let Some(claimed) = pass.found else {
                 break;
             };
-            running.spawn(attempt(shared.clone(), place, number));
+            running.spawn(attempt(shared.clone(), claimed));
         }
         if let Some(scan) = &mut scan
             && scan.needs_engine
@@ -368,8 +382,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Makes the attempt that was claimed.
-async fn attempt(shared: Arc<WorkerShared>, place: usize, number: u32) -> (String, ClaimEnd) {
-    let instance = &shared.folder.instances()[place];
+async fn attempt(shared: Arc<WorkerShared>, claimed: Claimed) -> (String, ClaimEnd) {
+    let number = claimed.number;
+    let instance = &shared.folder.instances()[claimed.place];
     let id = instance.id.clone();
     let own = shared.folder.of(&id);
     let (source, stop) = StopSource::new();
@@ -404,7 +419,7 @@ async fn attempt(shared: Arc<WorkerShared>, place: usize, number: u32) -> (Strin
     let (why, end) = match end {
         AttemptEnd::Ended(result) => {
             let is_fault = severity(&result.exit_status) == Severity::Infrastructure;
-            if !is_fault || number > shared.job.limits.retries {
+            if !is_fault || claimed.counted >= shared.job.limits.retries {
                 let end = publish(&shared, result, Some(number)).await;
                 return (id, end);
             }

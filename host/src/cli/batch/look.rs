@@ -155,9 +155,10 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
 
 /// Prints the predictions in the forms of SWE-bench.
 pub fn preds(args: &BatchPredsArgs) -> Result<ExitCode, Failure> {
-    // For its message if the directory is another one.
-    FolderState::read(&args.dir).map_err(failure)?;
-    let preds = Predictions::open(&args.dir, "").map_err(failure)?;
+    let state = FolderState::read(&args.dir).map_err(failure)?;
+    let mut preds = Predictions::open(&args.dir, &state.model).map_err(failure)?;
+    // Workers write results only.
+    preds.renew(std::iter::empty(), state.results.iter());
     let has_patch = |entry: &Value| {
         entry["model_patch"]
             .as_str()
