@@ -39,10 +39,10 @@ const TRAJECTORY: &str = "traj.json";
 /// A call of the binary, before its start.
 #[must_use]
 pub struct Host {
-    root: Arc<TempDir>,
-    program: PathBuf,
-    args: Vec<OsString>,
-    env: BTreeMap<OsString, OsString>,
+    pub root: Arc<TempDir>,
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    pub env: BTreeMap<OsString, OsString>,
     stdin: Option<Vec<u8>>,
     reading: Reading,
     timeout: Duration,

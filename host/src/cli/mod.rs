@@ -18,6 +18,7 @@ mod limits;
 mod on_end;
 mod output;
 mod panics;
+mod person;
 mod plugin;
 mod prices;
 mod replay;
@@ -141,6 +142,7 @@ pub fn main() -> ExitCode {
         Some(HostCommand::Guard { .. }) => Ok(exit::ExitCode::Submitted),
     };
     let code = done.unwrap_or_else(Failure::report);
+    person::give_back();
     signals::let_go();
     front::settle();
     code.into()

@@ -1,6 +1,7 @@
 //! Signals that end a run: Ctrl-C, SIGTERM, a lost terminal.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -13,13 +14,28 @@ use mswea_core::StopSource;
 /// not hold for SIGINT: a shell script that starts the host with `&` has SIGINT ignored, but may
 /// send it later to stop the run.
 pub fn watch(source: StopSource) -> std::io::Result<()> {
+    let source = Arc::new(source);
+    let stop = source.clone();
+    watch_with(source, move || {
+        stop.stop();
+    })
+}
+
+/// The same, but Ctrl-C does this.
+pub fn watch_with(
+    source: Arc<StopSource>,
+    on_interrupt: impl Fn() + Send + 'static,
+) -> std::io::Result<()> {
     let mut interrupt = Some(signal(SignalKind::interrupt())?);
     let mut terminate = Some(signal(SignalKind::terminate())?);
     let mut hangup = unless_ignored(SignalKind::hangup())?;
     tokio::spawn(async move {
         loop {
             tokio::select! {
-                () = next(&mut interrupt) => {}
+                () = next(&mut interrupt) => {
+                    on_interrupt();
+                    continue;
+                }
                 () = next(&mut terminate) => {}
                 () = next(&mut hangup) => {}
             }
