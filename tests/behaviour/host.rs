@@ -67,7 +67,8 @@ impl Host {
         Self::inside(Arc::clone(running.root.as_ref().unwrap()))
     }
 
-    fn inside(root: Arc<TempDir>) -> Self {
+    /// A call with these folders.
+    pub fn inside(root: Arc<TempDir>) -> Self {
         // All tests and runs share this cache, so that plugins are compiled once.
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
         let home = root.path().join("home");

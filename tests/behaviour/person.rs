@@ -1,5 +1,7 @@
 //! A user at a real terminal: modes, commands, interruptions, and what the model is told.
 
+use std::time::{Duration, Instant};
+
 use scripted_server::{Scenario, Server, Turn};
 
 use crate::host::Host;
@@ -101,7 +103,7 @@ fn ctrl_c_interrupts_what_runs_and_asks() {
     let sleeping = Turn::commands(&["echo before; sleep 60", "echo never"]);
     let server = Server::start(Scenario::new([
         sleeping,
-        Turn::text("late").with_delay(std::time::Duration::from_secs(60)),
+        Turn::text("late").with_delay(Duration::from_secs(60)),
         Turn::commands(&[submit("done")]),
     ]));
     let host = host(&server).arg("-y");
@@ -157,4 +159,195 @@ fn a_task_of_many_lines_is_pasted() {
     terminal.ends(0);
     let task = terminal.messages()[1].1.clone();
     assert!(task.contains(&lines.join("\n")), "{}", task.len());
+}
+
+/// Types the lines, each after the text before it is there.
+fn play(terminal: &Terminal, script: &[(&str, &str)]) {
+    for (shown, typed) in script {
+        terminal.until(shown);
+        match *typed {
+            "^C" => terminal.keys(&["C-c"]),
+            "^D" => terminal.keys(&["C-d"]),
+            typed => terminal.line(typed),
+        }
+    }
+}
+
+#[test]
+fn a_screen_reader_gets_lines_that_stay() {
+    for is_dumb in [false, true] {
+        let server = commands(&["echo one", "echo two"]);
+        let host = Host::new().server(&server).args(["-o", "traj.json"]);
+        let host = match is_dumb {
+            true => host.env("TERM", "dumb"),
+            false => host.arg("--plain"),
+        };
+        let Some(terminal) = Terminal::start(host, 80, 40) else {
+            return;
+        };
+        let script = [
+            ("What is to be done?", "fix it"),
+            ("fix it", "now"),
+            ("now", "^D"),
+            ("Enter: run this", "no"),
+            ("$ echo two", ""),
+            ("$ echo COMPLETE", "/y"),
+            ("wants to finish", ""),
+        ];
+        play(&terminal, &script);
+        let all = terminal.ends(0);
+        assert!(all.contains("> no\n"), "{all}");
+        assert!(terminal.messages()[1].1.contains("fix it\nnow"));
+        let rejected = &told(&terminal)[0];
+        assert!(rejected.ends_with("message: no"), "{rejected}");
+    }
+}
+
+#[test]
+fn a_narrow_window_that_changes_its_size() {
+    let server = commands(&["echo one"]);
+    let Some(terminal) = Terminal::start(host(&server), 40, 12) else {
+        return;
+    };
+    terminal.until("Enter: run this");
+    terminal.keys(&["-l", "because it is not what I wanted, and more"]);
+    let expected = "\
+$ echo one
+Enter: run this · text: reject · /h: he
+> because it is not what I wanted, and
+  more";
+    let screen = terminal.until("  more");
+    assert!(screen.ends_with(expected), "{screen}");
+    terminal.resize(100, 12);
+    let expected = "\
+$ echo one
+Enter: run this · text: reject · /h: help · /a: always · /e: edit
+> because it is not what I wanted, and more";
+    terminal.until_so("the wide screen", |screen| screen.ends_with(expected));
+    terminal.resize(30, 12);
+    let expected = "\
+$ echo one
+Enter: run this · text: rejec
+> because it is not what I wa
+  nted, and more";
+    terminal.until_so("the narrow screen", |screen| screen.ends_with(expected));
+    assert_eq!(terminal.all().matches("Enter: run").count(), 1);
+    terminal.keys(&["Enter"]);
+    terminal.until("wanted, and more\n\n");
+    terminal.keys(&["C-c"]);
+    terminal.until("interrupted");
+    terminal.keys(&["C-c"]);
+    terminal.ends(130);
+}
+
+#[test]
+fn commands_are_edited_and_approved() {
+    let server = commands(&[
+        "echo one",
+        "echo two && ls",
+        "echo three > file",
+        "echo four",
+    ]);
+    let host = host(&server).env("EDITOR", "sed -i s/three/5/");
+    let Some(terminal) = Terminal::start(host, 100, 40) else {
+        return;
+    };
+    terminal.until("Enter: run this");
+    terminal.line("/e");
+    terminal.until("$ echo one\n> /e\nthe command");
+    terminal.keys(&["BSpace", "BSpace", "BSpace", "1", "Enter"]);
+    terminal.until("> /e\n$ echo 1\nEnter: run this");
+    terminal.line("/a");
+    terminal.until("> echo 1");
+    terminal.keys(&["C-w", "BSpace", "Enter"]);
+    // `ls` is not approved.
+    terminal.until("$ echo two && ls\nEnter: run this");
+    terminal.line("/a");
+    terminal.until("> ls");
+    terminal.keys(&["Enter"]);
+    // A redirection can't be approved.
+    terminal.until("$ echo three > file\nEnter: run this");
+    terminal.line("/a");
+    terminal.until("this can't be allowed always");
+    terminal.line("/editor");
+    terminal.until("$ echo 5 > file\nEnter: run this");
+    terminal.line("");
+    // `echo four` runs at once.
+    terminal.until("$ echo COMPLETE");
+    terminal.line("");
+    terminal.until("wants to finish");
+    terminal.line("");
+    let all = terminal.ends(0);
+    assert!(all.contains("> echo\n  1\n"), "{all}");
+    assert!(!all.contains("$ echo four\nEnter"), "{all}");
+}
+
+#[test]
+fn a_run_is_left_resumed_and_replayed() {
+    let server = commands(&["echo one", "echo two"]);
+    let Some(terminal) = Terminal::start(host(&server), 80, 40) else {
+        return;
+    };
+    let script = [
+        ("Enter: run this", "not that"),
+        ("$ echo two", "/u"),
+        ("your command", "echo by hand"),
+        ("  by hand", "/quit"),
+    ];
+    play(&terminal, &script);
+    terminal.ends(130);
+    let told_before = told(&terminal);
+    let trajectory = terminal.root().path().join("work/traj.json");
+    let replay = Host::inside(terminal.root())
+        .args(["replay", "--verify"])
+        .arg(&trajectory);
+    replay.run().expect(0);
+    // Where nobody can be asked, it goes on by itself.
+    let resumed = Host::inside(terminal.root())
+        .arg("resume")
+        .arg(&trajectory)
+        .run()
+        .expect(0);
+    assert_eq!(resumed.exit_status(), "Submitted");
+    let told = told(&terminal);
+    assert_eq!(told[..told_before.len()], told_before);
+    Host::inside(terminal.root())
+        .args(["replay", "--verify"])
+        .arg(&trajectory)
+        .run()
+        .expect(0);
+}
+
+#[test]
+fn a_stopped_program_and_a_stopped_or_lost_terminal() {
+    let server = commands(&["touch begun; sleep 2; echo one", "touch again; sleep 60"]);
+    let Some(terminal) = Terminal::start(host(&server).arg("-y"), 80, 24) else {
+        return;
+    };
+    terminal.until("running");
+    terminal.keys(&["C-z"]);
+    terminal.until("Stopped");
+    terminal.line("fg");
+    // Keys are not echoed by the terminal again, and the last lines are there.
+    terminal.until("running");
+    terminal.keys(&["-l", "hello"]);
+    terminal.until("> hello");
+    terminal.until("touch again");
+    // Ctrl-S stops the output, not the signals.
+    terminal.keys(&["C-s"]);
+    terminal.keys(&["-l", " you"]);
+    terminal.keys(&["C-c"]);
+    terminal.until("interrupted · Enter");
+    terminal.vanish();
+    let ended = || {
+        terminal
+            .journal()
+            .iter()
+            .any(|it| it["event"] == "run_ended")
+    };
+    let end = Instant::now() + Duration::from_secs(10);
+    while !ended() {
+        assert!(Instant::now() < end, "{:?}", terminal.journal().last());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

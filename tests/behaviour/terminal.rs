@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::host::Host;
 use crate::needs::Need;
+use crate::run::journal;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -30,7 +31,10 @@ impl Terminal {
         if !Need::Tmux.is_met() {
             return None;
         }
-        let host = host.env("TERM", "tmux-256color");
+        let host = match host.env.contains_key(OsStr::new("TERM")) {
+            true => host,
+            false => host.env("TERM", "tmux-256color"),
+        };
         let (root, script) = script(host);
         let file = root.path().join("run.sh");
         // The prompt of a shell is there at the end, so that jobs can be controlled.
@@ -152,6 +156,21 @@ impl Terminal {
         messages
             .map(|message| (text(&message["role"]), text(&message["content"])))
             .collect()
+    }
+
+    /// The folder of the test.
+    pub fn root(&self) -> Arc<TempDir> {
+        self.root.clone()
+    }
+
+    /// Ends the terminal, as a closed window or a lost connection does.
+    pub fn vanish(&self) {
+        self.tmux(&["kill-server"]);
+    }
+
+    /// The events of the run.
+    pub fn journal(&self) -> Vec<Value> {
+        journal(&self.root.path().join("work/traj.json"))
     }
 }
 

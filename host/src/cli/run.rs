@@ -9,7 +9,7 @@ use super::args::{DemoArgs, DisplayArgs, PersonArgs, RunArgs, read_task};
 use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront, RunHeader};
 use super::output::{self, Failure};
-use super::person::{self, Attendant};
+use super::person::Attendant;
 use super::{configs, demo, on_end, panics, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
 use mswea_core::{Nobody, Person, Progress, Stop, StopSource};
@@ -303,12 +303,14 @@ fn execute(
         .build()
         .context("can't start the runtime")?;
     let done = tokio.block_on(async {
-        let (watched, stop, person) = watched(attendant);
+        let (watched, stop, person) = watched(attendant.clone());
         watched
             .context("can't watch for signals")
             .map_err(Failure::from)?;
         let done = session::run(&runtime, job, front.clone(), person, stop.clone()).await;
-        person::give_back();
+        if let Some(attendant) = &attendant {
+            attendant.end();
+        }
         runtime.swept(&stop).await;
         conclude(done, options, &**front, &stop).await
     });

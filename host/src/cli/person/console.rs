@@ -102,6 +102,11 @@ impl KeyConsole {
         self.shared.lock().unasked = Some(Box::new(unasked));
     }
 
+    /// Reads no more.
+    pub fn end(&self) {
+        self.shared.close();
+    }
+
     /// Begins a question.
     pub fn hold(&self) -> Held<'_> {
         self.shared.lock().held = true;
@@ -155,7 +160,7 @@ impl ConsoleShared {
         let mut decoder = KeyDecoder::default();
         let mut keys: Vec<PressedKey> = Vec::new();
         let mut line: Vec<u8> = Vec::new();
-        let mut was_away = false;
+        let (mut was_here, mut was_away) = (false, false);
         loop {
             let mut state = self.lock();
             while state.held && state.open.is_none() {
@@ -174,10 +179,12 @@ impl ConsoleShared {
             drop(state);
             // A program in the background that reads is stopped by the terminal.
             if !terminal::is_ours() {
-                was_away = true;
+                // A shell passes the terminal on a moment after it has started the program.
+                was_away = was_here;
                 thread::sleep(AWAY);
                 continue;
             }
+            was_here = true;
             if self.is_live && terminal::take().is_err() {
                 self.close();
                 return;
@@ -302,10 +309,11 @@ impl ConsoleShared {
         if let Some((_, answer)) = state.open.take() {
             let _ = answer.send(Typed::Eof);
         }
+        self.desk.leave();
     }
 
     fn draw(&self, state: &ConsoleState) {
-        if !self.is_live {
+        if !self.is_live || state.gone {
             return;
         }
         let (hint, mark) = match &state.open {

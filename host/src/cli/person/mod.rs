@@ -99,6 +99,14 @@ impl Attendant {
         self.console();
     }
 
+    /// Reads no more, and gives the terminal back.
+    pub fn end(&self) {
+        if let Some(Some(console)) = self.console.get() {
+            console.end();
+        }
+        give_back();
+    }
+
     fn console(&self) -> Option<&KeyConsole> {
         let start = || {
             let console = KeyConsole::start(self.seat.desk.clone(), history::load()).ok()?;

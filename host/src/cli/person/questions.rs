@@ -75,8 +75,7 @@ impl Attendant {
                 1 => "run this".to_owned(),
                 count => format!("run these {count} commands"),
             };
-            let hint =
-                format!("Enter: {what} · a text: no, because · /a always · /e edit · /h help");
+            let hint = format!("Enter: {what} · text: reject · /h: help · /a: always · /e: edit");
             match self.entered(held, &hint).await {
                 Entered::Gone => return None,
                 Entered::Text(text) if text.trim().is_empty() => {
@@ -98,7 +97,12 @@ impl Attendant {
                         Some(command) => {
                             if let Some(edited) = self.edited(held, command, outside).await {
                                 commands[at] = edited;
-                                self.seat.desk.propose(&with(actions, &commands));
+                                let actions = with(actions, &commands);
+                                // What was edited here is above already.
+                                match outside || actions.len() > 1 {
+                                    true => self.seat.desk.propose(&actions),
+                                    false => self.seat.desk.expect(&actions),
+                                }
                             }
                         }
                     }
@@ -119,7 +123,7 @@ impl Attendant {
         self.seat.desk.note(&format!("`{policy}` asks: {reason}"));
         let mut command = action.command.clone();
         loop {
-            let hint = "Enter: run this · a text: no, because · /e edit · /h help";
+            let hint = "Enter: run this · text: reject · /h: help · /e: edit";
             let agreed = match self.entered(held, hint).await {
                 Entered::Gone => return None,
                 Entered::Text(text) if text.trim().is_empty() => true,
@@ -214,7 +218,7 @@ impl Attendant {
 
     pub(super) async fn turn(&self, held: &Held<'_>) -> Option<Answer> {
         loop {
-            let hint = "your command · /c or /y: the model goes on · /h help";
+            let hint = "your command · /c or /y: the model goes on · /h: help";
             match self.entered(held, hint).await {
                 Entered::Gone => return None,
                 Entered::Switched(PersonMode::Human) => {}
@@ -234,7 +238,7 @@ impl Attendant {
     pub(super) async fn interrupted(&self, held: &Held<'_>) -> Option<Answer> {
         loop {
             let hint =
-                "interrupted · Enter: go on · a text: for the model · /u your turn · Ctrl-C: end";
+                "interrupted · Enter: go on · Ctrl-C: end · text: tell the model · /u: your turn";
             match self.entered(held, hint).await {
                 Entered::Gone => return None,
                 Entered::Own(SlashCommand::Quit) => {
@@ -253,7 +257,7 @@ impl Attendant {
     pub(super) async fn submission(&self, held: &Held<'_>, submission: &str) -> Option<Answer> {
         self.seat.desk.excerpt(submission);
         loop {
-            let hint = "the agent wants to finish · Enter: end · a text: a new task · /u your turn";
+            let hint = "the agent wants to finish · Enter: end · text: a new task · /u: your turn";
             match self.entered(held, hint).await {
                 Entered::Gone => return None,
                 Entered::Switched(PersonMode::Human) => return Some(Answer::TakeOver),

@@ -17,6 +17,11 @@ impl Desk {
         lock(&self.0.screen).attend(mode);
     }
 
+    /// Nobody types any more.
+    pub fn leave(&self) {
+        lock(&self.0.screen).leave();
+    }
+
     /// Whether the last lines can be drawn anew.
     pub fn is_live(&self) -> bool {
         lock(&self.0.screen).is_live()
@@ -51,6 +56,11 @@ impl Desk {
     /// Prints the commands that are about to run.
     pub fn propose(&self, actions: &[Action]) {
         lock(&self.0.screen).propose(actions);
+    }
+
+    /// These commands are about to run, and are on the screen.
+    pub fn expect(&self, actions: &[Action]) {
+        lock(&self.0.screen).expect(actions);
     }
 
     /// Prints a text, shortened as an output.

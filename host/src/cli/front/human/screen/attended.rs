@@ -92,9 +92,14 @@ impl Screen {
                 // All of it, because it is the user who decides.
                 screen.command_of(&prompt, action, Size::ALL);
             }
-            let commands = actions.iter().map(|action| action.command.clone());
-            screen.attended.proposed = commands.collect();
+            screen.expect(actions);
         });
+    }
+
+    /// These commands are on the screen, so they are not printed again when they begin to run.
+    pub fn expect(&mut self, actions: &[Action]) {
+        let commands = actions.iter().map(|action| action.command.clone());
+        self.attended.proposed = commands.collect();
     }
 
     /// Whether a command that begins to run was shown right before.

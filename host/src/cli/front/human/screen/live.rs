@@ -35,6 +35,15 @@ pub struct InputView {
     pub column: usize,
 }
 
+/// The last lines as they were drawn.
+#[derive(Debug)]
+struct ShownLines {
+    /// The widths of the rows above the cursor's.
+    above: Vec<usize>,
+    /// The column of the cursor.
+    column: usize,
+}
+
 /// The state of the last lines.
 #[derive(Debug, Default)]
 pub(super) struct LiveLines {
@@ -48,8 +57,8 @@ pub(super) struct LiveLines {
     account: String,
     /// The begun line of a reply that is arriving.
     held: String,
-    /// Whether the lines are on the screen; then their widths, and the row of the cursor.
-    shown: Option<(Vec<usize>, usize)>,
+    /// Whether the lines are on the screen.
+    shown: Option<ShownLines>,
     /// Whether a frame has begun and not ended.
     in_frame: bool,
     /// The last frame, and when it was drawn.
@@ -238,7 +247,11 @@ impl Screen {
         }
         self.err.put(&format!("{frame}{END_FRAME}"));
         self.live.in_frame = false;
-        self.live.shown = Some((widths, cursor_row));
+        widths.truncate(cursor_row);
+        self.live.shown = Some(ShownLines {
+            above: widths,
+            column,
+        });
         self.live.frame = frame;
         self.live.drawn = Some(now);
     }
@@ -248,13 +261,14 @@ impl Screen {
         if std::mem::take(&mut self.live.counting) {
             self.err.put(CLEAR_LINE);
         }
-        let Some((widths, cursor_row)) = self.live.shown.take() else {
+        let Some(shown) = self.live.shown.take() else {
             return;
         };
         // A terminal that became narrower has broken the lines.
         let columns = self.look.width.columns().unwrap_or(RULE);
-        let above = widths.iter().take(cursor_row);
+        let above = shown.above.iter();
         let above: usize = above.map(|width| width.div_ceil(columns).max(1)).sum();
+        let above = above + shown.column / columns;
         let begin = match std::mem::replace(&mut self.live.in_frame, true) {
             true => "",
             false => BEGIN_FRAME,
@@ -266,9 +280,17 @@ impl Screen {
         self.err.put(&format!("{begin}\r{up}\x1b[J"));
     }
 
+    /// Nobody types any more.
+    pub fn leave(&mut self) {
+        self.close_line();
+        self.erase();
+        self.end_live();
+    }
+
     /// Ends what the terminal was asked for.
     pub(super) fn end_live(&mut self) {
         if self.live.input.take().is_some() {
+            self.live.in_frame = false;
             self.err.put(RELEASE);
         }
     }
