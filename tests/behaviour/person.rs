@@ -351,3 +351,125 @@ fn a_stopped_program_and_a_stopped_or_lost_terminal() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[test]
+fn limits_are_raised_and_outputs_expanded() {
+    let server = commands(&["seq 1 100", "echo two"]);
+    let host = host(&server).args(["--step-limit", "1", "--exit-immediately", "--notify"]);
+    let host = host.args([
+        "-c",
+        "agent.whitelist_actions=[\"seq .*\", \"echo (two|COMP)\"]",
+    ]);
+    let Some(terminal) = Terminal::start(host, 80, 60) else {
+        return;
+    };
+    let script = [
+        ("new step limit", "many"),
+        ("`many` is not a number", "3"),
+        ("new cost limit", "0"),
+    ];
+    terminal.until("/expand 1 shows all of it");
+    assert!(!terminal.all().contains("\n  50\n"));
+    play(&terminal, &script);
+    let all = terminal.ends(0);
+    assert!(
+        all.contains("a limit is reached: steps 1 of 1, cost"),
+        "{all}"
+    );
+    assert!(!all.contains("Enter: run"), "{all}");
+
+    // A limit that stays ends the run; an output is shown in full before that.
+    let server = commands(&["seq 1 100"]);
+    let host = self::host(&server).args(["--step-limit", "1", "-y"]);
+    let Some(terminal) = Terminal::start(host, 80, 200) else {
+        return;
+    };
+    terminal.until("new step limit");
+    terminal.keys(&["C-c"]);
+    let script = [
+        ("interrupted · Enter", "/expand"),
+        ("output 1, 100 lines", "/expand 7"),
+        ("there is no such output", "/status"),
+        ("step 1", ""),
+        ("Temporary interruption caught", ""),
+        ("new cost limit", ""),
+    ];
+    play(&terminal, &script);
+    let all = terminal.ends(3);
+    assert!(all.contains("\n  50\n"), "{all}");
+}
+
+#[test]
+fn a_user_alone_needs_no_model() {
+    let server = commands(&[]);
+    let host = host(&server).args(["--mode", "human"]);
+    let Some(terminal) = Terminal::start(host, 80, 40) else {
+        return;
+    };
+    let submits = submit("mine");
+    let script = [
+        (
+            "your command",
+            "echo by hand > file; git init -q .; git add file",
+        ),
+        ("(no output)", "/u"),
+        ("already in human mode", "/diff"),
+        ("ambiguous argument", ""),
+        ("your command", &submits),
+        ("wants to finish", "/c"),
+        ("confirm mode", ""),
+    ];
+    play(&terminal, &script);
+    let all = terminal.ends(0);
+    assert!(all.contains("Submitted: 0 steps"), "{all}");
+    assert_eq!(server.served(), 0);
+    let messages = terminal.messages();
+    let shape: Vec<&str> = messages.iter().map(|(role, _)| role.as_str()).collect();
+    assert_eq!(
+        shape,
+        ["system", "user", "user", "user", "user", "user", "exit"]
+    );
+    assert!(
+        messages[4]
+            .1
+            .starts_with("User command: \n```bash\necho COMPLETE")
+    );
+    assert!(messages[5].1.contains("action was not executed"));
+}
+
+#[test]
+fn what_is_missing_for_a_first_run_is_told() {
+    let cases: [(&[&str], &str, &[&str], i32); 3] = [
+        (
+            &[],
+            "",
+            &["no model is set", "found: no key", "export OPENAI_API_KEY"],
+            2,
+        ),
+        (
+            &[],
+            "ANTHROPIC_API_KEY",
+            &["found: ANTHROPIC_API_KEY", "-m anthropic/claude"],
+            2,
+        ),
+        (
+            &["-m", "openai/gpt-5"],
+            "",
+            &["no key for `openai/gpt-5`"],
+            5,
+        ),
+    ];
+    for (args, key, expected, code) in cases {
+        let mut host = Host::new().args(args);
+        if !key.is_empty() {
+            host = host.env(key, "sk-0123456789abcdef");
+        }
+        let Some(terminal) = Terminal::start(host, 120, 20) else {
+            return;
+        };
+        let all = terminal.ends(code);
+        for part in expected {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+    }
+}

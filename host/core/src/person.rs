@@ -108,6 +108,9 @@ pub trait Person: Send + Sync {
         None
     }
 
+    /// The run is about to end; nothing is asked any more.
+    fn leave(&self) {}
+
     /// Waits for the answer; `None` if no user can answer.
     async fn answer(&self, question: &Question) -> Option<Answer>;
 }

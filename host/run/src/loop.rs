@@ -17,6 +17,9 @@ impl Agent {
             let need = next(&self.recorder.state(), &self.settings);
             // An interruption of this question is the user's second one.
             let is_last_question = matches!(need, Need::Ask(Question::Interrupted));
+            if matches!(need, Need::Salvage(_) | Need::Close(_)) {
+                self.parts.person.leave();
+            }
             let met = match need {
                 Need::Close(end) => return self.close(end).await,
                 Need::Salvage(end) if !self.has_work() => return self.close(end).await,

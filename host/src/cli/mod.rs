@@ -12,6 +12,7 @@ mod doctor;
 mod dotenv;
 pub mod exit;
 mod finished;
+mod first_steps;
 pub mod front;
 mod gc;
 mod limits;

@@ -34,8 +34,9 @@ pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
         let last_words = last_words.clone();
         let (done, waiting) = mpsc::channel();
         let speak = move || {
-            person::give_back();
-            front::say(front::RELEASE);
+            if person::give_back() {
+                front::say(front::RELEASE);
+            }
             output::error(&told);
             output::error(&format!(
                 "this is a bug in mswea-host, please report it; {}",

@@ -10,7 +10,7 @@ use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront, RunHeader};
 use super::output::{self, Failure};
 use super::person::Attendant;
-use super::{configs, demo, on_end, panics, signals};
+use super::{configs, demo, first_steps, on_end, panics, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
 use mswea_core::{Nobody, Person, Progress, Stop, StopSource};
 use mswea_plugin_host::Cache;
@@ -36,6 +36,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let typed = args.task.clone().or_else(|| config.run.task.clone());
     let front = front::make(&args.display);
     let person = attend(&config, &args.person, &*front)?;
+    // A plugin may be an adapter that needs neither.
+    if person.is_some() && args.plugins.is_empty() {
+        first_steps::check(&config)?;
+    }
     let task = match (&typed, &person) {
         (None, Some(person)) => match asked_task(person)? {
             Some(task) => task,

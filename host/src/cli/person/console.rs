@@ -80,7 +80,8 @@ impl KeyConsole {
     /// Begins to read.
     pub fn start(desk: Desk, history: Vec<String>) -> std::io::Result<Self> {
         let is_live = desk.is_live();
-        if is_live {
+        // In the background, a change of the terminal would stop the program.
+        if is_live && terminal::is_ours() {
             terminal::take()?;
         }
         let shared = Arc::new(ConsoleShared {

@@ -39,6 +39,8 @@ pub(super) struct Attendant {
     approval: Mutex<Approval>,
     confirms_exit: bool,
     notifies: bool,
+    /// Whether the run is about to end: then each Ctrl-C is a stop of the run.
+    is_ending: AtomicBool,
     /// Whether the user was interrupted, and is asked what to do: then Ctrl-C ends the run.
     at_last_question: AtomicBool,
 }
@@ -75,6 +77,7 @@ impl Attendant {
             approval: Mutex::new(approval),
             confirms_exit: config.agent.confirm_exit,
             notifies,
+            is_ending: AtomicBool::new(false),
             at_last_question: AtomicBool::new(false),
         })))
     }
@@ -86,7 +89,8 @@ impl Attendant {
 
     /// Handles Ctrl-C: the first one ends the step, a further one the run.
     pub fn interrupt(&self) {
-        if self.stop.is_stopped() || self.at_last_question.load(Ordering::Relaxed) {
+        let ends = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if self.stop.is_stopped() || ends(&self.is_ending) || ends(&self.at_last_question) {
             self.seat.source.stop();
         } else {
             self.seat.source.stop_step();
@@ -109,6 +113,7 @@ impl Attendant {
 
     fn console(&self) -> Option<&KeyConsole> {
         let start = || {
+            self.seat.desk.attend(self.seat.mode().name());
             let console = KeyConsole::start(self.seat.desk.clone(), history::load()).ok()?;
             let seat = self.seat.clone();
             console.on_unasked(move |line| seat.hear(line));
@@ -177,6 +182,10 @@ impl Person for Attendant {
 
     fn said(&self) -> Option<String> {
         self.seat.said()
+    }
+
+    fn leave(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
     }
 
     async fn answer(&self, question: &Question) -> Option<Answer> {

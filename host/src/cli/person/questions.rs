@@ -280,7 +280,7 @@ impl Attendant {
             cost_limit,
         } = account;
         self.seat.desk.note(&format!(
-            "a limit is reached: {queries} steps of {}, ${cost:.2} of {}",
+            "a limit is reached: steps {queries} of {}, cost ${cost:.2} of {}",
             shown_limit(query_limit > 0, &query_limit.to_string()),
             shown_limit(cost_limit > 0.0, &format!("${cost_limit:.2}")),
         ));

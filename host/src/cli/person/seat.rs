@@ -30,7 +30,6 @@ impl Seat {
         mode: PersonMode,
         folder: Option<PathBuf>,
     ) -> Self {
-        desk.attend(mode.name());
         Self {
             desk,
             source,

@@ -48,17 +48,19 @@ pub(super) fn lend() {
     put_back(&mut TAKEN.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// Gives the terminal back as it was, for good.
-pub(crate) fn give_back() {
+/// Gives the terminal back as it was, for good. Returns whether it was changed.
+pub(crate) fn give_back() -> bool {
     for _ in 0..TRIES {
         // A thread that panicked may hold the lock.
         if let Ok(mut taken) = TAKEN.try_lock() {
             taken.is_over = true;
+            let was_taken = taken.before.is_some();
             put_back(&mut taken);
-            return;
+            return was_taken;
         }
         std::thread::sleep(PAUSE);
     }
+    false
 }
 
 fn put_back(taken: &mut Taken) {

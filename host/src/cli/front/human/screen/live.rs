@@ -55,6 +55,8 @@ pub(super) struct LiveLines {
     mode: &'static str,
     /// The number of the step, and the account at its beginning.
     account: String,
+    /// When the run began.
+    since: Option<Instant>,
     /// The begun line of a reply that is arriving.
     held: String,
     /// Whether the lines are on the screen.
@@ -71,6 +73,7 @@ impl Screen {
     pub fn attend(&mut self, mode: &'static str) {
         self.live.mode = mode;
         self.attended.is_there = true;
+        self.live.since.get_or_insert_with(Instant::now);
         if self.look.redraw && self.live.input.is_none() {
             self.live.input = Some(InputView::default());
             self.err.put(MARK_PASTES);
@@ -114,9 +117,15 @@ impl Screen {
         self.live.account = parts.join(" · ");
     }
 
-    /// What the last line tells of the run.
+    /// What the run has used: steps, cost, tokens, with the mode and the time.
     pub fn account(&self) -> String {
-        let parts = [self.live.account.as_str(), self.live.mode];
+        let time = self.live.since.map(|since| since.elapsed().as_secs());
+        let time = time.map_or_else(String::new, |seconds| match seconds {
+            0..60 => format!("{seconds} s"),
+            60..3600 => format!("{} min", seconds / 60),
+            _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        });
+        let parts = [self.live.account.as_str(), self.live.mode, &time];
         let parts = parts.into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(" · ")
     }
