@@ -290,7 +290,7 @@ pub struct DisplayArgs {
     #[arg(long, help_heading = DISPLAY, conflicts_with_all = ["quiet", "verbose"])]
     pub json: bool,
 
-    /// Show only errors and how it ended
+    /// Show only errors and how it ended; nothing is asked
     #[arg(short, long, help_heading = DISPLAY, conflicts_with = "verbose")]
     pub quiet: bool,
 

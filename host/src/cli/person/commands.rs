@@ -66,14 +66,19 @@ impl SlashCommand {
 
 /// What `/h` prints.
 pub(super) const HELP: &str = "\
-/y  run all commands without asking (yolo)      /c  ask before each step (confirm)
-/u  give the commands yourself (human)          /m  enter several lines
-/status  what the run has used                  /diff  the changes in the working folder
-/expand [N]  a shortened output in full         /quit  end the run; `resume` goes on
-when commands wait: Enter runs them, a text rejects them with this text for the model,
-/a  always run commands that begin like this    /e [N]  edit, /editor [N]  edit in $EDITOR
-while the agent works: a text is passed to the model before its next step
-Ctrl-C interrupts what runs and asks; a second Ctrl-C ends the run";
+/y  run all commands without asking (yolo)
+/c  ask before each step (confirm)
+/u  give the commands yourself (human)
+/m  enter several lines
+/a  always run commands that begin like this
+/e [N]  edit a command; /editor [N]  in $EDITOR
+/status  what the run has used
+/diff  the changes in the working folder
+/expand [N]  a shortened output in full
+/quit  end the run; `resume` goes on
+A text at a question rejects the commands, and tells the model why.
+A text while the agent works reaches the model before its next step.
+Ctrl-C interrupts what runs, and asks; a second one ends the run.";
 
 #[cfg(test)]
 mod tests {

@@ -144,7 +144,10 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.held = false;
-        state.open = None;
+        if state.open.take().is_some() {
+            // The question is withdrawn, and with it the answer that was begun.
+            state.editor.set("");
+        }
         state.editor.is_multiline = false;
         self.0.draw(&state);
         drop(state);
@@ -230,7 +233,7 @@ impl ConsoleShared {
             let is_clear = key == PressedKey::Clear;
             let edit = state.editor.press(key);
             match edit {
-                EditorStep::Changed if is_clear => self.desk.redraw(),
+                EditorStep::Changed if is_clear => self.desk.clear(),
                 EditorStep::Changed => {}
                 EditorStep::Sent(text) => {
                     self.send(state, Typed::Text(text));

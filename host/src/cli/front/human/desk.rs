@@ -88,6 +88,11 @@ impl Desk {
         lock(&self.0.screen).redraw();
     }
 
+    /// Clears the visible screen but for the last lines.
+    pub fn clear(&self) {
+        lock(&self.0.screen).clear();
+    }
+
     /// Rings the terminal's bell.
     pub fn ring(&self) {
         lock(&self.0.screen).ring();

@@ -10,6 +10,8 @@ use crate::cli::front::wrap::{cut, width};
 
 /// Moves to the beginning of the line and clears it.
 const CLEAR_LINE: &str = "\r\x1b[2K";
+/// Clears the visible screen, and moves to its beginning.
+const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 /// The terminal shows what is between these at once (DEC mode 2026); others ignore them.
 const BEGIN_FRAME: &str = "\x1b[?2026h";
 const END_FRAME: &str = "\x1b[?2026l";
@@ -94,6 +96,15 @@ impl Screen {
             self.err.put(MARK_PASTES);
             self.live.shown = None;
             self.live.frame.clear();
+            self.draw(Instant::now());
+        }
+    }
+
+    /// Clears the visible screen but for the last lines.
+    pub fn clear(&mut self) {
+        if self.live.input.is_some() {
+            self.erase();
+            self.err.put(CLEAR_SCREEN);
             self.draw(Instant::now());
         }
     }
