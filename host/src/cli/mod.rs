@@ -12,12 +12,14 @@ mod doctor;
 mod dotenv;
 pub mod exit;
 mod finished;
+mod first_steps;
 pub mod front;
 mod gc;
 mod limits;
 mod on_end;
 mod output;
 mod panics;
+mod person;
 mod plugin;
 mod prices;
 mod replay;
@@ -146,6 +148,7 @@ pub fn main() -> ExitCode {
         Some(HostCommand::Guard { .. }) => Ok(exit::ExitCode::Submitted),
     };
     let code = done.unwrap_or_else(Failure::report);
+    person::give_back();
     signals::let_go();
     front::settle();
     code.into()
