@@ -56,6 +56,7 @@ mod side_by_side;
 mod signals;
 mod story;
 mod swapped;
+mod sweagent;
 mod swerex;
 mod tools;
 mod traps;

@@ -66,7 +66,7 @@ pub fn read_command_line(
             }
         }
     }
-    if files.is_empty() && !no_config_file {
+    if files.is_empty() && !no_config_file && command == SweCommand::Run {
         files.push("config/default.yaml".to_owned());
     }
     let mut tree = GivenTree::empty(GivenAt::Flag("run".to_owned()));

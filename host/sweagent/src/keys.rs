@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use mswea_text::nearest;
 
-use crate::fault::SweAgentProblem;
+use crate::fault::{SweAgentError, SweAgentProblem};
 use crate::tree::{GivenContent, GivenTree};
 
 /// The type of a key's value.
@@ -31,8 +31,8 @@ use SweType::{List, Map, Number, Text, Truth, Whole};
 pub enum SweCommand {
     /// `run`.
     Run,
-    /// `run-batch`.
-    RunBatch,
+    /// `run-replay`.
+    RunReplay,
 }
 
 const AGENT: &[(&str, SweType)] = &[
@@ -144,15 +144,21 @@ const RUN: &[(&str, SweType)] = &[
     ("env_var_path", Text),
 ];
 
-const BATCH: &[(&str, SweType)] = &[];
+const REPLAY: &[(&str, SweType)] = &[
+    ("traj_path", Text),
+    ("deployment", Map),
+    ("output_dir", Text),
+    ("update_config", List),
+    ("env_var_path", Text),
+];
 
 /// All keys of a command, with their types.
 pub fn keys(command: SweCommand) -> impl Iterator<Item = (&'static str, SweType)> {
-    let own = match command {
-        SweCommand::Run => RUN,
-        SweCommand::RunBatch => BATCH,
+    let (shared, own) = match command {
+        SweCommand::Run => (AGENT, RUN),
+        SweCommand::RunReplay => (REPLAY, &RUN[..0]),
     };
-    AGENT.iter().chain(own).copied()
+    shared.iter().chain(own).copied()
 }
 
 /// The type of a key.
@@ -207,6 +213,18 @@ pub fn check(command: SweCommand, tree: &GivenTree) -> Vec<SweAgentProblem> {
     let mut problems = Vec::new();
     walk(command, tree, &mut String::new(), &mut problems);
     problems
+}
+
+/// Refuses a tree with unknown keys or values of the wrong type.
+///
+/// # Errors
+/// [`SweAgentError`] with all that is wrong.
+pub fn check_tree(command: SweCommand, tree: &GivenTree) -> Result<(), SweAgentError> {
+    let problems = check(command, tree);
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(SweAgentError(problems)),
+    }
 }
 
 fn walk(

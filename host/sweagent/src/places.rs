@@ -11,15 +11,22 @@ pub fn standard_folder(
     id: &str,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> PathBuf {
+    let config = configs.last().map_or("no_config", String::as_str);
+    let model = model_id(tree);
+    of_user(variable).join(format!("{config}__{model}___{id}"))
+}
+
+/// The folder of a replay, if none is given. `stem` is the trajectory's name.
+pub fn replay_folder(stem: &str, variable: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    of_user(variable).join(format!("replay___{stem}"))
+}
+
+fn of_user(variable: &dyn Fn(&str) -> Option<String>) -> PathBuf {
     let set = |name| variable(name).filter(|value| !value.is_empty());
     let root = set("SWE_AGENT_TRAJECTORY_DIR").unwrap_or_else(|| "trajectories".to_owned());
     let user = ["USER", "LOGNAME"].into_iter().find_map(set);
     let user = user.unwrap_or_else(|| "unknown".to_owned());
-    let config = configs.last().map_or("no_config", String::as_str);
-    let model = model_id(tree);
-    Path::new(&root)
-        .join(user)
-        .join(format!("{config}__{model}___{id}"))
+    Path::new(&root).join(user)
 }
 
 /// The model and its main settings, as a part of a name.

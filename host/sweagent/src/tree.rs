@@ -154,6 +154,22 @@ impl GivenTree {
         }
     }
 
+    /// Removes the value at a path, if there is one.
+    pub fn remove(&mut self, path: &[&str]) {
+        let GivenContent::Map(entries) = &mut self.content else {
+            return;
+        };
+        match path {
+            [] => {}
+            [key] => entries.retain(|(name, _)| name != key),
+            [key, rest @ ..] => {
+                if let Some((_, inner)) = entries.iter_mut().find(|(name, _)| name == key) {
+                    inner.remove(rest);
+                }
+            }
+        }
+    }
+
     /// Lays another tree over this one: maps are joined key by key, all other values are replaced.
     pub fn merge(&mut self, over: Self) {
         match (&mut self.content, over.content) {

@@ -27,6 +27,17 @@ pub enum SweagentCommand {
         )]
         words: Vec<String>,
     },
+    /// Do the actions of a trajectory again, in a new environment and without a model
+    #[command(disable_help_flag = true)]
+    RunReplay {
+        /// SWE-agent's flags: `--traj_path=FILE`, `--deployment.KEY=VALUE`, `--output_dir`, `--update_config`
+        #[arg(
+            value_name = "FLAGS",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<String>,
+    },
     /// Join the predictions below folders into one file
     MergePreds {
         /// The folders

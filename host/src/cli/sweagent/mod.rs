@@ -1,5 +1,6 @@
 //! The commands of `sweagent`.
 
+mod replaying;
 mod single;
 mod tidying;
 
@@ -12,6 +13,7 @@ use mswea_sweagent::{SweAgentError, SweAgentProblem};
 pub fn run(command: &SweagentCommand) -> Result<ExitCode, Failure> {
     match command {
         SweagentCommand::Run { words } => single::run(words),
+        SweagentCommand::RunReplay { words } => replaying::run(words),
         SweagentCommand::MergePreds {
             directories,
             output,

@@ -1,6 +1,6 @@
 //! `sweagent run`: one problem.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
@@ -20,86 +20,114 @@ use mswea_sweagent::{
     read_command_line, read_problem, standard_folder, trajectory, translate,
 };
 
+/// A run that is to be made.
+pub(super) struct SingleRun<'a> {
+    /// Its configuration.
+    pub(super) tree: &'a GivenTree,
+    /// The folder of its files, if the configuration names none; the argument is the problem's id.
+    pub(super) folder: &'a dyn Fn(&str) -> PathBuf,
+    /// Settings of ours over the translated ones.
+    pub(super) over: Vec<(String, Value, String)>,
+}
+
 /// Runs the agent with these flags of SWE-agent.
 pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     read_variables(words)?;
     let variable = |name: &str| secrecy::var(name);
     let request = read_command_line(SweCommand::Run, words, &variable)?;
     if request.help {
-        return help();
+        return help("run", SweCommand::Run);
     }
     let tree = &request.tree;
-    let shown = without_secrets(tree);
     if request.print_config {
-        return output::json(&shown);
+        return output::json(&without_secrets(tree));
     }
     refuse_actions(tree)?;
-    let problem = output::runtime()?.block_on(read_problem(tree, &variable))?;
-    let folder = match tree.given("output_dir").and_then(GivenTree::text) {
-        Some("DEFAULT") | None => standard_folder(tree, &request.configs, &problem.id, &variable),
-        Some(given) => expand(given, &variable)?.into(),
-    };
-    let files = SweFiles {
-        run: std::path::absolute(&folder).context("the current folder can't be found")?,
-        id: problem.id.clone(),
-    };
-    let repo = local_repo(tree, &variable)?;
-    let instance = files.folder();
-    let translated = translate(TranslationInput {
+    let folder = |id: &str| standard_folder(tree, &request.configs, id, &variable);
+    let single = SingleRun {
         tree,
-        problem: &problem,
-        folder: &instance.to_string_lossy(),
-        variable: &variable,
-    })?;
-    for (name, secret) in &translated.secrets {
-        secrecy::supply(name, secret);
-    }
-    let output = files.named("traj.json").to_string_lossy().into_owned();
-    let sources = Sources {
-        translated: translated.settings,
-        flags: vec![(
+        folder: &folder,
+        over: Vec::new(),
+    };
+    single.make()
+}
+
+impl SingleRun<'_> {
+    /// Makes the run, and writes its files.
+    pub(super) fn make(self) -> Result<ExitCode, Failure> {
+        let tree = self.tree;
+        let variable = |name: &str| secrecy::var(name);
+        let shown = without_secrets(tree);
+        let problem = output::runtime()?.block_on(read_problem(tree, &variable))?;
+        let folder = match tree.given("output_dir").and_then(GivenTree::text) {
+            Some("DEFAULT") | None => (self.folder)(&problem.id),
+            Some(given) => expand(given, &variable)?.into(),
+        };
+        let files = SweFiles {
+            run: std::path::absolute(&folder).context("the current folder can't be found")?,
+            id: problem.id.clone(),
+        };
+        let repo = local_repo(tree, &variable)?;
+        let instance = files.folder();
+        let translated = translate(TranslationInput {
+            tree,
+            problem: &problem,
+            folder: &instance.to_string_lossy(),
+            variable: &variable,
+        })?;
+        for (name, secret) in &translated.secrets {
+            secrecy::supply(name, secret);
+        }
+        let output = files.named("traj.json").to_string_lossy().into_owned();
+        let mut flags = self.over;
+        let place = (
             "agent.output_path".to_owned(),
             output.into(),
             "--output_dir".to_owned(),
-        )],
-        ..Sources::default()
-    };
-    let usage = |error: mswea_config::ConfigError| Failure::usage(error.to_string());
-    let layers = Layers::load(&sources, &ProcessEnvironment).map_err(usage)?;
-    let config = configs::resolve(&layers)?;
-    let work = Path::new(&config.environment.cwd);
-    if config.environment.environment_class == "local" {
-        std::fs::create_dir_all(work)
-            .with_context(|| format!("can't make the folder `{}`", work.display()))?;
+        );
+        flags.push(place);
+        let sources = Sources {
+            translated: translated.settings,
+            flags,
+            ..Sources::default()
+        };
+        let usage = |error: mswea_config::ConfigError| Failure::usage(error.to_string());
+        let layers = Layers::load(&sources, &ProcessEnvironment).map_err(usage)?;
+        let config = configs::resolve(&layers)?;
+        let work = Path::new(&config.environment.cwd);
+        if config.environment.environment_class == "local" {
+            std::fs::create_dir_all(work)
+                .with_context(|| format!("can't make the folder `{}`", work.display()))?;
+        }
+        write_json(&files.config(), &shown)?;
+        let display = DisplayArgs::default();
+        let front = front::make(&display);
+        run::warn(&layers, display, &*front);
+        for warning in &translated.warnings {
+            output::warning(warning);
+        }
+        let args = RunArgs::default();
+        let options = run::process_options(&args);
+        let run_id = session::new_run_id();
+        let job = options.job(&layers, Job::new(&problem.text, &config, &run_id));
+        let done = run::execute(&config, &layers, job, &options, &front)?;
+        done.tell(display);
+        let Some(journal) = &done.journal else {
+            return Ok(done.code);
+        };
+        let name = tree
+            .given("env.name")
+            .and_then(GivenTree::text)
+            .unwrap_or("main");
+        let made = trajectory::trajectory(journal, &shown, name)
+            .context("the trajectory can't be made")?;
+        leave(
+            &files,
+            &made,
+            repo.as_deref().filter(|_| applies_patch(tree)),
+        )?;
+        Ok(done.code)
     }
-    write_json(&files.config(), &shown)?;
-    let display = DisplayArgs::default();
-    let front = front::make(&display);
-    run::warn(&layers, display, &*front);
-    for warning in &translated.warnings {
-        output::warning(warning);
-    }
-    let args = RunArgs::default();
-    let options = run::process_options(&args);
-    let run_id = session::new_run_id();
-    let job = options.job(&layers, Job::new(&problem.text, &config, &run_id));
-    let done = run::execute(&config, &layers, job, &options, &front)?;
-    done.tell(display);
-    let Some(journal) = &done.journal else {
-        return Ok(done.code);
-    };
-    let name = tree
-        .given("env.name")
-        .and_then(GivenTree::text)
-        .unwrap_or("main");
-    let made =
-        trajectory::trajectory(journal, &shown, name).context("the trajectory can't be made")?;
-    leave(
-        &files,
-        &made,
-        repo.as_deref().filter(|_| applies_patch(tree)),
-    )?;
-    Ok(done.code)
 }
 
 /// Writes the files of a run that has ended.
@@ -193,7 +221,7 @@ fn local_repo(
 }
 
 /// Reads the file of variables: that of `--env_var_path`, else `.env` of the current folder.
-fn read_variables(words: &[String]) -> Result<(), Failure> {
+pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
     let mut named = None;
     for (index, word) in words.iter().enumerate() {
         match word.strip_prefix("--env_var_path") {
@@ -229,11 +257,12 @@ fn without_secrets(tree: &GivenTree) -> Value {
     value
 }
 
-fn help() -> Result<ExitCode, Failure> {
-    let mut text = "mswea-host sweagent run --KEY=VALUE ... [--config FILE] [--no_config_file] [--print_config]\n\n\
-                    The keys:\n"
-        .to_owned();
-    for (key, _) in keys(SweCommand::Run) {
+/// Prints the keys of a command.
+pub(super) fn help(name: &str, command: SweCommand) -> Result<ExitCode, Failure> {
+    let mut text = format!(
+        "mswea-host sweagent {name} --KEY=VALUE ... [--config FILE] [--no_config_file] [--print_config]\n\nThe keys:\n"
+    );
+    for (key, _) in keys(command) {
         text.push_str(&format!("  --{key}\n"));
     }
     output::text(&text)

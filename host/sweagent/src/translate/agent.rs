@@ -18,6 +18,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
 ];
 
+const RADARE: &str = r"\b(?:radare2)\b.*\s+-c\s+.*";
+
 /// SWE-agent's names of the parsers, and ours.
 const PARSERS: &[(&str, &str)] = &[
     ("function_calling", "function_calling"),
@@ -273,7 +275,8 @@ fn filter(work: &mut Work<'_>) {
     }
     work.refuse_unless(
         "agent.tools.filter.block_unless_regex",
-        &[json!({})],
+        // The second is SWE-agent's default, which blocks every call of radare2 without `-c`.
+        &[json!({}), json!({"radare2": RADARE, "r2": RADARE})],
         "list what is denied in `agent.tools.filter.blocklist`",
     );
 }

@@ -86,7 +86,6 @@ fn name(work: &mut Work<'_>) {
     let name = tree.text().unwrap_or_default();
     let instead = match name {
         "human" | "human_thought" => Some("a person can't take the model's place in this version"),
-        "replay" => Some("`mswea-host replay` does a recorded run again"),
         "instant_empty_submit" => Some(
             "name a model of a server of yours, for example `--agent.model.name=openai/test --agent.model.api_base=URL`",
         ),
