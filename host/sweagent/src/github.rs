@@ -64,9 +64,7 @@ pub async fn read_issue(
     let url = format!("{base}/repos/{owner}/{repo}/issues/{number}");
     let tls = match base.starts_with("http:") {
         true => mswea_tls::trusting_nobody(),
-        false => {
-            mswea_tls::trusting_roots(&|name| variable(name).map(Into::into), &["h2", "http/1.1"])
-        }
+        false => mswea_tls::trusting_roots(&|name| variable(name), &["h2", "http/1.1"]),
     }?;
     let client = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)

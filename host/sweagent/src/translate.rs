@@ -2,6 +2,7 @@
 //! is the one that has no effect.
 
 mod agent;
+mod demonstrations;
 mod environment;
 mod model;
 mod templates;

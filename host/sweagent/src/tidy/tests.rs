@@ -119,7 +119,7 @@ fn evaluations_are_compared() {
     let new = run("new", &["a", "b", "c", "d", "e"], &["a", "b", "e"]);
     let old = run("old", &["a", "b", "c", "d"], &["b", "c"]);
     assert_eq!(
-        comparison(&[new.clone()], false),
+        comparison(std::slice::from_ref(&new), false),
         "Total evaluated: 5\nTotal resolved: 3\n"
     );
     let marks = |show_same| -> Vec<String> {

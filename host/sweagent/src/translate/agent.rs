@@ -136,10 +136,10 @@ pub(super) fn tools(work: &mut Work<'_>) {
             _ => work.put_fixed("environment.forward_env", propagated),
         }
     }
-    work.refuse_unless(
+    work.warn_unless(
         "agent.tools.submit_command",
         &[json!("submit")],
-        "call the tool `submit`",
+        "the model calls the tool `submit`",
     );
     let hint = "leave it out: it is computed from the bundles";
     for key in [

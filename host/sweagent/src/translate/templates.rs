@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Work, as_text};
+use super::{Work, as_text, demonstrations};
+use crate::tree::GivenTree;
 
 const NEXT_STEP: &str = "Observation: {{observation}}";
 const TRUNCATED: &str = "Observation: {{observation[:max_observation_length]}}<response clipped>\n\
@@ -18,9 +19,15 @@ pub(super) fn templates(work: &mut Work<'_>) {
         ("agent.system_template", "system_template"),
         ("agent.instance_template", "instance_template"),
     ];
+    let shown = demonstrations::texts(work);
+    let template = work.text("agent.templates.demonstration_template");
+    let shown = demonstrations::before(&shown, template.unwrap_or_default());
     for (ours, theirs) in prompts {
         let text = work.text(&format!("{at}.{theirs}")).unwrap_or_default();
-        let text = names.over(text);
+        let mut text = names.over(text);
+        if theirs == "instance_template" {
+            text = format!("{shown}{text}");
+        }
         match work.given(&format!("{at}.{theirs}")) {
             Some(tree) => work.put(ours, text, &tree.at),
             None => work.put_fixed(ours, text),
@@ -61,17 +68,6 @@ pub(super) fn templates(work: &mut Work<'_>) {
     let feedback = feedback.unwrap_or("{{ error }}");
     let feedback = names.over(feedback);
     work.put_fixed("model.format_error_template", feedback);
-    if let Some(tree) = work
-        .given(&format!("{at}.demonstrations"))
-        .filter(|it| !it.items().is_empty())
-    {
-        let hint = "leave out `agent.templates.demonstrations`: write what they show into the system template";
-        work.refuse(
-            &tree.at,
-            "demonstrations can't be shown to the model in this version",
-            hint,
-        );
-    }
 }
 
 /// The variables that SWE-agent's templates have and ours have not.
@@ -102,7 +98,7 @@ impl Names {
         if !has_bundles {
             names.push(("command_docs".to_owned(), "\"\"".to_owned()));
             let variables = work.given("agent.tools.env_variables");
-            for (name, tree) in variables.into_iter().flat_map(|it| it.entries()) {
+            for (name, tree) in variables.into_iter().flat_map(GivenTree::entries) {
                 names.push((
                     name.clone(),
                     Value::from(as_text(&tree.value())).to_string(),

@@ -41,10 +41,12 @@ fn translated(yaml: &str, flags: &[&str]) -> Result<Translated, String> {
     translate(input).map_err(text)
 }
 
+/// A piece of YAML, flags, and the settings that they become.
+type Vector<'a> = (&'a str, &'a [&'a str], &'a [(&'a str, Value)]);
+
 #[test]
 fn keys_of_ours() {
-    // A piece of YAML, flags, and the settings that they become.
-    let vectors: &[(&str, &[&str], &[(&str, Value)])] = &[
+    let vectors: &[Vector<'_>] = &[
         (
             "",
             &[],
@@ -346,6 +348,11 @@ fn bad_input_is_named_with_its_place_and_its_remedy() {
             &["--config=/nothing.yaml"],
             &["can't read `/nothing.yaml`", "coding_challenge"],
         ),
+        (
+            "agent:\n  templates:\n    demonstrations: [/no.traj]\n    demonstration_template: x\n",
+            &["--agent.model.name=x"],
+            &["c.yaml:3:22", "can't read `/no.traj`"],
+        ),
         (model, &["stray"], &["`stray` is no flag"]),
         (model, &["--agent.model.name"], &["has no value"]),
         ("", &[], &["no model was given", "--agent.model.name"]),
@@ -362,6 +369,35 @@ fn bad_input_is_named_with_its_place_and_its_remedy() {
             );
         }
     }
+}
+
+#[test]
+fn demonstrations_are_the_beginning_of_the_first_user_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("d.traj");
+    let history = r#"{"history": [{"role": "system", "content": "s"}, {"role": "user", "content": "u {{x}}"},
+        {"role": "assistant", "content": "a"}]}"#;
+    std::fs::write(&file, history).unwrap();
+    let yaml = format!(
+        "agent:\n  model: {{name: x}}\n  templates:\n    instance_template: i\n    demonstrations: [{}]\n    \
+         demonstration_template: |\n      D {{{{demonstration}}}}\n",
+        file.display()
+    );
+    let done = translated(&yaml, &[]).unwrap();
+    let template = done
+        .value("agent.instance_template")
+        .unwrap()
+        .as_str()
+        .unwrap();
+    let rendered = mswea_template::Templates::new()
+        .render(template, &Map::new())
+        .unwrap();
+    assert_eq!(rendered, "D u {{x}}\na\n\ni");
+    let error = translated(&yaml, &["--agent.templates.put_demos_in_history=true"]).unwrap_err();
+    assert!(
+        error.contains("`agent.templates.put_demos_in_history`"),
+        "{error}"
+    );
 }
 
 #[test]
