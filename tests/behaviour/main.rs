@@ -57,6 +57,7 @@ mod side_by_side;
 mod signals;
 mod story;
 mod swapped;
+mod sweagent;
 mod swerex;
 mod terminal;
 mod tools;

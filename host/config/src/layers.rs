@@ -28,6 +28,9 @@ pub struct Sources {
     pub no_default_config: bool,
     /// Values of other flags: dotted key, value, name of the flag.
     pub flags: Vec<(String, Value, String)>,
+    /// Values that were translated from the configuration of another program, below `flags`: dotted key,
+    /// value, the place of the value that it was made of.
+    pub translated: Vec<(String, Value, Origin)>,
     /// The config of an earlier run. It replaces the environment variables, because it already
     /// contains the values that these had when that run began.
     pub recorded: Option<RecordedConfig>,
@@ -155,6 +158,12 @@ impl Layers {
                 }
             }
             at_default = false;
+        }
+        for (dotted, value, origin) in &sources.translated {
+            let path: Vec<&str> = dotted.split('.').collect();
+            let node = Node::nested(&path, value.clone(), origin);
+            builder.ledger.note(&node, None);
+            builder.layer(TRANSLATED.to_owned(), node, false);
         }
         for (dotted, value, flag) in &sources.flags {
             let path: Vec<&str> = dotted.split('.').collect();
@@ -362,6 +371,8 @@ fn segments(path: &str) -> Vec<String> {
 
 /// mini-swe-agent's variable for the config file of a run without `-c`.
 const DEFAULT_FILE: &str = "MSWEA_MINI_CONFIG_PATH";
+/// The name of the layer of translated values.
+const TRANSLATED: &str = "translated";
 const ATTEMPTS: &str = "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT";
 
 /// The variable counts all attempts, the keys count the retries after the first.

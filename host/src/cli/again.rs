@@ -201,6 +201,7 @@ fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<Layers, Fail
             journal: earlier.journal().display().to_string(),
             mini,
         }),
+        ..Sources::default()
     };
     Layers::load(&sources, &ProcessEnvironment).map_err(|error| Failure::usage(error.to_string()))
 }

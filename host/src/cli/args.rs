@@ -12,6 +12,7 @@ mod plugin;
 mod price;
 mod runs;
 mod stray;
+mod swe;
 mod task;
 mod values;
 
@@ -40,6 +41,7 @@ pub use plugin::{
 pub use price::{PriceArgument, PriceArgumentError};
 pub use runs::{ListArgs, RemoveArgs, RepairArgs, RunsCommand, ShowArgs};
 pub use stray::advice;
+pub use swe::{DemoFileArgs, SweagentCommand};
 pub use task::{TaskError, read_task};
 
 /// Name of the program, in help, completions and the manual page.
@@ -128,6 +130,9 @@ pub enum HostCommand {
     Swebench(Box<SwebenchArgs>),
     /// Run one instance of SWE-bench, as `mini-extra swebench-single`
     SwebenchSingle(Box<SwebenchSingleArgs>),
+    /// Run SWE-agent's commands: its flags, its config files, its trajectories
+    #[command(subcommand)]
+    Sweagent(SweagentCommand),
     /// Tell what works on this machine, and how to get the rest
     Doctor(DoctorArgs),
     /// Remove what killed runs have left behind: processes, folders, containers

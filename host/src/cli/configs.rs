@@ -15,7 +15,7 @@ pub fn layers(args: &RunArgs) -> Result<Layers, Failure> {
             .into_iter()
             .map(|entry| (entry.key.to_owned(), entry.value, entry.flag.to_owned()))
             .collect(),
-        recorded: None,
+        ..Sources::default()
     };
     Layers::load(&sources, &ProcessEnvironment).map_err(|error| Failure::usage(error.to_string()))
 }

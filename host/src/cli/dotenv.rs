@@ -2,7 +2,7 @@
 //! their default model. As with mini-swe-agent, a variable of the process has precedence. Commands
 //! do not get these variables.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::output;
 use mswea_files as regular_file;
@@ -10,11 +10,18 @@ use mswea_secrecy as secrecy;
 
 /// Reads the file, if there is one.
 pub fn load() {
-    let Some(path) = path() else { return };
     // A file that can't be read is ignored, because most users do not know that it is read.
-    let Ok(text) = regular_file::read_text(&path, regular_file::SETTINGS) else {
-        return;
-    };
+    if let Some(path) = path() {
+        let _ = read(&path);
+    }
+}
+
+/// Reads a file of this kind. A variable of the process has precedence.
+///
+/// # Errors
+/// If it can't be read.
+pub(super) fn read(path: &Path) -> std::io::Result<()> {
+    let text = regular_file::read_text(path, regular_file::SETTINGS)?;
     for (index, line) in text.lines().enumerate() {
         match parse(line) {
             Ok(Some((name, value))) => secrecy::supply(name, &value),
@@ -26,6 +33,7 @@ pub fn load() {
             )),
         }
     }
+    Ok(())
 }
 
 fn path() -> Option<PathBuf> {

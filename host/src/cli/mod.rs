@@ -28,6 +28,7 @@ mod runs;
 mod runtime;
 mod ship;
 mod signals;
+mod sweagent;
 
 use std::process::ExitCode;
 
@@ -136,6 +137,7 @@ pub fn main() -> ExitCode {
         },
         Some(HostCommand::Swebench(args)) => batch::swebench(&args),
         Some(HostCommand::SwebenchSingle(args)) => batch::single(&args),
+        Some(HostCommand::Sweagent(command)) => sweagent::run(&command),
         Some(HostCommand::Doctor(args)) => doctor::run(&args),
         Some(HostCommand::Gc(args)) => gc::run(&args),
         Some(HostCommand::Runtime(RuntimeCommand::Serve(args))) => runtime::serve(&args),

@@ -183,9 +183,6 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let replies = demo.replies.get("replies").cloned().unwrap_or_default();
     let by = "demo".to_owned();
     let sources = Sources {
-        configs: Vec::new(),
-        no_default_config: false,
-        recorded: None,
         flags: vec![
             ("model.model_name".into(), "replay/".into(), by.clone()),
             ("plugins.replay.config.replies".into(), replies, by.clone()),
@@ -204,6 +201,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
                 by,
             ),
         ],
+        ..Sources::default()
     };
     let usage = |error: mswea_config::ConfigError| Failure::usage(error.to_string());
     let layers = Layers::load(&sources, &ProcessEnvironment).map_err(usage)?;
@@ -255,19 +253,19 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The result of a run that has ended or was refused.
-struct RunResult {
-    code: ExitCode,
+pub(super) struct RunResult {
+    pub(super) code: ExitCode,
     exit_status: String,
     error: Option<String>,
     /// The path of the journal, if there is one.
-    journal: Option<PathBuf>,
+    pub(super) journal: Option<PathBuf>,
     /// The path of the trajectory, if it is written.
     trajectory: Option<PathBuf>,
 }
 
 impl RunResult {
     /// Prints the failure and the paths of the files, which the front does not show.
-    fn tell(&self, display: DisplayArgs) {
+    pub(super) fn tell(&self, display: DisplayArgs) {
         if let Some(error) = &self.error {
             output::error(error);
         }
@@ -277,7 +275,7 @@ impl RunResult {
     }
 }
 
-fn execute(
+pub(super) fn execute(
     config: &Config,
     layers: &Layers,
     job: Job<'_>,

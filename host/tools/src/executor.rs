@@ -36,6 +36,8 @@ pub struct ToolsExecutor {
     front: Option<Arc<dyn Front>>,
     /// The last state that was read.
     state: Option<Object>,
+    /// Whether an output has told the state: the first one does, also if it is that of the installation.
+    has_told_state: bool,
     /// Whether the shell of an earlier process of the run is gone.
     is_new_shell: bool,
 }
@@ -56,6 +58,7 @@ impl ToolsExecutor {
             place,
             front: None,
             state: None,
+            has_told_state: false,
             is_new_shell: false,
         }
     }
@@ -292,7 +295,9 @@ impl ToolsExecutor {
     async fn attend(&mut self, output: &mut Output, stop: &Stop) {
         match self.read_state(stop).await {
             Ok(state) => {
-                if self.state.as_ref() != Some(&state) {
+                let is_known = self.has_told_state && self.state.as_ref() == Some(&state);
+                if !is_known && !state.is_empty() || self.state.as_ref() != Some(&state) {
+                    self.has_told_state = true;
                     output
                         .extra
                         .insert(TOOL_STATE.to_owned(), Value::Object(state.clone()));

@@ -104,7 +104,7 @@ pub(super) fn sources(run: &RunArgs) -> Sources {
             .filter(|entry| entry.key != "agent.output_path")
             .map(|entry| (entry.key.to_owned(), entry.value, entry.flag.to_owned()))
             .collect(),
-        recorded: None,
+        ..Sources::default()
     }
 }
 

@@ -1,0 +1,105 @@
+//! The commands of `sweagent`. The words after `run` are read by `mswea-sweagent`, because their names are
+//! the keys of a configuration.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+const RUN: &str = "\
+Examples:
+  mswea-host sweagent run --agent.model.name=gpt-4o --env.repo.path=. --problem_statement.path=task.md
+  mswea-host sweagent run --config mine.yaml --env.deployment.type=local --problem_statement.text='fix it'
+
+Without `--config`, the shipped config `default` is used; the others are `default_backticks`, `bash_only` and
+`coding_challenge`. A key that can't be done here is refused by name.";
+
+/// The commands of SWE-agent.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SweagentCommand {
+    /// Run the agent on one problem
+    #[command(visible_alias = "r", disable_help_flag = true, after_help = RUN)]
+    Run {
+        /// SWE-agent's flags: `--KEY=VALUE`, `--config FILE` (repeatable), `--print_config`, `--help`
+        #[arg(
+            value_name = "FLAGS",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<String>,
+    },
+    /// Do the actions of a trajectory again, in a new environment and without a model
+    #[command(disable_help_flag = true)]
+    RunReplay {
+        /// SWE-agent's flags: `--traj_path=FILE`, `--deployment.KEY=VALUE`, `--output_dir`, `--update_config`
+        #[arg(
+            value_name = "FLAGS",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<String>,
+    },
+    /// Join the predictions below folders into one file
+    MergePreds {
+        /// The folders
+        #[arg(required = true, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        directories: Vec<PathBuf>,
+        /// The file to write; without it, `preds.json` in the first folder
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+    },
+    /// Write the prediction of a trajectory beside it
+    ExtractPred {
+        /// The trajectory
+        #[arg(value_name = "TRAJ", value_hint = ValueHint::FilePath)]
+        traj_path: PathBuf,
+    },
+    /// Count the exit statuses of the trajectories below a folder
+    #[command(visible_alias = "qs")]
+    QuickStats {
+        /// The folder
+        #[arg(default_value = ".", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        directory: PathBuf,
+    },
+    /// Compare the results of evaluations
+    #[command(visible_alias = "cr")]
+    CompareRuns {
+        /// Files `results.json`, or folders that have one; the newer run first
+        #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+        paths: Vec<PathBuf>,
+        /// Show instances with the same result, too
+        #[arg(long)]
+        show_same: bool,
+    },
+    /// List the folders of instances without a submission, or remove them
+    #[command(visible_alias = "ru")]
+    RemoveUnfinished {
+        /// The folder of the run
+        #[arg(long = "base_dir", default_value = ".", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        base_dir: PathBuf,
+        /// Remove them
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Write the replies of a trajectory as a demonstration
+    TrajToDemo(DemoFileArgs),
+}
+
+/// Flags of `traj-to-demo`.
+#[derive(Clone, Debug, Args)]
+pub struct DemoFileArgs {
+    /// The trajectory
+    #[arg(value_name = "TRAJ", value_hint = ValueHint::FilePath)]
+    pub traj_path: PathBuf,
+    /// The folder to write to
+    #[arg(long = "output_dir", default_value = "demos", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub output_dir: PathBuf,
+    /// What is added to the name of the file's folder
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub suffix: String,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub overwrite: bool,
+    /// With the messages of the user and the tools
+    #[arg(long = "include_user")]
+    pub include_user: bool,
+}

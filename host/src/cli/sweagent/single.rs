@@ -1,0 +1,269 @@
+//! `sweagent run`: one problem.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::tidying::{write, write_json};
+use crate::cli::args::{DisplayArgs, RunArgs};
+use crate::cli::exit::ExitCode;
+use crate::cli::front;
+use crate::cli::output::{self, Failure};
+use crate::cli::{configs, dotenv, run};
+use mswea_config::{Layers, ProcessEnvironment, Sources};
+use mswea_secrecy as secrecy;
+use mswea_session::{self as session, Job};
+use mswea_sweagent::{
+    GivenTree, SweAgentProblem, SweCommand, SweFiles, TranslationInput, expand, keys,
+    read_command_line, read_problem, standard_folder, trajectory, translate,
+};
+
+/// A run that is to be made.
+pub(super) struct SingleRun<'a> {
+    /// Its configuration.
+    pub(super) tree: &'a GivenTree,
+    /// The folder of its files, if the configuration names none; the argument is the problem's id.
+    pub(super) folder: &'a dyn Fn(&str) -> PathBuf,
+    /// Settings of ours over the translated ones.
+    pub(super) over: Vec<(String, Value, String)>,
+}
+
+/// Runs the agent with these flags of SWE-agent.
+pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    read_variables(words)?;
+    let variable = |name: &str| secrecy::var(name);
+    let request = read_command_line(SweCommand::Run, words, &variable)?;
+    if request.help {
+        return help("run", SweCommand::Run);
+    }
+    let tree = &request.tree;
+    if request.print_config {
+        return output::json(&without_secrets(tree));
+    }
+    refuse_actions(tree)?;
+    let folder = |id: &str| standard_folder(tree, &request.configs, id, &variable);
+    let single = SingleRun {
+        tree,
+        folder: &folder,
+        over: Vec::new(),
+    };
+    single.make()
+}
+
+impl SingleRun<'_> {
+    /// Makes the run, and writes its files.
+    pub(super) fn make(self) -> Result<ExitCode, Failure> {
+        let tree = self.tree;
+        let variable = |name: &str| secrecy::var(name);
+        let shown = without_secrets(tree);
+        let problem = output::runtime()?.block_on(read_problem(tree, &variable))?;
+        let folder = match tree.given("output_dir").and_then(GivenTree::text) {
+            Some("DEFAULT") | None => (self.folder)(&problem.id),
+            Some(given) => expand(given, &variable)?.into(),
+        };
+        let files = SweFiles {
+            run: std::path::absolute(&folder).context("the current folder can't be found")?,
+            id: problem.id.clone(),
+        };
+        let repo = local_repo(tree, &variable)?;
+        let instance = files.folder();
+        let translated = translate(TranslationInput {
+            tree,
+            problem: &problem,
+            folder: &instance.to_string_lossy(),
+            variable: &variable,
+        })?;
+        for (name, secret) in &translated.secrets {
+            secrecy::supply(name, secret);
+        }
+        let output = files.named("traj.json").to_string_lossy().into_owned();
+        let mut flags = self.over;
+        let place = (
+            "agent.output_path".to_owned(),
+            output.into(),
+            "--output_dir".to_owned(),
+        );
+        flags.push(place);
+        let sources = Sources {
+            translated: translated.settings,
+            flags,
+            ..Sources::default()
+        };
+        let usage = |error: mswea_config::ConfigError| Failure::usage(error.to_string());
+        let layers = Layers::load(&sources, &ProcessEnvironment).map_err(usage)?;
+        let config = configs::resolve(&layers)?;
+        let work = Path::new(&config.environment.cwd);
+        if config.environment.environment_class == "local" {
+            std::fs::create_dir_all(work)
+                .with_context(|| format!("can't make the folder `{}`", work.display()))?;
+        }
+        write_json(&files.config(), &shown)?;
+        let display = DisplayArgs::default();
+        let front = front::make(&display);
+        run::warn(&layers, display, &*front);
+        for warning in &translated.warnings {
+            output::warning(warning);
+        }
+        let args = RunArgs::default();
+        let options = run::process_options(&args);
+        let run_id = session::new_run_id();
+        let job = options.job(&layers, Job::new(&problem.text, &config, &run_id));
+        let done = run::execute(&config, &layers, job, &options, &front)?;
+        done.tell(display);
+        let Some(journal) = &done.journal else {
+            return Ok(done.code);
+        };
+        let name = tree
+            .given("env.name")
+            .and_then(GivenTree::text)
+            .unwrap_or("main");
+        let made = trajectory::trajectory(journal, &shown, name)
+            .context("the trajectory can't be made")?;
+        leave(
+            &files,
+            &made,
+            repo.as_deref().filter(|_| applies_patch(tree)),
+        )?;
+        Ok(done.code)
+    }
+}
+
+/// Writes the files of a run that has ended.
+fn leave(files: &SweFiles, made: &Value, repo: Option<&str>) -> Result<(), Failure> {
+    write_json(&files.named("traj"), made)?;
+    let patch = &made["info"]["submission"];
+    let prediction = json!({
+        "model_name_or_path": files.run_name(),
+        "instance_id": files.id,
+        "model_patch": patch,
+    });
+    write(&files.named("pred"), &prediction.to_string())?;
+    output::note(&format!(
+        "SWE-agent's trajectory: {}",
+        files.named("traj").display()
+    ));
+    let Some(patch) = patch.as_str() else {
+        return Ok(());
+    };
+    let file = files.named("patch");
+    write(&file, patch)?;
+    output::note(&format!("patch: {}", file.display()));
+    if let Some(repo) = repo
+        && made["info"]["exit_status"] == "submitted"
+    {
+        let applied = Command::new("git")
+            .arg("-C")
+            .arg(repo)
+            .arg("apply")
+            .arg(&file)
+            .output();
+        let why = match applied {
+            Ok(done) if done.status.success() => {
+                output::note(&format!("the patch is applied to `{repo}`"));
+                return Ok(());
+            }
+            Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        output::warning(&format!("the patch can't be applied to `{repo}`: {why}"));
+    }
+    Ok(())
+}
+
+fn applies_patch(tree: &GivenTree) -> bool {
+    tree.given("actions.apply_patch_locally")
+        .is_some_and(|it| it.value() == true)
+}
+
+fn refuse_actions(tree: &GivenTree) -> Result<(), Failure> {
+    if let Some(given) = tree.given("actions.open_pr")
+        && given.value() == true
+    {
+        let problem =
+            SweAgentProblem::at(&given.at, "`actions.open_pr` can't be done in this version");
+        return Err(problem
+            .hint("open the pull request with the file `ID.patch`, for example with `gh pr create`")
+            .into());
+    }
+    Ok(())
+}
+
+/// The folder of the local repository, which has to be a work tree without changes: they would not be in
+/// the environment's copy as commits.
+fn local_repo(
+    tree: &GivenTree,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<String>, Failure> {
+    let Some(given) = tree.given("env.repo.path") else {
+        return Ok(None);
+    };
+    let path = expand(given.text().unwrap_or_default(), variable)?;
+    let status = Command::new("git")
+        .args(["-C", &path, "status", "--porcelain"])
+        .output();
+    let status = status.context("git can't be started, which `env.repo.path` needs")?;
+    let problem = |message: String| SweAgentProblem::at(&given.at, message);
+    if !status.status.success() {
+        let why = String::from_utf8_lossy(&status.stderr).trim().to_owned();
+        return Err(problem(format!("`{path}` is no git repository: {why}")).into());
+    }
+    if !status.stdout.is_empty() {
+        let problem = problem(format!(
+            "the repository `{path}` has changes that are not committed"
+        ));
+        return Err(problem
+            .hint("commit or stash them; the agent gets what is committed")
+            .into());
+    }
+    Ok(Some(path))
+}
+
+/// Reads the file of variables: that of `--env_var_path`, else `.env` of the current folder.
+pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
+    let mut named = None;
+    for (index, word) in words.iter().enumerate() {
+        match word.strip_prefix("--env_var_path") {
+            Some("") => named = words.get(index + 1).map(String::as_str),
+            Some(rest) => named = rest.strip_prefix('='),
+            None => {}
+        }
+    }
+    match named {
+        Some(path) => dotenv::read(Path::new(path)).map_err(|error| {
+            Failure::usage(format!(
+                "can't read the file of variables `{path}`: {error}"
+            ))
+        }),
+        None => {
+            let _ = dotenv::read(Path::new(".env"));
+            Ok(())
+        }
+    }
+}
+
+/// The configuration without the secrets in it.
+fn without_secrets(tree: &GivenTree) -> Value {
+    let mut value = tree.value();
+    for place in ["/agent/model/api_key", "/env/deployment/auth_token"] {
+        if let Some(secret) = value.pointer_mut(place)
+            && !secret.as_str().is_some_and(|text| text.starts_with('$'))
+            && !secret.is_null()
+        {
+            *secret = "REDACTED".into();
+        }
+    }
+    value
+}
+
+/// Prints the keys of a command.
+pub(super) fn help(name: &str, command: SweCommand) -> Result<ExitCode, Failure> {
+    let mut text = format!(
+        "mswea-host sweagent {name} --KEY=VALUE ... [--config FILE] [--no_config_file] [--print_config]\n\nThe keys:\n"
+    );
+    for (key, _) in keys(command) {
+        text.push_str(&format!("  --{key}\n"));
+    }
+    output::text(&text)
+}

@@ -1,0 +1,26 @@
+//! The shipped configs: those of SWE-agent by name and by meaning, in our words.
+
+const CONFIGS: &[(&str, &str)] = &[
+    ("default", include_str!("../configs/default.yaml")),
+    (
+        "default_backticks",
+        include_str!("../configs/default_backticks.yaml"),
+    ),
+    ("bash_only", include_str!("../configs/bash_only.yaml")),
+    (
+        "coding_challenge",
+        include_str!("../configs/coding_challenge.yaml"),
+    ),
+];
+
+/// The names of the shipped configs.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CONFIGS.iter().map(|(name, _)| *name)
+}
+
+/// The name and the text of a shipped config: `default`, `default.yaml` or `config/default.yaml`.
+pub fn find(path: &str) -> Option<(&'static str, &'static str)> {
+    let name = path.strip_prefix("config/").unwrap_or(path);
+    let name = name.strip_suffix(".yaml").unwrap_or(name);
+    CONFIGS.iter().find(|(known, _)| *known == name).copied()
+}

@@ -1,0 +1,314 @@
+//! The keys of SWE-agent 1.1's configuration: which there are, and of which type.
+
+use serde_json::Value;
+
+use mswea_text::nearest;
+
+use crate::fault::{SweAgentError, SweAgentProblem};
+use crate::tree::{GivenContent, GivenTree};
+
+/// The type of a key's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweType {
+    /// A text.
+    Text,
+    /// True or false.
+    Truth,
+    /// An integer.
+    Whole,
+    /// A number.
+    Number,
+    /// A list.
+    List,
+    /// A map, whose keys are the user's.
+    Map,
+}
+
+use SweType::{List, Map, Number, Text, Truth, Whole};
+
+/// The commands that have a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweCommand {
+    /// `run`.
+    Run,
+    /// `run-replay`.
+    RunReplay,
+}
+
+const AGENT: &[(&str, SweType)] = &[
+    ("agent.type", Text),
+    ("agent.name", Text),
+    ("agent.max_requeries", Whole),
+    ("agent.action_sampler", Map),
+    ("agent.agent_configs", List),
+    ("agent.retry_loop", Map),
+    ("agent.history_processors", List),
+    ("agent.templates.system_template", Text),
+    ("agent.templates.instance_template", Text),
+    ("agent.templates.next_step_template", Text),
+    (
+        "agent.templates.next_step_truncated_observation_template",
+        Text,
+    ),
+    ("agent.templates.next_step_no_output_template", Text),
+    ("agent.templates.max_observation_length", Whole),
+    ("agent.templates.strategy_template", Text),
+    ("agent.templates.demonstration_template", Text),
+    ("agent.templates.demonstrations", List),
+    ("agent.templates.put_demos_in_history", Truth),
+    ("agent.templates.disable_image_processing", Truth),
+    ("agent.templates.shell_check_error_template", Text),
+    ("agent.templates.command_cancelled_timeout_template", Text),
+    ("agent.tools.filter.blocklist", List),
+    ("agent.tools.filter.blocklist_standalone", List),
+    ("agent.tools.filter.block_unless_regex", Map),
+    ("agent.tools.filter.blocklist_error_template", Text),
+    ("agent.tools.bundles", List),
+    ("agent.tools.propagate_env_variables", List),
+    ("agent.tools.env_variables", Map),
+    ("agent.tools.registry_variables", Map),
+    ("agent.tools.submit_command", Text),
+    ("agent.tools.parse_function.type", Text),
+    ("agent.tools.parse_function.error_message", Text),
+    ("agent.tools.enable_bash_tool", Truth),
+    ("agent.tools.format_error_template", Text),
+    ("agent.tools.command_docs", Text),
+    ("agent.tools.multi_line_command_endings", Map),
+    ("agent.tools.submit_command_end_name", Text),
+    ("agent.tools.reset_commands", List),
+    ("agent.tools.execution_timeout", Number),
+    ("agent.tools.install_timeout", Number),
+    ("agent.tools.total_execution_timeout", Number),
+    ("agent.tools.max_consecutive_execution_timeouts", Whole),
+    ("agent.model.name", Text),
+    ("agent.model.per_instance_cost_limit", Number),
+    ("agent.model.total_cost_limit", Number),
+    ("agent.model.per_instance_call_limit", Whole),
+    ("agent.model.temperature", Number),
+    ("agent.model.top_p", Number),
+    ("agent.model.api_base", Text),
+    ("agent.model.api_version", Text),
+    ("agent.model.api_key", Text),
+    ("agent.model.stop", List),
+    ("agent.model.completion_kwargs", Map),
+    ("agent.model.convert_system_to_user", Truth),
+    ("agent.model.retry.retries", Whole),
+    ("agent.model.retry.min_wait", Number),
+    ("agent.model.retry.max_wait", Number),
+    ("agent.model.delay", Number),
+    ("agent.model.fallbacks", List),
+    ("agent.model.choose_api_key_by_thread", Truth),
+    ("agent.model.max_input_tokens", Whole),
+    ("agent.model.max_output_tokens", Whole),
+    ("agent.model.litellm_model_registry", Text),
+    ("agent.model.custom_tokenizer", Map),
+];
+
+const RUN: &[(&str, SweType)] = &[
+    ("env.deployment.type", Text),
+    ("env.deployment.image", Text),
+    ("env.deployment.port", Whole),
+    ("env.deployment.docker_args", List),
+    ("env.deployment.startup_timeout", Number),
+    ("env.deployment.pull", Text),
+    ("env.deployment.remove_images", Truth),
+    ("env.deployment.python_standalone_dir", Text),
+    ("env.deployment.platform", Text),
+    ("env.deployment.remove_container", Truth),
+    ("env.deployment.container_runtime", Text),
+    ("env.deployment.exec_shell", List),
+    ("env.deployment.docker_internal_host", Text),
+    ("env.deployment.auth_token", Text),
+    ("env.deployment.host", Text),
+    ("env.deployment.timeout", Number),
+    ("env.repo.type", Text),
+    ("env.repo.path", Text),
+    ("env.repo.base_commit", Text),
+    ("env.repo.github_url", Text),
+    ("env.repo.clone_timeout", Number),
+    ("env.repo.repo_name", Text),
+    ("env.repo.reset", Truth),
+    ("env.post_startup_commands", List),
+    ("env.post_startup_command_timeout", Number),
+    ("env.name", Text),
+    ("problem_statement.type", Text),
+    ("problem_statement.text", Text),
+    ("problem_statement.path", Text),
+    ("problem_statement.github_url", Text),
+    ("problem_statement.extra_fields", Map),
+    ("problem_statement.id", Text),
+    ("output_dir", Text),
+    ("actions.open_pr", Truth),
+    ("actions.apply_patch_locally", Truth),
+    ("actions.pr_config.skip_if_commits_reference_issue", Truth),
+    ("env_var_path", Text),
+];
+
+const REPLAY: &[(&str, SweType)] = &[
+    ("traj_path", Text),
+    ("deployment", Map),
+    ("output_dir", Text),
+    ("update_config", List),
+    ("env_var_path", Text),
+];
+
+/// All keys of a command, with their types.
+pub fn keys(command: SweCommand) -> impl Iterator<Item = (&'static str, SweType)> {
+    let (shared, own) = match command {
+        SweCommand::Run => (AGENT, RUN),
+        SweCommand::RunReplay => (REPLAY, &RUN[..0]),
+    };
+    shared.iter().chain(own).copied()
+}
+
+/// The type of a key.
+pub fn type_of(command: SweCommand, path: &str) -> Option<SweType> {
+    keys(command)
+        .find(|(name, _)| *name == path)
+        .map(|(_, kind)| kind)
+}
+
+/// The remedy for a key that there is not.
+pub fn suggestion(command: SweCommand, path: &str) -> String {
+    let names: Vec<&str> = keys(command).map(|(name, _)| name).collect();
+    if let Some(near) = nearest(path, names.iter().copied()) {
+        return format!("did you mean `{near}`?");
+    }
+    let last = path.rsplit('.').next().unwrap_or(path);
+    let whole = format!(".{path}");
+    let same = names
+        .iter()
+        .find(|name| name.ends_with(&whole))
+        .or_else(|| {
+            names
+                .iter()
+                .find(|name| name.rsplit('.').next() == Some(last))
+        });
+    if let Some(same) = same {
+        return format!("did you mean `{same}`?");
+    }
+    // The nearest key of the same group, else all of the group.
+    let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
+    let prefix = match parent {
+        "" => String::new(),
+        parent => format!("{parent}."),
+    };
+    let mut siblings: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix(&prefix))
+        .map(|rest| rest.split('.').next().unwrap_or(rest))
+        .collect();
+    siblings.dedup();
+    if let Some(near) = nearest(last, siblings.iter().copied()) {
+        return format!("did you mean `{prefix}{near}`?");
+    }
+    match siblings.as_slice() {
+        [] => "SWE-agent 1.1 has no such key".to_owned(),
+        some => format!("the keys there are `{}`", some.join("`, `")),
+    }
+}
+
+/// What is wrong with a tree: unknown keys and values of the wrong type.
+pub fn check(command: SweCommand, tree: &GivenTree) -> Vec<SweAgentProblem> {
+    let mut problems = Vec::new();
+    walk(command, tree, &mut String::new(), &mut problems);
+    problems
+}
+
+/// Refuses a tree with unknown keys or values of the wrong type.
+///
+/// # Errors
+/// [`SweAgentError`] with all that is wrong.
+pub fn check_tree(command: SweCommand, tree: &GivenTree) -> Result<(), SweAgentError> {
+    let problems = check(command, tree);
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(SweAgentError(problems)),
+    }
+}
+
+fn walk(
+    command: SweCommand,
+    tree: &GivenTree,
+    path: &mut String,
+    problems: &mut Vec<SweAgentProblem>,
+) {
+    if let Some(kind) = type_of(command, path) {
+        if !fits(kind, tree) {
+            let message = format!(
+                "`{path}` must be {}, not `{}`",
+                named(kind),
+                shortened(&tree.value())
+            );
+            problems.push(SweAgentProblem::at(&tree.at, message));
+        }
+        return;
+    }
+    let prefix = format!("{path}.");
+    let is_group = path.is_empty() || keys(command).any(|(name, _)| name.starts_with(&prefix));
+    match &tree.content {
+        _ if !is_group => {
+            let message = format!("there is no key `{path}`");
+            let mut deep = path.clone();
+            let mut inner = tree;
+            while let Some((key, value)) = inner.entries().first() {
+                deep = format!("{deep}.{key}");
+                inner = value;
+            }
+            let hint = suggestion(command, &deep);
+            problems.push(SweAgentProblem::at(&tree.at, message).hint(hint));
+        }
+        GivenContent::Map(entries) => {
+            for (key, value) in entries {
+                let length = path.len();
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key);
+                walk(command, value, path, problems);
+                path.truncate(length);
+            }
+        }
+        _ if tree.is_null() => {}
+        _ => {
+            let message = format!(
+                "`{path}` must be a map of keys, not `{}`",
+                shortened(&tree.value())
+            );
+            problems.push(SweAgentProblem::at(&tree.at, message));
+        }
+    }
+}
+
+fn fits(kind: SweType, tree: &GivenTree) -> bool {
+    match (&tree.content, kind) {
+        (GivenContent::Leaf(Value::Null), _)
+        | (GivenContent::List(_), List)
+        | (GivenContent::Map(_), Map)
+        | (GivenContent::Leaf(Value::String(_)), Text)
+        | (GivenContent::Leaf(Value::Bool(_)), Truth)
+        | (GivenContent::Leaf(Value::Number(_)), Number) => true,
+        (GivenContent::Leaf(Value::Number(number)), Whole) => number.is_i64(),
+        _ => false,
+    }
+}
+
+fn named(kind: SweType) -> &'static str {
+    match kind {
+        Text => "a text",
+        Truth => "true or false",
+        Whole => "an integer",
+        Number => "a number",
+        List => "a list",
+        Map => "a map",
+    }
+}
+
+/// At most 40 characters of a value.
+pub(crate) fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,26 @@
+//! SWE-agent's command line and files: its flags and YAML become our configuration ([`translate`]), a
+//! journal becomes its trajectory ([`Trajectory`](trajectory::trajectory)), and its small commands work on
+//! its files ([`tidy`]).
+
+mod configs;
+mod fault;
+mod flags;
+mod github;
+mod keys;
+mod places;
+mod problem;
+mod replay;
+pub mod tidy;
+pub mod trajectory;
+mod translate;
+mod tree;
+
+pub use configs::names as shipped_configs;
+pub use fault::{SweAgentError, SweAgentProblem};
+pub use flags::{SweRequest, expand, read_command_line};
+pub use keys::{SweCommand, check_tree, keys};
+pub use places::{SweFiles, replay_folder, standard_folder};
+pub use problem::{SweProblem, read_problem};
+pub use replay::{RecordedRun, recorded};
+pub use translate::{Translated, TranslationInput, translate};
+pub use tree::{GivenAt, GivenTree};

@@ -1,0 +1,88 @@
+//! Where the files of a run are: `trajectories/USER/CONFIG__MODEL___ID/ID/`.
+
+use std::path::{Path, PathBuf};
+
+use crate::tree::GivenTree;
+
+/// The folder of a run's files, if none is given: below `SWE_AGENT_TRAJECTORY_DIR`, else `trajectories`.
+pub fn standard_folder(
+    tree: &GivenTree,
+    configs: &[String],
+    id: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> PathBuf {
+    let config = configs.last().map_or("no_config", String::as_str);
+    let model = model_id(tree);
+    of_user(variable).join(format!("{config}__{model}___{id}"))
+}
+
+/// The folder of a replay, if none is given. `stem` is the trajectory's name.
+pub fn replay_folder(stem: &str, variable: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    of_user(variable).join(format!("replay___{stem}"))
+}
+
+fn of_user(variable: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    let set = |name| variable(name).filter(|value| !value.is_empty());
+    let root = set("SWE_AGENT_TRAJECTORY_DIR").unwrap_or_else(|| "trajectories".to_owned());
+    let user = ["USER", "LOGNAME"].into_iter().find_map(set);
+    let user = user.unwrap_or_else(|| "unknown".to_owned());
+    Path::new(&root).join(user)
+}
+
+/// The model and its main settings, as a part of a name.
+pub fn model_id(tree: &GivenTree) -> String {
+    let text = |key: &str| {
+        tree.given(key)
+            .and_then(GivenTree::text)
+            .unwrap_or_default()
+    };
+    let number = |key: &str, default: f64| {
+        let given = tree.given(key).and_then(|it| it.value().as_f64());
+        format!("{:.2}", given.unwrap_or(default))
+    };
+    let is_null = tree
+        .get(&["agent", "model", "top_p"])
+        .is_some_and(GivenTree::is_null);
+    let top_p = match is_null {
+        true => "None".to_owned(),
+        false => number("agent.model.top_p", 1.0),
+    };
+    format!(
+        "{}__t-{}__p-{top_p}__c-{}",
+        text("agent.model.name").replace('/', "--"),
+        number("agent.model.temperature", 0.0),
+        number("agent.model.per_instance_cost_limit", 3.0),
+    )
+}
+
+/// The files of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SweFiles {
+    /// The folder of the run.
+    pub run: PathBuf,
+    /// The instance.
+    pub id: String,
+}
+
+impl SweFiles {
+    /// The folder of the instance.
+    pub fn folder(&self) -> PathBuf {
+        self.run.join(&self.id)
+    }
+
+    /// A file named after the instance: `traj`, `pred`, `patch`.
+    pub fn named(&self, suffix: &str) -> PathBuf {
+        self.folder().join(format!("{}.{suffix}", self.id))
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> PathBuf {
+        self.folder().join("config.yaml")
+    }
+
+    /// The name of the run, which predictions have as the name of their model.
+    pub fn run_name(&self) -> String {
+        let name = self.run.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+}

@@ -1,0 +1,311 @@
+//! SWE-agent's trajectory, made of the events of a journal.
+//!
+//! Not in it: `edited_files30` and its kin, for which SWE-agent reads the files in the environment again.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use mswea_core::{Event, Message, Part, TOOL_STATE};
+use mswea_run::journal::{self, JournalError, Record};
+
+use crate::fault::SweAgentProblem;
+
+/// The version of SWE-agent whose format it is.
+const VERSION: &str = "1.1.0";
+/// The version of SWE-ReX that belongs to it.
+const REX_VERSION: &str = "1.4.0";
+
+/// Reads the journal at `path`, and makes the trajectory of it. `config` is the configuration of the run.
+///
+/// # Errors
+/// [`JournalError`] if the journal can't be read.
+pub fn trajectory(path: &Path, config: &Value, environment: &str) -> Result<Value, JournalError> {
+    let log = journal::read(path)?;
+    Ok(of_records(&log.records, config, environment))
+}
+
+/// The trajectory of these records.
+pub fn of_records(records: &[Record], config: &Value, environment: &str) -> Value {
+    let mut book = Book::default();
+    for record in records {
+        book.take(record);
+    }
+    book.info.insert(
+        "model_stats".to_owned(),
+        json!({
+            "instance_cost": book.cost,
+            "tokens_sent": book.sent,
+            "tokens_received": book.received,
+            "api_calls": book.queries,
+        }),
+    );
+    json!({
+        "trajectory": book.steps,
+        "history": book.history,
+        "info": book.info,
+        // SWE-agent has a text here, which holds JSON.
+        "replay_config": config.to_string(),
+        "environment": environment,
+    })
+}
+
+#[derive(Default)]
+struct Book {
+    steps: Vec<Value>,
+    history: Vec<Value>,
+    /// Feedback that is dropped with the next accepted reply.
+    asked_again: Vec<Value>,
+    info: Map<String, Value>,
+    state: Map<String, Value>,
+    open: Option<OpenEntry>,
+    cost: f64,
+    sent: u64,
+    received: u64,
+    queries: u32,
+}
+
+/// A step whose reply is there.
+struct OpenEntry {
+    query: Value,
+    reply: Message,
+    action: String,
+    thought: String,
+    observation: String,
+    started: f64,
+    seconds: f64,
+}
+
+impl Book {
+    fn take(&mut self, record: &Record) {
+        match &record.event {
+            Event::RunStarted { .. } => {
+                for (key, value) in [
+                    ("swe_agent_hash", "unavailable"),
+                    ("swe_agent_version", VERSION),
+                    ("swe_rex_version", REX_VERSION),
+                    ("swe_rex_hash", "unavailable"),
+                    ("mswea_host_version", env!("CARGO_PKG_VERSION")),
+                ] {
+                    self.info.insert(key.to_owned(), value.into());
+                }
+            }
+            Event::Opening { messages } => {
+                for message in messages {
+                    let kind = match message.role.as_str() {
+                        "system" => "system_prompt",
+                        _ => "observation",
+                    };
+                    self.history.push(item(message, kind));
+                }
+            }
+            Event::Reply { reply, cost, .. } => {
+                self.cost += cost.unwrap_or_default();
+                if let Some(usage) = &reply.usage {
+                    self.sent += usage.input_tokens;
+                    self.received += usage.output_tokens;
+                }
+                self.open = Some(OpenEntry {
+                    query: self.query(),
+                    thought: reply.message.text(),
+                    reply: reply.message.clone(),
+                    action: String::new(),
+                    observation: String::new(),
+                    started: record.t,
+                    seconds: 0.0,
+                });
+            }
+            Event::QueryStarted { .. } => self.queries += 1,
+            Event::Accepted { actions } => self.accepted(actions),
+            Event::Rejected {
+                feedback, requery, ..
+            } => {
+                self.close();
+                let Some(requery) = requery else {
+                    self.history
+                        .extend(feedback.iter().map(|it| item(it, "user")));
+                    return;
+                };
+                // An accepted reply that is taken back.
+                while self
+                    .history
+                    .last()
+                    .is_some_and(|it| it["message_type"] == "action")
+                {
+                    self.history.pop();
+                }
+                self.asked_again = requery
+                    .quote
+                    .iter()
+                    .map(|it| item(it, "assistant"))
+                    .chain(feedback.iter().map(|it| item(it, "user")))
+                    .collect();
+            }
+            Event::Action { .. } => {
+                if let Some(open) = &mut self.open {
+                    open.started = record.t;
+                }
+            }
+            Event::Output { output, .. } => {
+                if let Some(Value::Object(state)) = output.extra.get(TOOL_STATE) {
+                    self.state.extend(state.clone());
+                }
+                if let Some(open) = &mut self.open {
+                    open.seconds += (record.t - open.started).max(0.0);
+                    open.observation.push_str(&output.output);
+                }
+            }
+            Event::Observed { messages } => {
+                self.close();
+                for message in messages {
+                    self.history.push(item(message, "observation"));
+                }
+            }
+            Event::RunEnded {
+                exit_status,
+                submission,
+                ..
+            } => self.ended(exit_status, submission),
+            _ => {}
+        }
+    }
+
+    fn accepted(&mut self, actions: &[mswea_core::Action]) {
+        self.asked_again.clear();
+        let Some(open) = &mut self.open else { return };
+        let commands: Vec<&str> = actions.iter().map(|it| it.command.as_str()).collect();
+        open.action = commands.join("\n");
+        let thought = actions
+            .first()
+            .and_then(|it| it.extra.get("thought")?.as_str());
+        if let Some(thought) = thought {
+            open.thought = thought.to_owned();
+        }
+        let mut item = item(&open.reply, "action");
+        item["thought"] = open.thought.as_str().into();
+        item["action"] = open.action.as_str().into();
+        self.history.push(item);
+    }
+
+    /// The messages that are sent with the next query.
+    fn query(&self) -> Value {
+        self.history
+            .iter()
+            .chain(&self.asked_again)
+            .cloned()
+            .collect()
+    }
+
+    /// Completes the open step.
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        self.steps.push(json!({
+            "action": open.action,
+            "observation": open.observation,
+            "response": open.reply.text(),
+            "thought": open.thought,
+            "execution_time": open.seconds,
+            "state": self.state,
+            "query": open.query,
+            "extra_info": {},
+        }));
+    }
+
+    fn ended(&mut self, status: &str, submission: &str) {
+        let has_patch = !submission.trim().is_empty();
+        if let Some(open) = &mut self.open {
+            open.observation = match status {
+                "submitted" => submission.to_owned(),
+                _ => "Exited".to_owned(),
+            };
+            self.close();
+        } else if status == "submitted" {
+            // SWE-agent shows the patch in place of what the tool has printed.
+            if let Some(last) = self.steps.last_mut() {
+                last["observation"] = submission.into();
+            }
+        } else {
+            let observation = match has_patch {
+                true => "Exited (autosubmitted)",
+                false => "Exited",
+            };
+            self.steps.push(json!({
+                "action": "",
+                "observation": observation,
+                "response": "",
+                "thought": status,
+                "execution_time": 0.0,
+                "state": self.state,
+                "query": self.query(),
+                "extra_info": {},
+            }));
+        }
+        let patch = if has_patch {
+            submission.into()
+        } else {
+            Value::Null
+        };
+        self.info.insert("submission".to_owned(), patch);
+        self.info.insert("exit_status".to_owned(), status.into());
+    }
+}
+
+/// A message as an item of SWE-agent's history.
+fn item(message: &Message, kind: &str) -> Value {
+    let images = message
+        .content
+        .iter()
+        .any(|part| matches!(part, Part::Image { .. }));
+    let content = match images {
+        false => Value::from(message.text()),
+        true => message
+            .content
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(json!({"type": "text", "text": text})),
+                Part::Image { url, .. } => {
+                    Some(json!({"type": "image_url", "image_url": {"url": url}}))
+                }
+                _ => None,
+            })
+            .collect(),
+    };
+    let mut item = json!({
+        "role": message.role,
+        "content": content,
+        "agent": "main",
+        "message_type": kind,
+    });
+    if !message.tool_calls.is_empty() {
+        let calls = message.tool_calls.iter().map(|call| {
+            json!({
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            })
+        });
+        item["tool_calls"] = calls.collect();
+    }
+    if let Some(id) = &message.tool_call_id {
+        item["tool_call_ids"] = json!([id]);
+    }
+    item
+}
+
+/// Reads a trajectory.
+///
+/// # Errors
+/// [`SweAgentProblem`] if it can't be read or is none.
+pub fn read(path: &Path) -> Result<Value, SweAgentProblem> {
+    let name = path.display();
+    let text = mswea_files::read_text(path, mswea_files::RECORDS)
+        .map_err(|error| SweAgentProblem::new(format!("can't read `{name}`: {error}")))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| {
+        SweAgentProblem::new(format!("`{name}` is no JSON: {error}"))
+            .hint("a trajectory of SWE-agent is a file `*.traj`")
+    })?;
+    match value.is_object() {
+        true => Ok(value),
+        false => Err(SweAgentProblem::new(format!("`{name}` is no JSON object"))),
+    }
+}

@@ -1,0 +1,194 @@
+//! From SWE-agent's configuration to ours. A key without a counterpart is refused by name, unless its value
+//! is the one that has no effect.
+
+mod agent;
+mod demonstrations;
+mod environment;
+mod model;
+mod templates;
+
+use serde_json::{Map, Value};
+
+use mswea_config::Origin;
+
+use crate::fault::{SweAgentError, SweAgentProblem};
+use crate::keys::shortened;
+use crate::problem::SweProblem;
+use crate::tree::{GivenAt, GivenTree};
+
+/// Our configuration of a run of SWE-agent's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Translated {
+    /// Dotted keys of ours, with their values and the places of the values that they were made of.
+    pub settings: Vec<(String, Value, Origin)>,
+    /// Secrets that the configuration holds, by the names of variables under which our keys name them.
+    pub secrets: Vec<(String, String)>,
+    /// What has no effect here, for the user.
+    pub warnings: Vec<String>,
+}
+
+impl Translated {
+    /// The value of one of our keys; the last one counts.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        let found = self.settings.iter().rev().find(|(name, _, _)| name == key);
+        found.map(|(_, value, _)| value)
+    }
+}
+
+/// What a translation needs beside the configuration.
+#[derive(Clone, Copy)]
+pub struct TranslationInput<'a> {
+    /// The merged configuration, checked against the table of keys.
+    pub tree: &'a GivenTree,
+    /// The task.
+    pub problem: &'a SweProblem,
+    /// The folder of the instance's files.
+    pub folder: &'a str,
+    /// Looks up a variable of this process.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Translates a configuration.
+///
+/// # Errors
+/// [`SweAgentError`] with everything that can't be translated.
+pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentError> {
+    let mut work = Work {
+        input,
+        done: Translated::default(),
+        problems: Vec::new(),
+    };
+    environment::deployment(&mut work);
+    environment::repository(&mut work);
+    agent::agent(&mut work);
+    agent::tools(&mut work);
+    agent::history(&mut work);
+    templates::templates(&mut work);
+    model::model(&mut work);
+    match work.problems.is_empty() {
+        true => Ok(work.done),
+        false => Err(SweAgentError(work.problems)),
+    }
+}
+
+/// A translation under way.
+struct Work<'a> {
+    input: TranslationInput<'a>,
+    done: Translated,
+    problems: Vec<SweAgentProblem>,
+}
+
+impl<'a> Work<'a> {
+    /// The value that was given for a key, unless it is null.
+    fn given(&self, key: &str) -> Option<&'a GivenTree> {
+        self.input.tree.given(key)
+    }
+
+    fn text(&self, key: &str) -> Option<&'a str> {
+        self.given(key).and_then(GivenTree::text)
+    }
+
+    fn number(&self, key: &str) -> Option<f64> {
+        self.given(key)?.value().as_f64()
+    }
+
+    fn put(&mut self, key: &str, value: impl Into<Value>, at: &GivenAt) {
+        let origin = match at.clone() {
+            GivenAt::File { path, line, column } => Origin::File { path, line, column },
+            GivenAt::Flag(name) => Origin::Flag { name },
+            GivenAt::Variable(name) => Origin::Variable { name },
+        };
+        self.done
+            .settings
+            .push((key.to_owned(), value.into(), origin));
+    }
+
+    /// A value of ours that the user did not give.
+    fn put_fixed(&mut self, key: &str, value: impl Into<Value>) {
+        let at = GivenAt::Flag("sweagent run".to_owned());
+        self.put(key, value, &at);
+    }
+
+    /// The given value under another name, else `default`.
+    fn copy(&mut self, from: &str, to: &str, default: impl Into<Value>) {
+        match self.given(from) {
+            Some(tree) => self.put(to, tree.value(), &tree.at),
+            None => self.put_fixed(to, default),
+        }
+    }
+
+    /// A number under another name, as one with a point.
+    fn copy_number(&mut self, from: &str, to: &str, default: f64) {
+        match (self.given(from), self.number(from)) {
+            (Some(tree), Some(number)) => self.put(to, number, &tree.at),
+            _ => self.put_fixed(to, default),
+        }
+    }
+
+    fn refuse(&mut self, at: &GivenAt, message: impl Into<String>, hint: &str) {
+        let problem = SweAgentProblem::at(at, message);
+        self.problems.push(problem.hint(hint));
+    }
+
+    /// Refuses a key whose value is another one than those without an effect.
+    fn refuse_unless(&mut self, key: &str, idle: &[Value], hint: &str) {
+        if let Some(tree) = self.given(key)
+            && !idle.contains(&tree.value())
+        {
+            let message = format!(
+                "`{key}` = `{}` can't be done here",
+                shortened(&tree.value())
+            );
+            self.refuse(&tree.at, message, hint);
+        }
+    }
+
+    fn warn_unless(&mut self, key: &str, idle: &[Value], why: &str) {
+        if let Some(tree) = self.given(key)
+            && !idle.contains(&tree.value())
+        {
+            self.done
+                .warnings
+                .push(format!("`{key}` ({}) has no effect: {why}", tree.at));
+        }
+    }
+
+    /// A list of texts.
+    fn texts(&mut self, key: &str) -> Vec<String> {
+        let mut texts = Vec::new();
+        for item in self.given(key).map(GivenTree::items).unwrap_or_default() {
+            match item.text() {
+                Some(text) => texts.push(text.to_owned()),
+                None => {
+                    let message = format!(
+                        "`{key}` is a list of texts, and `{}` is none",
+                        shortened(&item.value())
+                    );
+                    self.refuse(&item.at, message, "put it into quotes");
+                }
+            }
+        }
+        texts
+    }
+}
+
+/// A map whose values are texts, as Python writes them.
+fn as_texts(tree: &GivenTree) -> Map<String, Value> {
+    let entries = tree.entries().iter();
+    entries
+        .map(|(name, tree)| (name.clone(), as_text(&tree.value()).into()))
+        .collect()
+}
+
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Null => "None".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

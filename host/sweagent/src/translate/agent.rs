@@ -1,0 +1,346 @@
+//! `agent`, `agent.tools` and `agent.history_processors`.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::{Work, as_text, as_texts, environment};
+use crate::flags::expand;
+use crate::tree::GivenTree;
+
+/// The variables that tools see unless the configuration gives others.
+const VARIABLES: &[(&str, &str)] = &[
+    ("PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("LESS", "-R"),
+    ("PIP_PROGRESS_BAR", "off"),
+    ("TQDM_DISABLE", "1"),
+    ("GIT_PAGER", "cat"),
+];
+
+const RADARE: &str = r"\b(?:radare2)\b.*\s+-c\s+.*";
+
+/// SWE-agent's names of the parsers, and ours.
+const PARSERS: &[(&str, &str)] = &[
+    ("function_calling", "function_calling"),
+    ("thought_action", "thought_action"),
+    ("edit_format", "edit_format"),
+    ("xml_thought_action", "xml_thought_action"),
+    ("xml_function_calling", "xml_function_calling"),
+    ("json", "swe_json"),
+    ("action", "swe_action"),
+    ("action_only", "action_only"),
+    ("identity", "swe_identity"),
+    ("all_bash_code_blocks", "all_bash_code_blocks"),
+    ("single_bash_code_block", "single_bash_code_block"),
+];
+
+/// SWE-agent's names of the history processors, and ours, with the keys that they have there.
+const PROCESSORS: &[(&str, &[&str])] = &[
+    ("default", &[]),
+    (
+        "last_n_observations",
+        &[
+            "n",
+            "polling",
+            "always_remove_output_for_tags",
+            "always_keep_output_for_tags",
+        ],
+    ),
+    ("tag_tool_call_observations", &["tags", "function_names"]),
+    ("closed_window", &[]),
+    (
+        "cache_control",
+        &["last_n_messages", "last_n_messages_offset", "tagged_roles"],
+    ),
+    ("remove_regex", &["remove", "keep_last"]),
+    ("image_parsing", &["allowed_mime_types"]),
+];
+
+pub(super) fn agent(work: &mut Work<'_>) {
+    work.refuse_unless(
+        "agent.type",
+        &[json!("default")],
+        "this version has the type `default`: one attempt, without a person",
+    );
+    for key in ["agent.agent_configs", "agent.retry_loop"] {
+        work.refuse_unless(key, &[], "use an agent of the type `default`");
+    }
+    work.refuse_unless(
+        "agent.action_sampler",
+        &[],
+        "leave it out: one reply is asked for at a time",
+    );
+    work.put_fixed("agent.rules", "swe-agent");
+    work.copy(
+        "agent.max_requeries",
+        "agent.max_consecutive_format_errors",
+        3,
+    );
+    work.warn_unless(
+        "agent.name",
+        &[json!("main")],
+        "the agent is always called `main`",
+    );
+}
+
+pub(super) fn tools(work: &mut Work<'_>) {
+    bundles(work);
+    parser(work);
+    filter(work);
+    work.copy_number("agent.tools.execution_timeout", "environment.timeout", 30.0);
+    let total = (
+        "agent.tools.total_execution_timeout",
+        "agent.total_execution_timeout",
+    );
+    work.copy_number(total.0, total.1, 1800.0);
+    let timeouts = "agent.tools.max_consecutive_execution_timeouts";
+    work.copy(timeouts, "agent.max_consecutive_timeouts", 3);
+    work.copy_number(
+        "agent.tools.install_timeout",
+        "tools.install_timeout",
+        300.0,
+    );
+    work.copy(
+        "agent.tools.registry_variables",
+        "tools.registry_variables",
+        json!({}),
+    );
+    let variables = match work.given("agent.tools.env_variables") {
+        Some(tree) => as_texts(tree),
+        None => VARIABLES
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))
+            .collect(),
+    };
+    let key = match work.given("agent.tools.bundles") {
+        Some(tree) if !tree.items().is_empty() => "tools.env_variables",
+        _ => "environment.env",
+    };
+    work.put_fixed(key, Value::Object(variables));
+    let propagated = work.texts("agent.tools.propagate_env_variables");
+    if !propagated.is_empty() {
+        match environment::class(work) {
+            "local" => work.put_fixed("environment.env_allow", propagated),
+            "swerex" => {
+                let tree = work.given("agent.tools.propagate_env_variables");
+                if let Some(tree) = tree {
+                    let hint = "set the variables where the server runs";
+                    work.refuse(
+                        &tree.at,
+                        "a `remote` deployment gets no variables of this machine",
+                        hint,
+                    );
+                }
+            }
+            _ => work.put_fixed("environment.forward_env", propagated),
+        }
+    }
+    work.warn_unless(
+        "agent.tools.submit_command",
+        &[json!("submit")],
+        "the model calls the tool `submit`",
+    );
+    let hint = "leave it out: it is computed from the bundles";
+    for key in [
+        "command_docs",
+        "multi_line_command_endings",
+        "submit_command_end_name",
+    ] {
+        work.refuse_unless(&format!("agent.tools.{key}"), &[json!({})], hint);
+    }
+    work.refuse_unless(
+        "agent.tools.reset_commands",
+        &[json!([])],
+        "SWE-agent never runs them: use `env.post_startup_commands`",
+    );
+}
+
+fn bundles(work: &mut Work<'_>) {
+    let mut names = Vec::new();
+    let mut hidden = Vec::new();
+    let mut all_ours = true;
+    for item in work
+        .given("agent.tools.bundles")
+        .map(GivenTree::items)
+        .unwrap_or_default()
+    {
+        for (key, tree) in item.entries() {
+            if !["path", "hidden_tools"].contains(&key.as_str()) {
+                work.refuse(
+                    &tree.at,
+                    format!("a bundle has no `{key}`"),
+                    "it has `path` and `hidden_tools`",
+                );
+            }
+        }
+        let Some(path) = item.given("path").and_then(GivenTree::text) else {
+            work.refuse(
+                &item.at,
+                "this bundle has no `path`",
+                "write `path: tools/NAME`",
+            );
+            continue;
+        };
+        match expand(path, work.input.variable) {
+            Ok(path) => {
+                let name = located_bundle(&path, work.input.variable);
+                all_ours &= !name.contains('/');
+                names.push(name);
+            }
+            Err(problem) => work.problems.push(problem),
+        }
+        for tool in item
+            .given("hidden_tools")
+            .map(GivenTree::items)
+            .unwrap_or_default()
+        {
+            hidden.push(as_text(&tool.value()));
+        }
+    }
+    match work.given("agent.tools.bundles") {
+        Some(tree) => work.put("tools.bundles", names, &tree.at),
+        None => work.put_fixed("tools.bundles", names),
+    }
+    work.put_fixed("tools.hidden", hidden);
+    work.copy("agent.tools.enable_bash_tool", "tools.bash_tool", true);
+    // SWE-agent's own bundles need `/root`; ours leave this machine's alone.
+    if all_ours && environment::class(work) == "local" {
+        let root = format!("{}/tools-root", work.input.folder);
+        work.put_fixed("tools.root", root);
+    }
+}
+
+/// The folder of a bundle, if it is there; else the name of the first-party bundle that has its name.
+fn located_bundle(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
+    let root = variable("SWE_AGENT_CONFIG_ROOT");
+    let candidates = root.iter().map(|root| format!("{root}/{path}"));
+    for candidate in candidates.chain([path.to_owned()]) {
+        if Path::new(&candidate).join("config.yaml").is_file() {
+            let absolute = std::path::absolute(&candidate);
+            return absolute.map_or(candidate, |it| it.to_string_lossy().into_owned());
+        }
+    }
+    match path.trim_end_matches('/').strip_prefix("tools/") {
+        Some(name) if !name.contains('/') => name.to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+fn parser(work: &mut Work<'_>) {
+    let given = work.given("agent.tools.parse_function.type");
+    let theirs = given
+        .and_then(GivenTree::text)
+        .unwrap_or("function_calling");
+    let Some((_, ours)) = PARSERS.iter().find(|(name, _)| *name == theirs) else {
+        if let Some(tree) = given {
+            let names: Vec<&str> = PARSERS.iter().map(|(name, _)| *name).collect();
+            let hint = match mswea_text::nearest(theirs, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the parsers are `{}`", names.join("`, `")),
+            };
+            work.refuse(&tree.at, format!("there is no parser `{theirs}`"), &hint);
+        }
+        return;
+    };
+    match given {
+        Some(tree) => work.put("pipeline.parser", *ours, &tree.at),
+        None => work.put_fixed("pipeline.parser", *ours),
+    }
+    if let Some(tree) = work.given("agent.tools.enable_bash_tool")
+        && tree.value() == false
+        && !["function_calling", "json"].contains(&theirs)
+    {
+        let message = format!("the parser `{theirs}` needs the bash tool");
+        let hint =
+            "set `agent.tools.enable_bash_tool` to `true`, or use `function_calling` or `json`";
+        work.refuse(&tree.at, message, hint);
+    }
+}
+
+fn filter(work: &mut Work<'_>) {
+    let mut config = Map::new();
+    for key in ["blocklist", "blocklist_standalone"] {
+        let from = format!("agent.tools.filter.{key}");
+        if work.given(&from).is_some() {
+            config.insert(key.to_owned(), work.texts(&from).into());
+        }
+    }
+    if let Some(text) = work.text("agent.tools.filter.blocklist_error_template") {
+        config.insert("error_message".to_owned(), text.into());
+    }
+    work.put_fixed("pipeline.policies", json!(["blocklist"]));
+    if !config.is_empty() {
+        work.put_fixed("plugins.blocklist.config", Value::Object(config));
+    }
+    work.refuse_unless(
+        "agent.tools.filter.block_unless_regex",
+        // The second is SWE-agent's default, which blocks every call of radare2 without `-c`.
+        &[json!({}), json!({"radare2": RADARE, "r2": RADARE})],
+        "list what is denied in `agent.tools.filter.blocklist`",
+    );
+}
+
+pub(super) fn history(work: &mut Work<'_>) {
+    let mut names: Vec<&str> = Vec::new();
+    for item in work
+        .given("agent.history_processors")
+        .map(GivenTree::items)
+        .unwrap_or_default()
+    {
+        let kind = item
+            .given("type")
+            .and_then(GivenTree::text)
+            .unwrap_or("default");
+        let Some((name, keys)) = PROCESSORS.iter().find(|(name, _)| *name == kind) else {
+            let known: Vec<&str> = PROCESSORS.iter().map(|(name, _)| *name).collect();
+            let hint = match mswea_text::nearest(kind, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the processors are `{}`", known.join("`, `")),
+            };
+            work.refuse(
+                &item.at,
+                format!("there is no history processor `{kind}`"),
+                &hint,
+            );
+            continue;
+        };
+        let mut config = Map::new();
+        for (key, tree) in item.entries().iter().filter(|(key, _)| key != "type") {
+            match keys.contains(&key.as_str()) {
+                true => drop(config.insert(key.clone(), tree.value())),
+                false => {
+                    let hint = match *keys {
+                        [] => "it has no keys beside `type`".to_owned(),
+                        keys => format!("it has `{}`", keys.join("`, `")),
+                    };
+                    work.refuse(
+                        &tree.at,
+                        format!("the history processor `{kind}` has no `{key}`"),
+                        &hint,
+                    );
+                }
+            }
+        }
+        if *name == "default" {
+            continue;
+        }
+        if names.contains(name) {
+            let message = format!("the history processor `{name}` is given twice");
+            work.refuse(&item.at, message, "join the two into one");
+            continue;
+        }
+        if *name == "cache_control" {
+            config.insert("mode".to_owned(), "last_n".into());
+        }
+        names.push(name);
+        if !config.is_empty() {
+            work.put(
+                &format!("plugins.{name}.config"),
+                Value::Object(config),
+                &item.at,
+            );
+        }
+    }
+    work.put_fixed("pipeline.processors", json!(names));
+}

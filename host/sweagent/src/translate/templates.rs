@@ -1,0 +1,136 @@
+//! `agent.templates`: prompts and observations.
+
+use serde_json::{Value, json};
+
+use super::{Work, as_text, demonstrations};
+use crate::tree::GivenTree;
+
+const NEXT_STEP: &str = "Observation: {{observation}}";
+const TRUNCATED: &str = "Observation: {{observation[:max_observation_length]}}<response clipped>\n\
+    <NOTE>The output has {{elided_chars}} characters more than the {{max_observation_length}} that are shown. \
+    Use a command that prints less.</NOTE>";
+const TIMED_OUT: &str = "The command '{{command}}' was ended, because it took more than {{timeout}} seconds. \
+    Use another command: one that is faster, or that waits for no input.";
+
+pub(super) fn templates(work: &mut Work<'_>) {
+    let at = "agent.templates";
+    let names = Names::of(work);
+    let prompts = [
+        ("agent.system_template", "system_template"),
+        ("agent.instance_template", "instance_template"),
+    ];
+    let shown = demonstrations::texts(work);
+    let template = work.text("agent.templates.demonstration_template");
+    let shown = demonstrations::before(&shown, template.unwrap_or_default());
+    for (ours, theirs) in prompts {
+        let text = work.text(&format!("{at}.{theirs}")).unwrap_or_default();
+        let mut text = names.over(text);
+        if theirs == "instance_template" {
+            text = format!("{shown}{text}");
+        }
+        match work.given(&format!("{at}.{theirs}")) {
+            Some(tree) => work.put(ours, text, &tree.at),
+            None => work.put_fixed(ours, text),
+        }
+    }
+    for (ours, theirs) in [
+        ("agent.strategy_template", "strategy_template"),
+        ("agent.syntax_error_template", "shell_check_error_template"),
+    ] {
+        if let Some(tree) = work.given(&format!("{at}.{theirs}")) {
+            work.put(ours, names.over(tree.text().unwrap_or_default()), &tree.at);
+        }
+    }
+    let observation = |theirs: &str, default: &str| {
+        let text = work.text(&format!("{at}.{theirs}")).unwrap_or(default);
+        Value::from(names.over(text))
+    };
+    let mut formatter = json!({
+        "next_step_template": observation("next_step_template", NEXT_STEP),
+        "next_step_truncated_observation_template":
+            observation("next_step_truncated_observation_template", TRUNCATED),
+        "command_cancelled_timeout_template":
+            observation("command_cancelled_timeout_template", TIMED_OUT),
+    });
+    for key in ["next_step_no_output_template", "max_observation_length"] {
+        if let Some(tree) = work.given(&format!("{at}.{key}")) {
+            formatter[key] = match tree.text() {
+                Some(text) => names.over(text).into(),
+                None => tree.value(),
+            };
+        }
+    }
+    work.put_fixed("pipeline.formatter", "swe_agent");
+    work.put_fixed("plugins.swe_agent.config", formatter);
+    let feedback = work
+        .text("agent.tools.format_error_template")
+        .or_else(|| work.text("agent.tools.parse_function.error_message"));
+    let feedback = feedback.unwrap_or("{{ error }}");
+    let feedback = names.over(feedback);
+    work.put_fixed("model.format_error_template", feedback);
+}
+
+/// The variables that SWE-agent's templates have and ours have not.
+struct Names(Vec<(String, String)>);
+
+impl Names {
+    fn of(work: &Work<'_>) -> Self {
+        let problem = work.input.problem;
+        let mut names = vec![
+            ("problem_statement".to_owned(), "task".to_owned()),
+            // The folder that a bundle's state tells, else the one in which commands begin.
+            (
+                "working_dir".to_owned(),
+                "working_dir | default(cwd)".to_owned(),
+            ),
+            (
+                "repo".to_owned(),
+                Value::from(problem.repo.clone()).to_string(),
+            ),
+        ];
+        for (name, value) in &problem.extra_fields {
+            names.push((name.clone(), value.to_string()));
+        }
+        // With bundles, the tools' own variables are there.
+        let has_bundles = work
+            .given("agent.tools.bundles")
+            .is_some_and(|it| !it.items().is_empty());
+        if !has_bundles {
+            names.push(("command_docs".to_owned(), "\"\"".to_owned()));
+            let variables = work.given("agent.tools.env_variables");
+            for (name, tree) in variables.into_iter().flat_map(GivenTree::entries) {
+                names.push((
+                    name.clone(),
+                    Value::from(as_text(&tree.value())).to_string(),
+                ));
+            }
+        }
+        Self(names)
+    }
+
+    /// The template with those of the variables set that it names.
+    fn over(&self, template: &str) -> String {
+        let mut set = String::new();
+        for (name, value) in self.0.iter().filter(|(name, _)| has_word(template, name)) {
+            set.push_str(&format!("{{% set {name} = {value} %}}"));
+        }
+        set + template
+    }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(place, _)| {
+        let before = text[..place].chars().next_back();
+        let after = text[place + word.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    })
+}
+
+/// A template that prints this text.
+pub(super) fn verbatim(text: &str) -> String {
+    match text.contains("{%") || text.contains("{{") || text.contains("{#") {
+        false => text.to_owned(),
+        true => format!("{{{{ {} }}}}", Value::from(text)),
+    }
+}
