@@ -434,3 +434,48 @@ fn swebench_has_the_files_of_mini_swe_agent() {
     );
     assert_eq!(run.stdout, "c2\n", "{run}");
 }
+
+#[test]
+fn batches_are_compared_merged_and_exported() {
+    let server = server(0);
+    let host = Host::new().file("i.jsonl", instances(3));
+    let run = batch(host, &server, &["--slice", "0:2"]).run().expect(0);
+    let out = run.dir.join("out");
+    fs::rename(&out, run.dir.join("a")).unwrap();
+    let run = batch(Host::after(&run), &server, &["--slice", "1:3"])
+        .run()
+        .expect(0);
+    fs::rename(&out, run.dir.join("b")).unwrap();
+    let call = |run: &Run, arguments: &[&str]| Host::after(run).arg("batch").args(arguments).run();
+    let run = call(&run, &["compare", "a", "b", "--json"]).expect(0);
+    let made: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(
+        (&made["compared"], &made["both"], &made["p_value"]),
+        (&1.into(), &1.into(), &1.0.into())
+    );
+    let run = call(&run, &["compare", "a", "b"]).expect(0);
+    assert!(run.stdout.contains("1 only in the first"), "{run}");
+    // The same instance with two results.
+    let run = call(&run, &["merge", "all", "a", "b"])
+        .expect(2)
+        .says(&["have different results of the instance `i01`"]);
+    assert!(!run.dir.join("all").exists());
+    fs::remove_dir_all(run.dir.join("b/i01")).unwrap();
+    let run = call(&run, &["merge", "all", "a", "b"]).expect(0);
+    assert_eq!(results(&run.dir.join("all")).len(), 3, "{run}");
+    let run = call(&run, &["export", "all", "--status", "Submitted"]).expect(0);
+    let lines: Vec<Value> = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3, "{run}");
+    for line in &lines {
+        let messages = line["messages"].as_array().unwrap();
+        let mask = line["mask"].as_array().unwrap();
+        assert_eq!(messages.len(), mask.len());
+        let written = mask.iter().filter(|it| **it == 1).count();
+        assert_eq!((written, &line["steps"]), (3, &3.into()), "{line}");
+    }
+    call(&run, &["export", "all", "--only-resolved"]).expect(2);
+}

@@ -50,7 +50,7 @@ impl Redo {
 }
 
 /// A batch as a process that only looks sees it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FolderState {
     /// The instances of the manifest.
     pub instances: Vec<BatchInstance>,

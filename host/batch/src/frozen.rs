@@ -93,6 +93,16 @@ fn identities(plugins: &Value) -> Vec<Value> {
 }
 
 impl FrozenBatch {
+    /// That of a directory.
+    pub(crate) fn of_folder(folder: &Path) -> Result<Self, BatchError> {
+        Self::read(&folder.join("batch.json"))?.ok_or_else(|| {
+            BatchError::Refused(format!(
+                "`{}` is not the directory of a batch: there is no `batch.json` in it",
+                folder.display()
+            ))
+        })
+    }
+
     /// Reads it; none if there is no file.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, BatchError> {
         let text = match mswea_files::read(path, LIMIT) {

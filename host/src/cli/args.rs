@@ -28,9 +28,9 @@ use super::exit::ExitCodes;
 
 pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
 pub use batch::{
-    BatchCancelArgs, BatchCommand, BatchLookArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs,
-    BatchSubmitArgs, BatchWorkerArgs, EngineName, SelectArgs, SwebenchArgs, SwebenchSingleArgs,
-    WorkArgs,
+    BatchCancelArgs, BatchCommand, BatchCompareArgs, BatchExportArgs, BatchLookArgs,
+    BatchMergeArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, BatchSubmitArgs,
+    BatchWorkerArgs, EngineName, SelectArgs, SwebenchArgs, SwebenchSingleArgs, WorkArgs,
 };
 pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
 pub use person::PersonArgs;

@@ -97,6 +97,12 @@ pub enum BatchCommand {
     Report(BatchReportArgs),
     /// Print the predictions as SWE-bench's harness reads them
     Preds(BatchPredsArgs),
+    /// Compare two batches instance by instance, with an exact sign test
+    Compare(BatchCompareArgs),
+    /// Put batches together that have worked on parts of one
+    Merge(BatchMergeArgs),
+    /// Print the runs as data for training: one JSON line each, with the messages, a mask and usage
+    Export(BatchExportArgs),
 }
 
 /// Flags of `batch run`.
@@ -314,6 +320,57 @@ pub struct BatchPredsArgs {
     /// Leave out instances without a patch
     #[arg(long)]
     pub with_patch: bool,
+}
+
+/// Flags of `batch compare`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchCompareArgs {
+    /// The directory of the first batch
+    #[arg(value_name = "A", value_hint = ValueHint::DirPath)]
+    pub first: PathBuf,
+    /// The directory of the second batch
+    #[arg(value_name = "B", value_hint = ValueHint::DirPath)]
+    pub second: PathBuf,
+    /// The report of an evaluation of the first batch; without both, what has a submission counts
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub resolved_first: Option<PathBuf>,
+    /// The report of an evaluation of the second batch
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub resolved_second: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `batch merge`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchMergeArgs {
+    /// The directory to make, or to add to
+    #[arg(value_name = "INTO", value_hint = ValueHint::DirPath)]
+    pub into: PathBuf,
+    /// The directories to put together; they are left as they are
+    #[arg(value_name = "DIR", required = true, value_hint = ValueHint::DirPath)]
+    pub parts: Vec<PathBuf>,
+    /// Put them together although their configs differ
+    #[arg(long)]
+    pub config_changed: bool,
+}
+
+/// Flags of `batch export`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchExportArgs {
+    /// The directory of the batch
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Only runs with this exit status; repeatable
+    #[arg(long, value_name = "STATUS")]
+    pub status: Vec<String>,
+    /// The report of an evaluation: each line says whether the instance is resolved
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub resolved: Option<PathBuf>,
+    /// Only runs whose instance is resolved
+    #[arg(long)]
+    pub only_resolved: bool,
 }
 
 /// Flags of `swebench`.

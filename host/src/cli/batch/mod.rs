@@ -1,11 +1,13 @@
 //! Many runs: the `batch` commands, and mini-swe-agent's `swebench` commands.
 
+mod after;
 mod look;
 mod run;
 mod submit;
 mod swebench;
 mod worker;
 
+pub use after::{compare, export, merge};
 pub use look::{preds, report, status};
 pub use run::run;
 pub use submit::{cancel, submit};
