@@ -473,3 +473,34 @@ fn what_is_missing_for_a_first_run_is_told() {
         }
     }
 }
+
+#[test]
+fn a_policy_asks_in_every_mode_and_a_resumed_run_too() {
+    let server = commands(&["git push --force", "echo two"]);
+    let host = host(&server).args(["-y", "--plugin", "confirm"]);
+    let Some(terminal) = Terminal::start(host, 80, 40) else {
+        return;
+    };
+    let script = [
+        ("`confirm` asks", "/e"),
+        (
+            "the command (Enter: done",
+            " --help | wc -c >/dev/null; echo edited; sleep 1",
+        ),
+        ("Enter: run this", ""),
+        ("running", "/c"),
+        ("$ echo two", "/quit"),
+    ];
+    play(&terminal, &script);
+    terminal.ends(130);
+    let resumed = Host::inside(terminal.root()).args(["resume", "traj.json", "--mode", "confirm"]);
+    let Some(terminal) = Terminal::start(resumed, 80, 40) else {
+        return;
+    };
+    play(
+        &terminal,
+        &[("Enter: run this", ""), ("wants to finish", "")],
+    );
+    let all = terminal.ends(0);
+    assert!(all.contains("resuming run"), "{all}");
+}
