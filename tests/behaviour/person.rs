@@ -504,3 +504,35 @@ fn a_policy_asks_in_every_mode_and_a_resumed_run_too() {
     let all = terminal.ends(0);
     assert!(all.contains("resuming run"), "{all}");
 }
+
+#[test]
+fn another_model_goes_on() {
+    let server = commands(&["echo one", "echo two"]);
+    let Some(terminal) = Terminal::start(host(&server), 80, 50) else {
+        return;
+    };
+    let script = [
+        ("$ echo one", "/model"),
+        ("the model is local/test", "/model openai/gpt-5"),
+        ("OPENAI_API_KEY", "/model local/other"),
+        ("$ echo two", "/y"),
+        ("wants to finish", ""),
+    ];
+    play(&terminal, &script);
+    let all = terminal.ends(0);
+    let models: Vec<String> = server
+        .requests()
+        .iter()
+        .map(|it| it.json()["model"].to_string())
+        .collect();
+    assert_eq!(models, ["\"test\"", "\"other\"", "\"other\""], "{all}");
+    let ends = terminal
+        .journal()
+        .iter()
+        .filter(|it| it["event"] == "run_ended")
+        .count();
+    assert_eq!(ends, 2);
+    // The terminal is as it was.
+    terminal.line("echo it is $((6 * 7))");
+    terminal.until("it is 42");
+}

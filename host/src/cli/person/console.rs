@@ -209,6 +209,10 @@ impl ConsoleShared {
                     return;
                 }
             }
+            if self.lock().gone {
+                // What is typed now is for another reader.
+                return;
+            }
             let mut bytes = [0; 4096];
             match rustix::io::read(stdin, &mut bytes) {
                 Err(rustix::io::Errno::INTR) => {}

@@ -51,6 +51,7 @@ impl Attendant {
                     own @ (SlashCommand::Always
                     | SlashCommand::Edit { .. }
                     | SlashCommand::Quit
+                    | SlashCommand::Model(_)
                     | SlashCommand::Unknown(_)),
                 ) => return Entered::Own(own),
                 Some(command) => self.seat.obey(&command),
@@ -60,8 +61,14 @@ impl Attendant {
 
     /// Handles a command that a question does not have.
     async fn other(&self, command: &SlashCommand) {
-        self.seat.obey(command);
-        if *command == SlashCommand::Quit {
+        let ends = match command {
+            SlashCommand::Model(name) => self.seat.switch_model(name),
+            command => {
+                self.seat.obey(command);
+                *command == SlashCommand::Quit
+            }
+        };
+        if ends {
             // The run ends, which withdraws the question.
             std::future::pending::<()>().await;
         }
