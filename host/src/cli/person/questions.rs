@@ -231,7 +231,14 @@ impl Attendant {
                 Entered::Switched(PersonMode::Human) => {}
                 Entered::Switched(_) => return Some(Answer::Yes),
                 Entered::Text(text) if text.trim().is_empty() => {}
-                Entered::Text(command) => return Some(Answer::Act { command }),
+                Entered::Text(command) => {
+                    let action = Action {
+                        command: command.clone(),
+                        ..Action::default()
+                    };
+                    self.seat.desk.expect(&[action]);
+                    return Some(Answer::Act { command });
+                }
                 // A file below the root may have such a name.
                 Entered::Own(SlashCommand::Unknown(name)) => {
                     let command = format!("/{name}");
