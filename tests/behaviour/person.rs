@@ -76,7 +76,7 @@ fn the_mode_is_switched_at_any_time() {
     terminal.until("Enter: run this");
     terminal.line("/u");
     terminal.until("Switching to human mode");
-    terminal.until("your command");
+    terminal.until("your command ·");
     terminal.line("echo by hand");
     terminal.until("  by hand");
     terminal.line("/y");
@@ -204,7 +204,7 @@ fn a_run_is_left_resumed_and_replayed() {
     let script = [
         ("Enter: run this", "not that"),
         ("$ echo two", "/u"),
-        ("your command", "echo by hand"),
+        ("your command ·", "echo by hand"),
         ("  by hand", "/quit"),
     ];
     play(&terminal, &script);
@@ -288,13 +288,13 @@ fn a_user_alone_needs_no_model() {
     let submits = submit("mine");
     let script = [
         (
-            "your command",
+            "your command ·",
             "echo by hand > file; git init -q .; git add file",
         ),
         ("(no output)", "/u"),
         ("already in human mode", "/diff"),
         ("ambiguous argument", ""),
-        ("your command", &submits),
+        ("your command ·", &submits),
         ("wants to finish", "/c"),
         ("confirm mode", ""),
     ];
