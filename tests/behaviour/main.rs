@@ -51,6 +51,7 @@ mod run;
 mod runs;
 mod salvage;
 mod sandboxes;
+mod screens;
 mod sessions;
 mod shell_limits;
 mod side_by_side;

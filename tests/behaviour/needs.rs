@@ -23,7 +23,7 @@ pub enum Need {
     Python,
     /// The tools for plugins in JavaScript, from the registry.
     Npm,
-    /// A server of the user's that a sandbox must hide.
+    /// A real terminal; a server of the user's that a sandbox must hide.
     Tmux,
     /// Permission to make a small file system.
     Mounts,

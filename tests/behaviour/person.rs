@@ -1,6 +1,6 @@
 //! A user at a real terminal: modes, commands, interruptions, and what the model is told.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scripted_server::{Scenario, Server, Turn};
 
@@ -8,12 +8,12 @@ use crate::host::Host;
 use crate::story::{commands, submit};
 use crate::terminal::Terminal;
 
-fn host(server: &Server) -> Host {
+pub fn host(server: &Server) -> Host {
     Host::new().server(server).task("fix it")
 }
 
 /// The texts of the user messages after the task.
-fn told(terminal: &Terminal) -> Vec<String> {
+pub fn told(terminal: &Terminal) -> Vec<String> {
     let messages = terminal.messages();
     let told = messages
         .into_iter()
@@ -76,7 +76,7 @@ fn the_mode_is_switched_at_any_time() {
     terminal.until("Enter: run this");
     terminal.line("/u");
     terminal.until("Switching to human mode");
-    terminal.until("your command");
+    terminal.until("your command ·");
     terminal.line("echo by hand");
     terminal.until("  by hand");
     terminal.line("/y");
@@ -141,28 +141,8 @@ fn ctrl_c_interrupts_what_runs_and_asks() {
     assert!(screen.contains("echo it is $((6"), "{screen}");
 }
 
-#[test]
-fn a_task_of_many_lines_is_pasted() {
-    let server = commands(&["echo one"]);
-    let host = Host::new()
-        .server(&server)
-        .args(["-o", "traj.json", "-y", "--exit-immediately"]);
-    let Some(terminal) = Terminal::start(host, 80, 24) else {
-        return;
-    };
-    terminal.until("What is to be done?");
-    let lines: Vec<String> = (0..5000).map(|n| format!("line {n}")).collect();
-    terminal.paste(&lines.join("\n"));
-    let screen = terminal.until("(5000 lines)");
-    assert!(screen.contains("line 4999"), "{screen}");
-    terminal.keys(&["C-d"]);
-    terminal.ends(0);
-    let task = terminal.messages()[1].1.clone();
-    assert!(task.contains(&lines.join("\n")), "{}", task.len());
-}
-
 /// Types the lines, each after the text before it is there.
-fn play(terminal: &Terminal, script: &[(&str, &str)]) {
+pub fn play(terminal: &Terminal, script: &[(&str, &str)]) {
     for (shown, typed) in script {
         terminal.until(shown);
         match *typed {
@@ -171,73 +151,6 @@ fn play(terminal: &Terminal, script: &[(&str, &str)]) {
             typed => terminal.line(typed),
         }
     }
-}
-
-#[test]
-fn a_screen_reader_gets_lines_that_stay() {
-    for is_dumb in [false, true] {
-        let server = commands(&["echo one", "echo two"]);
-        let host = Host::new().server(&server).args(["-o", "traj.json"]);
-        let host = match is_dumb {
-            true => host.env("TERM", "dumb"),
-            false => host.arg("--plain"),
-        };
-        let Some(terminal) = Terminal::start(host, 80, 40) else {
-            return;
-        };
-        let script = [
-            ("What is to be done?", "fix it"),
-            ("fix it", "now"),
-            ("now", "^D"),
-            ("Enter: run this", "no"),
-            ("$ echo two", ""),
-            ("$ echo COMPLETE", "/y"),
-            ("wants to finish", ""),
-        ];
-        play(&terminal, &script);
-        let all = terminal.ends(0);
-        assert!(all.contains("> no\n"), "{all}");
-        assert!(terminal.messages()[1].1.contains("fix it\nnow"));
-        let rejected = &told(&terminal)[0];
-        assert!(rejected.ends_with("message: no"), "{rejected}");
-    }
-}
-
-#[test]
-fn a_narrow_window_that_changes_its_size() {
-    let server = commands(&["echo one"]);
-    let Some(terminal) = Terminal::start(host(&server), 40, 12) else {
-        return;
-    };
-    terminal.until("Enter: run this");
-    terminal.keys(&["-l", "because it is not what I wanted, and more"]);
-    let expected = "\
-$ echo one
-Enter: run this · text: reject · /h: he
-> because it is not what I wanted, and
-  more";
-    let screen = terminal.until("  more");
-    assert!(screen.ends_with(expected), "{screen}");
-    terminal.resize(100, 12);
-    let expected = "\
-$ echo one
-Enter: run this · text: reject · /h: help · /a: always · /e: edit
-> because it is not what I wanted, and more";
-    terminal.until_so("the wide screen", |screen| screen.ends_with(expected));
-    terminal.resize(30, 12);
-    let expected = "\
-$ echo one
-Enter: run this · text: rejec
-> because it is not what I wa
-  nted, and more";
-    terminal.until_so("the narrow screen", |screen| screen.ends_with(expected));
-    assert_eq!(terminal.all().matches("Enter: run").count(), 1);
-    terminal.keys(&["Enter"]);
-    terminal.until("wanted, and more\n\n");
-    terminal.keys(&["C-c"]);
-    terminal.until("interrupted");
-    terminal.keys(&["C-c"]);
-    terminal.ends(130);
 }
 
 #[test]
@@ -291,7 +204,7 @@ fn a_run_is_left_resumed_and_replayed() {
     let script = [
         ("Enter: run this", "not that"),
         ("$ echo two", "/u"),
-        ("your command", "echo by hand"),
+        ("your command ·", "echo by hand"),
         ("  by hand", "/quit"),
     ];
     play(&terminal, &script);
@@ -316,40 +229,6 @@ fn a_run_is_left_resumed_and_replayed() {
         .arg(&trajectory)
         .run()
         .expect(0);
-}
-
-#[test]
-fn a_stopped_program_and_a_stopped_or_lost_terminal() {
-    let server = commands(&["touch begun; sleep 2; echo one", "touch again; sleep 60"]);
-    let Some(terminal) = Terminal::start(host(&server).arg("-y"), 80, 24) else {
-        return;
-    };
-    terminal.until("running");
-    terminal.keys(&["C-z"]);
-    terminal.until("Stopped");
-    terminal.line("fg");
-    // Keys are not echoed by the terminal again, and the last lines are there.
-    terminal.until("running");
-    terminal.keys(&["-l", "hello"]);
-    terminal.until("> hello");
-    terminal.until("touch again");
-    // Ctrl-S stops the output, not the signals.
-    terminal.keys(&["C-s"]);
-    terminal.keys(&["-l", " you"]);
-    terminal.keys(&["C-c"]);
-    terminal.until("interrupted · Enter");
-    terminal.vanish();
-    let ended = || {
-        terminal
-            .journal()
-            .iter()
-            .any(|it| it["event"] == "run_ended")
-    };
-    let end = Instant::now() + Duration::from_secs(10);
-    while !ended() {
-        assert!(Instant::now() < end, "{:?}", terminal.journal().last());
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -409,13 +288,13 @@ fn a_user_alone_needs_no_model() {
     let submits = submit("mine");
     let script = [
         (
-            "your command",
+            "your command ·",
             "echo by hand > file; git init -q .; git add file",
         ),
         ("(no output)", "/u"),
         ("already in human mode", "/diff"),
         ("ambiguous argument", ""),
-        ("your command", &submits),
+        ("your command ·", &submits),
         ("wants to finish", "/c"),
         ("confirm mode", ""),
     ];
@@ -472,4 +351,67 @@ fn what_is_missing_for_a_first_run_is_told() {
             assert!(all.contains(part), "{part}: {all}");
         }
     }
+}
+
+#[test]
+fn a_policy_asks_in_every_mode_and_a_resumed_run_too() {
+    let server = commands(&["git push --force", "echo two"]);
+    let host = host(&server).args(["-y", "--plugin", "confirm"]);
+    let Some(terminal) = Terminal::start(host, 80, 40) else {
+        return;
+    };
+    let script = [
+        ("`confirm` asks", "/e"),
+        (
+            "the command (Enter: done",
+            " --help | wc -c >/dev/null; echo edited; sleep 1",
+        ),
+        ("Enter: run this", ""),
+        ("running", "/c"),
+        ("$ echo two", "/quit"),
+    ];
+    play(&terminal, &script);
+    terminal.ends(130);
+    let resumed = Host::inside(terminal.root()).args(["resume", "traj.json", "--mode", "confirm"]);
+    let Some(terminal) = Terminal::start(resumed, 80, 40) else {
+        return;
+    };
+    play(
+        &terminal,
+        &[("Enter: run this", ""), ("wants to finish", "")],
+    );
+    let all = terminal.ends(0);
+    assert!(all.contains("resuming run"), "{all}");
+}
+
+#[test]
+fn another_model_goes_on() {
+    let server = commands(&["echo one", "echo two"]);
+    let Some(terminal) = Terminal::start(host(&server), 80, 50) else {
+        return;
+    };
+    let script = [
+        ("$ echo one", "/model"),
+        ("the model is local/test", "/model openai/gpt-5"),
+        ("OPENAI_API_KEY", "/model local/other"),
+        ("$ echo two", "/y"),
+        ("wants to finish", ""),
+    ];
+    play(&terminal, &script);
+    let all = terminal.ends(0);
+    let models: Vec<String> = server
+        .requests()
+        .iter()
+        .map(|it| it.json()["model"].to_string())
+        .collect();
+    assert_eq!(models, ["\"test\"", "\"other\"", "\"other\""], "{all}");
+    let ends = terminal
+        .journal()
+        .iter()
+        .filter(|it| it["event"] == "run_ended")
+        .count();
+    assert_eq!(ends, 2);
+    // The terminal is as it was.
+    terminal.line("echo it is $((6 * 7))");
+    terminal.until("it is 42");
 }

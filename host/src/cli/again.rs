@@ -11,7 +11,7 @@ use super::exit::ExitCode;
 use super::finished;
 use super::front::{self, CliFront};
 use super::output::{self, Failure};
-use super::run::{self, Audience, ProcessOptions};
+use super::run::{self, Audience, ProcessOptions, RunEnd, Switch};
 use super::runs::find_one;
 use mswea_config::{Config, Layers, ProcessEnvironment, RecordedConfig, Sources};
 use mswea_core::Progress;
@@ -56,7 +56,7 @@ impl Continuation {
         })
     }
 
-    fn run(&self, earlier: Earlier, run_id: &str, flags: &RunArgs) -> Result<ExitCode, Failure> {
+    fn run(&self, earlier: Earlier, run_id: &str, flags: &RunArgs) -> Result<RunEnd, Failure> {
         let options = ProcessOptions {
             plugins: &self.plugins,
             ..run::process_options(flags)
@@ -78,7 +78,7 @@ impl Continuation {
 
 /// Goes on with a run that has not submitted, or finishes what its killed host has left undone after
 /// that.
-pub fn resume(args: &ResumeArgs) -> Result<ExitCode, Failure> {
+pub fn resume(args: &ResumeArgs) -> Result<RunEnd, Failure> {
     let journal = recorded(&args.run)?;
     let change = &args.change;
     let flags = change.as_run();
@@ -88,7 +88,7 @@ pub fn resume(args: &ResumeArgs) -> Result<ExitCode, Failure> {
     {
         check_trajectory(&ended)?;
         let with = Continuation::of(&mut ended, change, &flags, false, args.trust_record)?;
-        return finished::finish(&ended, change, &with.config, &*with.front);
+        return finished::finish(&ended, change, &with.config, &*with.front).map(RunEnd::from);
     }
     let mut earlier = earlier.map_err(refused)?;
     check_trajectory(&earlier)?;
@@ -106,8 +106,20 @@ pub fn resume(args: &ResumeArgs) -> Result<ExitCode, Failure> {
     continuation.run(earlier, &run_id, &flags)
 }
 
+/// Goes on as the user wishes at the end of a run, until there is an end without a wish.
+pub fn to_the_end(mut end: RunEnd) -> Result<ExitCode, Failure> {
+    while let Some(Switch { journal, change }) = end.switch.take() {
+        end = resume(&ResumeArgs {
+            run: journal,
+            change,
+            trust_record: false,
+        })?;
+    }
+    Ok(end.code)
+}
+
 /// Begins a new run with the first steps of another one.
-pub fn fork(args: &ForkArgs) -> Result<ExitCode, Failure> {
+pub fn fork(args: &ForkArgs) -> Result<RunEnd, Failure> {
     let journal = recorded(&args.run)?;
     let mut earlier = Earlier::to_fork(&journal, args.at, !args.no_workspace).map_err(refused)?;
     let change = &args.change;

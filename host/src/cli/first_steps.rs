@@ -13,15 +13,33 @@ const MODELS: &[(&str, &str)] = &[
     ("OPENROUTER_API_KEY", "openrouter/PROVIDER/MODEL"),
 ];
 
+fn secrets(config: &Config) -> Secrets {
+    Secrets::new(
+        process_environment(),
+        config.model.secrets_file.as_ref().map(Into::into),
+    )
+}
+
+/// Whether the model of this config has a provider, and its key is there.
+///
+/// # Errors
+/// What is wrong.
+pub(super) fn check_model(config: &Config) -> Result<(), String> {
+    let choice = resolve_model(config).map_err(|error| error.to_string())?;
+    match choice.api_key_env {
+        Some(name) if !matches!(secrets(config).get(&name), Ok(Some(_))) => {
+            Err(format!("no key for this model: `{name}` is not set"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What is missing for a run with this config: five lines.
 ///
 /// # Errors
 /// Those lines, if something is missing.
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
-    let secrets = Secrets::new(
-        process_environment(),
-        config.model.secrets_file.as_ref().map(Into::into),
-    );
+    let secrets = secrets(config);
     let is_set = |name: &str| matches!(secrets.get(name), Ok(Some(_)));
     let model = config
         .model

@@ -99,10 +99,10 @@ pub fn main() -> ExitCode {
     }
     dotenv::load();
     let done = match cli.command {
-        None => run::run(&cli.run),
+        None => run::run(&cli.run).and_then(again::to_the_end),
         Some(HostCommand::Demo(args)) => run::demo(&args),
-        Some(HostCommand::Resume(args)) => again::resume(&args),
-        Some(HostCommand::Fork(args)) => again::fork(&args),
+        Some(HostCommand::Resume(args)) => again::resume(&args).and_then(again::to_the_end),
+        Some(HostCommand::Fork(args)) => again::fork(&args).and_then(again::to_the_end),
         Some(HostCommand::Replay(args)) => replay::replay(&args),
         Some(HostCommand::Plugin(command)) => plugin::run(&command),
         Some(HostCommand::Config(ConfigCommand::Show { origin, run })) => {

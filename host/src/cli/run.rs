@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::args::{DemoArgs, DisplayArgs, PersonArgs, RunArgs, read_task};
+use super::args::{ChangeArgs, DemoArgs, DisplayArgs, PersonArgs, RunArgs, read_task};
 use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront, RunHeader};
 use super::output::{self, Failure};
@@ -30,7 +30,7 @@ pub(super) struct ProcessOptions<'a> {
 }
 
 /// Runs a task.
-pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+pub fn run(args: &RunArgs) -> Result<RunEnd, Failure> {
     let layers = configs::layers(args)?;
     let config = configs::resolve(&layers)?;
     let typed = args.task.clone().or_else(|| config.run.task.clone());
@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let task = match (&typed, &person) {
         (None, Some(person)) => match asked_task(person)? {
             Some(task) => task,
-            None => return Ok(ExitCode::Interrupted),
+            None => return Ok(ExitCode::Interrupted.into()),
         },
         _ => read_task(typed.as_deref(), std::io::stdin())
             .map_err(|error| Failure::usage(error.to_string()))?,
@@ -142,6 +142,49 @@ pub(super) struct Audience<'a> {
     pub(super) display: DisplayArgs,
 }
 
+/// How a run has ended.
+pub(super) struct RunEnd {
+    pub(super) code: ExitCode,
+    /// The user goes on with another model.
+    pub(super) switch: Option<Switch>,
+}
+
+impl From<ExitCode> for RunEnd {
+    fn from(code: ExitCode) -> Self {
+        Self { code, switch: None }
+    }
+}
+
+/// What the user goes on with.
+pub(super) struct Switch {
+    pub(super) journal: PathBuf,
+    pub(super) change: ChangeArgs,
+}
+
+impl Switch {
+    fn of(
+        person: Option<&Attendant>,
+        done: &RunResult,
+        options: &ProcessOptions<'_>,
+        display: DisplayArgs,
+    ) -> Option<Self> {
+        let model = person?.next_model()?;
+        let change = ChangeArgs {
+            model: Some(model),
+            person: person?.flags(),
+            display,
+            fsync: options.fsync,
+            exit_codes: options.exit_codes,
+            no_cache: options.cache.is_none(),
+            ..ChangeArgs::default()
+        };
+        Some(Self {
+            journal: done.journal.clone()?,
+            change,
+        })
+    }
+}
+
 /// Runs a job to its end, and writes and reports its results.
 pub(super) fn finish(
     config: &Config,
@@ -149,7 +192,8 @@ pub(super) fn finish(
     job: Job<'_>,
     options: &ProcessOptions<'_>,
     audience: Audience<'_>,
-) -> Result<ExitCode, Failure> {
+) -> Result<RunEnd, Failure> {
+    let person = audience.person.clone();
     let done = execute(
         config,
         layers,
@@ -158,6 +202,12 @@ pub(super) fn finish(
         audience.front,
         audience.person,
     )?;
+    if let Some(switch) = Switch::of(person.as_deref(), &done, options, audience.display) {
+        return Ok(RunEnd {
+            code: done.code,
+            switch: Some(switch),
+        });
+    }
     done.tell(audience.display);
     on_end::run(
         &config.run,
@@ -168,7 +218,7 @@ pub(super) fn finish(
             journal: done.journal.as_deref(),
         },
     );
-    Ok(done.code)
+    Ok(done.code.into())
 }
 
 /// Runs the demo: a real repository, the real loop, a scripted model.

@@ -76,7 +76,7 @@ pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
             .configs
             .push(format!("run.env_startup_command={value}"));
     }
-    crate::cli::run::run(&flags)
+    crate::cli::run::run(&flags).and_then(crate::cli::again::to_the_end)
 }
 
 fn takes_images(class: &str) -> bool {

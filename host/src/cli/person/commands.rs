@@ -13,6 +13,8 @@ pub(super) enum SlashCommand {
     /// An output in full, by its number.
     Expand(Option<usize>),
     Quit,
+    /// Goes on with another model.
+    Model(String),
     /// Of a question about commands: runs them always.
     Always,
     /// Edits a command here, or in the user's editor.
@@ -32,6 +34,9 @@ impl SlashCommand {
             .strip_prefix('/')?
             .split_once(' ')
             .unwrap_or((&line[1..], ""));
+        if name == "model" {
+            return Some(Self::Model(rest.trim().to_owned()));
+        }
         let number = || rest.trim().parse().ok();
         if !rest.is_empty() && number().is_none() {
             return None;
@@ -75,6 +80,7 @@ pub(super) const HELP: &str = "\
 /status  what the run has used
 /diff  the changes in the working folder
 /expand [N]  a shortened output in full
+/model PREFIX/NAME  go on with another model
 /quit  end the run; `resume` goes on
 A text at a question rejects the commands, and tells the model why.
 A text while the agent works reaches the model before its next step.
@@ -98,6 +104,7 @@ mod tests {
             ("/expand 3", Some(SlashCommand::Expand(Some(3)))),
             ("/e 2", edit(2, false)),
             ("/editor", edit(1, true)),
+            ("/model a/b", Some(SlashCommand::Model("a/b".into()))),
             ("/statsu", Some(SlashCommand::Unknown("statsu".into()))),
             ("/usr/bin/ls", None),
             ("/y es", None),

@@ -18,6 +18,8 @@ use crate::cli::front::{Desk, InputView};
 
 /// How many rows of the typed text are visible.
 const ROWS: usize = 8;
+/// How many rows may be above it: a begun line, what runs, what is asked for.
+const OTHER_ROWS: usize = 4;
 /// How long the reader waits before it looks whether the terminal has changed.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
@@ -209,6 +211,10 @@ impl ConsoleShared {
                     return;
                 }
             }
+            if self.lock().gone {
+                // What is typed now is for another reader.
+                return;
+            }
             let mut bytes = [0; 4096];
             match rustix::io::read(stdin, &mut bytes) {
                 Err(rustix::io::Errno::INTR) => {}
@@ -326,8 +332,15 @@ impl ConsoleShared {
             None => (String::new(), "> "),
         };
         let columns = self.desk.columns();
-        let view = state.editor.view(columns, mark.len(), ROWS);
-        let hint = match view.lines > ROWS {
+        let rows =
+            rustix::termios::tcgetwinsize(stdin()).map_or(0, |size| usize::from(size.ws_row));
+        // What is above the visible screen can't be drawn anew. Zero: the terminal does not tell.
+        let most = match rows {
+            0 => ROWS,
+            rows => rows.saturating_sub(OTHER_ROWS).clamp(1, ROWS),
+        };
+        let view = state.editor.view(columns, mark.len(), most);
+        let hint = match view.lines > most {
             true => format!("({} lines) {hint}", view.lines),
             false => hint,
         };

@@ -25,6 +25,7 @@ use async_trait::async_trait;
 use self::approval::Approval;
 use self::console::{KeyConsole, Prompt, Typed};
 use self::seat::Seat;
+use super::args::PersonArgs;
 use super::front::CliFront;
 use mswea_config::Config;
 use mswea_core::{Answer, Person, PersonMode, Question, Stop, StopSource};
@@ -71,7 +72,7 @@ impl Attendant {
         let mode = mode.unwrap_or(PersonMode::Confirm);
         let folder = folder(config);
         Ok(Some(Arc::new(Self {
-            seat: Arc::new(Seat::new(desk, Arc::new(source), mode, folder)),
+            seat: Arc::new(Seat::new(desk, Arc::new(source), mode, folder, config)),
             stop,
             console: OnceLock::new(),
             approval: Mutex::new(approval),
@@ -87,6 +88,20 @@ impl Attendant {
         (self.seat.source.clone(), self.stop.clone())
     }
 
+    /// The model that the user goes on with, if another one is wanted.
+    pub fn next_model(&self) -> Option<String> {
+        self.seat.next_model()
+    }
+
+    /// The flags of a run that goes on as this one.
+    pub fn flags(&self) -> PersonArgs {
+        PersonArgs {
+            mode: Some(self.seat.mode().name().to_owned()),
+            notify: self.notifies,
+            ..PersonArgs::default()
+        }
+    }
+
     /// Handles Ctrl-C: the first one ends the step, a further one the run.
     pub fn interrupt(&self) {
         let ends = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
@@ -100,6 +115,7 @@ impl Attendant {
     /// Begins to read what is typed. Call it once signals are handled: a signal that ends the program
     /// would leave the terminal as it is then.
     pub fn begin(&self) {
+        terminal::begin();
         self.console();
     }
 

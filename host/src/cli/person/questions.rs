@@ -51,6 +51,7 @@ impl Attendant {
                     own @ (SlashCommand::Always
                     | SlashCommand::Edit { .. }
                     | SlashCommand::Quit
+                    | SlashCommand::Model(_)
                     | SlashCommand::Unknown(_)),
                 ) => return Entered::Own(own),
                 Some(command) => self.seat.obey(&command),
@@ -60,8 +61,14 @@ impl Attendant {
 
     /// Handles a command that a question does not have.
     async fn other(&self, command: &SlashCommand) {
-        self.seat.obey(command);
-        if *command == SlashCommand::Quit {
+        let ends = match command {
+            SlashCommand::Model(name) => self.seat.switch_model(name),
+            command => {
+                self.seat.obey(command);
+                *command == SlashCommand::Quit
+            }
+        };
+        if ends {
             // The run ends, which withdraws the question.
             std::future::pending::<()>().await;
         }
@@ -224,7 +231,14 @@ impl Attendant {
                 Entered::Switched(PersonMode::Human) => {}
                 Entered::Switched(_) => return Some(Answer::Yes),
                 Entered::Text(text) if text.trim().is_empty() => {}
-                Entered::Text(command) => return Some(Answer::Act { command }),
+                Entered::Text(command) => {
+                    let action = Action {
+                        command: command.clone(),
+                        ..Action::default()
+                    };
+                    self.seat.desk.expect(&[action]);
+                    return Some(Answer::Act { command });
+                }
                 // A file below the root may have such a name.
                 Entered::Own(SlashCommand::Unknown(name)) => {
                     let command = format!("/{name}");

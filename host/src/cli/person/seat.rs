@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::commands::{HELP, SlashCommand};
+use crate::cli::first_steps;
 use crate::cli::front::Desk;
+use mswea_config::Config;
 use mswea_core::{PersonMode, StopSource};
 
 /// The user's place at a run.
@@ -15,6 +17,9 @@ pub(super) struct Seat {
     pub source: Arc<StopSource>,
     mode: Mutex<PersonMode>,
     queue: Mutex<Vec<String>>,
+    config: Config,
+    /// The model that the user goes on with.
+    next_model: Mutex<Option<String>>,
     /// The folder of the commands, if it is on this machine.
     folder: Option<PathBuf>,
 }
@@ -29,12 +34,15 @@ impl Seat {
         source: Arc<StopSource>,
         mode: PersonMode,
         folder: Option<PathBuf>,
+        config: &Config,
     ) -> Self {
         Self {
             desk,
             source,
             mode: Mutex::new(mode),
             queue: Mutex::default(),
+            config: config.clone(),
+            next_model: Mutex::default(),
             folder,
         }
     }
@@ -81,7 +89,8 @@ impl Seat {
             SlashCommand::Status => self.status(),
             SlashCommand::Diff => self.diff(),
             SlashCommand::Expand(number) => self.desk.expand(*number),
-            SlashCommand::Quit => drop(self.source.stop()),
+            SlashCommand::Quit => self.quit(),
+            SlashCommand::Model(name) => drop(self.switch_model(name)),
             SlashCommand::Unknown(name) => self.desk.note(&format!(
                 "there is no command /{name}: /h names all; a text that begins so needs a word before it"
             )),
@@ -94,6 +103,41 @@ impl Seat {
             }
             SlashCommand::Mode(mode) => drop(self.switch(*mode)),
         }
+    }
+
+    fn quit(&self) {
+        self.source.stop();
+    }
+
+    /// Goes on with another model: the run ends, and is resumed with it. Returns whether it does.
+    pub fn switch_model(&self, name: &str) -> bool {
+        if name.is_empty() {
+            let name = self.config.model.model_name.as_deref().unwrap_or_default();
+            self.desk.note(&format!(
+                "the model is {name}; `/model PREFIX/NAME` goes on with another one"
+            ));
+            return false;
+        }
+        if self.folder.is_none() {
+            self.desk.note(
+                "/model works only where commands run in a folder of this machine: /quit, and then `mswea-host resume -m NAME`",
+            );
+            return false;
+        }
+        let mut config = self.config.clone();
+        config.model.model_name = Some(name.to_owned());
+        if let Err(error) = first_steps::check_model(&config) {
+            self.desk.note(&error);
+            return false;
+        }
+        *lock(&self.next_model) = Some(name.to_owned());
+        self.quit();
+        true
+    }
+
+    /// The model that the user goes on with.
+    pub fn next_model(&self) -> Option<String> {
+        lock(&self.next_model).clone()
     }
 
     fn status(&self) {

@@ -43,6 +43,11 @@ pub(super) fn take() -> io::Result<()> {
     Ok(tcsetattr(stdin(), OptionalActions::Now, &keys)?)
 }
 
+/// Lets the terminal be taken, also after it was given back at the end of an earlier run.
+pub(super) fn begin() {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner).is_over = false;
+}
+
 /// Makes the terminal as it was, for another program.
 pub(super) fn lend() {
     put_back(&mut TAKEN.lock().unwrap_or_else(PoisonError::into_inner));
