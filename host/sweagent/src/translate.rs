@@ -54,7 +54,7 @@ pub struct TranslationInput<'a> {
 /// # Errors
 /// [`SweAgentError`] with everything that can't be translated.
 pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentError> {
-    let mut work = Translation {
+    let mut work = TranslationWork {
         input,
         done: Translated::default(),
         problems: Vec::new(),
@@ -73,13 +73,13 @@ pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentErro
 }
 
 /// A translation under way.
-struct Translation<'a> {
+struct TranslationWork<'a> {
     input: TranslationInput<'a>,
     done: Translated,
     problems: Vec<SweAgentProblem>,
 }
 
-impl<'a> Translation<'a> {
+impl<'a> TranslationWork<'a> {
     /// The value that was given for a key, unless it is null.
     fn given(&self, key: &str) -> Option<&'a GivenTree> {
         self.input.tree.given(key)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Translation, as_text, demonstrations};
+use super::{TranslationWork, as_text, demonstrations};
 use crate::tree::GivenTree;
 
 const NEXT_STEP: &str = "Observation: {{observation}}";
@@ -12,7 +12,7 @@ const TRUNCATED: &str = "Observation: {{observation[:max_observation_length]}}<r
 const TIMED_OUT: &str = "The command '{{command}}' was ended, because it took more than {{timeout}} seconds. \
     Use another command: one that is faster, or that waits for no input.";
 
-pub(super) fn templates(work: &mut Translation<'_>) {
+pub(super) fn templates(work: &mut TranslationWork<'_>) {
     let at = "agent.templates";
     let names = TemplateNames::of(work);
     let prompts = [
@@ -74,7 +74,7 @@ pub(super) fn templates(work: &mut Translation<'_>) {
 struct TemplateNames(Vec<(String, String)>);
 
 impl TemplateNames {
-    fn of(work: &Translation<'_>) -> Self {
+    fn of(work: &TranslationWork<'_>) -> Self {
         let problem = work.input.problem;
         let mut names = vec![
             ("problem_statement".to_owned(), "task".to_owned()),
