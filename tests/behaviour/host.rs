@@ -39,10 +39,10 @@ const TRAJECTORY: &str = "traj.json";
 /// A call of the binary, before its start.
 #[must_use]
 pub struct Host {
-    root: Arc<TempDir>,
-    program: PathBuf,
-    args: Vec<OsString>,
-    env: BTreeMap<OsString, OsString>,
+    pub root: Arc<TempDir>,
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    pub env: BTreeMap<OsString, OsString>,
     stdin: Option<Vec<u8>>,
     reading: Reading,
     timeout: Duration,
@@ -67,7 +67,8 @@ impl Host {
         Self::inside(Arc::clone(running.root.as_ref().unwrap()))
     }
 
-    fn inside(root: Arc<TempDir>) -> Self {
+    /// A call with these folders.
+    pub fn inside(root: Arc<TempDir>) -> Self {
         // All tests and runs share this cache, so that plugins are compiled once.
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
         let home = root.path().join("home");

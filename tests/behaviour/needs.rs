@@ -31,6 +31,8 @@ pub enum Need {
     Openssl,
     /// The real SWE-ReX, from the registry of Python.
     SweRex,
+    /// The daemons and commands of Slurm.
+    Slurm,
 }
 
 impl Need {
@@ -48,11 +50,12 @@ impl Need {
             Self::Mounts => "mounts",
             Self::Openssl => "openssl",
             Self::SweRex => "swe-rex",
+            Self::Slurm => "slurm",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 12] = [const { OnceLock::new() }; 12];
+        static FOUND: [OnceLock<Option<String>>; 13] = [const { OnceLock::new() }; 13];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker
@@ -75,6 +78,13 @@ impl Need {
             Self::Npm => works("npm", &["--version"]),
             Self::Tmux => works("tmux", &["-V"]),
             Self::Openssl => works("openssl", &["version"]),
+            Self::Slurm => works(
+                "sh",
+                &[
+                    "-c",
+                    "PATH=$PATH:/usr/sbin; command -v slurmctld slurmd munged sbatch",
+                ],
+            ),
             Self::SweRex => {
                 let script = tooling().join("swerex.sh");
                 works("sh", &[&script.to_string_lossy(), SWE_REX])

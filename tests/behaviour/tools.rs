@@ -303,6 +303,24 @@ fn mistakes_are_told_before_the_model_is_asked() {
             ],
         ),
         (
+            "b/mine/install.sh",
+            "exit 0\n",
+            6,
+            &["b/mine/install.sh: it ended the shell"],
+        ),
+        (
+            "b/mine/config.yaml",
+            "tools:\n  cd: {}\n",
+            6,
+            &["b/mine/config.yaml:2:3", "`cd`", "rename the command"],
+        ),
+        (
+            "b/mine/bin/_state",
+            "#!/bin/sh\nsleep 60\n",
+            6,
+            &["`_state` left no state: it did not end within 1 seconds (`tools.state_timeout`)"],
+        ),
+        (
             "b/mine/bin/_state",
             "#!/bin/sh\necho oops >\"$TOOLS_ROOT/state.json\"\n",
             6,
@@ -318,6 +336,7 @@ fn mistakes_are_told_before_the_model_is_asked() {
         let host = with_bundle(&server, None).file(file, text);
         let run = host
             .args(["-c", "tools.install_timeout=1"])
+            .args(["-c", "tools.state_timeout=1"])
             .run()
             .expect(*code);
         run.says(parts);
@@ -334,6 +353,11 @@ fn mistakes_are_told_before_the_model_is_asked() {
         .run()
         .expect(2);
     run.says(&["`tools.hidden`: no bundle has the command `none`"]);
+    let run = with_bundle(&server, None)
+        .args(["-c", "tools.env_variables={\"A;id\": \"x\"}"])
+        .run()
+        .expect(2);
+    run.says(&["`tools.env_variables`: `A;id` is no name of a variable"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use mswea_executor::aside;
 use mswea_run::journal::glance;
 use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
 
-use crate::folder::{BatchFolder, journal};
+use crate::folder::journal_name;
 use crate::job::BatchJob;
 use crate::manifest::BatchInstance;
 use crate::outcome::{BatchResult, Severity, severity};
@@ -48,7 +48,8 @@ enum Before {
 pub(crate) struct Attempt<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) job: &'a BatchJob,
-    pub(crate) folder: &'a BatchFolder,
+    /// The folder of the attempt: its journal, its trajectory.
+    pub(crate) place: PathBuf,
     pub(crate) instance: &'a BatchInstance,
     /// Counts from 1.
     pub(crate) number: u32,
@@ -61,7 +62,7 @@ impl Attempt<'_> {
     /// Runs the instance to an end.
     pub(crate) async fn run(&self, resumed: impl FnOnce(bool)) -> AttemptEnd {
         let id = &self.instance.id;
-        let folder = self.folder.of(id);
+        let folder = self.place.clone();
         let (mut config, layers) = self.job.config.of(self.instance, &folder);
         if let Some(limit) = self.job.limits.instance_time {
             let limit = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX).max(1);
@@ -180,7 +181,7 @@ impl Attempt<'_> {
 
     /// Looks at what is there of earlier attempts.
     async fn before(&self, config: &Config, layers: &Layers) -> Before {
-        let journal = journal(self.folder.path(), &self.instance.id);
+        let journal = self.place.join(journal_name(&self.instance.id));
         let (id, number) = (self.instance.id.clone(), self.number);
         let can_go_on = survives(config);
         let looked = aside("journal", move || look(&journal, &id, number, can_go_on)).await;

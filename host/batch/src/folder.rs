@@ -1,11 +1,12 @@
 //! The directory of a batch. One process at a time works in it: it holds a lock that ends with it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::claims::{ClaimsOf, claimed_by};
 use crate::error::BatchError;
 use crate::frozen::FrozenBatch;
 use crate::manifest::{self, BatchInstance};
@@ -31,7 +32,7 @@ pub struct BatchFolder {
 }
 
 /// Which instances with a result are run again.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redo {
     /// All.
     pub existing: bool,
@@ -59,6 +60,10 @@ pub struct FolderState {
     pub worker: Option<String>,
     /// The ids of the instances that were begun and have no result.
     pub begun: Vec<String>,
+    /// Instances that workers have claimed and not given up, by machine.
+    pub claimed: BTreeMap<String, usize>,
+    /// The model of the batch.
+    pub model: String,
 }
 
 impl BatchFolder {
@@ -76,6 +81,41 @@ impl BatchFolder {
             instances: manifest::read(&path.join(MANIFEST))?,
             _lock: lock,
         })
+    }
+
+    /// Opens the directory of a batch for one of many workers, of this machine or others, that claim its
+    /// instances. Nothing in it is changed but what workers write.
+    ///
+    /// # Errors
+    /// [`BatchError`] if it is no directory of a batch, has another config, can't be written, or is held by
+    /// `batch run`.
+    pub fn join(path: &Path, now: &FrozenBatch) -> Result<Self, BatchError> {
+        let Some(before) = FrozenBatch::read(&path.join(FROZEN))? else {
+            return Err(BatchError::Refused(format!(
+                "`{}` is not the directory of a batch yet: `mswea-host batch submit` makes one with its instances and its config (`--engine none` if no engine is to start the workers)",
+                path.display()
+            )));
+        };
+        let lock = shared_lock(path)?;
+        check_links(path)?;
+        let folder = Self {
+            path: path.to_owned(),
+            instances: manifest::read(&path.join(MANIFEST))?,
+            _lock: lock,
+        };
+        let differences = before.differences(now);
+        match differences.is_empty() {
+            true => Ok(folder),
+            false => Err(folder.other_config(&differences)),
+        }
+    }
+
+    fn other_config(&self, differences: &[String]) -> BatchError {
+        BatchError::Refused(format!(
+            "`{}` has begun with another config, and its results could not be compared with new ones:\n  {}\nuse another directory, give the config as it was, or add `--config-changed` to go on with this one",
+            self.path.display(),
+            differences.join("\n  ")
+        ))
     }
 
     /// The directory.
@@ -119,11 +159,7 @@ impl BatchFolder {
         if accepts {
             return now.write(&path);
         }
-        Err(BatchError::Refused(format!(
-            "`{}` has begun with another config, and its results could not be compared with new ones:\n  {}\nuse another directory, give the config as it was, or add `--config-changed` to go on with this one",
-            self.path.display(),
-            differences.join("\n  ")
-        )))
+        Err(self.other_config(&differences))
     }
 
     /// The folder of an instance.
@@ -151,6 +187,7 @@ impl BatchFolder {
             .map(|instance| (instance.id.as_str(), instance))
             .collect();
         let mut left = Vec::new();
+        let mut claimed = 0;
         for instance in ids.iter().filter_map(|id| by_id.get(id.as_str())) {
             match BatchResult::read(&result_file(&self.path, &instance.id))? {
                 Some(result) if redo.is_for(&result) => {
@@ -158,10 +195,28 @@ impl BatchFolder {
                     left.push((*instance).clone());
                 }
                 Some(_) => {}
-                None => left.push((*instance).clone()),
+                None => {
+                    let folder = self.of(&instance.id);
+                    let claims = ClaimsOf::read(&folder);
+                    let claims = claims.map_err(BatchError::io("read", &folder))?;
+                    claimed += usize::from(claims.is_taken());
+                    left.push((*instance).clone());
+                }
             }
         }
+        if claimed > 0 {
+            return Err(BatchError::Refused(format!(
+                "workers have claimed {claimed} instances of `{}`, and may still run on other machines: `mswea-host batch worker` goes on with them, also with those of workers that were killed",
+                self.path.display()
+            )));
+        }
         Ok(left)
+    }
+
+    /// How many instances have no result.
+    pub fn missing(&self) -> usize {
+        let without = |it: &&BatchInstance| !result_file(&self.path, &it.id).exists();
+        self.instances.iter().filter(without).count()
     }
 
     fn put_aside(&self, id: &str) -> Result<(), BatchError> {
@@ -191,14 +246,27 @@ impl FolderState {
         let instances = manifest::read(&path.join(MANIFEST))?;
         let results = results(path, &instances)?;
         let done: HashSet<&str> = results.iter().map(|it| it.instance_id.as_str()).collect();
-        let begun = instances
-            .iter()
-            .filter(|it| !done.contains(it.id.as_str()))
-            .filter(|it| journal(path, &it.id).exists())
-            .map(|it| it.id.clone())
-            .collect();
+        let mut claimed = BTreeMap::new();
+        let mut begun = Vec::new();
+        for instance in &instances {
+            let (id, folder) = (&instance.id, path.join(&instance.id));
+            if done.contains(id.as_str()) {
+                continue;
+            }
+            let claims = ClaimsOf::read(&folder).unwrap_or_default();
+            if claims.is_taken() {
+                let by = claimed_by(&folder, claims.last).unwrap_or_default();
+                *claimed.entry(by.machine().to_owned()).or_default() += 1;
+            }
+            if claims.last > 0 || journal(path, id).exists() {
+                begun.push(id.clone());
+            }
+        }
+        let frozen = FrozenBatch::read(&path.join(FROZEN))?;
         Ok(Self {
             begun,
+            claimed,
+            model: frozen.map_or_else(String::new, |it| it.model().to_owned()),
             worker: worker(path),
             instances,
             results,
@@ -213,7 +281,17 @@ pub(crate) fn result_file(path: &Path, id: &str) -> PathBuf {
 
 /// The journal of an instance.
 pub(crate) fn journal(path: &Path, id: &str) -> PathBuf {
-    path.join(id).join(format!("{id}.events.jsonl"))
+    path.join(id).join(journal_name(id))
+}
+
+/// The name of an instance's journal.
+pub(crate) fn journal_name(id: &str) -> String {
+    format!("{id}.events.jsonl")
+}
+
+/// The name of an instance's trajectory.
+pub(crate) fn trajectory_name(id: &str) -> String {
+    format!("{id}.traj.json")
 }
 
 fn results(path: &Path, instances: &[BatchInstance]) -> Result<Vec<BatchResult>, BatchError> {
@@ -286,6 +364,51 @@ fn lock(path: &Path) -> Result<File, BatchError> {
     let _ = lock.set_len(0);
     let _ = lock.rewind().and_then(|()| lock.write_all(told.as_bytes()));
     Ok(lock)
+}
+
+/// Workers share the directory, and keep `batch run` out of it where locks reach.
+fn shared_lock(path: &Path) -> Result<File, BatchError> {
+    let file = path.join(LOCK);
+    let mut options = OpenOptions::new();
+    let lock = options.read(true).write(true).create(true).truncate(false);
+    let lock = lock.open(&file).map_err(BatchError::io("open", &file))?;
+    for _ in 0..ATTEMPTS {
+        match lock.try_lock_shared() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PATIENCE),
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!("`{}` can't be locked: {error}", file.display());
+                return Ok(lock);
+            }
+        }
+    }
+    Err(BatchError::Refused(format!(
+        "a process of this machine works alone on `{}` (`batch run`): wait for its end, or stop it",
+        path.display()
+    )))
+}
+
+/// Claims and results are made by hard links.
+fn check_links(path: &Path) -> Result<(), BatchError> {
+    let own = format!("{}-{}", std::process::id(), mswea_session::new_run_id());
+    let probe = path.join(format!(".probe-{own}"));
+    let first = whole_file::make_among(&probe, b"1", &own);
+    let second = whole_file::make_among(&probe, b"2", &own);
+    let _ = fs::remove_file(&probe);
+    match (first, second) {
+        (Ok(true), Ok(false)) => Ok(()),
+        (Err(error), _) if error.kind() != std::io::ErrorKind::PermissionDenied => {
+            Err(BatchError::Refused(format!(
+                "`{}` is on a file system without hard links ({error}), so two workers could make one result: use a directory on another one",
+                path.display()
+            )))
+        }
+        (Err(error), _) | (_, Err(error)) => Err(BatchError::io("write to", path)(error)),
+        _ => Err(BatchError::Refused(format!(
+            "`{}` is on a file system whose hard links can't be relied on: use a directory on another one",
+            path.display()
+        ))),
+    }
 }
 
 fn holder(lock: &mut File) -> Option<String> {

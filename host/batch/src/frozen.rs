@@ -119,6 +119,13 @@ impl FrozenBatch {
             .map_err(|error| wrong(format!("is not the file of a batch: {error}")))
     }
 
+    /// The model of the batch.
+    pub(crate) fn model(&self) -> &str {
+        self.config["model"]["model_name"]
+            .as_str()
+            .unwrap_or_default()
+    }
+
     pub(crate) fn write(&self, path: &Path) -> Result<(), BatchError> {
         let io = BatchError::io("write", path);
         match serde_json::to_vec_pretty(self) {

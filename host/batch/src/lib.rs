@@ -7,10 +7,13 @@
 //! [`BatchFolder`] is the directory, [`work`] gives each instance its result.
 
 mod attempt;
+mod claims;
+mod engine;
 mod error;
 mod fields;
 mod folder;
 mod frozen;
+mod holding;
 mod job;
 mod manifest;
 mod outcome;
@@ -20,11 +23,15 @@ mod result_files;
 mod select;
 mod settings;
 mod shuffle;
+mod slurm;
 mod source;
 mod swebench;
 mod whole_file;
 mod work;
+mod worker;
 
+pub use claims::WorkerName;
+pub use engine::BatchEngine;
 pub use error::BatchError;
 pub use fields::{FieldTemplates, NamedRow};
 pub use folder::{BatchFolder, FolderState, Redo};
@@ -37,6 +44,8 @@ pub use report::{BatchReport, StatusLine, resolved_ids};
 pub use result_files::ResultFiles;
 pub use select::{Picked, Selection};
 pub use settings::BatchConfig;
+pub use slurm::{SlurmArray, shell_line, slurm_cancel, slurm_jobs, slurm_queue};
 pub use source::rows;
 pub use swebench::{image_name, subset_file};
 pub use work::{BatchEnd, BatchWatcher, BatchWhy, work};
+pub use worker::{WorkerPlan, work_claims};

@@ -1,6 +1,6 @@
 //! The manifest: one JSON line per instance, with everything that tells its run from the others'.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -72,18 +72,32 @@ pub(crate) fn read(path: &Path) -> Result<Vec<BatchInstance>, BatchError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(BatchError::io("read", path)(error)),
     };
-    let mut instances = Vec::new();
+    let mut instances: Vec<BatchInstance> = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let instance: BatchInstance = serde_json::from_str(line).map_err(|error| {
-            BatchError::Refused(format!(
-                "`{}`, line {}: it is no instance of a batch: {error}; the file was changed since it was written",
-                path.display(),
-                index + 1
-            ))
+        let instance = serde_json::from_str(line).map_err(|error| {
+            let reason = format!("it is no instance of a batch: {error}");
+            changed(path, index, &reason)
         })?;
         instances.push(instance);
     }
+    // An id from elsewhere could lead out of the directory, and two runs in one folder would spoil both.
+    let mut ids = HashSet::with_capacity(instances.len());
+    for (index, instance) in instances.iter().enumerate() {
+        check_id(&instance.id).map_err(|reason| changed(path, index, &reason))?;
+        if !ids.insert(instance.id.as_str()) {
+            let reason = format!("the id `{}` is there twice", instance.id);
+            return Err(changed(path, index, &reason));
+        }
+    }
     Ok(instances)
+}
+
+fn changed(path: &Path, index: usize, reason: &str) -> BatchError {
+    BatchError::Refused(format!(
+        "`{}`, line {}: {reason}; the file was changed since it was written",
+        path.display(),
+        index + 1
+    ))
 }
 
 /// Writes a manifest.
@@ -182,8 +196,18 @@ mod tests {
         assert_eq!(ids, ["a", "b", "c"]);
         let error = joined(first, &[instance("b", "other")]).unwrap_err();
         assert!(error.to_string().contains("its task differs"), "{error}");
-        std::fs::write(&path, "{\"id\":\"a\",\"task\":\"\"}\n{\"id\"").unwrap();
-        let error = read(&path).unwrap_err().to_string();
-        assert!(error.contains("line 2"), "{error}");
+        for (second, reason) in [
+            ("{\"id\"", "it is no instance"),
+            ("{\"id\":\"../../b\",\"task\":\"\"}", "has a slash in it"),
+            ("{\"id\":\"a\",\"task\":\"\"}", "the id `a` is there twice"),
+        ] {
+            let text = format!("{{\"id\":\"a\",\"task\":\"\"}}\n{second}");
+            std::fs::write(&path, text).unwrap();
+            let error = read(&path).unwrap_err().to_string();
+            assert!(
+                error.contains("line 2") && error.contains(reason),
+                "{error}"
+            );
+        }
     }
 }

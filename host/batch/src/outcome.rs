@@ -57,7 +57,12 @@ pub fn severity(exit_status: &str) -> Severity {
     match exit_status {
         "Submitted" | "LimitsExceeded" | "TimeExceeded" | "RepeatedFormatError"
         // The history of this instance was too long or was refused; others are not concerned.
-        | "ContextWindowExceededError" | "ContentPolicyViolationError" => Severity::Ended,
+        | "ContextWindowExceededError" | "ContentPolicyViolationError"
+        // Of runs under SWE-agent's rules.
+        | "exit_cost" | "exit_total_execution_time" | "exit_format" | "exit_forfeit" | "exit_command"
+        | "exit_command_timeout" | "exit_context" => Severity::Ended,
+        "exit_environment_error" => Severity::Infrastructure,
+        status if status.starts_with("submitted") => Severity::Ended,
         "EnvironmentError" | "RateLimitError" | "InternalServerError" | "ServiceUnavailableError"
         | "Timeout" | "APIConnectionError" | "JournalError" => Severity::Infrastructure,
         // `RuntimeError`: a limit of all runs of the process, which says nothing about this one.
@@ -125,6 +130,15 @@ impl BatchResult {
         }
     }
 
+    /// The same among several workers.
+    pub(crate) fn write_among(&self, path: &Path, own: &str) -> Result<bool, BatchError> {
+        let io = BatchError::io("write", path);
+        match serde_json::to_vec(self) {
+            Ok(text) => whole_file::make_among(path, &text, own).map_err(io),
+            Err(error) => Err(io(error.into())),
+        }
+    }
+
     /// Reads a result; none if there is no file.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, BatchError> {
         let text = match mswea_files::read(path, LIMIT) {
@@ -180,6 +194,9 @@ mod tests {
             ("RateLimitError", Severity::Infrastructure),
             ("JournalError", Severity::Infrastructure),
             ("Interrupted", Severity::Cut),
+            ("submitted (exit_cost)", Severity::Ended),
+            ("exit_format", Severity::Ended),
+            ("exit_error", Severity::Failed),
         ] {
             assert_eq!(severity(status), expected, "{status}");
         }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The name under which the file is written first. It is always the same, so that a killed process
@@ -41,6 +42,28 @@ pub(crate) fn make(path: &Path, text: &[u8]) -> io::Result<bool> {
     }
 }
 
+/// The same where several processes, also of several machines, may make the file at the same time: each
+/// writes a file with a name of its own first (`own`), and exactly one gets its name linked.
+pub(crate) fn make_among(path: &Path, text: &[u8], own: &str) -> io::Result<bool> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{own}.mswea-tmp"));
+    let mut file = File::create(&temporary)?;
+    let linked = file
+        .write_all(text)
+        .and_then(|()| file.sync_data())
+        .and_then(|()| fs::hard_link(&temporary, path));
+    // The answer of a file server may be lost, but not the link itself.
+    let is_ours = || fs::metadata(&temporary).is_ok_and(|it| it.nlink() > 1);
+    let made = match linked {
+        Ok(()) => Ok(true),
+        Err(_) if is_ours() => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    };
+    let _ = fs::remove_file(&temporary);
+    made
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +77,27 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"one");
         replace(&path, b"three").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"three");
+        assert!(!make_among(&path, b"four", "a").unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_many_that_make_a_file_one_has_made_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("claim");
+        let makers = (0..8).map(|number| {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                let own = number.to_string();
+                make_among(&path, own.as_bytes(), &own)
+                    .unwrap()
+                    .then_some(own)
+            })
+        });
+        let makers: Vec<_> = makers.collect();
+        let made = makers.into_iter().filter_map(|it| it.join().unwrap());
+        let made: Vec<String> = made.collect();
+        assert_eq!(made.len(), 1);
+        assert_eq!(fs::read_to_string(&path).unwrap(), made[0]);
     }
 }

@@ -301,7 +301,7 @@ async fn one(shared: Arc<BatchShared>, place: usize, instance: BatchInstance) ->
         let attempt = Attempt {
             runtime: &shared.runtime,
             job: &shared.job,
-            folder: &shared.folder,
+            place: shared.folder.of(&instance.id),
             instance: &instance,
             number,
             front: Arc::new(front),

@@ -130,7 +130,7 @@ const ANY: Type = Type::Int(i64::MIN, i64::MAX);
 const COUNT: Type = Type::Int(0, u32::MAX as i64);
 const BYTES: Type = Type::Int(1, i64::MAX);
 
-/// Modes of an interactive front: accepted, without an effect so far.
+/// Who decides, where there is a user at a terminal.
 const MODES: &[&str] = &["human", "confirm", "yolo"];
 /// How a container engine is reached.
 const TRANSPORTS: &[&str] = &["auto", "api", "cli"];
@@ -155,10 +155,10 @@ pub const KEYS: &[ConfigKey] = &[
     optional("agent.salvage_command", Type::Text, "Shell command that is run at every ending, while the environment still exists, to save the work (the diff); unset: none."),
     key("agent.salvage_timeout", Type::Seconds, "30.0", "Time limit of the salvage command, in seconds."),
     optional("agent.output_path", Type::Text, "Where the trajectory goes; unset: a fresh folder per run."),
-    optional("agent.mode", Type::OneOf(MODES), "Interactive mode of mini-swe-agent; no effect: this host never asks."),
+    optional("agent.mode", Type::OneOf(MODES), "Who decides at a terminal: `confirm` asks before commands run, `yolo` does not, in `human` the user gives the commands; unset: `confirm`. Without a terminal nobody is asked."),
     optional("agent.agent_class", Type::OneOf(AGENT_CLASSES), "mini-swe-agent's agent class: under `default` a submission is not answered; unset: as `interactive`."),
-    key("agent.whitelist_actions", Type::TextList, "[]", "Commands that need no confirmation, as regular expressions; no effect: this host never asks."),
-    key("agent.confirm_exit", Type::Bool, "true", "Ask before ending an interactive run; no effect: this host never asks."),
+    key("agent.whitelist_actions", Type::TextList, "[]", "Commands that run without a question in mode `confirm`, as regular expressions that match at the beginning."),
+    key("agent.confirm_exit", Type::Bool, "true", "Ask a user at a terminal before a submission ends the run."),
 
     optional("model.model_name", Type::Text, "The model as `prefix/name`, for example `openai/gpt-5`.").variable("MSWEA_MODEL_NAME"),
     optional("model.model_class", Type::OneOf(model_class::NAMES), "mini-swe-agent's model class: chooses the provider, its API and the parser."),

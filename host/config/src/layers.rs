@@ -176,13 +176,6 @@ impl Layers {
             builder.problems.extend(recorded.missing(&builder.merged));
         }
         ConfigError::check(builder.problems)?;
-        // mini-swe-agent would ask before each command; a warning says that this host does not.
-        let mode = builder.merged.get(&["agent", "mode"]).map(Node::to_value);
-        if let Some(mode @ ("human" | "confirm")) = mode.as_ref().and_then(Value::as_str) {
-            builder.warnings.push(format!(
-                "`agent.mode` = `{mode}` has no effect: this host never asks the user, and runs every command at once"
-            ));
-        }
         if has_default {
             displaced_by = None;
         }

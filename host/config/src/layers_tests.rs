@@ -219,7 +219,6 @@ fn files_of_mini_load_unchanged() {
     assert_eq!(
         layers.warnings(),
         [
-            "`agent.mode` = `confirm` has no effect: this host never asks the user, and runs every command at once",
             "`environment.interpreter` is ignored in the class `local`, as mini-swe-agent does (set at \
              mini.yaml:18): `-c 'environment.interpreter=[\"bash\", \"-c\"]'` sets one",
         ]
@@ -246,15 +245,14 @@ fn files_of_mini_load_unchanged() {
     let env = env.file("/work/mini.yaml", &later);
     let layers = env.load(&["mini.yaml", "model.cost_per_call=1"]).unwrap();
     assert_eq!(
-        layers.warnings()[..3],
+        layers.warnings()[..2],
         [
             "`environment.image_tag` has no effect yet (set at mini.yaml:17)",
             "`model.cost_per_call` has no effect yet (set at -c model.cost_per_call=1)",
-            "`agent.mode` = `confirm` has no effect: this host never asks the user, and runs every command at once",
         ]
     );
     assert_eq!(
-        layers.warnings()[4..],
+        layers.warnings()[3..],
         [
             "`environment.run_args` has no effect in the class `local`: it is for `docker`, `podman` \
              (set at mini.yaml:18)"

@@ -176,8 +176,16 @@ pub enum Event {
     },
     /// The user interrupted the step; its remaining actions do not run.
     Interrupted,
-    /// The user's answer to the question `interrupted`, `submission` or `limit`.
-    Answered { question: String, answer: Answer },
+    /// The user's answer to the question `actions`, `turn`, `interrupted`, `submission` or `limit`, or
+    /// what the user said without a question (`said`).
+    Answered {
+        question: String,
+        answer: Answer,
+        /// The message to the model, which joins the history after the observations of the step. Without
+        /// it, the text of the answer is the message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Message>,
+    },
     /// A plugin failed and was replaced by a fresh instance or its fallback.
     PluginFault { plugin: String, message: String },
     /// The run is about to end.

@@ -15,12 +15,55 @@ pub enum Question {
         action: Action,
         reason: String,
     },
+    /// These actions of a step are about to run.
+    Actions { actions: Vec<Action> },
+    /// The model is about to be queried, and the user may give a command in its place.
+    Turn,
     /// The user interrupted the step; its remaining actions do not run.
     Interrupted,
     /// The model submitted this.
     Submission { submission: String },
     /// The step limit or the cost limit is reached.
-    Limit,
+    Limit { account: SpentOfLimits },
+}
+
+/// The limits of a run that a user may raise, and what of them is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SpentOfLimits {
+    /// The queries so far.
+    pub queries: i64,
+    /// Their limit; zero or less means none.
+    pub query_limit: i64,
+    /// The dollars so far.
+    pub cost: f64,
+    /// Their limit; zero or less means none.
+    pub cost_limit: f64,
+}
+
+/// How much of a run the user decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PersonMode {
+    /// The actions of each step wait for the user.
+    Confirm,
+    /// Actions run at once.
+    #[default]
+    Yolo,
+    /// The user gives the commands in the place of the model.
+    Human,
+}
+
+impl PersonMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Confirm, Self::Yolo, Self::Human];
+
+    /// The value of `agent.mode`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Confirm => "confirm",
+            Self::Yolo => "yolo",
+            Self::Human => "human",
+        }
+    }
 }
 
 /// The user's answer.
@@ -37,6 +80,13 @@ pub enum Answer {
     /// Yes, but with this command: it runs instead of the action's own. Only for
     /// [`Question::Confirm`]; else as `Yes`.
     Edit { command: String },
+    /// Yes, but with these commands in the place of the actions' own. Only for
+    /// [`Question::Actions`]; else as `Yes`.
+    EditAll { commands: Vec<String> },
+    /// This command runs in the place of a query. Only for [`Question::Turn`]; else as `Yes`.
+    Act { command: String },
+    /// No: the user goes on alone, in [`PersonMode::Human`].
+    TakeOver,
     /// The limits are raised by these numbers, and the run goes on.
     Raise { steps: i64, cost: f64 },
 }
@@ -47,6 +97,19 @@ pub trait Person: Send + Sync {
     /// Whether a user attends the run. If not, only [`Question::Confirm`] is asked, and a stop of
     /// the step ends the run.
     fn is_present(&self) -> bool;
+
+    /// The current mode, which decides whether [`Question::Actions`] and [`Question::Turn`] are asked.
+    fn mode(&self) -> PersonMode {
+        PersonMode::Yolo
+    }
+
+    /// What the user has said to the model since the last call, without being asked.
+    fn said(&self) -> Option<String> {
+        None
+    }
+
+    /// The run is about to end; nothing is asked any more.
+    fn leave(&self) {}
 
     /// Waits for the answer; `None` if no user can answer.
     async fn answer(&self, question: &Question) -> Option<Answer>;

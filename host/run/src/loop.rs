@@ -6,18 +6,29 @@ use std::pin::pin;
 use super::agent::{Agent, Ended};
 use super::caught::{bug, caught};
 use super::next::{Need, next};
-use mswea_core::{End, Event, Output};
+use mswea_core::{End, Event, Output, Question};
 
 impl Agent {
     /// Runs until the task is submitted, a limit is reached, or something fails. When this returns,
     /// the journal has all events, and everything that was started has ended.
     pub async fn run(mut self) -> Ended {
         loop {
+            self.settings.mode = self.parts.person.mode();
             let need = next(&self.recorder.state(), &self.settings);
+            // An interruption of this question is the user's second one.
+            let is_last_question = matches!(need, Need::Ask(Question::Interrupted));
+            if matches!(need, Need::Salvage(_) | Need::Close(_)) {
+                self.parts.person.leave();
+            }
             let met = match need {
                 Need::Close(end) => return self.close(end).await,
                 Need::Salvage(end) if !self.has_work() => return self.close(end).await,
                 need if need.is_stoppable() && self.context.stop.is_stopped() => self.interrupt(),
+                Need::Query => match self.hear() {
+                    Ok(true) => Ok(()),
+                    Ok(false) => self.attempt(Need::Query).await,
+                    Err(end) => Err(end),
+                },
                 need => self.attempt(need).await,
             };
             let met = met.and(self.synced().await);
@@ -25,7 +36,11 @@ impl Agent {
             // error.
             let met = match (self.recorder.take_failure(), met) {
                 (Some(failed), _) => Err(failed.into()),
-                (None, Err(End::Interrupted)) if self.context.stop.is_stopped() => self.interrupt(),
+                (None, Err(End::Interrupted))
+                    if self.context.stop.is_stopped() && !is_last_question =>
+                {
+                    self.interrupt()
+                }
                 (None, met) => met,
             };
             if let Err(end) = met {

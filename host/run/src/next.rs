@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::rules::StepRule;
 use super::settings::{RunLimits, RunSettings};
 use super::state::{OpenStep, PaidReply, Phase, Salvaging, Slot, Stage, State};
-use mswea_core::{End, Question};
+use mswea_core::{End, PersonMode, Question, SpentOfLimits};
 
 /// The next need of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,9 +104,14 @@ fn idle(state: &State, settings: &RunSettings) -> Need {
     if most > 0.0 && most < state.execution_seconds {
         return Need::Finish(End::ExecutionTimeExceeded);
     }
+    if settings.has_person && settings.mode == PersonMode::Human {
+        return Need::Ask(Question::Turn);
+    }
     match exceeded(state, &settings.limits) {
         None => Need::Query,
-        Some(End::LimitsExceeded) if settings.has_person => Need::Ask(Question::Limit),
+        Some(End::LimitsExceeded) if settings.has_person => Need::Ask(Question::Limit {
+            account: spent(state, &settings.limits),
+        }),
         Some(end) => Need::Finish(end),
     }
 }
@@ -142,6 +147,13 @@ fn acting(state: &State, settings: &RunSettings, step: &OpenStep) -> Need {
         Stage::Running => return Need::ReportInterrupted(index),
         Stage::Denied(reason) => return Need::Skip(index, reason.clone()),
         Stage::Proposed | Stage::Allowed | Stage::Done(_) => {}
+    }
+    let waits = settings.has_person && settings.mode != PersonMode::Yolo && !step.is_confirmed;
+    if waits && slot.stage == Stage::Proposed {
+        let actions = step.proposed().map(|slot| slot.action.clone());
+        return Need::Ask(Question::Actions {
+            actions: actions.collect(),
+        });
     }
     // The query before was within the time limit, so the first action runs as well.
     let is_late = index > 0 && time_left(state, &settings.limits).is_some_and(|it| it.is_zero());
@@ -203,6 +215,23 @@ pub(crate) fn exceeded(state: &State, limits: &RunLimits) -> Option<End> {
     time_left(state, limits)
         .is_some_and(|left| left.is_zero())
         .then_some(End::TimeExceeded)
+}
+
+/// What is spent of the limits that a user may raise.
+fn spent(state: &State, limits: &RunLimits) -> SpentOfLimits {
+    let account = &state.account;
+    SpentOfLimits {
+        queries: i64::from(account.queries) + i64::from(account.questions),
+        query_limit: match limits.steps > 0 {
+            true => limits.steps.saturating_add(state.raised.steps),
+            false => 0,
+        },
+        cost: account.cost,
+        cost_limit: match limits.cost > 0.0 {
+            true => limits.cost + state.raised.cost,
+            false => 0.0,
+        },
+    }
 }
 
 /// The time that was left at the last event; `None` without a limit.

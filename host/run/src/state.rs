@@ -2,6 +2,7 @@
 //! that changes it. It is used for a running run, for a journal that is read, and for a display
 //! that follows a run.
 
+mod answered;
 mod apply;
 mod question;
 mod step;

@@ -11,7 +11,7 @@ use super::exit::ExitCode;
 use super::finished;
 use super::front::{self, CliFront};
 use super::output::{self, Failure};
-use super::run::{self, ProcessOptions};
+use super::run::{self, Audience, ProcessOptions};
 use super::runs::find_one;
 use mswea_config::{Config, Layers, ProcessEnvironment, RecordedConfig, Sources};
 use mswea_core::Progress;
@@ -67,7 +67,12 @@ impl Continuation {
             from: Some(earlier),
             ..options.job(layers, Job::new(&task, config, run_id))
         };
-        run::finish(config, layers, job, &options, &self.front, flags.display)
+        let audience = Audience {
+            front: &self.front,
+            person: run::attend(config, &flags.person, &*self.front)?,
+            display: flags.display,
+        };
+        run::finish(config, layers, job, &options, audience)
     }
 }
 

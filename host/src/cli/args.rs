@@ -7,6 +7,7 @@
 mod again;
 mod batch;
 mod machine;
+mod person;
 mod plugin;
 mod price;
 mod runs;
@@ -27,10 +28,12 @@ use super::exit::ExitCodes;
 
 pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
 pub use batch::{
-    BatchCommand, BatchLookArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, SelectArgs,
-    SwebenchArgs, SwebenchSingleArgs, WorkArgs,
+    BatchCancelArgs, BatchCommand, BatchLookArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs,
+    BatchSubmitArgs, BatchWorkerArgs, EngineName, SelectArgs, SwebenchArgs, SwebenchSingleArgs,
+    WorkArgs,
 };
 pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
+pub use person::PersonArgs;
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
     PluginCommand,
@@ -64,8 +67,9 @@ Examples:
   mswea-host -m openai/gpt-5 -l 1.50 -o run.traj.json -t \"...\" > fix.patch
       Stop at $1.50, keep the trajectory, write the submission to a file.
 
-The agent works in the current directory; commands of the model run on this machine
-without being confirmed. Progress goes to stderr, the submission to stdout.
+The agent works in the current directory; commands of the model run on this machine.
+At a terminal each step waits for Enter (`-y`: none does); elsewhere nothing is asked.
+Progress goes to stderr, the submission to stdout.
 
 Exit codes:
   0 submitted · 1 ended otherwise or failed · 2 usage or config · 3 a limit ·
@@ -259,13 +263,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub display: DisplayArgs,
 
-    /// Accepted for users of `mini`: this program never asks
-    #[arg(short, long, help_heading = RARE)]
-    pub yolo: bool,
-
-    /// Accepted for users of `mini`: the run always ends with the submission
-    #[arg(long, help_heading = RARE)]
-    pub exit_immediately: bool,
+    /// Who decides at a terminal, and is asked.
+    #[command(flatten)]
+    pub person: PersonArgs,
 
     /// Ask the model for whole answers instead of a stream
     #[arg(long, help_heading = RARE)]
@@ -296,13 +296,17 @@ pub struct DisplayArgs {
     #[arg(long, help_heading = DISPLAY, conflicts_with_all = ["quiet", "verbose"])]
     pub json: bool,
 
-    /// Show only errors and how it ended
+    /// Show only errors and how it ended; nothing is asked
     #[arg(short, long, help_heading = DISPLAY, conflicts_with = "verbose")]
     pub quiet: bool,
 
     /// Show more: reasoning and longer output; twice: all messages, unshortened, and logs
     #[arg(short, long, help_heading = DISPLAY, action = ArgAction::Count)]
     pub verbose: u8,
+
+    /// Never write a line anew: for screen readers
+    #[arg(long, help_heading = DISPLAY)]
+    pub plain: bool,
 }
 
 /// Flags of `demo`.
@@ -416,12 +420,7 @@ impl RunArgs {
             "--agent-class",
             self.agent_class.as_ref(),
         );
-        overrides.add("agent.mode", "--yolo", self.yolo.then_some("yolo"));
-        overrides.add(
-            "agent.confirm_exit",
-            "--exit-immediately",
-            self.exit_immediately.then_some(false),
-        );
+        self.person.add_to(&mut overrides);
         let class = self.environment_class.as_ref();
         overrides.add(
             "environment.environment_class",

@@ -22,6 +22,8 @@ pub enum ExitCode {
     Environment = 6,
     /// A plugin could not be loaded or failed.
     Plugin = 7,
+    /// A worker of a batch had to stop, and has given back what it had claimed: it is to be started again.
+    GivenBack = 75,
     /// Ended by a signal.
     Interrupted = 130,
 }

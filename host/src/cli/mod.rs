@@ -12,12 +12,14 @@ mod doctor;
 mod dotenv;
 pub mod exit;
 mod finished;
+mod first_steps;
 pub mod front;
 mod gc;
 mod limits;
 mod on_end;
 mod output;
 mod panics;
+mod person;
 mod plugin;
 mod prices;
 mod replay;
@@ -76,6 +78,8 @@ pub fn main() -> ExitCode {
         Some(HostCommand::Fork(fork)) => fork.change.display,
         Some(HostCommand::Replay(replay)) => replay.change.display,
         Some(HostCommand::Batch(BatchCommand::Run(batch))) => batch.run.display,
+        Some(HostCommand::Batch(BatchCommand::Worker(worker))) => worker.run.display,
+        Some(HostCommand::Batch(BatchCommand::Submit(submit))) => submit.batch.run.display,
         Some(HostCommand::Swebench(batch)) => batch.run.display,
         Some(HostCommand::SwebenchSingle(single)) => single.run.display,
         // A check makes thousands of calls with unusual input, whose logs are not for users.
@@ -124,6 +128,9 @@ pub fn main() -> ExitCode {
         },
         Some(HostCommand::Batch(command)) => match command {
             BatchCommand::Run(args) => batch::run(&args),
+            BatchCommand::Worker(args) => batch::worker(&args),
+            BatchCommand::Submit(args) => batch::submit(&args),
+            BatchCommand::Cancel(args) => batch::cancel(&args),
             BatchCommand::Status(args) => batch::status(&args),
             BatchCommand::Report(args) => batch::report(&args),
             BatchCommand::Preds(args) => batch::preds(&args),
@@ -143,6 +150,7 @@ pub fn main() -> ExitCode {
         Some(HostCommand::Guard { .. }) => Ok(exit::ExitCode::Submitted),
     };
     let code = done.unwrap_or_else(Failure::report);
+    person::give_back();
     signals::let_go();
     front::settle();
     code.into()

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::exit::ExitCode;
-use super::{front, output};
+use super::{front, output, person};
 
 /// The time limit of `last_words`: the thread that panicked may hold a lock that it needs.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,6 +34,9 @@ pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
         let last_words = last_words.clone();
         let (done, waiting) = mpsc::channel();
         let speak = move || {
+            if person::give_back() {
+                front::say(front::RELEASE);
+            }
             output::error(&told);
             output::error(&format!(
                 "this is a bug in mswea-host, please report it; {}",

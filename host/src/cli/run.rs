@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::args::{DemoArgs, DisplayArgs, RunArgs, read_task};
+use super::args::{DemoArgs, DisplayArgs, PersonArgs, RunArgs, read_task};
 use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront, RunHeader};
 use super::output::{self, Failure};
-use super::{configs, demo, on_end, panics, signals};
+use super::person::Attendant;
+use super::{configs, demo, first_steps, on_end, panics, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
-use mswea_core::{Nobody, Progress, Stop, StopSource};
+use mswea_core::{Nobody, Person, Progress, Stop, StopSource};
 use mswea_plugin_host::Cache;
 use mswea_session::{self as session, Job, RunOutcome, Runtime, SetupError, index, runs_folder};
 
@@ -33,14 +34,62 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let layers = configs::layers(args)?;
     let config = configs::resolve(&layers)?;
     let typed = args.task.clone().or_else(|| config.run.task.clone());
-    let task = read_task(typed.as_deref(), std::io::stdin())
-        .map_err(|error| Failure::usage(error.to_string()))?;
     let front = front::make(&args.display);
+    let person = attend(&config, &args.person, &*front)?;
+    // A plugin may be an adapter that needs neither.
+    if person.is_some() && args.plugins.is_empty() {
+        first_steps::check(&config)?;
+    }
+    let task = match (&typed, &person) {
+        (None, Some(person)) => match asked_task(person)? {
+            Some(task) => task,
+            None => return Ok(ExitCode::Interrupted),
+        },
+        _ => read_task(typed.as_deref(), std::io::stdin())
+            .map_err(|error| Failure::usage(error.to_string()))?,
+    };
     warn(&layers, args.display, &*front);
     let options = process_options(args);
     let run_id = session::new_run_id();
     let job = options.job(&layers, Job::new(&task, &config, &run_id));
-    finish(&config, &layers, job, &options, &front, args.display)
+    let audience = Audience {
+        front: &front,
+        person,
+        display: args.display,
+    };
+    finish(&config, &layers, job, &options, audience)
+}
+
+/// The user at the terminal, if there is one.
+pub(super) fn attend(
+    config: &Config,
+    args: &PersonArgs,
+    front: &dyn CliFront,
+) -> Result<Option<Arc<Attendant>>, Failure> {
+    let person = Attendant::of(config, front, args.notify).map_err(Failure::usage)?;
+    if let (None, Some(mode @ ("human" | "confirm"))) = (&person, config.agent.mode.as_deref()) {
+        front.show(&Progress::Warning(&format!(
+            "`agent.mode` = `{mode}` has no effect without a terminal: nobody is asked, and every command runs at once"
+        )));
+    }
+    Ok(person)
+}
+
+/// Asks for the task; none if the user has ended the program.
+fn asked_task(person: &Attendant) -> Result<Option<String>, Failure> {
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start the runtime")?;
+    tokio.block_on(async {
+        let (source, stop) = StopSource::new();
+        signals::watch(source).context("can't watch for signals")?;
+        person.begin();
+        tokio::select! {
+            task = person.task() => Ok(task),
+            () = stop.stopped() => Ok(None),
+        }
+    })
 }
 
 /// The options that these flags set.
@@ -85,17 +134,31 @@ pub(super) fn warn(layers: &Layers, display: DisplayArgs, front: &dyn CliFront) 
     }
 }
 
+/// Who looks on, and what is shown.
+pub(super) struct Audience<'a> {
+    pub(super) front: &'a Arc<dyn CliFront>,
+    /// The user who is asked, if there is one.
+    pub(super) person: Option<Arc<Attendant>>,
+    pub(super) display: DisplayArgs,
+}
+
 /// Runs a job to its end, and writes and reports its results.
 pub(super) fn finish(
     config: &Config,
     layers: &Layers,
     job: Job<'_>,
     options: &ProcessOptions<'_>,
-    front: &Arc<dyn CliFront>,
-    display: DisplayArgs,
+    audience: Audience<'_>,
 ) -> Result<ExitCode, Failure> {
-    let done = execute(config, layers, job, options, front)?;
-    done.tell(display);
+    let done = execute(
+        config,
+        layers,
+        job,
+        options,
+        audience.front,
+        audience.person,
+    )?;
+    done.tell(audience.display);
     on_end::run(
         &config.run,
         &on_end::EndedRun {
@@ -160,7 +223,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     };
     let run_id = session::new_run_id();
     let job = options.job(&layers, Job::new(&demo.task, &config, &run_id));
-    let done = execute(&config, &layers, job, &options, &front)?;
+    let done = execute(&config, &layers, job, &options, &front, None)?;
     let keeps = match done.code {
         ExitCode::Submitted => args.keep,
         ExitCode::Interrupted => false,
@@ -218,6 +281,7 @@ pub(super) fn execute(
     job: Job<'_>,
     options: &ProcessOptions<'_>,
     front: &Arc<dyn CliFront>,
+    attendant: Option<Arc<Attendant>>,
 ) -> Result<RunResult, Failure> {
     if options.head {
         let files = job.files();
@@ -241,17 +305,33 @@ pub(super) fn execute(
         .build()
         .context("can't start the runtime")?;
     let done = tokio.block_on(async {
-        let (source, stop) = StopSource::new();
-        signals::watch(source)
+        let (watched, stop, person) = watched(attendant.clone());
+        watched
             .context("can't watch for signals")
             .map_err(Failure::from)?;
-        let done = session::run(&runtime, job, front.clone(), Arc::new(Nobody), stop.clone()).await;
+        let done = session::run(&runtime, job, front.clone(), person, stop.clone()).await;
+        if let Some(attendant) = &attendant {
+            attendant.end();
+        }
         runtime.swept(&stop).await;
         conclude(done, options, &**front, &stop).await
     });
     // A removal that has not ended is aborted with the process.
     tokio.shutdown_background();
     done
+}
+
+/// Watches for signals; with the stops, and the person of the run.
+fn watched(attendant: Option<Arc<Attendant>>) -> (std::io::Result<()>, Stop, Arc<dyn Person>) {
+    let Some(person) = attendant else {
+        let (source, stop) = StopSource::new();
+        return (signals::watch(source), stop, Arc::new(Nobody));
+    };
+    let (source, stop) = person.stops();
+    let interrupted = person.clone();
+    let watched = signals::watch_with(source, move || interrupted.interrupt());
+    person.begin();
+    (watched, stop, person)
 }
 
 /// Writes the remaining output, and determines the exit code and the error.

@@ -1,6 +1,7 @@
 //! Signals that end a run: Ctrl-C, SIGTERM, a lost terminal.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -13,15 +14,49 @@ use mswea_core::StopSource;
 /// not hold for SIGINT: a shell script that starts the host with `&` has SIGINT ignored, but may
 /// send it later to stop the run.
 pub fn watch(source: StopSource) -> std::io::Result<()> {
+    let source = Arc::new(source);
+    let stop = source.clone();
+    watch_with(source, move || {
+        stop.stop();
+    })
+}
+
+/// The same for a worker of a batch, which SIGUSR1 stops, too: engines send it before they end a job.
+pub fn watch_worker(source: StopSource) -> std::io::Result<()> {
+    let source = Arc::new(source);
+    let stop = source.clone();
+    let user = signal(SignalKind::user_defined1())?;
+    watch_also(source, Some(user), move || {
+        stop.stop();
+    })
+}
+
+/// As [`watch`], but Ctrl-C does this.
+pub fn watch_with(
+    source: Arc<StopSource>,
+    on_interrupt: impl Fn() + Send + 'static,
+) -> std::io::Result<()> {
+    watch_also(source, None, on_interrupt)
+}
+
+fn watch_also(
+    source: Arc<StopSource>,
+    mut user: Option<Signal>,
+    on_interrupt: impl Fn() + Send + 'static,
+) -> std::io::Result<()> {
     let mut interrupt = Some(signal(SignalKind::interrupt())?);
     let mut terminate = Some(signal(SignalKind::terminate())?);
     let mut hangup = unless_ignored(SignalKind::hangup())?;
     tokio::spawn(async move {
         loop {
             tokio::select! {
-                () = next(&mut interrupt) => {}
+                () = next(&mut interrupt) => {
+                    on_interrupt();
+                    continue;
+                }
                 () = next(&mut terminate) => {}
                 () = next(&mut hangup) => {}
+                () = next(&mut user) => {}
             }
             source.stop();
         }

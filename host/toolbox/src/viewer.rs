@@ -82,7 +82,7 @@ pub fn go_to(input: &ToolInput) -> ToolResult {
             window.total()
         )));
     }
-    window.go_to(line - 1);
+    window.go_to(line.saturating_sub(1));
     moved(&window)
 }
 

@@ -23,7 +23,7 @@ pub struct Bundle {
     pub manifest: Manifest,
     /// Whether it has an `install.sh`.
     pub has_install: bool,
-    /// The names of the programs in `bin/`.
+    /// The names of the programs in `bin/`, without links that lead out of the bundle.
     pub programs: Vec<String>,
     /// The interpreters that the first lines of its programs name, each with one such program.
     pub interpreters: Vec<(String, String)>,
@@ -98,7 +98,10 @@ impl Bundle {
             {
                 interpreters.push((interpreter, entry.clone()));
             }
-            programs.push(entry);
+            // The mode of a file elsewhere, to which a link leads, is not the bundle's to change.
+            if is_inside(&bin.join(&entry), folder) {
+                programs.push(entry);
+            }
         }
         Ok(Self {
             name: name.to_owned(),
@@ -109,6 +112,14 @@ impl Bundle {
             programs,
             interpreters,
         })
+    }
+}
+
+/// Whether a file is in a folder when all links are followed.
+fn is_inside(file: &Path, folder: &Path) -> bool {
+    match (file.canonicalize(), folder.canonicalize()) {
+        (Ok(file), Ok(folder)) => file.starts_with(folder),
+        _ => false,
     }
 }
 
@@ -186,6 +197,13 @@ mod tests {
                 ("/opt/python/bin/python", "e")
             ]
         );
+        // `chmod` would follow the link, and change a file that is not the bundle's.
+        let outside = folder.path().join("outside");
+        fs::write(&outside, "").unwrap();
+        std::os::unix::fs::symlink(&outside, bundle.join("bin/out")).unwrap();
+        std::os::unix::fs::symlink("a", bundle.join("bin/in")).unwrap();
+        let programs = Bundle::read(&bundle).unwrap().programs;
+        assert_eq!(programs, ["a", "b", "c", "d", "e", "f", "in"]);
         fs::write(bundle.join("install.sh"), "").unwrap();
         assert!(Bundle::read(&bundle).unwrap().has_install);
         // A bundle without programs, as the one that only prepares an image.

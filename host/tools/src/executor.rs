@@ -271,6 +271,14 @@ impl ToolsExecutor {
         };
         let output = self.inner.execute(&command, stop).await;
         state::read(&output.output, commands.len()).map_err(|why| {
+            let timed_out = exception(&output) == Some("TimeoutExpired");
+            let why = match timed_out {
+                true => format!(
+                    "it did not end within {} seconds (`tools.state_timeout`)",
+                    self.place.state_timeout.as_secs_f64()
+                ),
+                false => why,
+            };
             let (command, written) = match self.state_commands.as_slice() {
                 [] => return format!("the state of the tools can't be read: {why}"),
                 [(command, written)] => (command.clone(), written.clone()),
@@ -286,6 +294,8 @@ impl ToolsExecutor {
             );
             match output.exception_info.as_str() {
                 "" => message,
+                // It only repeats the text of the command.
+                _ if timed_out => message,
                 exception => format!("{message} ({exception})"),
             }
         })

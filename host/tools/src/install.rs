@@ -6,6 +6,13 @@ use crate::place::{ToolsPlace, quoted};
 /// Begins a line that names something that is missing.
 const MISSING: &str = "mswea-missing ";
 
+/// The words that bash runs itself, whatever programs there are.
+const SHELL_WORDS: &str = "alias bg bind break builtin caller case cd command compgen complete compopt continue \
+     coproc declare dirs disown do done echo elif else enable esac eval exec exit export false fc fg fi for function \
+     getopts hash help history if in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly \
+     return select set shift shopt source suspend test then time times trap true type typeset ulimit umask unalias \
+     unset until wait while .";
+
 /// Makes room for the bundles.
 pub fn room(place: &ToolsPlace, bundles: &[Bundle]) -> String {
     let folders: Vec<String> = bundles
@@ -25,7 +32,7 @@ pub fn room(place: &ToolsPlace, bundles: &[Bundle]) -> String {
 /// Exports the variables, and makes the files of registry and state.
 pub fn begin(place: &ToolsPlace, registry: &str) -> String {
     format!(
-        "{}export MSWEA_TOOLS=1\n{} && printf '{{}}' > {}",
+        "mswea_shell=1\n{}export MSWEA_TOOLS=1\n{} && printf '{{}}' > {}",
         place.exports(),
         write_registry(place, registry),
         quoted(&place.state_file())
@@ -68,7 +75,10 @@ pub fn bundle(place: &ToolsPlace, bundle: &Bundle) -> String {
 /// Ends the installation: the variables once more, since an `install.sh` may have changed them; what is
 /// missing; and the file from which a later shell gets the variables and functions of this one.
 pub fn finish(place: &ToolsPlace, bundles: &[Bundle]) -> String {
-    let mut text = String::new();
+    // This variable of the shell is not exported: a later shell does not have it.
+    let mut text = format!(
+        "[ -n \"${{mswea_shell-}}\" ] || printf '%s\\n' '{MISSING}shell'\nunset mswea_shell\n"
+    );
     for (name, value) in &place.variables {
         text.push_str(&format!("export {name}={}\n", quoted(value)));
     }
@@ -82,6 +92,16 @@ pub fn finish(place: &ToolsPlace, bundles: &[Bundle]) -> String {
     for bundle in bundles {
         let commands = bundle.manifest.commands.iter();
         let commands = commands.map(|command| command.name.as_str());
+        for name in commands
+            .clone()
+            .filter(|name| SHELL_WORDS.split(' ').any(|word| word == *name))
+        {
+            let line = format!("{MISSING}shadow {name} {}", bundle.name);
+            text.push_str(&format!(
+                "case \"$(type -t -- {name})\" in builtin|keyword) printf '%s\\n' {} ;; esac\n",
+                quoted(&line)
+            ));
+        }
         let state = bundle.manifest.state_command.as_ref();
         let state = state.and_then(|(command, _)| command.split_whitespace().next());
         for name in commands.chain(state) {
@@ -134,6 +154,26 @@ pub fn complaint(output: &str, bundles: &[Bundle]) -> Option<String> {
              an image of this architecture, or the folders of SWE-agent's own bundles",
             mswea_toolbox_bundle::ARCHITECTURE
         )),
+        ["shell"] => {
+            let scripts = bundles.iter().filter(|it| it.has_install);
+            let scripts = scripts.map(|it| it.folder.join("install.sh").display().to_string());
+            Some(format!(
+                "{}: it ended the shell that it runs in, with its functions and the rest of the installation: \
+                 `exit` and `exec PROGRAM` can't be used there (`return` ends the script)",
+                scripts.collect::<Vec<_>>().join(" or ")
+            ))
+        }
+        ["shadow", name, bundle] => {
+            let found = bundles.iter().find(|it| it.name == bundle)?;
+            let command = found.manifest.commands.iter().find(|it| it.name == name)?;
+            Some(format!(
+                "{}:{}:{}: the bundle `{bundle}` has the command `{name}`, and the shell runs a word of its own \
+                 of this name instead: rename the command",
+                found.manifest.file.display(),
+                command.mark.line + 1,
+                command.mark.column + 1
+            ))
+        }
         ["command", name, bundle] => {
             let found = bundles.iter().find(|it| it.name == bundle)?;
             let mark = found.manifest.commands.iter().find(|it| it.name == name);

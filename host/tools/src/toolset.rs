@@ -43,6 +43,18 @@ impl Toolset {
     /// [`ToolsError`] if a bundle has a mistake, if two commands have one name, or if a setting names
     /// what is not there.
     pub fn read(settings: &ToolsetSettings) -> Result<Self, ToolsError> {
+        // The name becomes text of the shell.
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_name =
+            |it: &&String| it.chars().all(is_word) && it.starts_with(|c: char| !c.is_ascii_digit());
+        if let Some(name) = settings.variables.keys().find(|it| !is_name(it)) {
+            let message = format!(
+                "`{}` is no name of a variable: write letters, digits and `_`, and no digit first",
+                name.escape_debug()
+            );
+            let key = "tools.env_variables";
+            return Err(ToolsError::Setting { key, message });
+        }
         let mut bundles: Vec<Bundle> = Vec::new();
         for folder in &settings.bundles {
             let bundle = Bundle::named(folder)?;

@@ -81,7 +81,10 @@ impl Agent {
             },
         };
         match answer {
-            Answer::Yes | Answer::Raise { .. } => Ok(None),
+            Answer::Yes | Answer::Raise { .. } | Answer::EditAll { .. } | Answer::Act { .. } => {
+                Ok(None)
+            }
+            Answer::TakeOver => Ok(Some(format!("{NOT_ALLOWED}{reason}"))),
             Answer::Edit { command } => {
                 let edited = Action {
                     command,

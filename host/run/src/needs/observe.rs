@@ -27,7 +27,8 @@ impl Outputs {
     /// The outputs of a step. The output that submits is left out: its call gets the same result as a
     /// call that was not executed. With `is_bare`, the call that submits, the calls after it and the
     /// unused calls get no result.
-    fn of(step: &OpenStep, submits: bool, is_bare: bool, now: f64) -> Self {
+    /// With `has_calls`, the parser reads tool calls; then a command of the user gets a result, too.
+    fn of(step: &OpenStep, submits: bool, is_bare: bool, has_calls: bool, now: f64) -> Self {
         let mut all = Self::default();
         if !(submits && is_bare) {
             for action in &step.unused {
@@ -48,7 +49,9 @@ impl Outputs {
             }
         }
         let skipped = step.slots[shown..].iter().map(|slot| &slot.action);
-        for action in skipped.filter(|action| action.tool_call_id.is_some()) {
+        let is_answered =
+            |action: &&Action| action.tool_call_id.is_some() || (step.is_own && has_calls);
+        for action in skipped.filter(is_answered) {
             if !(submits && is_bare) {
                 let output = Output::not_executed("action was not executed");
                 all.push(action.clone(), output, now);
@@ -66,7 +69,11 @@ impl Agent {
             let bare = self.settings.bare_submission;
             let now = self.context.clock.now();
             let step = state.step();
-            let outputs = step.map(|step| Outputs::of(step, submits, bare, now));
+            let has_calls = !self.parts.parser.tools().is_empty();
+            let outputs = step.map(|step| {
+                let hides_last = submits || step.is_withdrawn;
+                Outputs::of(step, hides_last, bare, has_calls, now)
+            });
             let observed = step.map_or(0, |step| step.observed);
             let before = state.messages.len();
             (outputs.unwrap_or_default(), submits, before, observed)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::agent::Agent;
+use crate::state::Slot;
 use crate::submission;
 use mswea_core::{Command, End, Event, Object, Output, Progress};
 
@@ -59,7 +60,7 @@ impl Agent {
         let verdicts = {
             let state = self.recorder.state();
             let slot = state.step().and_then(|step| step.slots.get(index));
-            slot.map(|slot| slot.verdicts.clone()).unwrap_or_default()
+            slot.map(Slot::told_verdicts).unwrap_or_default()
         };
         if !verdicts.is_empty() {
             output

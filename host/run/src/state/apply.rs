@@ -9,9 +9,7 @@ use super::{
 };
 use crate::rules::{Rules, timeouts};
 use crate::submission::submission;
-use mswea_core::{
-    Action, Answer, End, Event, Message, Object, Reply, TOOL_STATE, Usage, exit_message,
-};
+use mswea_core::{Action, End, Event, Message, Object, Reply, TOOL_STATE, Usage, exit_message};
 
 impl State {
     /// Applies one event, which was recorded at `t` (Unix seconds).
@@ -71,7 +69,11 @@ impl State {
                 }
             }
             Event::Interrupted => self.interrupt(),
-            Event::Answered { answer, .. } => self.answer(answer),
+            Event::Answered {
+                question,
+                answer,
+                message,
+            } => self.answer(question, answer, message.as_ref()),
             Event::PluginFault { plugin, message } => {
                 self.faults.push((plugin.clone(), message.clone()));
             }
@@ -185,7 +187,7 @@ impl State {
 
     /// Adds a message of the host or of the user. If there is an open step, its remaining actions
     /// do not run, and the message follows its observations.
-    fn say(&mut self, message: Option<&Message>) {
+    pub(super) fn say(&mut self, message: Option<&Message>) {
         let Some(message) = message else {
             return;
         };
@@ -335,30 +337,6 @@ impl State {
             }
             Event::Denied { policy, reason, .. } => slot.deny(policy, reason),
             _ => {}
-        }
-    }
-
-    fn interrupt(&mut self) {
-        self.is_interrupted = true;
-        match &mut self.phase {
-            Phase::Acting(step) => step.is_cut = true,
-            Phase::Querying => self.phase = Phase::Idle,
-            Phase::Idle | Phase::Replied(_) | Phase::Rejected { .. } => {}
-        }
-    }
-
-    fn answer(&mut self, answer: &Answer) {
-        self.is_interrupted = false;
-        match answer {
-            Answer::Say { text } => {
-                self.submission = None;
-                self.say(Some(&Message::new("user", text.as_str())));
-            }
-            Answer::Raise { steps, cost } => {
-                self.raised.steps = self.raised.steps.saturating_add(*steps);
-                self.raised.cost += cost;
-            }
-            Answer::Yes | Answer::No { .. } | Answer::Edit { .. } => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use mswea_core::{Action, Answer, Message, Output};
 
@@ -15,6 +15,12 @@ pub struct OpenStep {
     pub slots: Vec<Slot>,
     /// Whether the user has interrupted it: its remaining actions do not run.
     pub is_cut: bool,
+    /// Whether the user has agreed to its actions.
+    pub is_confirmed: bool,
+    /// Whether the user did not accept the submission of its last output.
+    pub is_withdrawn: bool,
+    /// Whether its only action is the user's own.
+    pub is_own: bool,
     /// The user's messages to the model; they join the history after the observations.
     pub said: Vec<Message>,
     /// The length of the history before the reply.
@@ -32,6 +38,8 @@ pub struct OpenStep {
 pub struct Slot {
     /// The action of the model.
     pub action: Action,
+    /// The action with which the user has replaced it, before the policies judged it.
+    pub edited: Option<Action>,
     /// The action with which the policies have replaced it.
     pub rewritten: Option<Action>,
     /// Every verdict but `allow`, as the trajectory has it: `policy`, `verdict`, `original`, and
@@ -84,6 +92,43 @@ impl OpenStep {
         }
     }
 
+    /// A step with a command of the user, which needs no further consent.
+    pub fn own(command: &str) -> Self {
+        let action = Action {
+            command: command.to_owned(),
+            ..Action::default()
+        };
+        let mut step = Self::new(Vec::new(), &[action]);
+        for slot in &mut step.slots {
+            slot.stage = Stage::Allowed;
+        }
+        step.is_confirmed = true;
+        step.is_own = true;
+        step
+    }
+
+    /// The actions that were not judged yet, if the step is not cut.
+    pub fn proposed(&self) -> impl Iterator<Item = &Slot> {
+        let is_open = |slot: &&Slot| !self.is_cut && slot.stage == Stage::Proposed;
+        self.slots.iter().filter(is_open)
+    }
+
+    /// The user agrees to the actions that were not judged yet, with these commands in the place of the
+    /// first of them.
+    pub(super) fn confirm(&mut self, commands: &[String]) {
+        self.is_confirmed = true;
+        let proposed = self.slots.iter_mut();
+        let proposed = proposed.filter(|slot| slot.stage == Stage::Proposed);
+        for (slot, command) in proposed.zip(commands) {
+            if slot.action.command != *command {
+                slot.edited = Some(Action {
+                    command: command.clone(),
+                    ..slot.action.clone()
+                });
+            }
+        }
+    }
+
     /// The first action that is not complete, unless the rest of the step is cut.
     pub fn open(&self) -> Option<(usize, &Slot)> {
         let is_done = |slot: &Slot| matches!(slot.stage, Stage::Done(_));
@@ -115,7 +160,21 @@ impl OpenStep {
 impl Slot {
     /// The action that runs: the model's, or that of the policies.
     pub fn judged(&self) -> &Action {
-        self.rewritten.as_ref().unwrap_or(&self.action)
+        let edited = self.edited.as_ref().unwrap_or(&self.action);
+        self.rewritten.as_ref().unwrap_or(edited)
+    }
+
+    /// What the trajectory tells about the action: the user's change, and the policies' verdicts.
+    pub fn told_verdicts(&self) -> Vec<Value> {
+        let edited = self.edited.iter().map(|edited| {
+            json!({
+                "policy": "user",
+                "verdict": "rewritten",
+                "original": self.action.command,
+                "executed": edited.command,
+            })
+        });
+        edited.chain(self.verdicts.iter().cloned()).collect()
     }
 
     /// The user's answer to this policy's question about this action, if it was asked before.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::journal::{Record, read_bytes};
-use mswea_core::Clock;
+use mswea_core::{Clock, PersonMode};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A run: its replies, and whether the policies judge its actions.
@@ -287,12 +287,17 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
 pub(super) struct Attending {
     pub(super) answers: Mutex<VecDeque<Answer>>,
     pub(super) asked: Mutex<Vec<Question>>,
+    pub(super) mode: PersonMode,
 }
 
 #[async_trait]
 impl Person for Attending {
     fn is_present(&self) -> bool {
         true
+    }
+
+    fn mode(&self) -> PersonMode {
+        self.mode
     }
 
     async fn answer(&self, question: &Question) -> Option<Answer> {
@@ -334,7 +339,7 @@ async fn a_person_is_asked_and_what_is_answered_is_recorded() {
         ran.commands
     );
     let texts: Vec<String> = ran.ended.messages.iter().map(|it| it.text()).collect();
-    assert_eq!(texts[6], "do better", "{texts:?}");
+    assert_eq!(texts[6], "Interrupted by user: do better", "{texts:?}");
     assert_eq!(fold(&ran.journal.records()).messages, ran.ended.messages);
 
     // A refused submission does not count, and a raised limit applies.
@@ -353,7 +358,7 @@ async fn a_person_is_asked_and_what_is_answered_is_recorded() {
     )
     .await;
     assert!(matches!(asked[0], Question::Submission { .. }));
-    assert_eq!(asked[1], Question::Limit);
+    assert!(matches!(asked[1], Question::Limit { .. }));
     assert_eq!(ran.ended.submission, "y");
     assert_eq!(ran.ended.end, End::Submitted);
 

@@ -23,7 +23,7 @@ impl Person for Fickle {
         *left = left.checked_sub(1)?;
         let text = format!("said {left}");
         Some(match (question, random.u8(0..5)) {
-            (Question::Limit, _) => Answer::Raise {
+            (Question::Limit { .. }, _) => Answer::Raise {
                 steps: 2,
                 cost: 0.0,
             },

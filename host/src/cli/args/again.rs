@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{DisplayArgs, ExitCodes, LIMITS, RARE, RunArgs, values};
+use super::{DisplayArgs, ExitCodes, LIMITS, PersonArgs, RARE, RunArgs, values};
 
 /// The help of `resume`.
 pub(super) const RESUME: &str = "\
@@ -87,6 +87,10 @@ pub struct ChangeArgs {
           allow_negative_numbers = true, value_parser = values::count)]
     pub time_limit: Option<u32>,
 
+    /// Who decides at a terminal, and is asked.
+    #[command(flatten)]
+    pub person: PersonArgs,
+
     /// What is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
@@ -117,6 +121,7 @@ impl ChangeArgs {
             cost_limit: self.cost_limit,
             step_limit: self.step_limit,
             time_limit: self.time_limit,
+            person: self.person.clone(),
             display: self.display,
             fsync: self.fsync,
             exit_codes: self.exit_codes,

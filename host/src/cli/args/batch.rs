@@ -12,6 +12,8 @@ const INSTANCES: &str = "Instances";
 const AGAIN: &str = "Again";
 /// Heading of the flags that say how the batch is worked on.
 const WORK: &str = "Work";
+/// Heading of the flags that say what an engine is told.
+const ENGINE: &str = "Engine";
 
 /// The help of `batch run`.
 const RUN: &str = "\
@@ -36,6 +38,34 @@ Examples:
   mswea-host batch run out --instances tasks.jsonl -m openai/gpt-5 -w 8
   mswea-host batch run out --instances bench.jsonl --swebench-images -c swebench -m openai/gpt-5 -w 32";
 
+/// The help of `batch worker`.
+const WORKER: &str = "\
+Any number of workers may share DIR, which `batch submit` has made. Each claims instances, so that every
+instance gets exactly one result, whatever is killed. The flags of the runs are those of `batch submit`;
+another config is refused.
+
+A worker takes over what a dead one had claimed: at once if the process was one of this machine, else
+after `--lease` if the engine does not know its job, or after four times that if no engine answers.
+
+SIGTERM, SIGUSR1 and Ctrl-C stop its runs; what it had claimed is given back, and the exit code is 75.
+
+Exit code: 0 if every instance has a result and this worker has seen no error · 1 otherwise · 2 usage or
+config · 75 stopped: start it again
+
+Examples:
+  mswea-host batch worker out -m openai/gpt-5 -w 8
+  mswea-host batch worker out -m openai/gpt-5 -w 8 --index-env JOB_COMPLETION_INDEX";
+
+/// The help of `batch submit`.
+const SUBMIT: &str = "\
+Makes DIR with its instances and its config, and submits an array of workers. The same command again
+submits workers for what is left. The keys of models have to be in the secrets file: the environment is
+not handed to the engine.
+
+Examples:
+  mswea-host batch submit out --instances tasks.jsonl -m openai/gpt-5 -w 8 --array 16 --partition cpu
+  mswea-host batch submit out --instances tasks.jsonl -m openai/gpt-5 --engine none";
+
 /// The help of `swebench`.
 const SWEBENCH: &str = "\
 The flags and the files are those of `mini-extra swebench`: `preds.json`, `exit_statuses_TIME.yaml` and
@@ -53,6 +83,14 @@ pub enum BatchCommand {
     /// Run every instance of a file, and leave one result for each
     #[command(after_help = RUN)]
     Run(Box<BatchRunArgs>),
+    /// Work on a batch together with other workers, of this machine and others
+    #[command(after_help = WORKER)]
+    Worker(Box<BatchWorkerArgs>),
+    /// Have an engine start workers for every instance without a result
+    #[command(after_help = SUBMIT)]
+    Submit(Box<BatchSubmitArgs>),
+    /// Cancel the workers that an engine was given
+    Cancel(BatchCancelArgs),
     /// Show how far a batch is, from any terminal
     Status(BatchLookArgs),
     /// Show what a batch amounts to: exit statuses, cost, steps, tokens, time
@@ -109,6 +147,93 @@ pub struct BatchRunArgs {
     /// Flags of all runs.
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+/// Flags of `batch worker`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchWorkerArgs {
+    /// The directory of the batch
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// The engine that is asked for other workers; without this flag the one that has started this worker
+    #[arg(long, value_enum, help_heading = WORK)]
+    pub engine: Option<EngineName>,
+    /// The number of this worker, which says where in the manifest it begins
+    #[arg(long, value_name = "N", conflicts_with = "index_env", help_heading = WORK)]
+    pub index: Option<u32>,
+    /// The variable that has the number of this worker: `JOB_COMPLETION_INDEX` (Kubernetes),
+    /// `AWS_BATCH_JOB_ARRAY_INDEX`, `SGE_TASK_ID`; Slurm's is known
+    #[arg(long, value_name = "NAME", help_heading = WORK)]
+    pub index_env: Option<String>,
+    /// For so many seconds another worker may be silent
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, help_heading = WORK,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub lease: u32,
+    /// End when there is nothing to claim, instead of waiting for the end of other workers
+    #[arg(long, help_heading = WORK)]
+    pub no_wait: bool,
+    /// How it is worked on.
+    #[command(flatten)]
+    pub work: WorkArgs,
+    /// Flags of all runs.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What starts workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EngineName {
+    /// Slurm
+    Slurm,
+    /// The user, or anything else
+    None,
+}
+
+/// Flags of `batch submit`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchSubmitArgs {
+    /// What starts the workers
+    #[arg(long, value_enum, default_value = "slurm", help_heading = ENGINE)]
+    pub engine: EngineName,
+    /// How many workers
+    #[arg(long, value_name = "N", default_value_t = 4, help_heading = ENGINE,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub array: u32,
+    /// How many of them at a time
+    #[arg(long, value_name = "N", help_heading = ENGINE)]
+    pub at_a_time: Option<u32>,
+    /// Seconds before its end at which a worker is told
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, help_heading = ENGINE)]
+    pub warning: u32,
+    /// The partition
+    #[arg(long, value_name = "NAME", help_heading = ENGINE)]
+    pub partition: Option<String>,
+    /// The account
+    #[arg(long, value_name = "NAME", help_heading = ENGINE)]
+    pub account: Option<String>,
+    /// The time of a worker, as the engine reads it: `4:00:00`
+    #[arg(long, value_name = "TIME", help_heading = ENGINE)]
+    pub time: Option<String>,
+    /// The memory of a worker, as the engine reads it: `16G`
+    #[arg(long, value_name = "SIZE", help_heading = ENGINE)]
+    pub mem: Option<String>,
+    /// The processors of a worker
+    #[arg(long, value_name = "N", help_heading = ENGINE)]
+    pub cpus_per_task: Option<u32>,
+    /// Another option of `sbatch`, whole: `--sbatch=--constraint=amd`; repeatable
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, help_heading = ENGINE)]
+    pub sbatch: Vec<String>,
+    /// The batch.
+    #[command(flatten)]
+    pub batch: BatchRunArgs,
+}
+
+/// Flags of `batch cancel`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchCancelArgs {
+    /// The directory of the batch
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
 }
 
 /// Which instances.

@@ -103,7 +103,8 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
                 --no-stream --no-stream --exit-immediately --exit-immediately -q -q \
                 --fsync --fsync --no-cache --no-cache --fresh-instances --fresh-instances \
                 --no-default-config --no-default-config \
-                --exit-codes mini --exit-codes mswea \
+                --mode human --mode human --confirm-exit --confirm-exit --notify --notify \
+                --plain --plain --exit-codes mini --exit-codes mswea \
                 -c a -c b --plugin a --plugin b --shadow a --shadow b \
                 --allow-host a --allow-host b";
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -232,7 +233,7 @@ fn bad_lines() {
             "fix the bug",
         ),
         (&["dmeo"], ErrorKind::InvalidSubcommand, "demo"),
-        (&["--modle", "x"], ErrorKind::UnknownArgument, "--model"),
+        (&["--modell", "x"], ErrorKind::UnknownArgument, "--model"),
         (&["-m"], ErrorKind::InvalidValue, "--model"),
         (&["-l", "lots"], ErrorKind::ValueValidation, "give dollars"),
         (&["-l", "-1"], ErrorKind::ValueValidation, "negative"),

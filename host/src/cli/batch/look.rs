@@ -7,7 +7,7 @@ use crate::cli::args::{BatchLookArgs, BatchPredsArgs, BatchReportArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{clock, dollars_text};
 use crate::cli::output::{self, Failure};
-use mswea_batch::{BatchReport, FolderState, Predictions, StatusLine, resolved_ids};
+use mswea_batch::{BatchReport, FolderState, Predictions, StatusLine, resolved_ids, slurm_queue};
 use serde_json::{Map, Value};
 
 use super::run::failure;
@@ -35,11 +35,35 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
             let _ = write!(text, "\n{worker} works on it");
             "running or waiting for another attempt"
         }
+        None if !state.claimed.is_empty() => {
+            let machines = state.claimed.iter();
+            let machines = machines.map(|(machine, count)| format!("{machine} {count}"));
+            let machines: Vec<String> = machines.collect();
+            let _ = write!(text, "\nclaimed by workers: {}", machines.join(", "));
+            "begun"
+        }
         None => {
             let _ = write!(text, "\nnobody works on it");
             "begun and cut off"
         }
     };
+    if let Some(queue) = slurm_queue(&args.dir) {
+        let lines = queue
+            .iter()
+            .map(|(place, count)| format!("{place} {count}"));
+        let lines: Vec<String> = lines.collect();
+        let none = "none";
+        let lines = if lines.is_empty() {
+            none.to_owned()
+        } else {
+            lines.join(", ")
+        };
+        let _ = write!(
+            text,
+            "\njobs in the queue: {}",
+            mswea_text::harmless(&lines)
+        );
+    }
     if report.begun > 0 {
         let shown: Vec<&str> = state.begun.iter().take(IDS).map(String::as_str).collect();
         let more = match report.begun.saturating_sub(IDS) {
@@ -131,9 +155,10 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
 
 /// Prints the predictions in the forms of SWE-bench.
 pub fn preds(args: &BatchPredsArgs) -> Result<ExitCode, Failure> {
-    // For its message if the directory is another one.
-    FolderState::read(&args.dir).map_err(failure)?;
-    let preds = Predictions::open(&args.dir, "").map_err(failure)?;
+    let state = FolderState::read(&args.dir).map_err(failure)?;
+    let mut preds = Predictions::open(&args.dir, &state.model).map_err(failure)?;
+    // Workers write results only.
+    preds.renew(std::iter::empty(), state.results.iter());
     let has_patch = |entry: &Value| {
         entry["model_patch"]
             .as_str()

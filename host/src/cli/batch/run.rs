@@ -15,7 +15,8 @@ use crate::cli::output::{self, Failure};
 use crate::cli::{panics, signals};
 use mswea_batch::{
     BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits, BatchWhy,
-    ExitStatuses, FieldTemplates, Predictions, Redo, ResultFiles, Selection, preflight, work,
+    ExitStatuses, FieldTemplates, FrozenBatch, Predictions, Redo, ResultFiles, Selection,
+    preflight, work,
 };
 use mswea_config::Sources;
 use mswea_core::{Stop, StopSource};
@@ -45,28 +46,12 @@ pub(super) struct BatchPlan<'a> {
 pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
     check_flags(&args.run, true)?;
     let sources = sources(&args.run);
-    let templates = FieldTemplates {
-        id: args.id_template.clone(),
-        task: args.task_template.clone(),
-        image: args.image_template.clone(),
-        repo: args.repo_template.clone(),
-        base_commit: args.base_commit_template.clone(),
-        startup: None,
-        swebench: args.swebench_images,
-    };
-    let file = args.instances.as_deref();
-    let instances = file
-        .map(|file| instances(file, templates, &sources, &args.select))
-        .transpose()?;
+    let instances = given(args, &sources)?;
     work_on(BatchPlan {
         dir: &args.dir,
         instances,
         select: &args.select,
-        redo: Redo {
-            existing: args.redo_existing,
-            failed: args.retry_failed,
-            statuses: args.redo_status.clone(),
-        },
+        redo: redo(args),
         config_changed: args.config_changed,
         work: &args.work,
         run: &args.run,
@@ -160,8 +145,35 @@ fn selection(select: &SelectArgs) -> Selection {
     }
 }
 
+/// The instances that the flags choose and describe; none if the flags name no file.
+pub(super) fn given(
+    args: &BatchRunArgs,
+    sources: &Sources,
+) -> Result<Option<Vec<BatchInstance>>, Failure> {
+    let templates = FieldTemplates {
+        id: args.id_template.clone(),
+        task: args.task_template.clone(),
+        image: args.image_template.clone(),
+        repo: args.repo_template.clone(),
+        base_commit: args.base_commit_template.clone(),
+        startup: None,
+        swebench: args.swebench_images,
+    };
+    let file = args.instances.as_deref();
+    file.map(|file| instances(file, templates, sources, &args.select))
+        .transpose()
+}
+
+pub(super) fn redo(args: &BatchRunArgs) -> Redo {
+    Redo {
+        existing: args.redo_existing,
+        failed: args.retry_failed,
+        statuses: args.redo_status.clone(),
+    }
+}
+
 /// Each instance needs some files and pipes.
-fn raise_open_files() {
+pub(super) fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // It may be forbidden; then a run that needs more files fails with an error.
@@ -208,29 +220,9 @@ async fn opened(
                 .map_err(failure)?
         }
     };
-    let config = BatchConfig::load(&plan.sources, &known).map_err(failure)?;
-    for warning in config.warnings() {
-        output::warning(warning);
-    }
-    if config.common().run.on_end.is_some() {
-        output::warning("`run.on_end` has no effect: a batch does not start it");
-    }
-    if config.shares_a_folder() && plan.work.workers > 1 {
-        output::warning(
-            "all instances work in the same folder, which the config names (`environment.cwd`): without it each has a folder of its own",
-        );
-    }
-    let model = config.common().model.model_name.clone().unwrap_or_default();
-    let job = BatchJob {
-        config,
-        plugins: plan.run.plugins.clone(),
-        allow_hosts: plan.run.allow_hosts.clone(),
-        fresh_instances: plan.run.fresh_instances,
-        fsync: plan.run.fsync,
-        guard_program: std::env::current_exe().ok(),
-        limits: limits(plan.work),
-    };
-    let frozen = preflight(&runtime, &job).await.map_err(failure)?;
+    let (job, frozen) = job(&plan.sources, plan.run, plan.work, &known, &runtime).await?;
+    let model = job.config.common().model.model_name.clone();
+    let model = model.unwrap_or_default();
     let mut folder = BatchFolder::open(plan.dir).map_err(failure)?;
     let mut predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
     folder.add(&known).map_err(failure)?;
@@ -277,6 +269,39 @@ async fn opened(
         return Ok(ExitCode::Failed);
     }
     Ok(code)
+}
+
+/// What the runs of a batch have in common, and as the directory keeps it.
+pub(super) async fn job(
+    sources: &Sources,
+    run: &RunArgs,
+    work: &WorkArgs,
+    known: &[BatchInstance],
+    runtime: &Runtime,
+) -> Result<(BatchJob, FrozenBatch), Failure> {
+    let config = BatchConfig::load(sources, known).map_err(failure)?;
+    for warning in config.warnings() {
+        output::warning(warning);
+    }
+    if config.common().run.on_end.is_some() {
+        output::warning("`run.on_end` has no effect: a batch does not start it");
+    }
+    if config.shares_a_folder() && work.workers > 1 {
+        output::warning(
+            "all instances work in the same folder, which the config names (`environment.cwd`): without it each has a folder of its own",
+        );
+    }
+    let job = BatchJob {
+        config,
+        plugins: run.plugins.clone(),
+        allow_hosts: run.allow_hosts.clone(),
+        fresh_instances: run.fresh_instances,
+        fsync: run.fsync,
+        guard_program: std::env::current_exe().ok(),
+        limits: limits(work),
+    };
+    let frozen = preflight(runtime, &job).await.map_err(failure)?;
+    Ok((job, frozen))
 }
 
 fn limits(work: &WorkArgs) -> BatchLimits {

@@ -1,5 +1,6 @@
 //! The front for users: each step on stderr as it happens, the submission on stdout at the end.
 
+mod desk;
 mod screen;
 mod status;
 
@@ -9,6 +10,10 @@ use std::thread;
 use std::time::Instant;
 
 use self::screen::Screen;
+
+pub use self::desk::Desk;
+pub use self::screen::InputView;
+pub(in crate::cli) use self::screen::RELEASE;
 use super::outlet::Drain;
 use super::{CliFront, Look, RunHeader, lock, log};
 use mswea_core::{Front, Progress};
@@ -93,6 +98,10 @@ impl Front for HumanFront {
 impl CliFront for HumanFront {
     fn begin(&self, header: RunHeader) {
         lock(&self.shared.screen).announce(header);
+    }
+
+    fn desk(&self) -> Option<Desk> {
+        Some(Desk(self.shared.clone()))
     }
 
     fn take_output_error(&self) -> Option<io::Error> {

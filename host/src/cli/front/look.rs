@@ -60,6 +60,15 @@ impl Look {
         )
     }
 
+    /// The same, and with `plain` no line is overwritten.
+    #[must_use]
+    pub fn plainly(self, plain: bool) -> Self {
+        Self {
+            redraw: self.redraw && !plain,
+            ..self
+        }
+    }
+
     /// The same for a command whose data go to stdout: the terminal of stdout counts, not that of
     /// stderr.
     pub fn of_stdout() -> Self {

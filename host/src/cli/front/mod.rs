@@ -1,7 +1,7 @@
 //! Fronts: the output of a run for users and for programs.
 //!
 //! Stdout is data (the submission, or one event per line), stderr is for users. No front asks the
-//! user.
+//! user; `cli::person` does, on the screen of the front for users ([`Desk`]).
 
 mod batch;
 mod data_urls;
@@ -30,7 +30,8 @@ use super::exit::ExitCode;
 pub use batch::BatchFront;
 pub(super) use batch::clock;
 pub use header::RunHeader;
-pub use human::HumanFront;
+pub(super) use human::RELEASE;
+pub use human::{Desk, HumanFront, InputView};
 pub use json::JsonFront;
 pub(super) use log::{LogLine, PlainFormat};
 pub(super) use look::Colour;
@@ -46,6 +47,11 @@ pub trait CliFront: Front {
     /// Stores the header, which is shown when the run's files are known.
     fn begin(&self, _: RunHeader) {}
 
+    /// The screen for a user who answers questions; none if the front has no such user.
+    fn desk(&self) -> Option<Desk> {
+        None
+    }
+
     /// Why data is missing on stdout, if it is; called after the run has ended. A closed pipe is no
     /// error, because its reader needs no more data.
     fn take_output_error(&self) -> Option<io::Error>;
@@ -59,7 +65,7 @@ pub trait CliFront: Front {
 
 /// The front that the flags ask for, on this process's stdout and stderr.
 pub fn make(display: &DisplayArgs) -> Arc<dyn CliFront> {
-    let look = Look::detect(display.verbose);
+    let look = Look::detect(display.verbose).plainly(display.plain);
     let lost = if display.json {
         json::lost
     } else {

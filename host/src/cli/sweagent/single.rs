@@ -110,7 +110,7 @@ impl SingleRun<'_> {
         let options = run::process_options(&args);
         let run_id = session::new_run_id();
         let job = options.job(&layers, Job::new(&problem.text, &config, &run_id));
-        let done = run::execute(&config, &layers, job, &options, &front)?;
+        let done = run::execute(&config, &layers, job, &options, &front, None)?;
         done.tell(display);
         let Some(journal) = &done.journal else {
             return Ok(done.code);

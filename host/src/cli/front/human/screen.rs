@@ -1,6 +1,8 @@
 //! The content of the screen, and the output for each event.
 
 mod answer;
+mod attended;
+mod live;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -8,6 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use self::answer::StreamedAnswer;
+use self::attended::ForUser;
+use self::live::LiveLines;
 use super::status::{Status, whole_seconds};
 use crate::cli::front::data_urls::{brief, with_images};
 use crate::cli::front::ending::{submission_text, verdict};
@@ -15,18 +19,19 @@ use crate::cli::front::look::Colour;
 use crate::cli::front::outlet::Drain;
 use crate::cli::front::shorten::{Size, shorten};
 use crate::cli::front::sink::Sink;
-use crate::cli::front::wrap::{cut, width, wrap};
+use crate::cli::front::wrap::{width, wrap};
 use crate::cli::front::{Look, RunHeader, words};
 use mswea_core::{Action, Message, Output, Progress};
 use mswea_run::submission;
 use mswea_text::{harmless, one_line};
 
+pub use live::InputView;
+pub(in crate::cli) use live::RELEASE;
+
 /// The width of the line between steps, if the terminal is wide enough.
 const RULE: usize = 60;
 /// How many names of withheld variables are shown without `-v`.
 const WITHHELD: usize = 12;
-/// Moves to the beginning of the line and clears it.
-const CLEAR_LINE: &str = "\r\x1b[2K";
 
 /// The state of the screen.
 pub(super) struct Screen {
@@ -41,8 +46,9 @@ pub(super) struct Screen {
     answer: StreamedAnswer,
     /// What the run is waiting for.
     status: Option<Status>,
-    /// Whether the line that counts seconds is on the screen.
-    counting: bool,
+    /// The last lines, which are drawn anew.
+    live: LiveLines,
+    attended: ForUser,
     /// Withheld variables, until they were shown.
     withheld: Vec<String>,
     /// The settings of the run, until they were shown.
@@ -61,7 +67,8 @@ impl Screen {
             begun: false,
             answer: StreamedAnswer::new(look),
             status: None,
-            counting: false,
+            live: LiveLines::default(),
+            attended: ForUser::default(),
             withheld: Vec::new(),
             header: None,
             closed: false,
@@ -90,6 +97,7 @@ impl Screen {
             Some(("warning", rest)) => self.labelled("warning:", Colour::Yellow, rest.trim_end()),
             _ => self.wrapped("", "  ", text.trim_end(), Some(Colour::Dim)),
         }
+        self.draw(Instant::now());
     }
 
     pub fn show(&mut self, progress: &Progress<'_>) {
@@ -109,6 +117,7 @@ impl Screen {
             }
             Progress::StepStarted { step, cost, tokens } => {
                 self.step(*step, *cost, *tokens);
+                self.count(*step, *cost, *tokens);
                 self.status = Some(Status::asking(now));
             }
             Progress::Delta(delta) => self.delta(delta),
@@ -145,7 +154,9 @@ impl Screen {
                 } else {
                     "$ ".to_owned()
                 };
-                self.command(&prompt, action);
+                if !self.was_proposed(action, *of) {
+                    self.command(&prompt, action);
+                }
                 self.status = Some(Status::Running(now));
             }
             Progress::ActionEnded { output, .. } => {
@@ -235,7 +246,8 @@ impl Screen {
             status.at(now);
         }
         self.draw(now);
-        self.status.as_ref().map(|status| status.pause(now))
+        let pause = self.status.as_ref().map(|status| status.pause(now));
+        pause.map(|pause| self.frame_pause(pause))
     }
 
     pub fn is_closed(&self) -> bool {
@@ -247,33 +259,12 @@ impl Screen {
         self.erase();
         self.close_line();
         self.status = None;
+        self.end_live();
         self.closed = true;
     }
 
     pub fn take_output_error(&mut self) -> Option<io::Error> {
         self.out.take_error()
-    }
-
-    /// Overwrites the line that counts seconds, unless a reply is being shown.
-    fn draw(&mut self, now: Instant) {
-        if self.open || !self.look.redraw {
-            return;
-        }
-        let Some(line) = self.status.as_ref().and_then(|status| status.line(now)) else {
-            return;
-        };
-        // A line that wraps could not be overwritten.
-        let columns = self.look.width.columns().unwrap_or(RULE);
-        let line = self.look.paint(Colour::Dim, cut(&line, columns - 1));
-        self.err.put_spare(&format!("{CLEAR_LINE}{line}"));
-        self.counting = true;
-    }
-
-    /// Clears the line that counts seconds.
-    fn erase(&mut self) {
-        if std::mem::take(&mut self.counting) {
-            self.err.put(CLEAR_LINE);
-        }
     }
 
     fn step(&mut self, step: u32, cost: Option<f64>, tokens: u64) {
@@ -329,8 +320,12 @@ impl Screen {
     }
 
     fn command(&mut self, prompt: &str, action: &Action) {
+        self.command_of(prompt, action, Size::of_command(self.look.verbose));
+    }
+
+    fn command_of(&mut self, prompt: &str, action: &Action, size: Size) {
         let text = harmless(&brief(&action.command));
-        let lines = shorten(text.trim_end(), Size::of_command(self.look.verbose));
+        let lines = shorten(text.trim_end(), size);
         let indent = " ".repeat(prompt.len());
         for (index, line) in lines.iter().enumerate() {
             let lead = if index == 0 { prompt } else { &indent };
@@ -358,6 +353,10 @@ impl Screen {
                 "" => self.line(""),
                 line => self.wrapped("  ", "  ", line, None),
             }
+        }
+        if self.attended.is_there && lines.len() < text.lines().count() {
+            let note = self.fold(output);
+            self.wrapped("  ", "  ", &note, Some(Colour::Dim));
         }
         if let Some(bytes) = output.extra.get("elided_bytes").and_then(Value::as_u64)
             && bytes > 0

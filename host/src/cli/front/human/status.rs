@@ -70,6 +70,18 @@ impl Status {
         })
     }
 
+    /// The beginning of the line below the output, for a user who may type.
+    pub fn footer(&self, now: Instant) -> String {
+        let words = match self {
+            Self::Preparing(_) => "preparing",
+            Self::Answering { .. } => "waiting for the model",
+            Self::Running(_) => "running",
+            Self::Retrying { what, .. } => what,
+        };
+        let line = self.line(now);
+        line.map_or_else(|| words.to_owned(), |line| line.trim().to_owned())
+    }
+
     /// The time until the line changes.
     pub fn pause(&self, now: Instant) -> Duration {
         let into = match self {

@@ -83,14 +83,12 @@ impl Screen {
         if text.is_empty() {
             return;
         }
-        self.erase();
         self.begun = true;
-        self.open = !text.ends_with('\n');
-        let shown = match self.answer.stream {
-            Some(PieceKind::Reasoning) => self.look.paint(Colour::Dim, text),
-            _ => text.to_owned(),
+        let colour = match self.answer.stream {
+            Some(PieceKind::Reasoning) => Some(Colour::Dim),
+            _ => None,
         };
-        self.err.put(&shown);
+        self.stream(text, colour);
     }
 
     pub(super) fn delta_reset(&mut self) {
@@ -135,8 +133,6 @@ impl Screen {
         if self.answer.stream.is_some() {
             self.put_piece(&held);
         }
-        if std::mem::take(&mut self.open) {
-            self.err.put("\n");
-        }
+        self.end_line();
     }
 }

@@ -1,0 +1,313 @@
+//! Claims: which worker makes which attempt at an instance, when many work on one directory.
+//!
+//! All is in the folder of the instance. `claim.N` is made once by `link(2)` and never removed, so exactly one
+//! worker makes attempt N, in the folder `attempt.N`. `claim.N.beat` changes as long as its worker lives.
+//! `claim.N.free` says that the worker has given the attempt up. Another worker takes the instance over by
+//! making `claim.N+1`: at once if attempt N is given up, else only if its heartbeat is silent and the engine
+//! does not know its job. The worker of attempt N stops when it sees that claim, and publishes nothing then.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::whole_file;
+
+/// The largest claim that is read.
+const LIMIT: u64 = 1 << 16;
+
+/// Who makes an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerName {
+    /// The engine that has started the worker: `slurm`, or `none`.
+    pub engine: String,
+    /// The engine's name of the job.
+    pub job: String,
+    /// When the engine has started it, as it tells it: a job that is started again has the same name.
+    pub start: String,
+    /// The name of the machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// When the process began, in ticks since the machine's start.
+    pub since: u64,
+    /// A value that no other worker has.
+    pub token: String,
+}
+
+impl WorkerName {
+    /// This process; `job` and `start` are the engine's.
+    pub fn of_this_process(engine: &str, job: String, start: String) -> Self {
+        let pid = std::process::id();
+        let uname = rustix::system::uname();
+        let name = uname.nodename().to_string_lossy();
+        // Processes of containers with the same host name have numbers of their own.
+        let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Self {
+            engine: engine.to_owned(),
+            job,
+            start,
+            host: format!("{name}/{}", space.display()),
+            pid,
+            since: process_start(pid).unwrap_or_default(),
+            token: mswea_session::new_run_id(),
+        }
+    }
+
+    /// The name of its machine.
+    pub fn machine(&self) -> &str {
+        self.host.split('/').next().unwrap_or_default()
+    }
+
+    /// Whether its process has ended, if that can be seen on this machine.
+    fn has_ended(&self, me: &Self) -> Option<bool> {
+        (self.host == me.host && self.pid > 0).then(|| process_start(self.pid) != Some(self.since))
+    }
+}
+
+/// When a process of this machine began.
+pub(crate) fn process_start(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    // A zombie does nothing any more.
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// Why an attempt has been given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// The worker had to stop. It is no fault of the instance.
+    Released,
+    /// A fault of the infrastructure has ended it.
+    Failed,
+}
+
+impl GivenUp {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The claims of one instance, as its folder has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClaimsOf {
+    /// The number of the last claim; 0: there is none.
+    pub(crate) last: u32,
+    /// Whether the last attempt was given up.
+    pub(crate) is_free: bool,
+    /// Attempts that were not released.
+    pub(crate) counted: u32,
+}
+
+impl ClaimsOf {
+    /// Looks into the folder of an instance.
+    pub(crate) fn read(folder: &Path) -> io::Result<Self> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let (mut numbers, mut free) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let name = entry?.file_name();
+            let Some(rest) = name.to_str().and_then(|it| it.strip_prefix("claim.")) else {
+                continue;
+            };
+            match (rest.parse::<u32>(), rest.strip_suffix(".free")) {
+                (Ok(number), _) => numbers.push(number),
+                (_, Some(number)) => free.extend(number.parse::<u32>()),
+                _ => {}
+            }
+        }
+        let last = numbers.iter().copied().max().unwrap_or_default();
+        let released = free.iter().filter(|number| {
+            let text = fs::read_to_string(file(folder, **number, ".free"));
+            text.is_ok_and(|text| text.trim() == GivenUp::Released.text())
+        });
+        let released = u32::try_from(released.count()).unwrap_or(u32::MAX);
+        Ok(Self {
+            last,
+            is_free: free.contains(&last),
+            counted: u32::try_from(numbers.len())
+                .unwrap_or(u32::MAX)
+                .saturating_sub(released),
+        })
+    }
+
+    /// Whether a worker makes an attempt, or has died in it.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.last > 0 && !self.is_free
+    }
+}
+
+fn file(folder: &Path, number: u32, suffix: &str) -> PathBuf {
+    folder.join(format!("claim.{number}{suffix}"))
+}
+
+/// The folder of an attempt.
+pub(crate) fn attempt_folder(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("attempt.{number}"))
+}
+
+/// Who has made this claim; none if it can't be read.
+pub(crate) fn claimed_by(folder: &Path, number: u32) -> Option<WorkerName> {
+    let text = mswea_files::read(&file(folder, number, ""), LIMIT).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Makes a claim. Returns whether this worker has made it.
+pub(crate) fn claim(folder: &Path, number: u32, worker: &WorkerName) -> io::Result<bool> {
+    fs::create_dir_all(folder)?;
+    let text = serde_json::to_vec(worker)?;
+    whole_file::make_among(&file(folder, number, ""), &text, &worker.token)
+}
+
+/// Shows that the worker of a claim lives.
+pub(crate) fn beat(folder: &Path, number: u32, count: u64) -> io::Result<()> {
+    whole_file::replace(&file(folder, number, ".beat"), count.to_string().as_bytes())
+}
+
+/// Gives an attempt up.
+pub(crate) fn give_up(folder: &Path, number: u32, why: GivenUp) -> io::Result<()> {
+    whole_file::replace(&file(folder, number, ".free"), why.text().as_bytes())
+}
+
+/// Whether another worker has taken the instance over. The file is opened: a network file system may answer
+/// from its memory that there is none.
+pub(crate) fn is_fenced(folder: &Path, number: u32) -> bool {
+    fs::File::open(file(folder, number + 1, "")).is_ok()
+}
+
+/// What a worker knows of the heartbeats of others, by its own clock.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    beats: HashMap<String, (u32, String, Instant)>,
+}
+
+/// What is known of the worker of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It has shown that it lives, or may still do so.
+    Living,
+    /// Its heartbeat is silent for one lease: the engine decides.
+    Silent,
+    /// Its heartbeat is silent for four leases: this decides if no engine does.
+    LongSilent,
+    /// Its process has ended.
+    Ended,
+}
+
+impl Observed {
+    /// Looks at the heartbeat of an attempt.
+    pub(crate) fn life(
+        &mut self,
+        (id, folder): (&str, &Path),
+        number: u32,
+        me: &WorkerName,
+        lease: Duration,
+    ) -> Life {
+        let beat = fs::read_to_string(file(folder, number, ".beat")).unwrap_or_default();
+        let entry = self.beats.entry(id.to_owned());
+        let known = entry.or_insert_with(|| (number, beat.clone(), Instant::now()));
+        if (known.0, &known.1) != (number, &beat) {
+            *known = (number, beat, Instant::now());
+        }
+        let silent = known.2.elapsed();
+        let by = claimed_by(folder, number);
+        match by.and_then(|by| by.has_ended(me)) {
+            Some(true) => Life::Ended,
+            _ if silent >= lease * 4 => Life::LongSilent,
+            // A process of this machine that is there is frozen, or its disk is.
+            None if silent >= lease => Life::Silent,
+            _ => Life::Living,
+        }
+    }
+
+    pub(crate) fn forget(&mut self, id: &str) {
+        self.beats.remove(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(token: &str) -> WorkerName {
+        let pid = std::process::id();
+        WorkerName {
+            engine: "none".to_owned(),
+            host: "here".to_owned(),
+            pid,
+            since: process_start(pid).unwrap(),
+            token: token.to_owned(),
+            ..WorkerName::default()
+        }
+    }
+
+    #[test]
+    fn an_instance_is_claimed_given_up_and_taken_over() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("i");
+        assert_eq!(ClaimsOf::read(&folder).unwrap(), ClaimsOf::default());
+        assert!(claim(&folder, 1, &worker("a")).unwrap());
+        assert!(!claim(&folder, 1, &worker("b")).unwrap());
+        assert_eq!(claimed_by(&folder, 1).unwrap().token, "a");
+        let of = |last, is_free, counted| ClaimsOf {
+            last,
+            is_free,
+            counted,
+        };
+        assert_eq!(ClaimsOf::read(&folder).unwrap(), of(1, false, 1));
+        give_up(&folder, 1, GivenUp::Released).unwrap();
+        assert_eq!(ClaimsOf::read(&folder).unwrap(), of(1, true, 0));
+        assert!(!is_fenced(&folder, 1));
+        assert!(claim(&folder, 2, &worker("b")).unwrap());
+        assert!(is_fenced(&folder, 1));
+        give_up(&folder, 2, GivenUp::Failed).unwrap();
+        assert_eq!(ClaimsOf::read(&folder).unwrap(), of(2, true, 1));
+    }
+
+    #[test]
+    fn the_dead_are_told_from_the_living() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("i");
+        let me = worker("me");
+        let mut observed = Observed::default();
+        let lease = Duration::from_millis(20);
+        let mut life = |number, lease| observed.life(("i", &folder), number, &me, lease);
+
+        // A process of this machine that lives is not dead before four leases.
+        claim(&folder, 1, &worker("a")).unwrap();
+        assert_eq!(life(1, Duration::from_secs(9)), Life::Living);
+        // One that has ended is dead at once.
+        let gone = WorkerName {
+            since: 1,
+            ..worker("b")
+        };
+        claim(&folder, 2, &gone).unwrap();
+        assert_eq!(life(2, Duration::from_secs(9)), Life::Ended);
+        // Of another machine only the heartbeat is known.
+        let elsewhere = WorkerName {
+            host: "there".to_owned(),
+            ..worker("c")
+        };
+        claim(&folder, 3, &elsewhere).unwrap();
+        assert_eq!(life(3, lease), Life::Living);
+        std::thread::sleep(lease * 2);
+        assert_eq!(life(3, lease), Life::Silent);
+        beat(&folder, 3, 7).unwrap();
+        assert_eq!(life(3, lease), Life::Living);
+        std::thread::sleep(lease * 5);
+        assert_eq!(life(3, lease), Life::LongSilent);
+    }
+}

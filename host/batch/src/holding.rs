@@ -1,0 +1,122 @@
+//! The attempts that this worker makes: it shows that it lives, and stops those that others have taken over.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use mswea_core::StopSource;
+
+use crate::claims::{beat, is_fenced};
+
+/// How often it is looked whether another worker has taken an instance over.
+const LOOK: Duration = Duration::from_secs(1);
+
+struct HeldClaim {
+    folder: PathBuf,
+    number: u32,
+    stop: Arc<StopSource>,
+    /// When the last heartbeat was written.
+    written: Instant,
+    is_stopped: bool,
+}
+
+/// The attempts of one worker.
+pub(crate) struct Holding {
+    held: Mutex<Vec<HeldClaim>>,
+    lease: Duration,
+}
+
+impl Holding {
+    /// Begins to write heartbeats, on a thread that ends with the last reference.
+    ///
+    /// # Errors
+    /// If the thread can't be started.
+    pub(crate) fn start(lease: Duration) -> std::io::Result<Arc<Self>> {
+        let holding = Arc::new(Self {
+            held: Mutex::default(),
+            lease,
+        });
+        let weak = Arc::downgrade(&holding);
+        std::thread::Builder::new()
+            .name("claims".to_owned())
+            .spawn(move || beats(&weak, lease))?;
+        Ok(holding)
+    }
+
+    /// An attempt begins. `stop` ends its run.
+    pub(crate) fn add(&self, folder: PathBuf, number: u32, stop: Arc<StopSource>) {
+        let _ = beat(&folder, number, 0);
+        self.lock().push(HeldClaim {
+            folder,
+            number,
+            stop,
+            written: Instant::now(),
+            is_stopped: false,
+        });
+    }
+
+    /// An attempt has ended. Returns whether it still was this worker's.
+    pub(crate) fn remove(&self, folder: &PathBuf) -> bool {
+        let mut held = self.lock();
+        let place = held.iter().position(|it| it.folder == *folder);
+        let removed = place.map(|place| held.swap_remove(place));
+        drop(held);
+        removed.is_some_and(|it| !is_fenced(&it.folder, it.number))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<HeldClaim>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self, count: u64, is_time: bool) {
+        // A file system that does not answer must not hold up whoever begins or ends an attempt.
+        let held: Vec<(PathBuf, u32)> = {
+            let held = self.lock();
+            held.iter()
+                .map(|it| (it.folder.clone(), it.number))
+                .collect()
+        };
+        for (folder, number) in held {
+            let is_lost = is_fenced(&folder, number);
+            let is_written = is_time && beat(&folder, number, count).is_ok();
+            let mut held = self.lock();
+            let Some(claim) = held.iter_mut().find(|it| it.folder == folder) else {
+                continue;
+            };
+            if is_written {
+                claim.written = Instant::now();
+            }
+            // After that time another worker may take it over.
+            let is_late = claim.written.elapsed() > self.lease / 2;
+            if (is_lost || is_late) && !claim.is_stopped {
+                tracing::warn!(
+                    "the attempt in `{}` is stopped: {}",
+                    folder.display(),
+                    if is_lost {
+                        "another worker has taken it over"
+                    } else {
+                        "its heartbeat can't be written"
+                    }
+                );
+                claim.is_stopped = true;
+                claim.stop.stop();
+            }
+        }
+    }
+}
+
+fn beats(holding: &Weak<Holding>, lease: Duration) {
+    let pause = LOOK.min(lease / 8);
+    let mut last = Instant::now();
+    for count in 1u64.. {
+        std::thread::sleep(pause);
+        let Some(holding) = holding.upgrade() else {
+            return;
+        };
+        let is_time = last.elapsed() >= lease / 8;
+        if is_time {
+            last = Instant::now();
+        }
+        holding.look(count, is_time);
+    }
+}

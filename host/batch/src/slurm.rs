@@ -1,0 +1,226 @@
+//! Slurm: an array of workers is written as a script, submitted, cancelled and looked at with its own commands.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::error::BatchError;
+use crate::whole_file;
+
+const SCRIPT: &str = "worker.sh";
+const JOBS: &str = "jobs";
+const LOGS: &str = "logs";
+
+/// An array of workers.
+#[derive(Clone, Debug, Default)]
+pub struct SlurmArray {
+    /// How many workers.
+    pub elements: u32,
+    /// How many of them at a time; none: all.
+    pub at_a_time: Option<u32>,
+    /// Seconds before its end at which a worker is told; it gives its instances back then.
+    pub warning: u32,
+    /// Options of `sbatch`, each whole: `--partition=gpu`.
+    pub options: Vec<String>,
+    /// The folder in which the workers begin.
+    pub folder: PathBuf,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables of the workers: the environment of `sbatch` is not stored in the controller.
+    pub variables: Vec<(String, String)>,
+}
+
+impl SlurmArray {
+    fn script(&self, logs: &Path) -> String {
+        let limit = self
+            .at_a_time
+            .map_or(String::new(), |most| format!("%{most}"));
+        let last = self.elements.saturating_sub(1);
+        let mut text = format!(
+            "#!/bin/bash\n#SBATCH --job-name=mswea-batch\n#SBATCH --array=0-{last}{limit}\n#SBATCH --requeue\n\
+             #SBATCH --open-mode=append\n#SBATCH --export=NONE\n#SBATCH --signal=B:USR1@{}\n",
+            self.warning
+        );
+        let output = logs.join("%A_%a.log");
+        let _ = writeln!(
+            text,
+            "#SBATCH --output={}",
+            quoted(&output.to_string_lossy())
+        );
+        for option in &self.options {
+            let _ = writeln!(text, "#SBATCH {option}");
+        }
+        for (name, value) in &self.variables {
+            let _ = writeln!(text, "export {name}={}", quoted(value));
+        }
+        let _ = writeln!(
+            text,
+            "cd {} || exit 1",
+            quoted(&self.folder.to_string_lossy())
+        );
+        // In the place of the shell, so that signals reach it.
+        let _ = writeln!(text, "exec {}", shell_line(&self.command));
+        text
+    }
+
+    /// Submits the array for the batch in `dir`. Returns the id of the job.
+    ///
+    /// # Errors
+    /// [`BatchError`] if `sbatch` is missing or refuses it, the array has too many elements, or a file can't
+    /// be written.
+    pub fn submit(&self, dir: &Path) -> Result<String, BatchError> {
+        if let Some(most) = most_elements()
+            && self.elements >= most
+        {
+            return Err(BatchError::Refused(format!(
+                "`--array {}` is too large for this cluster, whose `MaxArraySize` is {most}: each worker takes many instances, so fewer workers do the same",
+                self.elements
+            )));
+        }
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+        let logs = dir.join(LOGS);
+        fs::create_dir_all(&logs).map_err(BatchError::io("make", &logs))?;
+        let script = dir.join(SCRIPT);
+        whole_file::replace(&script, self.script(&logs).as_bytes())
+            .map_err(BatchError::io("write", &script))?;
+        let output = run("sbatch", &["--parsable", &script.to_string_lossy()])?;
+        if !output.status.success() {
+            return Err(BatchError::Refused(format!(
+                "`sbatch` has refused the job: {}; `sinfo` shows the partitions, and the script is `{}`",
+                said(&output),
+                script.display()
+            )));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let job = text.trim().split(';').next().unwrap_or_default().to_owned();
+        let jobs = dir.join(JOBS);
+        let mut all = fs::read_to_string(&jobs).unwrap_or_default();
+        let _ = writeln!(all, "{job}");
+        whole_file::replace(&jobs, all.as_bytes()).map_err(BatchError::io("write", &jobs))?;
+        Ok(job)
+    }
+}
+
+/// The jobs that were submitted for a batch.
+pub fn slurm_jobs(dir: &Path) -> Vec<String> {
+    let text = fs::read_to_string(dir.join(JOBS)).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Cancels the jobs of a batch. Their workers give their instances back.
+///
+/// # Errors
+/// [`BatchError`] if there are none, or `scancel` fails.
+pub fn slurm_cancel(dir: &Path) -> Result<usize, BatchError> {
+    let jobs = slurm_jobs(dir);
+    if jobs.is_empty() {
+        return Err(BatchError::Refused(format!(
+            "no job was submitted for `{}`: `mswea-host batch submit` does that; Ctrl-C ends `batch run` and `batch worker`",
+            dir.display()
+        )));
+    }
+    for job in &jobs {
+        let output = run("scancel", &[job])?;
+        let text = said(&output);
+        // One that has ended is not known any more.
+        if !output.status.success() && !text.contains("Invalid job id") {
+            return Err(BatchError::Refused(format!(
+                "`scancel {job}` has failed: {text}"
+            )));
+        }
+    }
+    Ok(jobs.len())
+}
+
+/// The elements of the jobs that have not ended, by state and node; none if Slurm does not answer.
+pub fn slurm_queue(dir: &Path) -> Option<BTreeMap<String, usize>> {
+    let jobs = slurm_jobs(dir);
+    if jobs.is_empty() {
+        return None;
+    }
+    let output = run("squeue", &["-h", "-r", "-o", "%A|%F|%T|%N"]).ok()?;
+    if !output.status.success() {
+        return None;
+    }
+    let mut lines = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let fields: Vec<&str> = line.trim().split('|').collect();
+        if let [job, array, state, node] = fields[..]
+            && jobs.iter().any(|it| it == job || it == array)
+        {
+            let place = format!("{state} {node}").to_lowercase();
+            *lines.entry(place.trim().to_owned()).or_default() += 1;
+        }
+    }
+    Some(lines)
+}
+
+fn most_elements() -> Option<u32> {
+    let output = run("scontrol", &["show", "config"]).ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find(|line| line.starts_with("MaxArraySize"))?;
+    line.split_once('=')?.1.trim().parse().ok()
+}
+
+fn run(program: &'static str, arguments: &[&str]) -> Result<Output, BatchError> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).stdin(Stdio::null()).output();
+    output.map_err(|error| {
+        BatchError::Refused(match error.kind() {
+            io::ErrorKind::NotFound => format!(
+                "there is no `{program}` here: submit on a machine with Slurm's commands, or start `mswea-host batch worker DIR` with what you have (`--engine none` prepares the directory)"
+            ),
+            _ => format!("can't start `{program}`: {error}"),
+        })
+    })
+}
+
+fn said(output: &Output) -> String {
+    mswea_text::one_line(&String::from_utf8_lossy(&output.stderr))
+}
+
+/// A command as a line for a shell.
+pub fn shell_line(command: &[String]) -> String {
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    words.join(" ")
+}
+
+/// As one word for a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_of_an_array() {
+        let array = SlurmArray {
+            elements: 16,
+            at_a_time: Some(4),
+            warning: 120,
+            options: vec!["--partition=gpu".to_owned()],
+            folder: "/home/me/my work".into(),
+            command: ["/opt/mswea-host", "batch", "worker", "out", "-t", "it's"]
+                .map(str::to_owned)
+                .to_vec(),
+            variables: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+        };
+        assert_eq!(
+            array.script(Path::new("/home/me/out/logs")),
+            "#!/bin/bash\n#SBATCH --job-name=mswea-batch\n#SBATCH --array=0-15%4\n#SBATCH --requeue\n\
+             #SBATCH --open-mode=append\n#SBATCH --export=NONE\n#SBATCH --signal=B:USR1@120\n\
+             #SBATCH --output=/home/me/out/logs/%A_%a.log\n#SBATCH --partition=gpu\n\
+             export PATH=/usr/bin:/bin\ncd '/home/me/my work' || exit 1\n\
+             exec /opt/mswea-host batch worker out -t 'it'\\''s'\n"
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! The messages of an attended run, which are those of mini-swe-agent's interactive agent.
+
+use super::boundaries::{Attending, attended};
+use super::*;
+use mswea_core::PersonMode;
+
+/// The messages behind the first two, shortened: `role text`.
+fn shape(messages: &[Arc<Message>]) -> Vec<String> {
+    let messages = messages.iter().skip(2);
+    let text = |message: &Message| match message.role.as_str() {
+        "assistant" | "exit" => message.role.clone(),
+        role => format!("{role} {}", message.text().replace('\n', " ")),
+    };
+    messages.map(|message| text(message)).collect()
+}
+
+fn say(text: &str) -> Answer {
+    Answer::Say { text: text.into() }
+}
+
+fn no(reason: &str) -> Answer {
+    Answer::No {
+        reason: reason.into(),
+    }
+}
+
+fn act(command: &str) -> Answer {
+    Answer::Act {
+        command: command.into(),
+    }
+}
+
+struct Case {
+    replies: &'static [&'static str],
+    mode: PersonMode,
+    answers: Vec<Answer>,
+    /// What joins the history, by beginnings.
+    expected: &'static [&'static str],
+}
+
+async fn check(case: Case) {
+    let person = Arc::new(Attending {
+        answers: Mutex::new(case.answers.clone().into()),
+        mode: case.mode,
+        ..Attending::default()
+    });
+    let own = person.clone();
+    let ran = run_changed(case.replies, RunLimits::default(), |parts| {
+        parts.person = own;
+    })
+    .await;
+    let found = shape(&ran.ended.messages);
+    let is_so = found.len() == case.expected.len()
+        && found
+            .iter()
+            .zip(case.expected)
+            .all(|(found, it)| found.starts_with(it));
+    assert!(is_so, "{:?} {:?}:\n{found:#?}", case.replies, case.answers);
+    assert!(person.answers.lock().unwrap().is_empty());
+    // The journal folds to the same messages, and has them as they are on disk.
+    assert_eq!(fold(&ran.journal.records()).messages, ran.ended.messages);
+}
+
+#[tokio::test]
+async fn mini_swe_agents_messages() {
+    const SKIPPED: &str = "tool <exception>action was not executed";
+    const REJECTED: &str = "user Commands not executed. The user rejected your commands with the \
+                            following message: no";
+    let cases = [
+        // Rejected: every call gets a result, and the rejection follows.
+        Case {
+            replies: &["calls:a|b", "calls:submit x"],
+            mode: PersonMode::Confirm,
+            answers: vec![no("no"), Answer::Yes, Answer::Yes],
+            expected: &[
+                "assistant",
+                SKIPPED,
+                SKIPPED,
+                REJECTED,
+                "assistant",
+                SKIPPED,
+                "exit",
+            ],
+        },
+        // A new task: what submitted is reported as not executed.
+        Case {
+            replies: &["calls:a|submit x|c", "calls:submit y"],
+            mode: PersonMode::Yolo,
+            answers: vec![say("more"), Answer::Yes],
+            expected: &[
+                "assistant",
+                "tool <returncode>0</returncode> <output> a",
+                SKIPPED,
+                SKIPPED,
+                "user The user added a new task: more",
+                "assistant",
+                SKIPPED,
+                "exit",
+            ],
+        },
+        Case {
+            replies: &["calls:submit x", "calls:submit y"],
+            mode: PersonMode::Yolo,
+            answers: vec![Answer::TakeOver, Answer::Yes],
+            expected: &[
+                "assistant",
+                SKIPPED,
+                "user Switched to human mode.",
+                "assistant",
+                SKIPPED,
+                "exit",
+            ],
+        },
+        // An interruption: what has run is reported, then what the user says.
+        Case {
+            replies: &["calls:a|stop-step|c", "calls:submit x"],
+            mode: PersonMode::Yolo,
+            answers: vec![say("wait"), Answer::Yes],
+            expected: &[
+                "assistant",
+                "tool <returncode>0</returncode> <output> a",
+                "tool <returncode>0</returncode> <output> stop-step",
+                SKIPPED,
+                "user Interrupted by user: wait",
+                "assistant",
+                SKIPPED,
+                "exit",
+            ],
+        },
+        Case {
+            replies: &["calls:stop-step|c", "calls:submit x"],
+            mode: PersonMode::Yolo,
+            answers: vec![Answer::Yes, Answer::Yes],
+            expected: &[
+                "assistant",
+                "tool <returncode>0</returncode> <output> stop-step",
+                SKIPPED,
+                "user Interrupted by user: Temporary interruption caught.",
+                "assistant",
+                SKIPPED,
+                "exit",
+            ],
+        },
+        // Human mode never calls the model. This parser reads no tool calls, so a command that submits
+        // needs no result.
+        Case {
+            replies: &[],
+            mode: PersonMode::Human,
+            answers: vec![act("a"), act("submit x"), Answer::Yes],
+            expected: &[
+                "user User command:  ```bash a ```",
+                "user <returncode>0</returncode> <output> a",
+                "user User command:  ```bash submit x ```",
+                "exit",
+            ],
+        },
+        Case {
+            replies: &["calls:a|b", "calls:submit x"],
+            mode: PersonMode::Confirm,
+            answers: vec![Answer::TakeOver, Answer::Yes, Answer::Yes],
+            expected: &[
+                "assistant",
+                SKIPPED,
+                SKIPPED,
+                "user Commands not executed. Switching to human mode",
+                "assistant",
+                SKIPPED,
+                "exit",
+            ],
+        },
+        // Edited commands run in the place of the model's.
+        Case {
+            replies: &["calls:a|b", "calls:submit x"],
+            mode: PersonMode::Confirm,
+            answers: vec![
+                Answer::EditAll {
+                    commands: vec!["a".into(), "edited".into()],
+                },
+                Answer::Yes,
+                Answer::Yes,
+            ],
+            expected: &[
+                "assistant",
+                "tool <returncode>0</returncode> <output> a",
+                "tool <returncode>0</returncode> <output> edited",
+                "assistant",
+                SKIPPED,
+                "exit",
+            ],
+        },
+    ];
+    for case in cases {
+        check(case).await;
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_is_raised_too_little_ends_the_run() {
+    let limits = RunLimits {
+        steps: 1,
+        ..RunLimits::default()
+    };
+    let raise = |steps| Answer::Raise { steps, cost: 0.0 };
+    for (by, end) in [(0, End::LimitsExceeded), (1, End::Submitted)] {
+        let answers = vec![raise(by), Answer::Yes];
+        let (ran, asked) = attended(&["calls:a", "calls:submit x"], limits.clone(), answers).await;
+        assert_eq!(ran.ended.end, end);
+        let Question::Limit { account } = &asked[0] else {
+            panic!("{asked:?}");
+        };
+        assert_eq!((account.queries, account.query_limit), (1, 1));
+    }
+}

@@ -1,0 +1,148 @@
+//! `batch worker`: one of many that share the directory of a batch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::run::{check_flags, failure, job, raise_open_files, sources};
+use crate::cli::args::{BatchWorkerArgs, EngineName};
+use crate::cli::exit::ExitCode;
+use crate::cli::front::{self, BatchFront};
+use crate::cli::output::{self, Failure};
+use crate::cli::{panics, signals};
+use mswea_batch::{
+    BatchEnd, BatchEngine, BatchFolder, BatchWhy, FolderState, WorkerPlan, work_claims,
+};
+use mswea_core::{Stop, StopSource};
+use mswea_plugin_host::Cache;
+use mswea_session::Runtime;
+
+/// How often there is a line.
+const NOW_AND_THEN: Duration = Duration::from_secs(60);
+
+/// Workers begin at different places of the manifest: a prime far from usual counts.
+const STRIDE: usize = 7919;
+
+/// The variable with the number of an element of Slurm's array.
+const SLURM_INDEX: &str = "SLURM_ARRAY_TASK_ID";
+
+/// Works on a batch until it has no instance without a result.
+pub fn worker(args: &BatchWorkerArgs) -> Result<ExitCode, Failure> {
+    check_flags(&args.run, true)?;
+    if args.work.total_cost_limit > 0.0 || args.work.total_call_limit > 0 {
+        return Err(Failure::usage(
+            "`--total-cost-limit` and `--total-call-limit` are limits of all instances together, which one worker of many does not see: leave them out, or use `batch run`",
+        ));
+    }
+    let index = index(args)?;
+    raise_open_files();
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start the runtime")?;
+    let cache = (!args.run.no_cache).then(Cache::of_user).flatten();
+    let runtime = Arc::new(Runtime::new(cache).sweeping());
+    let last_words = runtime.clone();
+    panics::on_panic(move || last_words.last_words());
+    let code = tokio.block_on(async {
+        let (source, stop) = StopSource::new();
+        signals::watch_worker(source).context("can't watch for signals")?;
+        let code = joined(args, index, runtime.clone(), &stop).await;
+        runtime.swept(&stop).await;
+        code
+    });
+    tokio.shutdown_background();
+    code
+}
+
+fn index(args: &BatchWorkerArgs) -> Result<usize, Failure> {
+    if let Some(index) = args.index {
+        return Ok(index as usize);
+    }
+    let name = args.index_env.as_deref().unwrap_or(SLURM_INDEX);
+    let value = std::env::var(name).ok();
+    match (value, &args.index_env) {
+        (None, None) => Ok(0),
+        (None, Some(name)) => Err(Failure::usage(format!(
+            "`--index-env {name}`: there is no variable of this name in the environment"
+        ))),
+        (Some(value), _) => value.trim().parse().map_err(|_| {
+            Failure::usage(format!(
+                "the variable `{name}` has `{}`, which is no number from 0: `--index N` sets it",
+                mswea_text::harmless(&value)
+            ))
+        }),
+    }
+}
+
+async fn joined(
+    args: &BatchWorkerArgs,
+    index: usize,
+    runtime: Arc<Runtime>,
+    stop: &Stop,
+) -> Result<ExitCode, Failure> {
+    let state = FolderState::read(&args.dir).map_err(failure)?;
+    let sources = sources(&args.run);
+    let (job, frozen) = job(&sources, &args.run, &args.work, &state.instances, &runtime).await?;
+    let folder = BatchFolder::join(&args.dir, &frozen).map_err(failure)?;
+    let engine = match args.engine {
+        None => BatchEngine::found(),
+        Some(EngineName::Slurm) => BatchEngine::Slurm,
+        Some(EngineName::None) => BatchEngine::None,
+    };
+    let plan = WorkerPlan {
+        me: engine.worker().await,
+        engine,
+        lease: Duration::from_secs(args.lease.into()),
+        offset: index.wrapping_mul(STRIDE),
+        waits: !args.no_wait,
+    };
+    let front = Arc::new(BatchFront::new(args.run.display, folder.missing()));
+    let (job, folder) = (Arc::new(job), Arc::new(folder));
+    let working = work_claims(runtime, job, folder, plan, front.clone(), stop.clone());
+    let end = watched(working, &front).await;
+    let code = conclude(args, &front, &end);
+    if !front::deliver(stop).await || front.take_output_error().is_some() {
+        output::error("can't write to stdout; the results are in the directory of the batch");
+        return Ok(ExitCode::Failed);
+    }
+    Ok(code)
+}
+
+async fn watched(working: impl Future<Output = BatchEnd>, front: &BatchFront) -> BatchEnd {
+    let mut working = std::pin::pin!(working);
+    let begin = tokio::time::Instant::now() + NOW_AND_THEN;
+    let mut ticks = tokio::time::interval_at(begin, NOW_AND_THEN);
+    loop {
+        tokio::select! {
+            end = &mut working => return end,
+            _ = ticks.tick() => front.now_and_then(),
+        }
+    }
+}
+
+/// Says how it has ended.
+fn conclude(args: &BatchWorkerArgs, front: &BatchFront, end: &BatchEnd) -> ExitCode {
+    let (why, code) = match &end.why {
+        BatchWhy::Finished if end.failed == 0 => ("finished", ExitCode::Submitted),
+        BatchWhy::Finished | BatchWhy::Limit(_) => ("finished", ExitCode::Failed),
+        BatchWhy::Stopped => ("stopped", ExitCode::GivenBack),
+        BatchWhy::Failures(count, last) => {
+            output::error(&format!(
+                "{count} instances in a row have failed, so this worker begins no further one; the last error: {last}"
+            ));
+            ("failures", ExitCode::Failed)
+        }
+        BatchWhy::Hopeless(reason) => {
+            output::error(reason);
+            ("error", ExitCode::Failed)
+        }
+    };
+    front.ended(why, end.left, code);
+    if end.left > 0 {
+        let text = format!("instances without a result: {}", end.left);
+        output::remark(args.run.display, &text);
+    }
+    code
+}

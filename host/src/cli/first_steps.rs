@@ -1,0 +1,71 @@
+//! What to set before the first run: told to a user at a terminal when there is no model or no key.
+
+use super::exit::ExitCode;
+use super::output::Failure;
+use mswea_config::{Config, PROVIDERS, resolve_model};
+use mswea_provider::{Secrets, process_environment};
+
+/// A model to begin with, for the providers whose keys most users have.
+const MODELS: &[(&str, &str)] = &[
+    ("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-4-5"),
+    ("OPENAI_API_KEY", "openai/gpt-5"),
+    ("GEMINI_API_KEY", "gemini/gemini-2.5-pro"),
+    ("OPENROUTER_API_KEY", "openrouter/PROVIDER/MODEL"),
+];
+
+/// What is missing for a run with this config: five lines.
+///
+/// # Errors
+/// Those lines, if something is missing.
+pub(super) fn check(config: &Config) -> Result<(), Failure> {
+    let secrets = Secrets::new(
+        process_environment(),
+        config.model.secrets_file.as_ref().map(Into::into),
+    );
+    let is_set = |name: &str| matches!(secrets.get(name), Ok(Some(_)));
+    let model = config
+        .model
+        .model_name
+        .as_deref()
+        .unwrap_or_default()
+        .trim();
+    let (code, missing) = match resolve_model(config) {
+        Err(_) if model.is_empty() => (
+            ExitCode::Usage,
+            "no model is set: pass `-m`, or set `MSWEA_MODEL_NAME` or `model.model_name`"
+                .to_owned(),
+        ),
+        Ok(choice) => match choice.api_key_env {
+            Some(name) if config.given_key.is_none() && !is_set(&name) => (
+                ExitCode::Provider,
+                format!(
+                    "no key for `{model}`: set `{name}`, or write `{name}=...` into the file (mode 0600) that `model.secrets_file` names"
+                ),
+            ),
+            _ => return Ok(()),
+        },
+        // The error is told where the config is used.
+        Err(_) => return Ok(()),
+    };
+    let mut keys: Vec<&str> = PROVIDERS.iter().flat_map(|it| it.keys).copied().collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.retain(|name| is_set(name));
+    let hosted = MODELS.iter().find(|(key, _)| keys.contains(key));
+    let hosted = match hosted {
+        Some((_, model)) => format!("mswea-host -m {model}"),
+        None => "export OPENAI_API_KEY=...; mswea-host -m openai/gpt-5".to_owned(),
+    };
+    let found = match keys.as_slice() {
+        [] => "no key of a known provider".to_owned(),
+        keys => keys.join(", "),
+    };
+    Err(Failure::new(
+        code,
+        format!(
+            "{missing}\n  found: {found}\n  a hosted model: {hosted}\n  \
+             a server of your own: mswea-host -m local/NAME --base-url http://127.0.0.1:8000/v1\n  \
+             without a model: mswea-host demo (and `mswea-host doctor` tells what works here)"
+        ),
+    ))
+}

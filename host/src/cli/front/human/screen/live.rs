@@ -1,0 +1,317 @@
+//! The last lines of the screen, which are drawn anew: what the run waits for, and, with a user who
+//! may type, the text that is being typed. Everything above is printed once.
+
+use std::time::{Duration, Instant};
+
+use super::{RULE, Screen};
+use crate::cli::front::look::Colour;
+use crate::cli::front::words;
+use crate::cli::front::wrap::{cut, width};
+
+/// Moves to the beginning of the line and clears it.
+const CLEAR_LINE: &str = "\r\x1b[2K";
+/// Clears the visible screen, and moves to its beginning.
+const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
+/// The terminal shows what is between these at once (DEC mode 2026); others ignore them.
+const BEGIN_FRAME: &str = "\x1b[?2026h";
+const END_FRAME: &str = "\x1b[?2026l";
+/// Pasted text arrives between marks.
+const MARK_PASTES: &str = "\x1b[?2004h";
+/// Ends what the program has asked of the terminal.
+pub(in crate::cli) const RELEASE: &str = "\x1b[?2004l\x1b[?2026l";
+/// The least time between two frames that show a reply that is arriving.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The text that is being typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputView {
+    /// What is asked for; empty if nothing is asked.
+    pub hint: String,
+    /// The mark in front of the first row.
+    pub mark: String,
+    /// The visible rows.
+    pub rows: Vec<String>,
+    /// The row of the cursor.
+    pub row: usize,
+    /// The column of the cursor.
+    pub column: usize,
+}
+
+/// The last lines as they were drawn.
+#[derive(Debug)]
+struct ShownLines {
+    /// The widths of the rows above the cursor's.
+    above: Vec<usize>,
+    /// The column of the cursor.
+    column: usize,
+}
+
+/// The state of the last lines.
+#[derive(Debug, Default)]
+pub(super) struct LiveLines {
+    /// Whether the line that counts seconds is on the screen, without a user who types.
+    counting: bool,
+    /// What is typed; none without a user who may type.
+    input: Option<InputView>,
+    /// The mode of the run.
+    mode: &'static str,
+    /// The number of the step, and the account at its beginning.
+    account: String,
+    /// When the run began.
+    since: Option<Instant>,
+    /// The begun line of a reply that is arriving.
+    held: String,
+    /// Whether the lines are on the screen.
+    shown: Option<ShownLines>,
+    /// Whether a frame has begun and not ended.
+    in_frame: bool,
+    /// The last frame, and when it was drawn.
+    frame: String,
+    drawn: Option<Instant>,
+}
+
+impl Screen {
+    /// A user may type from now on.
+    pub fn attend(&mut self, mode: &'static str) {
+        self.live.mode = mode;
+        self.attended.is_there = true;
+        self.live.since.get_or_insert_with(Instant::now);
+        if self.look.redraw && self.live.input.is_none() {
+            self.live.input = Some(InputView::default());
+            self.err.put(MARK_PASTES);
+        }
+    }
+
+    /// Shows the text that is being typed.
+    pub fn input(&mut self, view: InputView) {
+        if self.live.input.is_some() {
+            self.live.input = Some(view);
+            self.draw(Instant::now());
+        }
+    }
+
+    /// Writes the terminal's lines anew, after another program has used it.
+    pub fn redraw(&mut self) {
+        if self.live.input.is_some() {
+            self.err.put(MARK_PASTES);
+            self.live.shown = None;
+            self.live.frame.clear();
+            self.draw(Instant::now());
+        }
+    }
+
+    /// Clears the visible screen but for the last lines.
+    pub fn clear(&mut self) {
+        if self.live.input.is_some() {
+            self.erase();
+            self.err.put(CLEAR_SCREEN);
+            self.draw(Instant::now());
+        }
+    }
+
+    /// Gives the terminal to another program: nothing is at its end, and pastes have no marks.
+    pub fn release(&mut self) {
+        if self.live.input.is_some() {
+            self.erase();
+            self.live.in_frame = false;
+            self.err.put(RELEASE);
+        }
+    }
+
+    /// A step has begun: what the last line tells of it.
+    pub(super) fn count(&mut self, step: u32, cost: Option<f64>, tokens: u64) {
+        let mut parts = vec![format!("step {step}")];
+        parts.extend(cost.map(|cost| words::cost(Some(cost))));
+        if tokens > 0 {
+            parts.push(words::plural(tokens, "token"));
+        }
+        self.live.account = parts.join(" · ");
+    }
+
+    /// What the run has used: steps, cost, tokens, with the mode and the time.
+    pub fn account(&self) -> String {
+        let time = self.live.since.map(|since| since.elapsed().as_secs());
+        let time = time.map_or_else(String::new, |seconds| match seconds {
+            0..60 => format!("{seconds} s"),
+            60..3600 => format!("{} min", seconds / 60),
+            _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        });
+        let parts = [self.live.account.as_str(), self.live.mode, &time];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(" · ")
+    }
+
+    /// Shows a piece of a reply. With a user who may type, a begun line is one of the last lines until it
+    /// is complete.
+    pub(super) fn stream(&mut self, shown: &str, paint: Option<Colour>) {
+        let painted = |look: crate::cli::front::Look, text: &str| match paint {
+            Some(colour) => look.paint(colour, text),
+            None => text.to_owned(),
+        };
+        if self.live.input.is_none() {
+            self.open = !shown.ends_with('\n');
+            let text = painted(self.look, shown);
+            self.err.put(&text);
+            return;
+        }
+        self.live.held.push_str(shown);
+        let whole = self.live.held.rfind('\n').map_or(0, |at| at + 1);
+        if whole > 0 {
+            let rest = self.live.held.split_off(whole);
+            let lines = std::mem::replace(&mut self.live.held, rest);
+            self.erase();
+            let text = painted(self.look, &lines);
+            self.err.put(&text);
+        }
+        self.open = !self.live.held.is_empty();
+        let now = Instant::now();
+        let is_due = self.live.drawn.is_none_or(|drawn| now >= drawn + PAUSE);
+        if is_due || whole > 0 {
+            self.draw(now);
+        }
+    }
+
+    /// How long the last lines stay valid, if they change after `pause` by themselves.
+    pub(super) fn frame_pause(&self, pause: Duration) -> Duration {
+        match self.live.held.is_empty() {
+            true => pause,
+            false => pause.min(PAUSE),
+        }
+    }
+
+    /// Ends a begun line.
+    pub(super) fn end_line(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.erase();
+            let held = std::mem::take(&mut self.live.held);
+            self.err.put(&format!("{held}\n"));
+        }
+    }
+
+    /// Draws the last lines.
+    pub(super) fn draw(&mut self, now: Instant) {
+        if !self.look.redraw {
+            return;
+        }
+        match self.live.input.clone() {
+            Some(input) => self.draw_all(&input, now),
+            None => self.draw_line(now),
+        }
+    }
+
+    /// Overwrites the line that counts seconds, unless a reply is being shown.
+    fn draw_line(&mut self, now: Instant) {
+        if self.open {
+            return;
+        }
+        let Some(line) = self.status.as_ref().and_then(|status| status.line(now)) else {
+            return;
+        };
+        // A line that wraps could not be overwritten.
+        let columns = self.look.width.columns().unwrap_or(RULE);
+        let line = self.look.paint(Colour::Dim, cut(&line, columns - 1));
+        self.err.put_spare(&format!("{CLEAR_LINE}{line}"));
+        self.live.counting = true;
+    }
+
+    fn draw_all(&mut self, input: &InputView, now: Instant) {
+        let columns = self.look.width.columns().unwrap_or(RULE);
+        let room = columns - 1;
+        let mut rows: Vec<(String, Option<Colour>)> = Vec::new();
+        if !self.live.held.is_empty() {
+            rows.push((self.live.held.clone(), None));
+        }
+        if let Some(status) = &self.status {
+            let what = status.footer(now);
+            rows.push((format!("{what} · {}", self.account()), Some(Colour::Dim)));
+        }
+        if !input.hint.is_empty() {
+            rows.push((input.hint.clone(), Some(Colour::Yellow)));
+        }
+        let cursor_row = rows.len() + input.row;
+        for (index, row) in input.rows.iter().enumerate() {
+            let lead = match index {
+                0 => input.mark.clone(),
+                _ => " ".repeat(width(&input.mark, 0)),
+            };
+            rows.push((format!("{lead}{row}"), None));
+        }
+        let mut frame = String::new();
+        let mut widths = Vec::with_capacity(rows.len());
+        for (index, (row, colour)) in rows.iter().enumerate() {
+            let row = cut(row, room);
+            widths.push(width(row, 0));
+            if index > 0 {
+                frame.push_str("\r\n");
+            }
+            match colour {
+                Some(colour) => frame.push_str(&self.look.paint(*colour, row)),
+                None => frame.push_str(row),
+            }
+        }
+        let up = rows.len().saturating_sub(1).saturating_sub(cursor_row);
+        frame.push('\r');
+        if up > 0 {
+            frame.push_str(&format!("\x1b[{up}A"));
+        }
+        let column = input.column.min(room);
+        if column > 0 {
+            frame.push_str(&format!("\x1b[{column}C"));
+        }
+        if self.live.shown.is_some() && frame == self.live.frame {
+            return;
+        }
+        self.erase();
+        if !self.live.in_frame {
+            self.err.put(BEGIN_FRAME);
+        }
+        self.err.put(&format!("{frame}{END_FRAME}"));
+        self.live.in_frame = false;
+        widths.truncate(cursor_row);
+        self.live.shown = Some(ShownLines {
+            above: widths,
+            column,
+        });
+        self.live.frame = frame;
+        self.live.drawn = Some(now);
+    }
+
+    /// Clears the last lines, so that a text can be printed.
+    pub(super) fn erase(&mut self) {
+        if std::mem::take(&mut self.live.counting) {
+            self.err.put(CLEAR_LINE);
+        }
+        let Some(shown) = self.live.shown.take() else {
+            return;
+        };
+        // A terminal that became narrower has broken the lines.
+        let columns = self.look.width.columns().unwrap_or(RULE);
+        let above = shown.above.iter();
+        let above: usize = above.map(|width| width.div_ceil(columns).max(1)).sum();
+        let above = above + shown.column / columns;
+        let begin = match std::mem::replace(&mut self.live.in_frame, true) {
+            true => "",
+            false => BEGIN_FRAME,
+        };
+        let up = match above {
+            0 => String::new(),
+            above => format!("\x1b[{above}A"),
+        };
+        self.err.put(&format!("{begin}\r{up}\x1b[J"));
+    }
+
+    /// Nobody types any more.
+    pub fn leave(&mut self) {
+        self.close_line();
+        self.erase();
+        self.end_live();
+    }
+
+    /// Ends what the terminal was asked for.
+    pub(super) fn end_live(&mut self) {
+        if self.live.input.take().is_some() {
+            self.live.in_frame = false;
+            self.err.put(RELEASE);
+        }
+    }
+}

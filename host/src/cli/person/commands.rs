@@ -1,0 +1,111 @@
+//! The commands that a user types in the place of an answer or a message.
+
+use mswea_core::PersonMode;
+
+/// A command that can be typed at every prompt, and while the agent works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SlashCommand {
+    Mode(PersonMode),
+    Multiline,
+    Help,
+    Status,
+    Diff,
+    /// An output in full, by its number.
+    Expand(Option<usize>),
+    Quit,
+    /// Of a question about commands: runs them always.
+    Always,
+    /// Edits a command here, or in the user's editor.
+    Edit {
+        which: usize,
+        outside: bool,
+    },
+    /// A word after a `/` that is no command.
+    Unknown(String),
+}
+
+impl SlashCommand {
+    /// The command of a line; none if it is a text.
+    pub fn of(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let (name, rest) = line
+            .strip_prefix('/')?
+            .split_once(' ')
+            .unwrap_or((&line[1..], ""));
+        let number = || rest.trim().parse().ok();
+        if !rest.is_empty() && number().is_none() {
+            return None;
+        }
+        Some(match name {
+            "y" | "yolo" => Self::Mode(PersonMode::Yolo),
+            "c" | "confirm" => Self::Mode(PersonMode::Confirm),
+            "u" | "human" => Self::Mode(PersonMode::Human),
+            "m" => Self::Multiline,
+            "h" | "help" => Self::Help,
+            "status" => Self::Status,
+            "diff" => Self::Diff,
+            "expand" => Self::Expand(number()),
+            "quit" | "q" => Self::Quit,
+            "a" | "always" => Self::Always,
+            "e" | "edit" => Self::Edit {
+                which: number().unwrap_or(1),
+                outside: false,
+            },
+            "editor" => Self::Edit {
+                which: number().unwrap_or(1),
+                outside: true,
+            },
+            // A path is no command.
+            name if !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase()) => {
+                Self::Unknown(name.to_owned())
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// What `/h` prints.
+pub(super) const HELP: &str = "\
+/y  run all commands without asking (yolo)
+/c  ask before each step (confirm)
+/u  give the commands yourself (human)
+/m  enter several lines
+/a  always run commands that begin like this
+/e [N]  edit a command; /editor [N]  in $EDITOR
+/status  what the run has used
+/diff  the changes in the working folder
+/expand [N]  a shortened output in full
+/quit  end the run; `resume` goes on
+A text at a question rejects the commands, and tells the model why.
+A text while the agent works reaches the model before its next step.
+Ctrl-C interrupts what runs, and asks; a second one ends the run.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors() {
+        let mode = |mode| Some(SlashCommand::Mode(mode));
+        let edit = |which, outside| Some(SlashCommand::Edit { which, outside });
+        for (line, expected) in [
+            ("/y", mode(PersonMode::Yolo)),
+            (" /c ", mode(PersonMode::Confirm)),
+            ("/u", mode(PersonMode::Human)),
+            ("/m", Some(SlashCommand::Multiline)),
+            ("/h", Some(SlashCommand::Help)),
+            ("/expand", Some(SlashCommand::Expand(None))),
+            ("/expand 3", Some(SlashCommand::Expand(Some(3)))),
+            ("/e 2", edit(2, false)),
+            ("/editor", edit(1, true)),
+            ("/statsu", Some(SlashCommand::Unknown("statsu".into()))),
+            ("/usr/bin/ls", None),
+            ("/y es", None),
+            ("y", None),
+            ("", None),
+            ("/", None),
+        ] {
+            assert_eq!(SlashCommand::of(line), expected, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Reads what the user types, on a thread of its own, and passes it to the question that is open; without
+//! one, to whoever handles what is typed while the agent works.
+//!
+//! While a question handles an answer, nothing is read: it may give the terminal to another program.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::stdio::stdin;
+use tokio::sync::oneshot;
+
+use super::editor::{Editor, EditorStep};
+use super::keys::{KeyDecoder, PressedKey};
+use super::terminal;
+use crate::cli::front::{Desk, InputView};
+
+/// How many rows of the typed text are visible.
+const ROWS: usize = 8;
+/// How long the reader waits before it looks whether the terminal has changed.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 500_000_000,
+};
+/// How long the reader waits while the program is in the background.
+const AWAY: Duration = Duration::from_millis(200);
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prompt {
+    /// One line that says what the answers do.
+    pub hint: String,
+    /// The mark in front of the answer.
+    pub mark: &'static str,
+    /// The text that is there already.
+    pub initial: String,
+    /// Whether Enter begins a new line.
+    pub is_multiline: bool,
+}
+
+/// What the user has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    Text(String),
+    /// Ctrl-D, or the terminal is gone.
+    Eof,
+}
+
+type Unasked = Box<dyn Fn(String) + Send>;
+
+struct ConsoleShared {
+    state: Mutex<ConsoleState>,
+    changed: Condvar,
+    desk: Desk,
+    is_live: bool,
+}
+
+#[derive(Default)]
+struct ConsoleState {
+    editor: Editor,
+    /// The prompt that waits for an answer.
+    open: Option<(Prompt, oneshot::Sender<Typed>)>,
+    /// Whether a question is being asked.
+    held: bool,
+    /// Whether nothing can be read any more.
+    gone: bool,
+    unasked: Option<Unasked>,
+}
+
+/// The reader of what is typed.
+pub(super) struct KeyConsole {
+    shared: Arc<ConsoleShared>,
+}
+
+/// While this exists, a question has the console.
+pub(super) struct Held<'a>(&'a ConsoleShared);
+
+impl KeyConsole {
+    /// Begins to read.
+    pub fn start(desk: Desk, history: Vec<String>) -> std::io::Result<Self> {
+        let is_live = desk.is_live();
+        // In the background, a change of the terminal would stop the program.
+        if is_live && terminal::is_ours() {
+            terminal::take()?;
+        }
+        let shared = Arc::new(ConsoleShared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            desk,
+            is_live,
+        });
+        shared.lock().editor.remember(history);
+        let own = shared.clone();
+        let reader = thread::Builder::new().name("keys".to_owned());
+        reader.spawn(move || own.read())?;
+        shared.draw(&shared.lock());
+        Ok(Self { shared })
+    }
+
+    /// Who gets what is typed without a question.
+    pub fn on_unasked(&self, unasked: impl Fn(String) + Send + 'static) {
+        self.shared.lock().unasked = Some(Box::new(unasked));
+    }
+
+    /// Reads no more.
+    pub fn end(&self) {
+        self.shared.close();
+    }
+
+    /// Begins a question.
+    pub fn hold(&self) -> Held<'_> {
+        self.shared.lock().held = true;
+        Held(&self.shared)
+    }
+}
+
+impl Held<'_> {
+    /// Asks for a text.
+    pub async fn ask(&self, prompt: Prompt) -> Typed {
+        let answer = {
+            let mut state = self.0.lock();
+            if state.gone {
+                return Typed::Eof;
+            }
+            let (sender, answer) = oneshot::channel();
+            state.editor.is_multiline = prompt.is_multiline;
+            if !prompt.initial.is_empty() {
+                state.editor.set(&prompt.initial);
+            }
+            if !self.0.is_live {
+                self.0.desk.ask_plainly(&prompt.hint, prompt.mark);
+            }
+            state.open = Some((prompt, sender));
+            self.0.draw(&state);
+            answer
+        };
+        self.0.changed.notify_all();
+        answer.await.unwrap_or(Typed::Eof)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.held = false;
+        if state.open.take().is_some() {
+            // The question is withdrawn, and with it the answer that was begun.
+            state.editor.set("");
+        }
+        state.editor.is_multiline = false;
+        self.0.draw(&state);
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
+impl ConsoleShared {
+    fn lock(&self) -> MutexGuard<'_, ConsoleState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self) {
+        let mut decoder = KeyDecoder::default();
+        let mut keys: Vec<PressedKey> = Vec::new();
+        let mut line: Vec<u8> = Vec::new();
+        let (mut was_here, mut was_away) = (false, false);
+        loop {
+            let mut state = self.lock();
+            while state.held && state.open.is_none() {
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.gone {
+                return;
+            }
+            if !keys.is_empty() {
+                keys = self.press(&mut state, keys);
+                continue;
+            }
+            drop(state);
+            // A program in the background that reads is stopped by the terminal.
+            if !terminal::is_ours() {
+                // A shell passes the terminal on a moment after it has started the program.
+                was_away = was_here;
+                thread::sleep(AWAY);
+                continue;
+            }
+            was_here = true;
+            if self.is_live && terminal::take().is_err() {
+                self.close();
+                return;
+            }
+            if std::mem::take(&mut was_away) {
+                self.desk.redraw();
+            }
+            let stdin = stdin();
+            let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+            match poll(&mut ready, Some(&LOOK)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {
+                    self.draw(&self.lock());
+                    continue;
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    self.close();
+                    return;
+                }
+            }
+            let mut bytes = [0; 4096];
+            match rustix::io::read(stdin, &mut bytes) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(count) if self.is_live && count > 0 => keys = decoder.push(&bytes[..count]),
+                Ok(0) if !self.is_live => self.end_of_input(&mut line),
+                Ok(count) if count > 0 => {
+                    line.extend_from_slice(&bytes[..count]);
+                    self.lines(&mut line);
+                }
+                Ok(_) | Err(_) => {
+                    self.close();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Handles keys up to the first that completes a text. Returns the rest.
+    fn press(&self, state: &mut ConsoleState, keys: Vec<PressedKey>) -> Vec<PressedKey> {
+        let mut keys = keys.into_iter();
+        for key in keys.by_ref() {
+            let is_clear = key == PressedKey::Clear;
+            let edit = state.editor.press(key);
+            match edit {
+                EditorStep::Changed if is_clear => self.desk.clear(),
+                EditorStep::Changed => {}
+                EditorStep::Sent(text) => {
+                    self.send(state, Typed::Text(text));
+                    break;
+                }
+                EditorStep::Eof => {
+                    self.send(state, Typed::Eof);
+                    break;
+                }
+            }
+        }
+        self.draw(state);
+        keys.collect()
+    }
+
+    fn send(&self, state: &mut ConsoleState, typed: Typed) {
+        match (state.open.take(), typed) {
+            (Some((prompt, answer)), typed) => {
+                if let (true, Typed::Text(text)) = (self.is_live, &typed) {
+                    self.desk.typed(prompt.mark, text);
+                }
+                let _ = answer.send(typed);
+            }
+            (None, Typed::Text(text)) => {
+                if self.is_live && !text.trim().is_empty() {
+                    self.desk.typed("> ", &text);
+                }
+                if let Some(unasked) = &state.unasked {
+                    unasked(text);
+                }
+            }
+            (None, Typed::Eof) => {}
+        }
+    }
+
+    /// Lines of a terminal that edits them itself.
+    fn lines(&self, line: &mut Vec<u8>) {
+        let mut state = self.lock();
+        let is_multiline = |state: &ConsoleState| {
+            let open = state.open.as_ref();
+            open.is_some_and(|(prompt, _)| prompt.is_multiline)
+        };
+        while !is_multiline(&state) {
+            let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
+                return;
+            };
+            let text: Vec<u8> = line.drain(..=end).collect();
+            let text = String::from_utf8_lossy(&text).trim_end().to_owned();
+            self.send(&mut state, Typed::Text(text));
+            if state.held {
+                return;
+            }
+        }
+    }
+
+    /// Ctrl-D in a terminal that edits lines itself: the end of a text of several lines.
+    fn end_of_input(&self, line: &mut Vec<u8>) {
+        let mut state = self.lock();
+        if state.open.is_none() {
+            drop(state);
+            thread::sleep(AWAY);
+            return;
+        }
+        let text = String::from_utf8_lossy(line).trim_end().to_owned();
+        line.clear();
+        let typed = match text.is_empty() {
+            true => Typed::Eof,
+            false => Typed::Text(text),
+        };
+        self.send(&mut state, typed);
+    }
+
+    /// Nothing can be read any more.
+    fn close(&self) {
+        let mut state = self.lock();
+        state.gone = true;
+        if let Some((_, answer)) = state.open.take() {
+            let _ = answer.send(Typed::Eof);
+        }
+        self.desk.leave();
+    }
+
+    fn draw(&self, state: &ConsoleState) {
+        if !self.is_live || state.gone {
+            return;
+        }
+        let (hint, mark) = match &state.open {
+            Some((prompt, _)) => (prompt.hint.clone(), prompt.mark),
+            None if state.held => (String::new(), ""),
+            None => (String::new(), "> "),
+        };
+        let columns = self.desk.columns();
+        let view = state.editor.view(columns, mark.len(), ROWS);
+        let hint = match view.lines > ROWS {
+            true => format!("({} lines) {hint}", view.lines),
+            false => hint,
+        };
+        self.desk.input(InputView {
+            hint,
+            mark: mark.to_owned(),
+            rows: view.rows,
+            row: view.row,
+            column: view.column,
+        });
+    }
+}

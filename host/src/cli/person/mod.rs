@@ -1,0 +1,232 @@
+//! The user at the terminal as the role [`Person`]: answers what the loop asks, and may type at any
+//! time.
+//!
+//! [`console`] reads, [`editor`] has the typed text, the front's [`Desk`](super::front::Desk) shows it.
+//! The prompts and what the answers mean are those of mini-swe-agent's interactive agent.
+
+mod approval;
+mod commands;
+mod console;
+mod editor;
+mod history;
+mod keys;
+mod outside;
+mod questions;
+mod seat;
+mod terminal;
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use async_trait::async_trait;
+
+use self::approval::Approval;
+use self::console::{KeyConsole, Prompt, Typed};
+use self::seat::Seat;
+use super::front::CliFront;
+use mswea_config::Config;
+use mswea_core::{Answer, Person, PersonMode, Question, Stop, StopSource};
+
+pub(super) use terminal::give_back;
+
+/// A user at a terminal.
+pub(super) struct Attendant {
+    seat: Arc<Seat>,
+    stop: Stop,
+    console: OnceLock<Option<KeyConsole>>,
+    approval: Mutex<Approval>,
+    confirms_exit: bool,
+    notifies: bool,
+    /// Whether the run is about to end: then each Ctrl-C is a stop of the run.
+    is_ending: AtomicBool,
+    /// Whether the user was interrupted, and is asked what to do: then Ctrl-C ends the run.
+    at_last_question: AtomicBool,
+}
+
+impl Attendant {
+    /// The user of a run with this config; none if there is no terminal, or the front or the config has
+    /// no questions.
+    ///
+    /// # Errors
+    /// What in the config is wrong.
+    pub fn of(
+        config: &Config,
+        front: &dyn CliFront,
+        notifies: bool,
+    ) -> Result<Option<Arc<Self>>, String> {
+        let is_interactive = config.agent.agent_class.as_deref() != Some("default");
+        let has_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let Some(desk) = front.desk().filter(|_| is_interactive && has_terminal) else {
+            return Ok(None);
+        };
+        let named = config.agent.mode.as_deref();
+        let mode = PersonMode::ALL.into_iter();
+        let mode = mode.into_iter().find(|mode| Some(mode.name()) == named);
+        let approval = Approval::of(&config.agent.whitelist_actions).map_err(|(pattern, why)| {
+            format!("`agent.whitelist_actions` has `{pattern}`, which is no regular expression: {why}")
+        })?;
+        let (source, stop) = StopSource::new();
+        let mode = mode.unwrap_or(PersonMode::Confirm);
+        let folder = folder(config);
+        Ok(Some(Arc::new(Self {
+            seat: Arc::new(Seat::new(desk, Arc::new(source), mode, folder)),
+            stop,
+            console: OnceLock::new(),
+            approval: Mutex::new(approval),
+            confirms_exit: config.agent.confirm_exit,
+            notifies,
+            is_ending: AtomicBool::new(false),
+            at_last_question: AtomicBool::new(false),
+        })))
+    }
+
+    /// The stops of the run.
+    pub fn stops(&self) -> (Arc<StopSource>, Stop) {
+        (self.seat.source.clone(), self.stop.clone())
+    }
+
+    /// Handles Ctrl-C: the first one ends the step, a further one the run.
+    pub fn interrupt(&self) {
+        let ends = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if self.stop.is_stopped() || ends(&self.is_ending) || ends(&self.at_last_question) {
+            self.seat.source.stop();
+        } else {
+            self.seat.source.stop_step();
+        }
+    }
+
+    /// Begins to read what is typed. Call it once signals are handled: a signal that ends the program
+    /// would leave the terminal as it is then.
+    pub fn begin(&self) {
+        self.console();
+    }
+
+    /// Reads no more, and gives the terminal back.
+    pub fn end(&self) {
+        if let Some(Some(console)) = self.console.get() {
+            console.end();
+        }
+        give_back();
+    }
+
+    fn console(&self) -> Option<&KeyConsole> {
+        let start = || {
+            self.seat.desk.attend(self.seat.mode().name());
+            let console = KeyConsole::start(self.seat.desk.clone(), history::load()).ok()?;
+            let seat = self.seat.clone();
+            console.on_unasked(move |line| seat.hear(line));
+            Some(console)
+        };
+        self.console.get_or_init(start).as_ref()
+    }
+
+    /// Asks for a task; none if the user has ended the input.
+    pub async fn task(&self) -> Option<String> {
+        let held = self.console()?.hold();
+        let end = if self.seat.desk.is_live() {
+            "Esc Enter or Ctrl-D"
+        } else {
+            "Ctrl-D"
+        };
+        loop {
+            let prompt = Prompt {
+                hint: format!("What is to be done? (several lines; {end} sends it)"),
+                mark: "> ",
+                is_multiline: true,
+                ..Prompt::default()
+            };
+            match held.ask(prompt).await {
+                Typed::Eof => return None,
+                Typed::Text(text) if text.trim().is_empty() => {}
+                Typed::Text(text) => {
+                    history::add(&text);
+                    return Some(text);
+                }
+            }
+        }
+    }
+
+    fn ring(&self) {
+        if self.notifies {
+            self.seat.desk.ring();
+        }
+    }
+
+    fn approval(&self) -> std::sync::MutexGuard<'_, Approval> {
+        self.approval.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The folder of the commands, if it is on this machine.
+fn folder(config: &Config) -> Option<PathBuf> {
+    let environment = &config.environment;
+    let is_here = matches!(
+        environment.environment_class.as_str(),
+        "local" | "bubblewrap"
+    );
+    let named = &environment.cwd;
+    is_here.then(|| PathBuf::from(named))
+}
+
+#[async_trait]
+impl Person for Attendant {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    fn mode(&self) -> PersonMode {
+        self.seat.mode()
+    }
+
+    fn said(&self) -> Option<String> {
+        self.seat.said()
+    }
+
+    fn leave(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    async fn answer(&self, question: &Question) -> Option<Answer> {
+        if matches!(question, Question::Submission { .. }) && !self.confirms_exit {
+            return Some(Answer::Yes);
+        }
+        if let Question::Actions { actions } = question {
+            let approval = self.approval();
+            if actions
+                .iter()
+                .all(|action| approval.covers(&action.command))
+            {
+                return Some(Answer::Yes);
+            }
+        }
+        let held = self.console()?.hold();
+        self.ring();
+        match question {
+            Question::Actions { actions } => self.actions(&held, actions).await,
+            Question::Confirm {
+                policy,
+                action,
+                reason,
+            } => self.policy(&held, policy, action, reason).await,
+            Question::Turn => self.turn(&held).await,
+            Question::Interrupted => {
+                self.at_last_question.store(true, Ordering::Relaxed);
+                let _over = Over(&self.at_last_question);
+                self.interrupted(&held).await
+            }
+            Question::Submission { submission } => self.submission(&held, submission).await,
+            Question::Limit { account } => self.limit(&held, *account).await,
+        }
+    }
+}
+
+/// Marks that a question is over, also if it was withdrawn.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}

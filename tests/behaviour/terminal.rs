@@ -1,0 +1,197 @@
+//! A real terminal: the binary in a window of tmux, with keys that are sent and a screen that is read.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::host::Host;
+use crate::needs::Need;
+use crate::run::journal;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A window of tmux in which the binary runs.
+pub struct Terminal {
+    socket: PathBuf,
+    root: Arc<TempDir>,
+    /// The socket's path has to be short.
+    _short: TempDir,
+}
+
+impl Terminal {
+    /// Runs the host in a window of this size; none without tmux.
+    pub fn start(host: Host, columns: u16, rows: u16) -> Option<Self> {
+        if !Need::Tmux.is_met() {
+            return None;
+        }
+        let host = match host.env.contains_key(OsStr::new("TERM")) {
+            true => host,
+            false => host.env("TERM", "tmux-256color"),
+        };
+        let (root, script) = script(host);
+        let file = root.path().join("run.sh");
+        // The prompt of a shell is there at the end, so that jobs can be controlled.
+        std::fs::write(&file, script).unwrap();
+        let short = tempfile::Builder::new()
+            .prefix("m")
+            .tempdir_in("/tmp")
+            .unwrap();
+        let this = Self {
+            socket: short.path().join("s"),
+            root,
+            _short: short,
+        };
+        let shell = "env PS1='shell> ' bash --norc --noprofile";
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        let size = ["-x", &columns, "-y", &rows];
+        this.tmux(
+            &[
+                &["-f", "/dev/null", "new-session", "-d"],
+                &size[..],
+                &[shell],
+            ]
+            .concat(),
+        );
+        this.until("shell>");
+        this.keys(&[&format!("clear; . {}", file.display()), "Enter"]);
+        Some(this)
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&self.socket).args(args);
+        let done = command.stdin(Stdio::null()).output().unwrap();
+        assert!(done.status.success(), "tmux {args:?}: {done:?}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// Presses keys, by tmux's names, or types texts.
+    pub fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// Types a line.
+    pub fn line(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+        self.keys(&["Enter"]);
+    }
+
+    /// Pastes a text as a user does.
+    pub fn paste(&self, text: &str) {
+        let mut command = Command::new("tmux");
+        command
+            .arg("-S")
+            .arg(&self.socket)
+            .args(["load-buffer", "-"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+        self.tmux(&["paste-buffer", "-p"]);
+    }
+
+    /// Changes the size of the window.
+    pub fn resize(&self, columns: u16, rows: u16) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        self.tmux(&["resize-window", "-x", &columns, "-y", &rows]);
+    }
+
+    /// The visible lines.
+    pub fn screen(&self) -> String {
+        let screen = self.tmux(&["capture-pane", "-p"]);
+        screen.trim_end().to_owned()
+    }
+
+    /// All lines, those that have scrolled away included.
+    pub fn all(&self) -> String {
+        let all = self.tmux(&["capture-pane", "-p", "-J", "-S", "-"]);
+        all.trim_end().to_owned()
+    }
+
+    /// Waits until the screen has this text.
+    #[track_caller]
+    pub fn until(&self, text: &str) -> String {
+        self.until_so(text, |screen| screen.contains(text))
+    }
+
+    /// Waits until the screen is as wanted; `what` describes it.
+    #[track_caller]
+    pub fn until_so(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let screen = self.screen();
+            if is_so(&screen) {
+                return screen;
+            }
+            assert!(Instant::now() < end, "no sign of {what:?}:\n{screen}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for the end of the program with this exit code.
+    #[track_caller]
+    pub fn ends(&self, code: i32) -> String {
+        let screen = self.until("exit code");
+        assert!(screen.contains(&format!("exit code {code}")), "{screen}");
+        self.all()
+    }
+
+    /// The texts of the messages of the run, with their roles.
+    pub fn messages(&self) -> Vec<(String, String)> {
+        let text = std::fs::read_to_string(self.root.path().join("work/traj.json")).unwrap();
+        let trajectory: Value = serde_json::from_str(&text).unwrap();
+        let messages = trajectory["messages"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        messages
+            .map(|message| (text(&message["role"]), text(&message["content"])))
+            .collect()
+    }
+
+    /// The folder of the test.
+    pub fn root(&self) -> Arc<TempDir> {
+        self.root.clone()
+    }
+
+    /// Ends the terminal, as a closed window or a lost connection does.
+    pub fn vanish(&self) {
+        self.tmux(&["kill-server"]);
+    }
+
+    /// The events of the run.
+    pub fn journal(&self) -> Vec<Value> {
+        journal(&self.root.path().join("work/traj.json"))
+    }
+}
+
+/// The folder of a host, and a shell script that runs it there and prints its exit code.
+fn script(host: Host) -> (Arc<TempDir>, String) {
+    let quoted = |text: &OsStr| format!("'{}'", text.to_str().unwrap().replace('\'', "'\\''"));
+    let mut script = format!("cd {}\nenv -i", quoted(host.dir().as_os_str()));
+    for (name, value) in &host.env {
+        script += &format!(" {}={}", name.to_str().unwrap(), quoted(value));
+    }
+    script += &format!(" {}", quoted(host.program.as_os_str()));
+    for arg in &host.args {
+        script += &format!(" {}", quoted(arg));
+    }
+    (host.root, format!("{script}\necho \"exit code $?\"\n"))
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&self.socket).arg("kill-server");
+        let _ = command.stdin(Stdio::null()).output();
+    }
+}

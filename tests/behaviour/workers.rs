@@ -1,0 +1,401 @@
+//! Many workers on one batch: every instance gets exactly one result, whatever is killed, also on a real
+//! cluster of Slurm.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scripted_server::{After, Scenario, Server, Turn};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::host::{Host, Running, Signal};
+use crate::needs::{Need, tooling};
+use crate::run::Run;
+
+fn instances(count: usize) -> String {
+    let lines = (0..count).map(|i| format!("{{\"id\": \"i{i:03}\", \"task\": \"Do {i}\"}}\n"));
+    lines.collect()
+}
+
+fn server(delay: u64) -> Server {
+    let commands = [
+        "echo one >> steps",
+        "sleep 0.02; echo two >> steps",
+        "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat steps",
+    ];
+    let turns =
+        commands.map(|command| Turn::commands(&[command]).with_delay(Duration::from_millis(delay)));
+    let scenario = Scenario::new(turns).by_history().then(After::Repeat);
+    Server::start(scenario).recording(false)
+}
+
+fn flags(host: Host, server: &Server) -> Host {
+    host.server(server).args(["-l", "0", "-q"])
+}
+
+fn prepared(host: Host, server: &Server) -> Run {
+    let host = host.args(["batch", "submit", "out", "--engine", "none"]);
+    flags(host.args(["--instances", "i.jsonl"]), server)
+        .run()
+        .expect(0)
+}
+
+fn worker(host: Host, server: &Server, arguments: &[&str]) -> Host {
+    let host = host.args(["batch", "worker", "out", "--lease", "8"]);
+    flags(host.args(arguments), server)
+}
+
+/// The result of each instance that has one.
+fn results(out: &Path) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(out).into_iter().flatten().flatten() {
+        if let Ok(text) = fs::read(entry.path().join("result.json")) {
+            let result = serde_json::from_slice(&text).unwrap();
+            found.insert(entry.file_name().into_string().unwrap(), result);
+        }
+    }
+    found
+}
+
+/// The attempts at each instance that have submitted, and those that were begun.
+fn attempts(out: &Path, id: &str) -> (usize, usize) {
+    let (mut submitted, mut begun) = (0, 0);
+    for entry in fs::read_dir(out.join(id)).unwrap().flatten() {
+        let journal = entry.path().join(format!("{id}.events.jsonl"));
+        if let Ok(text) = fs::read_to_string(journal) {
+            begun += 1;
+            submitted += usize::from(text.contains("\"event\":\"submitted\""));
+        }
+    }
+    (submitted, begun)
+}
+
+/// Every instance has one result, which is that of the files beside it.
+fn whole(out: &Path, count: usize, run: &Run) {
+    let results = results(out);
+    assert_eq!(results.len(), count, "{run}");
+    for (id, result) in &results {
+        assert_eq!(result["exit_status"], "Submitted", "{result}\n{run}");
+        // Each attempt has a folder of its own, so nothing is there twice.
+        assert_eq!(result["submission"], "one\ntwo\n", "{result}\n{run}");
+        let trajectory = fs::read(out.join(id).join(format!("{id}.traj.json"))).unwrap();
+        let trajectory: Value = serde_json::from_slice(&trajectory).unwrap();
+        assert_eq!(
+            trajectory["info"]["mswea"]["run_id"], result["run_id"],
+            "{id}"
+        );
+        assert!(attempts(out, id).0 >= 1, "{id}");
+    }
+}
+
+/// The death of a worker counts as an attempt.
+const KILLED: &[&str] = &["-w", "2", "--retries", "9"];
+
+#[test]
+fn workers_share_a_batch_and_may_be_killed() {
+    let server = server(20);
+    let count = 24;
+    let run = prepared(Host::new().file("i.jsonl", instances(count)), &server);
+    let out = run.dir.join("out");
+    let index = |index: usize| ["--index".to_owned(), index.to_string()];
+    let first = worker(Host::after(&run), &server, KILLED)
+        .args(index(0))
+        .spawn();
+    let mut running: Vec<Running> = (1..3)
+        .map(|i| {
+            worker(Host::beside(&first), &server, KILLED)
+                .args(index(i))
+                .spawn()
+        })
+        .collect();
+    // Nobody works on it alone meanwhile.
+    let mut first = first;
+    first.until("a claim", |_| out.join("i000/claim.1").exists());
+    let alone = Host::beside(&first).args(["batch", "run", "out", "-w", "2"]);
+    flags(alone, &server)
+        .run()
+        .expect(2)
+        .says(&["another process works on"]);
+    let mut killed = 0;
+    while results(&out).len() < count && killed < 6 {
+        thread::sleep(Duration::from_millis(120));
+        let last = running.pop().unwrap();
+        last.signal(Signal::KILL);
+        running.insert(0, worker(Host::beside(&last), &server, KILLED).spawn());
+        last.wait();
+        killed += 1;
+    }
+    for one in running {
+        one.wait().expect(0);
+    }
+    let run = first.wait().expect(0);
+    whole(&out, count, &run);
+    assert!(killed > 0, "{run}");
+    let run = Host::after(&run)
+        .args(["batch", "preds", "out"])
+        .run()
+        .expect(0);
+    let preds: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(preds.as_object().unwrap().len(), count);
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_gives_back_what_it_has() {
+    let server = server(300);
+    let count = 4;
+    let run = prepared(Host::new().file("i.jsonl", instances(count)), &server);
+    let out = run.dir.join("out");
+    let mut running = worker(Host::after(&run), &server, &["-w", "2"]).spawn();
+    running.until("two claims", |_| {
+        ["i000", "i001"]
+            .iter()
+            .all(|id| out.join(id).join("claim.1").exists())
+    });
+    running.signal(Signal::TERM);
+    let run = running.wait().expect(75);
+    for id in ["i000", "i001"] {
+        let why = fs::read_to_string(out.join(id).join("claim.1.free"));
+        assert_eq!(why.unwrap(), "released", "{run}");
+    }
+    assert!(results(&out).is_empty(), "{run}");
+    let run = Host::after(&run)
+        .args(["batch", "status", "out"])
+        .run()
+        .expect(0);
+    assert!(run.stdout.contains("0 of 4 instances"), "{run}");
+    let run = worker(Host::after(&run), &server, &["-w", "4"])
+        .run()
+        .expect(0);
+    whole(&out, count, &run);
+    let result = &results(&out)["i000"];
+    assert_eq!(result["attempts"], 2);
+}
+
+#[test]
+fn an_instance_that_kills_its_worker_gets_a_result() {
+    let server = server(200);
+    let run = prepared(Host::new().file("i.jsonl", instances(1)), &server);
+    let out = run.dir.join("out");
+    let mut host = Host::after(&run);
+    for attempt in 1..=2 {
+        let mut running = worker(host, &server, &["--retries", "1"]).spawn();
+        let claim = out.join(format!("i000/claim.{attempt}"));
+        running.until("the claim", |_| claim.exists());
+        running.signal(Signal::KILL);
+        host = Host::after(&running.wait());
+    }
+    let run = worker(host, &server, &["--retries", "1"]).run().expect(1);
+    let result = &results(&out)["i000"];
+    assert_eq!(result["exit_status"], "AttemptsExhausted", "{run}");
+    let error = result["error"].as_str().unwrap();
+    assert!(
+        error.contains("2 attempts have ended without a result"),
+        "{error}"
+    );
+}
+
+#[test]
+fn mistakes_are_refused() {
+    let server = server(0);
+    let none = Host::new();
+    let run = worker(none, &server, &[]).run().expect(2);
+    run.says(&["is not the directory of a batch"]);
+    let run = prepared(Host::new().file("i.jsonl", instances(2)), &server);
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["-c", "agent.step_limit=7"],
+            "has begun with another config",
+        ),
+        (
+            &["--total-cost-limit", "1"],
+            "one worker of many does not see",
+        ),
+        (
+            &["--index-env", "NO_SUCH_INDEX"],
+            "there is no variable of this name",
+        ),
+    ];
+    let mut last = run;
+    for (arguments, words) in cases {
+        last = worker(Host::after(&last), &server, arguments)
+            .run()
+            .expect(2)
+            .says(&[words]);
+    }
+    let submit = ["batch", "submit", "out"];
+    // A PATH in which there is no `sbatch`.
+    let host = Host::after(&last).args(submit).env("PATH", "/nonexistent");
+    let run = flags(host, &server)
+        .run()
+        .expect(2)
+        .says(&["there is no `sbatch` here"]);
+    let run = Host::after(&run)
+        .args(["batch", "cancel", "out"])
+        .run()
+        .expect(2);
+    run.says(&["no job was submitted"]);
+}
+
+/// A cluster of Slurm on this machine, until it is dropped.
+struct Cluster {
+    folder: TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let up = Command::new("bash")
+            .arg(tooling().join("slurm-up.sh"))
+            .arg(folder.path())
+            .env("DOWN_AFTER", "5")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&up.stderr);
+        assert!(up.status.success(), "{text}");
+        let conf = folder.path().join("etc/slurm.conf").display().to_string();
+        let variables = vec![("SLURM_CONF".to_owned(), conf)];
+        Self { folder, variables }
+    }
+
+    fn call(&self, program: &str, arguments: &[&str]) -> String {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        let output = command
+            .envs(self.variables.iter().cloned())
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Ends a node with all that runs on it, as a power failure does.
+    fn kill_node(&self, node: &str) {
+        let spool = self
+            .folder
+            .path()
+            .join("spool")
+            .join(node)
+            .display()
+            .to_string();
+        for process in fs::read_dir("/proc").unwrap().flatten() {
+            let path = process.path();
+            let line = fs::read(path.join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let is_daemon = line.contains("slurmd") && line.contains(&format!(" {node} "));
+            if is_daemon || line.contains(&format!("{spool}/")) || is_of_node(&path, node) {
+                kill(&path);
+            }
+        }
+        self.call(
+            "scontrol",
+            &[
+                "update",
+                &format!("nodename={node}"),
+                "state=down",
+                "reason=test",
+            ],
+        );
+    }
+}
+
+fn is_of_node(process: &Path, node: &str) -> bool {
+    let variables = fs::read(process.join("environ")).unwrap_or_default();
+    let wanted = format!("SLURMD_NODENAME={node}");
+    variables
+        .split(|byte| *byte == 0)
+        .any(|it| it == wanted.as_bytes())
+}
+
+fn kill(process: &Path) {
+    let id = process.file_name().and_then(|it| it.to_str()?.parse().ok());
+    if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(id, Signal::KILL);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let script = tooling().join("slurm-down.sh");
+        let _ = Command::new("bash")
+            .arg(script)
+            .arg(self.folder.path())
+            .output();
+    }
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(120),
+            "waited for {what}"
+        );
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn slurm_starts_the_workers_and_a_lost_node_loses_nothing() {
+    if !Need::Slurm.is_met() {
+        return;
+    }
+    let count: usize = std::env::var("MSWEA_SLURM_INSTANCES").map_or(60, |it| it.parse().unwrap());
+    let cluster = Cluster::start();
+    let server = server(40);
+    let of = |host: Host| {
+        let variables = cluster.variables.iter();
+        variables.fold(host, |host, (name, value)| host.env(name, value))
+    };
+    let host = of(Host::new().file("i.jsonl", instances(count)));
+    let host = host.args(["batch", "submit", "out", "--instances", "i.jsonl"]);
+    let host = host.args([
+        "--array",
+        "4",
+        "-w",
+        "2",
+        "--mem",
+        "200",
+        "--cpus-per-task",
+        "4",
+    ]);
+    let variable = format!("--export=SLURM_CONF={}", cluster.variables[0].1);
+    let host = host.args([
+        format!("--sbatch={variable}"),
+        "--sbatch=--chdir=/".to_owned(),
+    ]);
+    let run = flags(host, &server).run().expect(0).says(&[]);
+    assert!(run.stdout.contains("4 workers for"), "{run}");
+    let out: PathBuf = run.dir.join("out");
+    // One node is lost, and one element is told to stop and is started again.
+    until("a third of the results", || results(&out).len() > count / 3);
+    cluster.kill_node("node1");
+    let job = fs::read_to_string(out.join("jobs")).unwrap();
+    cluster.call("scontrol", &["requeue", &format!("{}_2", job.trim())]);
+    let status = of(Host::after(&run))
+        .args(["batch", "status", "out"])
+        .run()
+        .expect(0);
+    assert!(status.stdout.contains("jobs in the queue: "), "{status}");
+    until("all results", || results(&out).len() == count);
+    whole(&out, count, &status);
+    until("the end of the jobs", || {
+        cluster.call("squeue", &["-h"]).trim().is_empty()
+    });
+    let host = of(Host::after(&status)).args(["batch", "cancel", "out"]);
+    let run = host.run().expect(0);
+    let host = of(Host::after(&run)).args(["batch", "submit", "out", "--array", "2"]);
+    let host = flags(host.args(["--partition", "none", "-w", "2"]), &server);
+    let run = host.run().expect(0);
+    assert!(run.stderr.is_empty() && run.stdout.is_empty(), "{run}");
+    // A partition that is not there.
+    let host = of(Host::new().file("i.jsonl", instances(1)));
+    let host = host.args(["batch", "submit", "out", "--instances", "i.jsonl"]);
+    let host = flags(host.args(["--partition", "nowhere"]), &server);
+    host.run()
+        .expect(2)
+        .says(&["`sbatch` has refused the job", "partition", "sinfo"]);
+}
