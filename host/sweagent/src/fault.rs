@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::tree::GivenAt;
+use crate::given_at::GivenAt;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::configs;
 use crate::fault::{SweAgentError, SweAgentProblem};
+use crate::given_at::GivenAt;
 use crate::keys::{self, SweCommand, SweType};
-use crate::tree::{GivenAt, GivenContent, GivenTree, read_yaml, read_yaml_file};
+use crate::tree::{GivenContent, GivenTree, read_yaml, read_yaml_file};
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,9 +5,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::fault::{SweAgentError, SweAgentProblem};
+use crate::given_at::GivenAt;
 use crate::keys::{self, SweCommand};
 use crate::trajectory;
-use crate::tree::{GivenAt, GivenTree, read_yaml_file};
+use crate::tree::{GivenTree, read_yaml_file};
 
 /// A recorded run.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,16 @@ pub fn recorded(path: &Path, updates: &[String]) -> Result<RecordedRun, SweAgent
             .hint("`--update_config FILE` changes `agent.tools.parse_function.type`")
     })?;
     config["agent"]["model"] = json!({"name": "replay"});
+    // What SWE-agent has computed from the bundles.
+    if let Some(Value::Object(tools)) = config.pointer_mut("/agent/tools") {
+        for key in [
+            "command_docs",
+            "multi_line_command_endings",
+            "submit_command_end_name",
+        ] {
+            tools.remove(key);
+        }
+    }
     for bundle in config
         .pointer_mut("/agent/tools/bundles")
         .and_then(Value::as_array_mut)

@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 use mswea_config::Origin;
 
 use crate::fault::{SweAgentError, SweAgentProblem};
+use crate::given_at::GivenAt;
 use crate::keys::shortened;
 use crate::problem::SweProblem;
-use crate::tree::{GivenAt, GivenTree};
+use crate::tree::GivenTree;
 
 /// Our configuration of a run of SWE-agent's.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +54,7 @@ pub struct TranslationInput<'a> {
 /// # Errors
 /// [`SweAgentError`] with everything that can't be translated.
 pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentError> {
-    let mut work = Work {
+    let mut work = TranslationWork {
         input,
         done: Translated::default(),
         problems: Vec::new(),
@@ -72,13 +73,13 @@ pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentErro
 }
 
 /// A translation under way.
-struct Work<'a> {
+struct TranslationWork<'a> {
     input: TranslationInput<'a>,
     done: Translated,
     problems: Vec<SweAgentProblem>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> TranslationWork<'a> {
     /// The value that was given for a key, unless it is null.
     fn given(&self, key: &str) -> Option<&'a GivenTree> {
         self.input.tree.given(key)

@@ -1,6 +1,5 @@
 //! A configuration as it was given: a tree of values, each with its place.
 
-use std::fmt;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -8,34 +7,7 @@ use serde_json::{Map, Value};
 use mswea_config::yaml::{self, Located, Yaml};
 
 use crate::fault::{SweAgentError, SweAgentProblem};
-
-/// The place where a value was given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GivenAt {
-    /// A file; line and column count from 1.
-    File {
-        /// The file.
-        path: String,
-        /// The line.
-        line: usize,
-        /// The column.
-        column: usize,
-    },
-    /// A flag.
-    Flag(String),
-    /// A variable of this process.
-    Variable(String),
-}
-
-impl fmt::Display for GivenAt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
-            Self::Flag(name) => write!(f, "the flag `{name}`"),
-            Self::Variable(name) => write!(f, "the variable `{name}`"),
-        }
-    }
-}
+use crate::given_at::GivenAt;
 
 /// A value with its place.
 #[derive(Clone, Debug, PartialEq)]

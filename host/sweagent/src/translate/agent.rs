@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Work, as_text, as_texts, environment};
+use super::{TranslationWork, as_text, as_texts, environment};
 use crate::flags::expand;
 use crate::tree::GivenTree;
 
@@ -57,7 +57,7 @@ const PROCESSORS: &[(&str, &[&str])] = &[
     ("image_parsing", &["allowed_mime_types"]),
 ];
 
-pub(super) fn agent(work: &mut Work<'_>) {
+pub(super) fn agent(work: &mut TranslationWork<'_>) {
     work.refuse_unless(
         "agent.type",
         &[json!("default")],
@@ -84,7 +84,7 @@ pub(super) fn agent(work: &mut Work<'_>) {
     );
 }
 
-pub(super) fn tools(work: &mut Work<'_>) {
+pub(super) fn tools(work: &mut TranslationWork<'_>) {
     bundles(work);
     parser(work);
     filter(work);
@@ -156,7 +156,7 @@ pub(super) fn tools(work: &mut Work<'_>) {
     );
 }
 
-fn bundles(work: &mut Work<'_>) {
+fn bundles(work: &mut TranslationWork<'_>) {
     let mut names = Vec::new();
     let mut hidden = Vec::new();
     let mut all_ours = true;
@@ -227,7 +227,7 @@ fn located_bundle(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> Stri
     }
 }
 
-fn parser(work: &mut Work<'_>) {
+fn parser(work: &mut TranslationWork<'_>) {
     let given = work.given("agent.tools.parse_function.type");
     let theirs = given
         .and_then(GivenTree::text)
@@ -258,7 +258,7 @@ fn parser(work: &mut Work<'_>) {
     }
 }
 
-fn filter(work: &mut Work<'_>) {
+fn filter(work: &mut TranslationWork<'_>) {
     let mut config = Map::new();
     for key in ["blocklist", "blocklist_standalone"] {
         let from = format!("agent.tools.filter.{key}");
@@ -281,7 +281,7 @@ fn filter(work: &mut Work<'_>) {
     );
 }
 
-pub(super) fn history(work: &mut Work<'_>) {
+pub(super) fn history(work: &mut TranslationWork<'_>) {
     let mut names: Vec<&str> = Vec::new();
     for item in work
         .given("agent.history_processors")

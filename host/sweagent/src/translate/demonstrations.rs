@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::Work;
+use super::TranslationWork;
 use crate::fault::SweAgentProblem;
 use crate::flags::expand;
 use crate::trajectory;
 use crate::tree::{GivenTree, read_yaml_file};
 
 /// The texts of the demonstrations.
-pub(super) fn texts(work: &mut Work<'_>) -> Vec<String> {
+pub(super) fn texts(work: &mut TranslationWork<'_>) -> Vec<String> {
     let paths = work.texts("agent.templates.demonstrations");
     let Some(tree) = work
         .given("agent.templates.demonstrations")

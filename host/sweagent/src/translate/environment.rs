@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Work;
+use super::TranslationWork;
 use crate::flags::expand;
 use crate::keys::shortened;
 use crate::problem::repo_name;
@@ -14,7 +14,7 @@ const TOKEN: &str = "SWE_REX_AUTH_TOKEN";
 const IMAGE: &str = "python:3.11";
 
 /// The class of environment that a deployment is here.
-pub(super) fn class(work: &Work<'_>) -> &'static str {
+pub(super) fn class(work: &TranslationWork<'_>) -> &'static str {
     let image = work.given("env.deployment.image").is_some();
     let kind = work.text("env.deployment.type");
     let kind = kind.unwrap_or(match work.input.tree.get(&["env", "deployment"]) {
@@ -29,7 +29,7 @@ pub(super) fn class(work: &Work<'_>) -> &'static str {
     }
 }
 
-pub(super) fn deployment(work: &mut Work<'_>) {
+pub(super) fn deployment(work: &mut TranslationWork<'_>) {
     if let Some(tree) = work.given("env.deployment.type") {
         let instead = match tree.text().unwrap_or_default() {
             "local" | "docker" | "remote" => None,
@@ -94,7 +94,7 @@ pub(super) fn deployment(work: &mut Work<'_>) {
     }
 }
 
-fn container(work: &mut Work<'_>) {
+fn container(work: &mut TranslationWork<'_>) {
     work.copy("env.deployment.image", "environment.image", IMAGE);
     work.put_fixed("environment.cwd", "/");
     let mut arguments = vec!["--rm".to_owned()];
@@ -136,7 +136,7 @@ fn container(work: &mut Work<'_>) {
     );
 }
 
-fn remote(work: &mut Work<'_>) {
+fn remote(work: &mut TranslationWork<'_>) {
     let host = work
         .text("env.deployment.host")
         .unwrap_or("http://127.0.0.1");
@@ -157,7 +157,7 @@ fn remote(work: &mut Work<'_>) {
     }
 }
 
-pub(super) fn repository(work: &mut Work<'_>) {
+pub(super) fn repository(work: &mut TranslationWork<'_>) {
     work.copy_number(
         "env.post_startup_command_timeout",
         "workspace.startup_timeout",

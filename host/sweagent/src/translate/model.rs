@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Work;
+use super::TranslationWork;
 use crate::flags::expand;
 
 /// The variable under which a key is known that the configuration holds.
 const KEY: &str = "SWE_AGENT_MODEL_API_KEY";
 
-pub(super) fn model(work: &mut Work<'_>) {
+pub(super) fn model(work: &mut TranslationWork<'_>) {
     name(work);
     let limit = work
         .number("agent.model.per_instance_cost_limit")
@@ -76,7 +76,7 @@ pub(super) fn model(work: &mut Work<'_>) {
     work.warn_unless("agent.model.custom_tokenizer", &[json!({})], counted);
 }
 
-fn name(work: &mut Work<'_>) {
+fn name(work: &mut TranslationWork<'_>) {
     let Some(tree) = work.given("agent.model.name") else {
         let problem = crate::fault::SweAgentProblem::new("no model was given");
         let hint = "write `--agent.model.name=NAME`, for example `gpt-4o` or `openai/NAME`";
@@ -104,7 +104,7 @@ fn name(work: &mut Work<'_>) {
 }
 
 /// The parameters of requests.
-fn request(work: &mut Work<'_>) {
+fn request(work: &mut TranslationWork<'_>) {
     let mut parameters = Map::new();
     let temperature = work.number("agent.model.temperature").unwrap_or(0.0);
     parameters.insert("temperature".to_owned(), temperature.into());
@@ -137,7 +137,7 @@ fn request(work: &mut Work<'_>) {
     work.put_fixed("model.model_kwargs", Value::Object(parameters));
 }
 
-fn key(work: &mut Work<'_>) {
+fn key(work: &mut TranslationWork<'_>) {
     let Some(tree) = work.given("agent.model.api_key") else {
         return;
     };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Work, as_text, demonstrations};
+use super::{TranslationWork, as_text, demonstrations};
 use crate::tree::GivenTree;
 
 const NEXT_STEP: &str = "Observation: {{observation}}";
@@ -12,9 +12,9 @@ const TRUNCATED: &str = "Observation: {{observation[:max_observation_length]}}<r
 const TIMED_OUT: &str = "The command '{{command}}' was ended, because it took more than {{timeout}} seconds. \
     Use another command: one that is faster, or that waits for no input.";
 
-pub(super) fn templates(work: &mut Work<'_>) {
+pub(super) fn templates(work: &mut TranslationWork<'_>) {
     let at = "agent.templates";
-    let names = Names::of(work);
+    let names = TemplateNames::of(work);
     let prompts = [
         ("agent.system_template", "system_template"),
         ("agent.instance_template", "instance_template"),
@@ -71,10 +71,10 @@ pub(super) fn templates(work: &mut Work<'_>) {
 }
 
 /// The variables that SWE-agent's templates have and ours have not.
-struct Names(Vec<(String, String)>);
+struct TemplateNames(Vec<(String, String)>);
 
-impl Names {
-    fn of(work: &Work<'_>) -> Self {
+impl TemplateNames {
+    fn of(work: &TranslationWork<'_>) -> Self {
         let problem = work.input.problem;
         let mut names = vec![
             ("problem_statement".to_owned(), "task".to_owned()),
