@@ -8,6 +8,8 @@ mod images;
 mod markdown;
 mod records;
 mod redact;
+#[cfg(test)]
+mod tests;
 mod time;
 
 pub use atif::{from_atif, is_atif, to_atif, to_jsonl};
