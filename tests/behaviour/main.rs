@@ -15,6 +15,7 @@ mod daemons;
 mod demo;
 mod docs;
 mod escapes;
+mod exports;
 mod finished;
 mod forks;
 mod happy;

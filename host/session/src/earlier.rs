@@ -218,6 +218,11 @@ impl Earlier {
         Ok(earlier)
     }
 
+    /// What was recorded.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
     /// What was recorded, for a replay.
     pub(crate) fn take_records(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.records)

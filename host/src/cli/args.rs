@@ -6,6 +6,7 @@
 
 mod again;
 mod batch;
+mod export;
 mod machine;
 mod person;
 mod plugin;
@@ -32,6 +33,7 @@ pub use batch::{
     BatchMergeArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, BatchSubmitArgs,
     BatchWorkerArgs, EngineName, SelectArgs, SwebenchArgs, SwebenchSingleArgs, WorkArgs,
 };
+pub use export::{ExportArgs, ExportFormat};
 pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
 pub use person::PersonArgs;
 pub use plugin::{
@@ -123,6 +125,13 @@ pub enum HostCommand {
     /// Look after recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Write a recorded run as a page, or in the format of another program
+    #[command(
+        after_help = "Values of this process's secret variables, and keys of well-known services, are \
+        blanked.\n\nExamples:\n  mswea-host export out.traj.json --to html -o run.html\n  \
+        mswea-host export out.traj.json --to atif -o trajectory.json"
+    )]
+    Export(ExportArgs),
     /// Run many instances, and leave exactly one result for each
     #[command(subcommand)]
     Batch(BatchCommand),

@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod dotenv;
 pub mod exit;
+mod export;
 mod finished;
 mod first_steps;
 pub mod front;
@@ -126,6 +127,7 @@ pub fn main() -> ExitCode {
             RunsCommand::Remove(args) => runs::remove(&args),
             RunsCommand::Repair(args) => runs::repair(&args),
         },
+        Some(HostCommand::Export(args)) => export::export(&args),
         Some(HostCommand::Batch(command)) => match command {
             BatchCommand::Run(args) => batch::run(&args),
             BatchCommand::Worker(args) => batch::worker(&args),

@@ -1,0 +1,337 @@
+//! ATIF, the format of Harbor and of the viewers that read its trajectories: version 1.7 is
+//! written, every 1.x is read.
+//!
+//! Every object of the format refuses unknown keys, so what it has no field for is in `extra`.
+
+use mswea_core::Usage;
+use serde_json::{Value, json};
+
+use crate::conversation::{Call, Conversation, Shown, Source, Step};
+use crate::images::embedded;
+use crate::time::iso;
+
+/// What is written.
+const VERSION: &str = "ATIF-v1.7";
+/// How the name of every version begins that is read.
+const VERSIONS: &str = "ATIF-v1.";
+
+/// The run as a trajectory of ATIF.
+///
+/// # Errors
+/// If no step is recorded: a trajectory has at least one.
+pub fn to_atif(run: &Conversation) -> Result<Value, String> {
+    if run.steps.is_empty() {
+        return Err(format!(
+            "run `{}` has no message yet, and ATIF has no trajectory without steps",
+            run.run_id
+        ));
+    }
+    let steps: Vec<Value> = (1..).zip(&run.steps).map(|(id, it)| step(id, it)).collect();
+    let usage = &run.usage;
+    Ok(object([
+        ("schema_version", json!(VERSION)),
+        ("session_id", json!(run.run_id)),
+        ("trajectory_id", json!(run.run_id)),
+        (
+            "agent",
+            object([
+                ("name", json!(run.program.0)),
+                ("version", json!(run.program.1)),
+                ("model_name", json!(run.model)),
+                (
+                    "extra",
+                    object([
+                        ("original_format", json!(run.format)),
+                        ("plugins", json!(run.plugins)),
+                    ]),
+                ),
+            ]),
+        ),
+        ("steps", json!(steps)),
+        (
+            "final_metrics",
+            object([
+                ("total_prompt_tokens", json!(usage.input_tokens)),
+                ("total_completion_tokens", json!(usage.output_tokens)),
+                ("total_cached_tokens", json!(usage.cache_read_tokens)),
+                ("total_cost_usd", json!(run.cost)),
+                ("total_steps", json!(run.steps.len())),
+                (
+                    "extra",
+                    object([("total_reasoning_tokens", some(usage.reasoning_tokens))]),
+                ),
+            ]),
+        ),
+        (
+            "extra",
+            json!({
+                "exit_status": run.exit_status.as_deref().unwrap_or("Killed"),
+                "submission": run.submission,
+            }),
+        ),
+    ]))
+}
+
+/// The steps of the run as ATIF has them, one JSON object a line.
+pub fn to_jsonl(run: &Conversation) -> String {
+    let lines = (1..).zip(&run.steps);
+    let lines = lines.map(|(id, it)| format!("{}\n", step(id, it)));
+    lines.collect()
+}
+
+fn step(id: usize, it: &Step) -> Value {
+    let calls = it.calls.iter().map(|call| {
+        object([
+            ("tool_call_id", json!(call.id)),
+            ("function_name", json!(call.name)),
+            ("arguments", json!(call.arguments)),
+            (
+                "extra",
+                match call.is_of_text {
+                    true => json!({ "parsed_from_text": true }),
+                    false => Value::Null,
+                },
+            ),
+        ])
+    });
+    let mut step = object([
+        ("step_id", json!(id)),
+        ("timestamp", json!(it.time.and_then(iso))),
+        ("source", json!(it.source.word())),
+        ("model_name", json!(it.model)),
+        (
+            "reasoning_content",
+            match it.reasoning.is_empty() {
+                true => Value::Null,
+                false => json!(it.reasoning),
+            },
+        ),
+        ("tool_calls", calls.collect()),
+        ("metrics", metrics(it)),
+        (
+            "observation",
+            match it.shown.is_empty() {
+                true => Value::Null,
+                false => json!({ "results": it.shown.iter().map(result).collect::<Vec<_>>() }),
+            },
+        ),
+        (
+            "extra",
+            object([
+                ("finish_reason", text(&it.finish_reason)),
+                ("rejected", json!(it.rejected)),
+            ]),
+        ),
+    ]);
+    step["message"] = content(&it.text, &it.images);
+    if it.source == Source::Agent {
+        step["llm_call_count"] = json!(usize::from(it.is_reply));
+    }
+    // The arguments of a call may be empty, and have to be there.
+    if let Some(calls) = step.get_mut("tool_calls").and_then(Value::as_array_mut) {
+        for (made, call) in calls.iter_mut().zip(&it.calls) {
+            made["arguments"] = call.arguments.clone();
+        }
+    }
+    step
+}
+
+fn metrics(it: &Step) -> Value {
+    let usage = it.usage.as_ref();
+    let extra = usage.map(|usage| {
+        object([
+            ("cache_write_tokens", some(usage.cache_write_tokens)),
+            ("reasoning_tokens", some(usage.reasoning_tokens)),
+        ])
+    });
+    object([
+        ("prompt_tokens", json!(usage.map(|it| it.input_tokens))),
+        ("completion_tokens", json!(usage.map(|it| it.output_tokens))),
+        ("cached_tokens", json!(usage.map(|it| it.cache_read_tokens))),
+        ("cost_usd", json!(it.cost)),
+        ("extra", json!(extra)),
+    ])
+}
+
+fn result(it: &Shown) -> Value {
+    let mut result = object([
+        ("source_call_id", json!(it.call)),
+        (
+            "extra",
+            object([
+                ("returncode", json!(it.returncode)),
+                ("exception_info", json!(it.exception)),
+                ("duration_sec", json!(it.seconds)),
+                (
+                    "shown_to_model",
+                    match it.is_unseen {
+                        true => json!(false),
+                        false => Value::Null,
+                    },
+                ),
+            ]),
+        ),
+    ]);
+    result["content"] = content(&it.text, &it.images);
+    result
+}
+
+fn content(text: &str, images: &[String]) -> Value {
+    let images = images.iter().filter_map(|url| {
+        let source = json!({ "media_type": embedded(url)?, "path": url });
+        Some(json!({ "type": "image", "source": source }))
+    });
+    let images: Vec<Value> = images.collect();
+    if images.is_empty() {
+        return json!(text);
+    }
+    let mut parts = vec![json!({ "type": "text", "text": text })];
+    parts.extend(images);
+    json!(parts)
+}
+
+/// An object without fields that have no value.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let is_there = |value: &Value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    let fields = fields.into_iter().filter(|(_, value)| is_there(value));
+    Value::Object(fields.map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+fn some(count: u64) -> Value {
+    match count {
+        0 => Value::Null,
+        count => json!(count),
+    }
+}
+
+fn text(it: &str) -> Value {
+    match it {
+        "" => Value::Null,
+        it => json!(it),
+    }
+}
+
+/// Whether a value is a trajectory of ATIF.
+pub fn is_atif(value: &Value) -> bool {
+    let version = value.get("schema_version").and_then(Value::as_str);
+    version.is_some_and(|it| it.starts_with(VERSIONS))
+}
+
+/// The run that a trajectory of ATIF describes; keys that this version does not know are left out.
+///
+/// # Errors
+/// The place and the mistake, if a field that is needed is missing or has another type.
+pub fn from_atif(value: &Value) -> Result<Conversation, String> {
+    let string = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
+    let steps = value.get("steps").and_then(Value::as_array);
+    let steps = steps.ok_or("`steps` is not a list; ATIF has the steps of a run there")?;
+    let totals = &value["final_metrics"];
+    let extra = &value["extra"];
+    Ok(Conversation {
+        run_id: string(value, "session_id")
+            .or_else(|| string(value, "trajectory_id"))
+            .unwrap_or_default(),
+        program: (
+            string(&value["agent"], "name").unwrap_or_default(),
+            string(&value["agent"], "version").unwrap_or_default(),
+        ),
+        model: string(&value["agent"], "model_name"),
+        format: string(value, "schema_version").unwrap_or_default(),
+        plugins: Vec::new(),
+        steps: (1..)
+            .zip(steps)
+            .map(|(id, it)| read_step(it).map_err(|error| format!("step {id}: {error}")))
+            .collect::<Result<_, _>>()?,
+        usage: usage(totals, "total_"),
+        cost: totals["total_cost_usd"].as_f64(),
+        exit_status: string(extra, "exit_status"),
+        submission: string(extra, "submission").unwrap_or_default(),
+    })
+}
+
+fn usage(value: &Value, beginning: &str) -> Usage {
+    let count = |key: &str| {
+        let count = value.get(format!("{beginning}{key}"));
+        count.and_then(Value::as_u64).unwrap_or_default()
+    };
+    Usage {
+        input_tokens: count("prompt_tokens"),
+        output_tokens: count("completion_tokens"),
+        cache_read_tokens: count("cached_tokens"),
+        ..Usage::default()
+    }
+}
+
+fn read_step(value: &Value) -> Result<Step, String> {
+    let source = match value["source"].as_str() {
+        Some("system") => Source::System,
+        Some("user") => Source::User,
+        Some("agent") => Source::Agent,
+        _ => return Err("`source` is none of `system`, `user`, `agent`".to_owned()),
+    };
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let string = |value: &Value| value.as_str().map(str::to_owned);
+    let (text, images) = read_content(&value["message"])?;
+    let calls = list(&value["tool_calls"]).into_iter().map(|call| {
+        Ok(Call {
+            id: string(&call["tool_call_id"]).ok_or("a call without `tool_call_id`")?,
+            name: string(&call["function_name"]).ok_or("a call without `function_name`")?,
+            arguments: match &call["arguments"] {
+                Value::Object(it) => Value::Object(it.clone()),
+                _ => return Err("the `arguments` of a call are not an object"),
+            },
+            is_of_text: call["extra"]["parsed_from_text"] == json!(true),
+        })
+    });
+    let shown = list(&value["observation"]["results"])
+        .into_iter()
+        .map(|it| {
+            let (text, images) = read_content(&it["content"])?;
+            let extra = &it["extra"];
+            Ok::<_, String>(Shown {
+                call: string(&it["source_call_id"]),
+                text,
+                images,
+                returncode: extra["returncode"].as_i64(),
+                exception: string(&extra["exception_info"]),
+                seconds: extra["duration_sec"].as_f64(),
+                is_unseen: extra["shown_to_model"] == json!(false),
+            })
+        });
+    let metrics = value.get("metrics").filter(|it| it.is_object());
+    Ok(Step {
+        source,
+        time: None,
+        text,
+        images,
+        reasoning: string(&value["reasoning_content"]).unwrap_or_default(),
+        model: string(&value["model_name"]),
+        calls: calls.collect::<Result<_, _>>()?,
+        shown: shown.collect::<Result<_, _>>()?,
+        usage: metrics.map(|it| usage(it, "")),
+        cost: value["metrics"]["cost_usd"].as_f64(),
+        is_reply: source == Source::Agent && value["llm_call_count"] != json!(0),
+        finish_reason: string(&value["extra"]["finish_reason"]).unwrap_or_default(),
+        rejected: string(&value["extra"]["rejected"]),
+    })
+}
+
+fn read_content(value: &Value) -> Result<(String, Vec<String>), String> {
+    match value {
+        Value::Null => Ok(Default::default()),
+        Value::String(text) => Ok((text.clone(), Vec::new())),
+        Value::Array(parts) => {
+            let of = |pointer: &str| {
+                let found = parts.iter().filter_map(|it| it.pointer(pointer)?.as_str());
+                found.map(str::to_owned).collect::<Vec<_>>()
+            };
+            Ok((of("/text").join("\n"), of("/source/path")))
+        }
+        _ => Err("a message is neither text nor a list of parts".to_owned()),
+    }
+}

@@ -1,0 +1,115 @@
+//! A run as the steps of a conversation, whichever file it was read from.
+
+use mswea_core::Usage;
+use serde_json::Value;
+
+/// A run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversation {
+    /// The run's id.
+    pub run_id: String,
+    /// The program that made the run, and its version.
+    pub program: (String, String),
+    /// The name of the model.
+    pub model: Option<String>,
+    /// The format of the file that it was read from.
+    pub format: String,
+    /// Name, kind, version and digest of the plugins.
+    pub plugins: Vec<Value>,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// The tokens of all queries.
+    pub usage: Usage,
+    /// Dollars; none if any price is unknown.
+    pub cost: Option<f64>,
+    /// How it ended; none if no end is recorded.
+    pub exit_status: Option<String>,
+    /// What it submitted.
+    pub submission: String,
+}
+
+/// Whose a step is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The system prompt.
+    System,
+    /// The task, a person, or the host.
+    #[default]
+    User,
+    /// The model.
+    Agent,
+}
+
+impl Source {
+    /// The word for it in ATIF.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// A step: a message, and what was done because of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// Whose it is.
+    pub source: Source,
+    /// When, in Unix seconds; none if unknown.
+    pub time: Option<f64>,
+    /// Its text.
+    pub text: String,
+    /// The addresses of its images.
+    pub images: Vec<String>,
+    /// What the model thought, as far as it was told.
+    pub reasoning: String,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// The calls of tools.
+    pub calls: Vec<Call>,
+    /// What came of the calls.
+    pub shown: Vec<Shown>,
+    /// The tokens of the query.
+    pub usage: Option<Usage>,
+    /// Dollars.
+    pub cost: Option<f64>,
+    /// Whether a model was queried for it.
+    pub is_reply: bool,
+    /// Why the reply ended.
+    pub finish_reason: String,
+    /// The code with which the parser refused the reply.
+    pub rejected: Option<String>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Call {
+    /// Its id.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// An object.
+    pub arguments: Value,
+    /// A parser found it in the text of the reply.
+    pub is_of_text: bool,
+}
+
+/// The result of a call, or feedback.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shown {
+    /// The call that it belongs to.
+    pub call: Option<String>,
+    /// What the model saw.
+    pub text: String,
+    /// The addresses of its images.
+    pub images: Vec<String>,
+    /// The exit code.
+    pub returncode: Option<i64>,
+    /// Why the command did not run to its end.
+    pub exception: Option<String>,
+    /// How long the command took.
+    pub seconds: Option<f64>,
+    /// The run ended before the model saw it: the text is the output itself.
+    pub is_unseen: bool,
+}

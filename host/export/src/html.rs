@@ -1,0 +1,133 @@
+//! A run as one page that needs nothing from elsewhere.
+//!
+//! The page has no script, and its policy forbids scripts and every request, so text of a model or a
+//! command can do nothing even if it were not escaped.
+
+use std::fmt::Write as _;
+
+use mswea_text::harmless;
+
+use crate::conversation::{Conversation, Shown, Source, Step};
+use crate::images::embedded;
+use crate::markdown::{command, facts, result_title, title};
+
+const STYLE: &str = include_str!("page.css");
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
+                      form-action 'none'";
+/// Texts with more lines or bytes are folded.
+const LINES: usize = 25;
+const BYTES: usize = 4_000;
+
+/// The run as a page; focused: without the prompts and the model's reasoning.
+pub fn to_html(run: &Conversation, is_focused: bool) -> String {
+    let id = escaped(&run.run_id);
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <title>Run {id}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>Run {id}</h1>\n<dl>\n"
+    );
+    for (name, value) in facts(run) {
+        let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escaped(&value));
+    }
+    out.push_str("</dl>\n");
+    for (number, step) in (1..).zip(&run.steps) {
+        if !(is_focused && step.source == Source::System) {
+            write_step(&mut out, number, step, is_focused);
+        }
+    }
+    if !run.submission.is_empty() {
+        out.push_str("<section id=\"submission\">\n<h2>Submission</h2>\n");
+        long(&mut out, "Submission", &run.submission);
+        out.push_str("</section>\n");
+    }
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+fn write_step(out: &mut String, number: usize, step: &Step, is_focused: bool) {
+    let class = match step.rejected {
+        Some(_) => " class=\"refused\"",
+        None => "",
+    };
+    let title = escaped(&title(step));
+    let _ = writeln!(
+        out,
+        "<section id=\"step-{number}\"{class}>\n<h2><a href=\"#step-{number}\">{number}</a> {title}</h2>"
+    );
+    if !is_focused && !step.reasoning.is_empty() {
+        folded(out, "Reasoning", &step.reasoning);
+    }
+    match step.source {
+        Source::System => folded(out, "System prompt", &step.text),
+        Source::User => long(out, "Message", &step.text),
+        Source::Agent if step.text.is_empty() => {}
+        Source::Agent => {
+            let _ = writeln!(out, "<div class=\"said\">{}</div>", escaped(&step.text));
+        }
+    }
+    write_images(out, &step.images);
+    for call in &step.calls {
+        let text = match call.name.as_str() {
+            "bash" => command(&call.arguments),
+            name => format!("{name} {}", command(&call.arguments)),
+        };
+        let _ = writeln!(out, "<pre class=\"call\">{}</pre>", escaped(&text));
+    }
+    for shown in &step.shown {
+        write_result(out, shown);
+    }
+    out.push_str("</section>\n");
+}
+
+fn write_result(out: &mut String, shown: &Shown) {
+    long(out, &result_title(shown), &shown.text);
+    write_images(out, &shown.images);
+}
+
+/// An image whose bytes are elsewhere is named, and never fetched.
+fn write_images(out: &mut String, images: &[String]) {
+    for url in images {
+        let _ = match embedded(url) {
+            Some(_) => writeln!(out, "<img alt=\"image\" src=\"{url}\">"),
+            None => writeln!(out, "<p>image: <code>{}</code></p>", escaped(url)),
+        };
+    }
+}
+
+/// A text that is folded if it is long.
+fn long(out: &mut String, title: &str, text: &str) {
+    if text.len() > BYTES || text.lines().count() > LINES {
+        folded(out, title, text);
+        return;
+    }
+    let open = format!("<details open><summary>{}</summary>", escaped(title));
+    let _ = writeln!(out, "{open}<pre>{}</pre></details>", escaped(text));
+}
+
+fn folded(out: &mut String, title: &str, text: &str) {
+    let lines = text.lines().count();
+    let _ = writeln!(
+        out,
+        "<details><summary>{} · {lines} lines</summary><pre>{}</pre></details>",
+        escaped(title),
+        escaped(text)
+    );
+}
+
+/// Text that is text in HTML, also in an attribute, without control characters.
+fn escaped(text: &str) -> String {
+    let text = harmless(text);
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,20 @@
+//! Recorded runs in the formats of other programs, and as pages: a run becomes a [`Conversation`],
+//! and each format is a function of it.
+
+mod atif;
+mod conversation;
+mod html;
+mod images;
+mod markdown;
+mod records;
+mod redact;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub use atif::{from_atif, is_atif, to_atif, to_jsonl};
+pub use conversation::{Call, Conversation, Shown, Source, Step};
+pub use html::to_html;
+pub use markdown::to_markdown;
+pub use records::from_records;
+pub use redact::Secrets;

@@ -1,0 +1,140 @@
+//! A run as Markdown.
+
+use std::fmt::Write as _;
+
+use mswea_text::harmless;
+
+use crate::conversation::{Conversation, Source, Step};
+
+/// The run as Markdown; focused: without the prompts and the model's reasoning.
+pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
+    let mut out = format!("# Run {}\n\n", one_line(&run.run_id));
+    for (name, value) in facts(run) {
+        let _ = writeln!(out, "- {name}: {}", one_line(&value));
+    }
+    for (number, step) in (1..).zip(&run.steps) {
+        if is_focused && step.source == Source::System {
+            continue;
+        }
+        let _ = writeln!(out, "\n## {number}. {}\n", title(step));
+        if !is_focused {
+            quote(&mut out, &step.reasoning);
+        }
+        match step.source {
+            // The model's own text is Markdown already.
+            Source::Agent => {
+                let _ = writeln!(out, "{}", harmless(step.text.trim_end()));
+            }
+            _ => block(&mut out, &step.text),
+        }
+        for call in &step.calls {
+            let _ = writeln!(out, "\n**{}**", one_line(&call.name));
+            block(&mut out, &command(&call.arguments));
+        }
+        for shown in &step.shown {
+            let _ = writeln!(out, "\n{}", result_title(shown));
+            block(&mut out, &shown.text);
+        }
+    }
+    if !run.submission.is_empty() {
+        out.push_str("\n## Submission\n");
+        block(&mut out, &run.submission);
+    }
+    out
+}
+
+/// What is told of the whole run, name and value.
+pub(crate) fn facts(run: &Conversation) -> Vec<(&'static str, String)> {
+    let usage = &run.usage;
+    let mut facts = vec![("program", format!("{} {}", run.program.0, run.program.1))];
+    if let Some(model) = &run.model {
+        facts.push(("model", model.clone()));
+    }
+    let status = run.exit_status.as_deref().unwrap_or("no end is recorded");
+    facts.push(("end", status.to_owned()));
+    if usage.input_tokens + usage.output_tokens > 0 {
+        let cached = usage.cache_read_tokens;
+        facts.push((
+            "tokens",
+            format!(
+                "{} in ({cached} cached), {} out",
+                usage.input_tokens, usage.output_tokens
+            ),
+        ));
+    }
+    if let Some(cost) = run.cost {
+        facts.push(("cost", format!("${cost:.4}")));
+    }
+    facts
+}
+
+/// Whose a step is, and what it cost.
+pub(crate) fn title(step: &Step) -> String {
+    let mut title = match step.source {
+        Source::System => "System",
+        Source::User => "User",
+        Source::Agent => "Model",
+    }
+    .to_owned();
+    if let Some(usage) = &step.usage {
+        let (input, output) = (usage.input_tokens, usage.output_tokens);
+        let _ = write!(title, " · {input} tokens in, {output} out");
+    }
+    if let Some(cost) = step.cost {
+        let _ = write!(title, " · ${cost:.4}");
+    }
+    if let Some(code) = &step.rejected {
+        let _ = write!(title, " · not accepted: {}", one_line(code));
+    }
+    title
+}
+
+/// What came of a call.
+pub(crate) fn result_title(shown: &crate::Shown) -> String {
+    let mut title = "Result".to_owned();
+    if let Some(code) = shown.returncode {
+        let _ = write!(title, " · exit code {code}");
+    }
+    if let Some(seconds) = shown.seconds {
+        let _ = write!(title, " · {seconds:.1} s");
+    }
+    if let Some(exception) = &shown.exception {
+        let _ = write!(title, " · {}", one_line(exception));
+    }
+    if shown.is_unseen {
+        title.push_str(" · not shown to the model");
+    }
+    title
+}
+
+/// The command of a call; of other tools all arguments.
+pub(crate) fn command(arguments: &serde_json::Value) -> String {
+    let fields = arguments.as_object();
+    let only = fields.filter(|it| it.len() == 1);
+    match only.and_then(|it| it.get("command")?.as_str()) {
+        Some(command) => command.to_owned(),
+        None => serde_json::to_string_pretty(arguments).unwrap_or_default(),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    mswea_text::one_line(text).to_string()
+}
+
+fn quote(out: &mut String, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    for line in harmless(text.trim_end()).lines() {
+        let _ = writeln!(out, "> {line}");
+    }
+    out.push('\n');
+}
+
+/// Text as it is, between fences that do not occur in it.
+fn block(out: &mut String, text: &str) {
+    let text = harmless(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let _ = writeln!(out, "{fence}text\n{}\n{fence}", text.trim_end_matches('\n'));
+}

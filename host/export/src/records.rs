@@ -1,0 +1,321 @@
+//! A conversation of the events of a journal, also of a run that was killed.
+
+use std::collections::BTreeMap;
+
+use mswea_core::{Action, Event, Message, Output, Part, Reply, Usage};
+use mswea_run::journal::Record;
+use serde_json::{Value, json};
+
+use crate::conversation::{Call, Conversation, Shown, Source, Step};
+
+/// What mini-swe-agent writes as the result of a call whose command ended the run.
+const NOT_EXECUTED: &str = "action was not executed";
+
+/// The conversation that these events amount to.
+pub fn from_records(records: &[Record]) -> Conversation {
+    let mut reading = Reading::default();
+    for record in records {
+        reading.take(record);
+    }
+    reading.settle();
+    let mut told = reading.told;
+    told.cost = (!reading.is_unpriced).then_some(reading.cost);
+    told
+}
+
+#[derive(Default)]
+struct Reading {
+    told: Conversation,
+    /// The index of the last step of the model.
+    agent: Option<usize>,
+    /// The calls of the actions of the step.
+    of_actions: Vec<Option<String>>,
+    started: BTreeMap<usize, f64>,
+    /// The outputs that no message shows yet, with their seconds.
+    ran: BTreeMap<usize, (Output, Option<f64>)>,
+    cost: f64,
+    is_unpriced: bool,
+    /// In journals of version 1 every message is an event of its own.
+    is_first_version: bool,
+}
+
+impl Reading {
+    fn take(&mut self, record: &Record) {
+        let t = record.t;
+        match &record.event {
+            Event::RunStarted {
+                format,
+                run_id,
+                host_version,
+                config,
+                plugins,
+                ..
+            } => {
+                self.is_first_version = format == "mswea-journal-1";
+                let told = &mut self.told;
+                told.run_id.clone_from(run_id);
+                told.format.clone_from(format);
+                told.program = match host_version.split_once(' ') {
+                    Some((name, version)) => (name.to_owned(), version.to_owned()),
+                    None => ("mswea-host".to_owned(), host_version.clone()),
+                };
+                let model = config.pointer("/model/model_name").and_then(Value::as_str);
+                told.model = model.map(str::to_owned);
+                let all = plugins.as_array().map(Vec::as_slice).unwrap_or_default();
+                told.plugins = all.iter().map(named).collect();
+            }
+            Event::RunResumed { .. } | Event::Reopened { .. } => {
+                self.told.exit_status = None;
+                self.told.submission.clear();
+            }
+            Event::Opening { messages } => {
+                for message in messages {
+                    self.message(message, t);
+                }
+            }
+            Event::EnvironmentReady {
+                message: Some(message),
+                ..
+            } => self.message(message, t),
+            Event::Message { message } => {
+                let is_result = self.is_first_version && self.agent.is_some();
+                match is_result && matches!(message.role.as_str(), "user" | "tool") {
+                    true => self.observe(message, None),
+                    false => self.message(message, t),
+                }
+            }
+            Event::Reply {
+                reply,
+                cost,
+                timestamp,
+            } => self.reply(reply, *cost, *timestamp),
+            Event::Accepted { actions } => self.accepted(actions),
+            Event::Rejected { code, feedback, .. } => {
+                if let Some(step) = self.step() {
+                    step.rejected = Some(code.clone());
+                }
+                if let Some(message) = feedback {
+                    self.observe(message, None);
+                }
+            }
+            Event::QueryFailed {
+                usage: Some(usage),
+                cost,
+                ..
+            } => self.bill(Some(usage), *cost),
+            Event::AskReply { reply, cost, .. } => self.bill(reply.usage.as_ref(), *cost),
+            Event::Action { index, .. } => {
+                self.started.insert(*index, t);
+            }
+            Event::Output {
+                index,
+                output,
+                timestamp,
+            } => {
+                let seconds = self.started.get(index).map(|start| timestamp - start);
+                self.ran.insert(*index, (output.clone(), seconds));
+            }
+            Event::Observed { messages } => {
+                let one_each = messages.len() == self.of_actions.len();
+                for (index, message) in messages.iter().enumerate() {
+                    self.observe(message, one_each.then_some(index));
+                }
+                if messages.is_empty() {
+                    self.settle();
+                }
+                self.ran.clear();
+            }
+            Event::RunEnded {
+                exit_status,
+                submission,
+                ..
+            } => {
+                self.told.exit_status = Some(exit_status.clone());
+                self.told.submission.clone_from(submission);
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self) -> Option<&mut Step> {
+        self.told.steps.get_mut(self.agent?)
+    }
+
+    fn bill(&mut self, usage: Option<&Usage>, cost: Option<f64>) {
+        if let Some(usage) = usage {
+            self.told.usage.add(usage);
+        }
+        match cost {
+            Some(cost) => self.cost += cost,
+            None => self.is_unpriced = true,
+        }
+    }
+
+    /// A message that is no result; of the model, if it is an example in the prompts.
+    fn message(&mut self, message: &Message, t: f64) {
+        let source = match message.role.as_str() {
+            "system" => Source::System,
+            "assistant" => Source::Agent,
+            "tool" => return self.observe(message, None),
+            "exit" => return,
+            _ => Source::User,
+        };
+        let step = Step {
+            source,
+            time: Some(t).filter(|t| *t > 0.0),
+            text: message.text(),
+            images: images(message),
+            calls: calls(message),
+            ..Step::default()
+        };
+        if source == Source::Agent {
+            self.begin(step);
+        } else {
+            self.told.steps.push(step);
+        }
+    }
+
+    fn begin(&mut self, step: Step) {
+        self.settle();
+        self.agent = Some(self.told.steps.len());
+        self.told.steps.push(step);
+        self.of_actions.clear();
+        self.started.clear();
+    }
+
+    fn reply(&mut self, reply: &Reply, cost: Option<f64>, timestamp: f64) {
+        self.bill(reply.usage.as_ref(), cost);
+        let message = &reply.message;
+        let reasoning = message.content.iter().filter_map(|part| match part {
+            Part::Reasoning { text, .. } if !text.is_empty() => Some(text.as_str()),
+            _ => None,
+        });
+        let reasoning = reasoning.collect::<Vec<_>>().join("\n");
+        self.begin(Step {
+            source: Source::Agent,
+            time: Some(timestamp).filter(|t| *t > 0.0),
+            text: message.text(),
+            images: images(message),
+            reasoning,
+            model: Some(reply.model.clone()).filter(|it| !it.is_empty()),
+            calls: calls(message),
+            usage: reply.usage.clone(),
+            cost,
+            is_reply: true,
+            finish_reason: reply.finish_reason.clone(),
+            ..Step::default()
+        });
+    }
+
+    fn accepted(&mut self, actions: &[Action]) {
+        let number = self.told.steps.len();
+        let Some(step) = self.step() else { return };
+        if step.calls.is_empty() {
+            let made = actions.iter().enumerate().map(|(index, action)| Call {
+                id: action
+                    .tool_call_id
+                    .clone()
+                    .unwrap_or_else(|| format!("action_{number}_{index}")),
+                name: "bash".to_owned(),
+                arguments: json!({ "command": action.command }),
+                is_of_text: true,
+            });
+            step.calls = made.collect();
+            let ids = step.calls.iter().map(|call| Some(call.id.clone()));
+            self.of_actions = ids.collect();
+        } else {
+            let ids = actions.iter().map(|action| action.tool_call_id.clone());
+            self.of_actions = ids.collect();
+        }
+    }
+
+    /// A message that shows the model the result of the action with this index, if there is one.
+    fn observe(&mut self, message: &Message, index: Option<usize>) {
+        let of_index = index.and_then(|index| self.of_actions.get(index).cloned().flatten());
+        let mut call = message.tool_call_id.clone().or(of_index);
+        let is_first_version = self.is_first_version;
+        let Some(step) = self.step() else {
+            return;
+        };
+        if call.is_none() && is_first_version && step.rejected.is_none() {
+            call = step.calls.get(step.shown.len()).map(|it| it.id.clone());
+        }
+        call = call.filter(|id| step.calls.iter().any(|it| it.id == *id));
+        let index = match &call {
+            Some(id) => self
+                .of_actions
+                .iter()
+                .position(|it| it.as_ref() == Some(id)),
+            None => index,
+        };
+        let ran = index.and_then(|index| self.ran.remove(&index));
+        let exception = message.extra.get("exception_info").and_then(Value::as_str);
+        let shown = match ran {
+            Some((output, seconds)) if exception == Some(NOT_EXECUTED) => {
+                unseen(call, output, seconds)
+            }
+            ran => Shown {
+                call,
+                text: message.text(),
+                images: images(message),
+                returncode: message.extra.get("returncode").and_then(Value::as_i64),
+                exception: exception.filter(|it| !it.is_empty()).map(str::to_owned),
+                seconds: ran.and_then(|(_, seconds)| seconds),
+                is_unseen: false,
+            },
+        };
+        if let Some(step) = self.step() {
+            step.shown.push(shown);
+        }
+    }
+
+    /// The outputs that never reached the model: of a kill, or of the last step.
+    fn settle(&mut self) {
+        for (index, (output, seconds)) in std::mem::take(&mut self.ran) {
+            let call = self.of_actions.get(index).cloned().flatten();
+            if let Some(step) = self.step() {
+                let call = call.filter(|id| step.calls.iter().any(|it| it.id == *id));
+                step.shown.push(unseen(call, output, seconds));
+            }
+        }
+    }
+}
+
+fn unseen(call: Option<String>, output: Output, seconds: Option<f64>) -> Shown {
+    Shown {
+        call,
+        text: output.output,
+        returncode: Some(i64::from(output.returncode)),
+        exception: Some(output.exception_info).filter(|it| !it.is_empty()),
+        seconds,
+        is_unseen: true,
+        ..Shown::default()
+    }
+}
+
+fn named(plugin: &Value) -> Value {
+    let fields = ["name", "kind", "version", "sha256"].into_iter();
+    let fields = fields.filter_map(|key| Some((key.to_owned(), plugin.get(key)?.clone())));
+    Value::Object(fields.collect())
+}
+
+fn images(message: &Message) -> Vec<String> {
+    let urls = message.content.iter().filter_map(|part| match part {
+        Part::Image { url, .. } => Some(url.clone()),
+        _ => None,
+    });
+    urls.collect()
+}
+
+fn calls(message: &Message) -> Vec<Call> {
+    let calls = message.tool_calls.iter().map(|call| Call {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: match serde_json::from_str(&call.arguments) {
+            Ok(Value::Object(object)) => Value::Object(object),
+            _ => json!({ "raw": call.arguments }),
+        },
+        is_of_text: false,
+    });
+    calls.collect()
+}

@@ -1,0 +1,156 @@
+//! Secrets are blanked in every text before a run leaves this machine.
+
+use serde_json::Value;
+
+use crate::conversation::Conversation;
+
+/// What stands in a secret's place.
+const BLANK: &str = "[secret removed]";
+/// Shorter values would blank words that are no secrets.
+const SHORTEST: usize = 8;
+/// How keys of well-known services begin.
+const BEGINNINGS: [&str; 12] = [
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "hf_",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "npm_",
+];
+/// How long what follows is at least.
+const REST: usize = 16;
+
+/// What is to be blanked: values that are known to be secret, and keys of well-known services.
+#[derive(Clone, Default)]
+pub struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// Of these values; short ones are left out.
+    pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let mut values: Vec<String> = values
+            .into_iter()
+            .filter(|it| it.len() >= SHORTEST)
+            .collect();
+        // A value that holds another one goes first.
+        values.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        values.dedup();
+        Self(values)
+    }
+
+    /// Blanks them in everything that an export shows.
+    pub fn remove_from(&self, run: &mut Conversation) {
+        self.clean(&mut run.submission);
+        if let Some(status) = &mut run.exit_status {
+            self.clean(status);
+        }
+        for step in &mut run.steps {
+            self.clean(&mut step.text);
+            self.clean(&mut step.reasoning);
+            step.images.iter_mut().for_each(|it| self.clean_address(it));
+            for call in &mut step.calls {
+                self.clean_value(&mut call.arguments);
+            }
+            for shown in &mut step.shown {
+                self.clean(&mut shown.text);
+                shown
+                    .images
+                    .iter_mut()
+                    .for_each(|it| self.clean_address(it));
+                if let Some(exception) = &mut shown.exception {
+                    self.clean(exception);
+                }
+            }
+        }
+    }
+
+    fn clean_address(&self, address: &mut String) {
+        if crate::images::embedded(address).is_none() {
+            self.clean(address);
+        }
+    }
+
+    fn clean_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => self.clean(text),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.clean_value(it)),
+            Value::Object(object) => {
+                let keys = std::mem::take(object);
+                *object = keys
+                    .into_iter()
+                    .map(|(mut key, mut value)| {
+                        self.clean(&mut key);
+                        self.clean_value(&mut value);
+                        (key, value)
+                    })
+                    .collect();
+            }
+            _ => {}
+        }
+    }
+
+    fn clean(&self, text: &mut String) {
+        for secret in &self.0 {
+            if text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), BLANK);
+            }
+        }
+        if BEGINNINGS.iter().any(|it| text.contains(it)) {
+            *text = without_keys(text);
+        }
+    }
+}
+
+/// The text without words that are keys of well-known services.
+fn without_keys(text: &str) -> String {
+    let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.find(|c| !is_of_key(c)).unwrap_or(rest.len());
+        let (word, after) = match word {
+            0 => rest.split_at(rest.find(is_of_key).unwrap_or(rest.len())),
+            word => rest.split_at(word),
+        };
+        let is_key = BEGINNINGS.iter().any(|beginning| {
+            word.strip_prefix(beginning)
+                .is_some_and(|it| it.len() >= REST && it.bytes().any(|b| b.is_ascii_digit()))
+        });
+        out.push_str(if is_key { BLANK } else { word });
+        rest = after;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_blanked() {
+        let secrets = Secrets::new(["hunter2-hunter2".to_owned(), "short".to_owned()]);
+        for (before, after) in [
+            ("a hunter2-hunter2 b", "a [secret removed] b"),
+            ("short", "short"),
+            ("KEY=sk-abcdefghij0123456789\n", "KEY=[secret removed]\n"),
+            ("\"ghp_abcdefghij0123456789\"", "\"[secret removed]\""),
+            (
+                "a task-oriented sk-learn ä AKIA",
+                "a task-oriented sk-learn ä AKIA",
+            ),
+            (
+                "sk-a-css-class-of-some-length",
+                "sk-a-css-class-of-some-length",
+            ),
+        ] {
+            let mut text = before.to_owned();
+            secrets.clean(&mut text);
+            assert_eq!(text, after);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What the exports keep of a journal, and that ATIF is written by the rules of its version 1.7:
+//! these are the rules of Harbor's own models, as a table.
+
+use mswea_run::journal::read_bytes;
+use serde_json::{Value, json};
+
+use crate::{Conversation, from_atif, from_records, to_atif, to_html, to_jsonl, to_markdown};
+
+const HOSTILE: &str =
+    "</pre></script><script>alert(1)</script><img src=x onerror=\"a()\">'&\u{1b}[31mred";
+
+/// A run in text mode with two actions in a step, a rejected reply, and calls of tools.
+fn events() -> Vec<Value> {
+    let said =
+        |role: &str, text: &str| json!({"role": role, "content": [{"type": "text", "text": text}]});
+    let reply = |message: Value, cost: f64| {
+        json!({"event": "reply", "cost": cost, "timestamp": 1_795_585_214.5, "reply": {"message": message,
+            "finish_reason": "stop", "model": "m", "usage": {"input_tokens": 10, "output_tokens": 2, "cache_read_tokens": 3}}})
+    };
+    let output = |index: usize, text: &str| {
+        json!({"event": "output", "index": index, "timestamp": 1_795_585_216.0,
+            "output": {"output": text, "returncode": 0, "exception_info": ""}})
+    };
+    let action =
+        |index: usize| json!({"event": "action", "index": index, "action": {"command": "x"}});
+    let mut image = said("tool", "a picture");
+    image["content"][1] = json!({"type": "image", "url": "data:image/png;base64,iVBORw=="});
+    image["tool_call_id"] = json!("c1");
+    let mut called = said("assistant", "");
+    called["content"][1] = json!({"type": "reasoning", "text": "I think"});
+    called["tool_calls"] = json!([{"id": "c1", "name": "look", "arguments": "{}"},
+        {"id": "c2", "name": "bash", "arguments": "no json"}]);
+    vec![
+        json!({"event": "run_started", "format": "mswea-journal-2", "run_id": "r1", "host_version": "0.1.0",
+            "task": "t", "config": {"model": {"model_name": "m"}},
+            "plugins": [{"name": "p", "kind": "k", "version": "1", "sha256": "00", "grants": {}}]}),
+        json!({"event": "opening", "messages": [said("system", "S"), said("user", HOSTILE)]}),
+        json!({"event": "query_started", "query": 1}),
+        reply(said("assistant", "first"), 0.25),
+        json!({"event": "accepted", "actions": [{"command": "one"}, {"command": "two"}]}),
+        action(0),
+        output(0, "1"),
+        action(1),
+        output(1, "2"),
+        json!({"event": "observed", "messages": [said("user", "shown 1"), said("user", "shown 2")]}),
+        reply(said("assistant", "second"), 0.25),
+        json!({"event": "rejected", "code": "no-command", "message": "m", "feedback": said("user", "again")}),
+        reply(called, 0.5),
+        json!({"event": "accepted", "actions": [{"command": "x", "tool_call_id": "c1"}, {"command": "y", "tool_call_id": "c2"}]}),
+        action(0),
+        output(0, "raw"),
+        json!({"event": "observed", "messages": [image]}),
+        reply(said("assistant", "last"), 0.5),
+        json!({"event": "accepted", "actions": [{"command": "end"}]}),
+        action(0),
+        output(0, HOSTILE),
+    ]
+}
+
+fn run(events: &[Value]) -> Conversation {
+    let mut lines = String::new();
+    for (seq, event) in (1..).zip(events) {
+        let mut event = event.clone();
+        event["seq"] = json!(seq);
+        event["t"] = json!(1_795_585_215.0);
+        lines.push_str(&format!("{event}\n"));
+    }
+    let log = read_bytes(lines.as_bytes()).unwrap();
+    assert_eq!(log.records.len(), events.len());
+    from_records(&log.records)
+}
+
+#[test]
+fn a_killed_run_in_atif() {
+    let told = run(&events());
+    let made = to_atif(&told).unwrap();
+    let step = |at: usize| &made["steps"][at];
+    let results = |at: usize| &step(at)["observation"]["results"];
+    assert_eq!(made["extra"]["exit_status"], "Killed");
+    assert_eq!(made["final_metrics"]["total_cost_usd"], 1.5);
+    assert_eq!(made["final_metrics"]["total_prompt_tokens"], 40);
+    assert_eq!(step(1)["message"], HOSTILE);
+    assert_eq!(step(2)["timestamp"], "2026-11-25T05:40:14.500Z");
+    assert_eq!(step(2)["tool_calls"][1]["arguments"]["command"], "two");
+    assert_eq!(
+        results(2)[1],
+        json!({"source_call_id": step(2)["tool_calls"][1]["tool_call_id"], "content": "shown 2",
+            "extra": {"duration_sec": 1.0}})
+    );
+    assert_eq!(step(3)["extra"]["rejected"], "no-command");
+    assert_eq!(*results(3), json!([{"content": "again"}]));
+    assert_eq!(step(4)["reasoning_content"], "I think");
+    assert_eq!(step(4)["tool_calls"][0]["arguments"], json!({}));
+    assert_eq!(
+        step(4)["tool_calls"][1]["arguments"],
+        json!({"raw": "no json"})
+    );
+    assert_eq!(
+        results(4)[0]["content"][1]["source"]["media_type"],
+        "image/png"
+    );
+    assert_eq!(results(5)[0]["extra"]["shown_to_model"], false);
+
+    check(&made).unwrap();
+    assert_eq!(to_jsonl(&told).lines().count(), 6);
+    // What is read again is written as it was, but for the times.
+    let mut again = from_atif(&made).unwrap();
+    assert_eq!(again.steps.len(), told.steps.len());
+    for (again, told) in again.steps.iter_mut().zip(&told.steps) {
+        again.time = told.time;
+        assert_eq!(again, told);
+    }
+}
+
+#[test]
+fn an_end_that_was_taken_back_is_no_end() {
+    let mut events = events();
+    let end = json!({"event": "run_ended", "exit_status": "LimitsExceeded", "submission": "", "cost": 1.5,
+        "queries": 4, "usage": {}});
+    events.push(end);
+    assert_eq!(run(&events).exit_status.as_deref(), Some("LimitsExceeded"));
+    events.push(
+        json!({"event": "run_resumed", "host_version": "0.1.0", "config": {}, "plugins": []}),
+    );
+    assert_eq!(run(&events).exit_status, None);
+    assert!(
+        to_atif(&run(&events[..1]))
+            .unwrap_err()
+            .contains("no message yet")
+    );
+}
+
+/// No rule of the check is one that nothing breaks.
+#[test]
+fn broken_trajectories_break_a_rule() {
+    let good = to_atif(&run(&events())).unwrap();
+    for (pointer, value) in [
+        ("/steps/1/step_id", json!(7)),
+        ("/steps/1/source", json!("tool")),
+        ("/steps/1/model_name", json!("m")),
+        ("/steps/2/timestamp", json!(12)),
+        ("/steps/2/other", json!(1)),
+        ("/steps/2/tool_calls/0/arguments", json!("{}")),
+        (
+            "/steps/2/observation/results/0/source_call_id",
+            json!("nobody"),
+        ),
+        ("/steps/2/metrics/prompt_tokens", json!("1")),
+        ("/agent/version", Value::Null),
+        ("/steps", json!([])),
+    ] {
+        let mut bad = good.clone();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        bad.pointer_mut(parent).unwrap()[key] = value;
+        assert!(check(&bad).is_err(), "{pointer}");
+    }
+}
+
+#[test]
+fn pages_show_hostile_text_as_text() {
+    let told = run(&events());
+    let page = to_html(&told, false);
+    assert!(!page.contains("<script") && !page.contains("<img src=x") && !page.contains('\u{1b}'));
+    assert_eq!(page.matches("&lt;script&gt;alert(1)").count(), 2);
+    assert!(page.contains("default-src 'none'") && !page.contains("http://"));
+    assert!(page.contains("<img alt=\"image\" src=\"data:image/png;base64,iVBORw==\">"));
+    assert!(page.contains("I think") && page.contains("not shown to the model"));
+    let focused = to_html(&told, true);
+    assert!(!focused.contains("I think") && !focused.contains("System prompt"));
+    let mut fenced = told;
+    fenced.steps[1].text = "````\nx".to_owned();
+    assert!(to_markdown(&fenced, false).contains("`````text\n````\nx\n`````"));
+}
+
+/// The rules of ATIF-v1.7: the first that is broken.
+fn check(it: &Value) -> Result<(), String> {
+    keys(
+        it,
+        "schema_version session_id trajectory_id agent steps notes final_metrics continued_trajectory_ref extra subagent_trajectories",
+    )?;
+    keys(
+        &it["agent"],
+        "name version model_name tool_definitions extra",
+    )?;
+    texts(&it["agent"], &["name", "version"])?;
+    keys(
+        &it["final_metrics"],
+        "total_prompt_tokens total_completion_tokens total_cached_tokens total_cost_usd total_steps extra",
+    )?;
+    let steps = it["steps"].as_array().filter(|it| !it.is_empty());
+    for (id, step) in (1..).zip(steps.ok_or("no steps")?) {
+        keys(
+            step,
+            "step_id timestamp source model_name reasoning_effort message reasoning_content tool_calls observation metrics is_copied_context llm_call_count extra",
+        )?;
+        let source = step["source"].as_str().unwrap_or_default();
+        rule(step["step_id"] == json!(id), "step_id")?;
+        rule(["system", "user", "agent"].contains(&source), "source")?;
+        rule(
+            step.get("timestamp").is_none_or(Value::is_string),
+            "timestamp",
+        )?;
+        content(&step["message"])?;
+        let of_agents = [
+            "model_name",
+            "reasoning_content",
+            "tool_calls",
+            "metrics",
+            "llm_call_count",
+        ];
+        let has = of_agents.iter().any(|key| step.get(key).is_some());
+        rule(source == "agent" || !has, "a field of agent steps")?;
+        let mut ids = Vec::new();
+        for call in step["tool_calls"].as_array().into_iter().flatten() {
+            keys(call, "tool_call_id function_name arguments extra")?;
+            texts(call, &["tool_call_id", "function_name"])?;
+            rule(call["arguments"].is_object(), "arguments")?;
+            ids.push(&call["tool_call_id"]);
+        }
+        if let Some(observation) = step.get("observation") {
+            keys(observation, "results")?;
+            for result in observation["results"].as_array().ok_or("results")? {
+                keys(
+                    result,
+                    "source_call_id content subagent_trajectory_ref extra",
+                )?;
+                content(&result["content"])?;
+                let call = result.get("source_call_id");
+                rule(call.is_none_or(|id| ids.contains(&id)), "source_call_id")?;
+            }
+        }
+        if let Some(metrics) = step.get("metrics") {
+            keys(
+                metrics,
+                "prompt_tokens completion_tokens cached_tokens cost_usd prompt_token_ids completion_token_ids logprobs extra",
+            )?;
+            for key in ["prompt_tokens", "completion_tokens", "cached_tokens"] {
+                rule(metrics.get(key).is_none_or(Value::is_u64), key)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn content(it: &Value) -> Result<(), String> {
+    let Some(parts) = it.as_array() else {
+        return rule(it.is_string(), "content");
+    };
+    for part in parts {
+        keys(part, "type text source")?;
+        match part["type"].as_str() {
+            Some("text") => texts(part, &["text"])?,
+            Some("image") => texts(&part["source"], &["media_type", "path"])?,
+            _ => rule(false, "type")?,
+        }
+    }
+    Ok(())
+}
+
+fn keys(it: &Value, known: &str) -> Result<(), String> {
+    let fields = it.as_object().ok_or("no object")?;
+    match fields
+        .keys()
+        .find(|key| !known.split(' ').any(|it| it == *key))
+    {
+        Some(key) => Err(format!("`{key}`")),
+        None => Ok(()),
+    }
+}
+
+fn texts(it: &Value, names: &[&str]) -> Result<(), String> {
+    names
+        .iter()
+        .try_for_each(|name| rule(it[*name].is_string(), name))
+}
+
+fn rule(holds: bool, name: &str) -> Result<(), String> {
+    holds.then_some(()).ok_or_else(|| name.to_owned())
+}

@@ -1,0 +1,63 @@
+//! `export`: runs of this program and of mini-swe-agent, also killed ones, in every format.
+
+use std::fs;
+
+use scripted_server::{Fault, Turn};
+use serde_json::Value;
+
+use crate::host::{Host, Signal};
+use crate::story::{commands, turns};
+
+#[test]
+fn a_run_is_exported_without_secrets() {
+    let server = commands(&["echo the key is hunter2-hunter2 '<script>'"]);
+    let run = Host::new().server(&server).task("x").run().expect(0);
+    let export = |args: &[&str]| {
+        let host = Host::after(&run).env("OTHER_API_KEY", "hunter2-hunter2");
+        host.args(["export", "traj.json"]).args(args).run()
+    };
+    for format in ["html", "md", "atif", "jsonl"] {
+        let told = export(&["--to", format]).expect(0);
+        assert!(!told.stdout.contains("hunter2"), "{told}");
+        assert!(told.stdout.contains("[secret removed]"), "{told}");
+        let name = format!("run.{format}");
+        export(&["--to", format, "-o", &name]).expect(0);
+        let written = fs::read_to_string(run.dir.join(name)).unwrap();
+        assert_eq!(written, told.stdout);
+        assert_eq!(written.contains("<script>"), format != "html");
+    }
+    let told = export(&["--to", "swe-agent"]).expect(2);
+    assert!(told.stderr.contains("swe-agent"), "{told}");
+
+    // A trajectory of ATIF is read, too.
+    fs::rename(run.dir.join("run.atif"), run.dir.join("atif.json")).unwrap();
+    let again = Host::after(&run).args(["export", "atif.json", "--to", "jsonl"]);
+    let steps = again.run().expect(0).stdout;
+    assert_eq!(steps.lines().count(), 4, "{steps}");
+    fs::write(
+        run.dir.join("bad.json"),
+        r#"{"schema_version":"ATIF-v1.2","steps":[{"source":"tool"}]}"#,
+    )
+    .unwrap();
+    let bad = Host::after(&run).args(["export", "bad.json", "--to", "md"]);
+    bad.run().expect(2).says(&["bad.json", "step 1", "source"]);
+}
+
+#[test]
+fn a_killed_run_is_exported_from_its_journal() {
+    let server = turns([Turn::commands(&["echo one"]), Turn::fault(Fault::Silence)]);
+    let mut running = Host::new().server(&server).task("x").spawn();
+    running.until("the second query", |_| server.served() == 2);
+    running.signal(Signal::KILL);
+    let run = running.wait();
+    let told = Host::after(&run).args(["export", "traj.events.jsonl", "--to", "atif"]);
+    let made: Value = serde_json::from_str(&told.run().expect(0).stdout).unwrap();
+    assert_eq!(made["extra"]["exit_status"], "Killed");
+    assert_eq!(made["steps"].as_array().unwrap().len(), 3);
+    let results = &made["steps"][2]["observation"]["results"];
+    assert_eq!(results[0]["extra"]["returncode"], 0);
+    assert_eq!(
+        results[0]["source_call_id"],
+        made["steps"][2]["tool_calls"][0]["tool_call_id"]
+    );
+}
