@@ -112,7 +112,10 @@ impl Reading {
                 output,
                 timestamp,
             } => {
-                let seconds = self.started.get(index).map(|start| timestamp - start);
+                // A trajectory of another program has no times of its commands.
+                let is_ours = self.told.program.0 == "mswea-host";
+                let start = self.started.get(index).filter(|_| is_ours);
+                let seconds = start.map(|start| timestamp - start);
                 self.ran.insert(*index, (output.clone(), seconds));
             }
             Event::Observed { messages } => {
