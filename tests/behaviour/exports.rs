@@ -32,7 +32,7 @@ fn a_run_is_exported_without_secrets() {
     // A trajectory of ATIF is read, too.
     fs::rename(run.dir.join("run.atif"), run.dir.join("atif.json")).unwrap();
     let again = Host::after(&run).args(["export", "atif.json", "--to", "jsonl"]);
-    let steps = again.run().expect(0).stdout;
+    let steps = again.run().expect(0).stdout.clone();
     assert_eq!(steps.lines().count(), 4, "{steps}");
     fs::write(
         run.dir.join("bad.json"),

@@ -82,14 +82,14 @@ pub(crate) fn process_start(pid: u32) -> Option<u64> {
 
 /// Why an attempt has been given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GivenUp {
+pub(crate) enum ClaimRelease {
     /// The worker had to stop. It is no fault of the instance.
     Released,
     /// A fault of the infrastructure has ended it.
     Failed,
 }
 
-impl GivenUp {
+impl ClaimRelease {
     fn text(self) -> &'static str {
         match self {
             Self::Released => "released",
@@ -132,7 +132,7 @@ impl ClaimsOf {
         let last = numbers.iter().copied().max().unwrap_or_default();
         let released = free.iter().filter(|number| {
             let text = fs::read_to_string(file(folder, **number, ".free"));
-            text.is_ok_and(|text| text.trim() == GivenUp::Released.text())
+            text.is_ok_and(|text| text.trim() == ClaimRelease::Released.text())
         });
         let released = u32::try_from(released.count()).unwrap_or(u32::MAX);
         Ok(Self {
@@ -178,7 +178,7 @@ pub(crate) fn beat(folder: &Path, number: u32, count: u64) -> io::Result<()> {
 }
 
 /// Gives an attempt up.
-pub(crate) fn give_up(folder: &Path, number: u32, why: GivenUp) -> io::Result<()> {
+pub(crate) fn give_up(folder: &Path, number: u32, why: ClaimRelease) -> io::Result<()> {
     whole_file::replace(&file(folder, number, ".free"), why.text().as_bytes())
 }
 
@@ -196,7 +196,7 @@ pub(crate) struct Observed {
 
 /// What is known of the worker of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum HolderLife {
     /// It has shown that it lives, or may still do so.
     Living,
     /// Its heartbeat is silent for one lease: the engine decides.
@@ -215,7 +215,7 @@ impl Observed {
         number: u32,
         me: &WorkerName,
         lease: Duration,
-    ) -> Life {
+    ) -> HolderLife {
         let beat = fs::read_to_string(file(folder, number, ".beat")).unwrap_or_default();
         let entry = self.beats.entry(id.to_owned());
         let known = entry.or_insert_with(|| (number, beat.clone(), Instant::now()));
@@ -225,11 +225,11 @@ impl Observed {
         let silent = known.2.elapsed();
         let by = claimed_by(folder, number);
         match by.and_then(|by| by.has_ended(me)) {
-            Some(true) => Life::Ended,
-            _ if silent >= lease * 4 => Life::LongSilent,
+            Some(true) => HolderLife::Ended,
+            _ if silent >= lease * 4 => HolderLife::LongSilent,
             // A process of this machine that is there is frozen, or its disk is.
-            None if silent >= lease => Life::Silent,
-            _ => Life::Living,
+            None if silent >= lease => HolderLife::Silent,
+            _ => HolderLife::Living,
         }
     }
 
@@ -268,12 +268,12 @@ mod tests {
             counted,
         };
         assert_eq!(ClaimsOf::read(&folder).unwrap(), of(1, false, 1));
-        give_up(&folder, 1, GivenUp::Released).unwrap();
+        give_up(&folder, 1, ClaimRelease::Released).unwrap();
         assert_eq!(ClaimsOf::read(&folder).unwrap(), of(1, true, 0));
         assert!(!is_fenced(&folder, 1));
         assert!(claim(&folder, 2, &worker("b")).unwrap());
         assert!(is_fenced(&folder, 1));
-        give_up(&folder, 2, GivenUp::Failed).unwrap();
+        give_up(&folder, 2, ClaimRelease::Failed).unwrap();
         assert_eq!(ClaimsOf::read(&folder).unwrap(), of(2, true, 1));
     }
 
@@ -288,26 +288,26 @@ mod tests {
 
         // A process of this machine that lives is not dead before four leases.
         claim(&folder, 1, &worker("a")).unwrap();
-        assert_eq!(life(1, Duration::from_secs(9)), Life::Living);
+        assert_eq!(life(1, Duration::from_secs(9)), HolderLife::Living);
         // One that has ended is dead at once.
         let gone = WorkerName {
             since: 1,
             ..worker("b")
         };
         claim(&folder, 2, &gone).unwrap();
-        assert_eq!(life(2, Duration::from_secs(9)), Life::Ended);
+        assert_eq!(life(2, Duration::from_secs(9)), HolderLife::Ended);
         // Of another machine only the heartbeat is known.
         let elsewhere = WorkerName {
             host: "there".to_owned(),
             ..worker("c")
         };
         claim(&folder, 3, &elsewhere).unwrap();
-        assert_eq!(life(3, lease), Life::Living);
+        assert_eq!(life(3, lease), HolderLife::Living);
         std::thread::sleep(lease * 2);
-        assert_eq!(life(3, lease), Life::Silent);
+        assert_eq!(life(3, lease), HolderLife::Silent);
         beat(&folder, 3, 7).unwrap();
-        assert_eq!(life(3, lease), Life::Living);
+        assert_eq!(life(3, lease), HolderLife::Living);
         std::thread::sleep(lease * 5);
-        assert_eq!(life(3, lease), Life::LongSilent);
+        assert_eq!(life(3, lease), HolderLife::LongSilent);
     }
 }

@@ -14,6 +14,7 @@ mod error;
 mod fields;
 mod folder;
 mod frozen;
+mod hold;
 mod holding;
 mod job;
 mod manifest;

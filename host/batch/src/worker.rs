@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 
 use crate::attempt::{Attempt, AttemptEnd};
 use crate::claims::{
-    ClaimsOf, GivenUp, Life, Observed, WorkerName, attempt_folder, claim, claimed_by, give_up,
+    ClaimRelease, ClaimsOf, HolderLife, Observed, WorkerName, attempt_folder, claim, claimed_by,
+    give_up,
 };
 use crate::engine::{BatchEngine, is_among};
 use crate::folder::{BatchFolder, journal_name, result_file, trajectory_name};
@@ -187,15 +188,15 @@ impl Scan {
             .observed
             .life((id, folder), number, &self.plan.me, self.plan.lease);
         match (life, &self.alive) {
-            (Life::Living, _) => false,
-            (Life::Ended, _) => true,
-            (Life::Silent | Life::LongSilent, Some(alive)) => {
+            (HolderLife::Living, _) => false,
+            (HolderLife::Ended, _) => true,
+            (HolderLife::Silent | HolderLife::LongSilent, Some(alive)) => {
                 let by = claimed_by(folder, number).unwrap_or_default();
                 by.engine == "slurm" && !is_among(&by, alive)
-                    || by.engine != "slurm" && life == Life::LongSilent
+                    || by.engine != "slurm" && life == HolderLife::LongSilent
             }
-            (Life::LongSilent, None) => true,
-            (Life::Silent, None) => {
+            (HolderLife::LongSilent, None) => true,
+            (HolderLife::Silent, None) => {
                 self.needs_engine = true;
                 false
             }
@@ -423,10 +424,10 @@ async fn attempt(shared: Arc<WorkerShared>, claimed: Claimed) -> (String, ClaimE
                 let end = publish(&shared, result, Some(number)).await;
                 return (id, end);
             }
-            (GivenUp::Failed, ClaimEnd::Again(result))
+            (ClaimRelease::Failed, ClaimEnd::Again(result))
         }
-        AttemptEnd::Cut => (GivenUp::Released, ClaimEnd::Left),
-        AttemptEnd::Hopeless(reason) => (GivenUp::Released, ClaimEnd::Hopeless(reason)),
+        AttemptEnd::Cut => (ClaimRelease::Released, ClaimEnd::Left),
+        AttemptEnd::Hopeless(reason) => (ClaimRelease::Released, ClaimEnd::Hopeless(reason)),
     };
     let given = aside("claims", move || give_up(&own, number, why)).await;
     if let Some(Err(error)) = given {

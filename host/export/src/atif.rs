@@ -6,7 +6,7 @@
 use mswea_core::Usage;
 use serde_json::{Value, json};
 
-use crate::conversation::{Call, Conversation, Shown, Source, Step};
+use crate::conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
 use crate::images::embedded;
 use crate::time::iso;
 
@@ -79,7 +79,7 @@ pub fn to_jsonl(run: &Conversation) -> String {
     lines.collect()
 }
 
-fn step(id: usize, it: &Step) -> Value {
+fn step(id: usize, it: &ConversationStep) -> Value {
     let calls = it.calls.iter().map(|call| {
         object([
             ("tool_call_id", json!(call.id)),
@@ -124,7 +124,7 @@ fn step(id: usize, it: &Step) -> Value {
         ),
     ]);
     step["message"] = content(&it.text, &it.images);
-    if it.source == Source::Agent {
+    if it.source == StepSource::Agent {
         step["llm_call_count"] = json!(usize::from(it.is_reply));
     }
     // The arguments of a call may be empty, and have to be there.
@@ -136,7 +136,7 @@ fn step(id: usize, it: &Step) -> Value {
     step
 }
 
-fn metrics(it: &Step) -> Value {
+fn metrics(it: &ConversationStep) -> Value {
     let usage = it.usage.as_ref();
     let extra = usage.map(|usage| {
         object([
@@ -153,7 +153,7 @@ fn metrics(it: &Step) -> Value {
     ])
 }
 
-fn result(it: &Shown) -> Value {
+fn result(it: &ShownResult) -> Value {
     let mut result = object([
         ("source_call_id", json!(it.call)),
         (
@@ -267,18 +267,18 @@ fn usage(value: &Value, beginning: &str) -> Usage {
     }
 }
 
-fn read_step(value: &Value) -> Result<Step, String> {
+fn read_step(value: &Value) -> Result<ConversationStep, String> {
     let source = match value["source"].as_str() {
-        Some("system") => Source::System,
-        Some("user") => Source::User,
-        Some("agent") => Source::Agent,
+        Some("system") => StepSource::System,
+        Some("user") => StepSource::User,
+        Some("agent") => StepSource::Agent,
         _ => return Err("`source` is none of `system`, `user`, `agent`".to_owned()),
     };
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let string = |value: &Value| value.as_str().map(str::to_owned);
     let (text, images) = read_content(&value["message"])?;
     let calls = list(&value["tool_calls"]).into_iter().map(|call| {
-        Ok(Call {
+        Ok(RecordedCall {
             id: string(&call["tool_call_id"]).ok_or("a call without `tool_call_id`")?,
             name: string(&call["function_name"]).ok_or("a call without `function_name`")?,
             arguments: match &call["arguments"] {
@@ -293,7 +293,7 @@ fn read_step(value: &Value) -> Result<Step, String> {
         .map(|it| {
             let (text, images) = read_content(&it["content"])?;
             let extra = &it["extra"];
-            Ok::<_, String>(Shown {
+            Ok::<_, String>(ShownResult {
                 call: string(&it["source_call_id"]),
                 text,
                 images,
@@ -304,7 +304,7 @@ fn read_step(value: &Value) -> Result<Step, String> {
             })
         });
     let metrics = value.get("metrics").filter(|it| it.is_object());
-    Ok(Step {
+    Ok(ConversationStep {
         source,
         time: None,
         text,
@@ -315,7 +315,7 @@ fn read_step(value: &Value) -> Result<Step, String> {
         shown: shown.collect::<Result<_, _>>()?,
         usage: metrics.map(|it| usage(it, "")),
         cost: value["metrics"]["cost_usd"].as_f64(),
-        is_reply: source == Source::Agent && value["llm_call_count"] != json!(0),
+        is_reply: source == StepSource::Agent && value["llm_call_count"] != json!(0),
         finish_reason: string(&value["extra"]["finish_reason"]).unwrap_or_default(),
         rejected: string(&value["extra"]["rejected"]),
     })

@@ -17,7 +17,7 @@ pub struct Conversation {
     /// Name, kind, version and digest of the plugins.
     pub plugins: Vec<Value>,
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ConversationStep>,
     /// The tokens of all queries.
     pub usage: Usage,
     /// Dollars; none if any price is unknown.
@@ -30,7 +30,7 @@ pub struct Conversation {
 
 /// Whose a step is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum StepSource {
     /// The system prompt.
     System,
     /// The task, a person, or the host.
@@ -40,7 +40,7 @@ pub enum Source {
     Agent,
 }
 
-impl Source {
+impl StepSource {
     /// The word for it in ATIF.
     pub fn word(self) -> &'static str {
         match self {
@@ -53,9 +53,9 @@ impl Source {
 
 /// A step: a message, and what was done because of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Step {
+pub struct ConversationStep {
     /// Whose it is.
-    pub source: Source,
+    pub source: StepSource,
     /// When, in Unix seconds; none if unknown.
     pub time: Option<f64>,
     /// Its text.
@@ -67,9 +67,9 @@ pub struct Step {
     /// The model that answered.
     pub model: Option<String>,
     /// The calls of tools.
-    pub calls: Vec<Call>,
+    pub calls: Vec<RecordedCall>,
     /// What came of the calls.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<ShownResult>,
     /// The tokens of the query.
     pub usage: Option<Usage>,
     /// Dollars.
@@ -84,7 +84,7 @@ pub struct Step {
 
 /// A call of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Call {
+pub struct RecordedCall {
     /// Its id.
     pub id: String,
     /// The tool.
@@ -97,7 +97,7 @@ pub struct Call {
 
 /// The result of a call, or feedback.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shown {
+pub struct ShownResult {
     /// The call that it belongs to.
     pub call: Option<String>,
     /// What the model saw.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use mswea_text::harmless;
 
-use crate::conversation::{Conversation, Shown, Source, Step};
+use crate::conversation::{Conversation, ConversationStep, ShownResult, StepSource};
 use crate::images::embedded;
 use crate::markdown::{command, facts, result_title, title};
 
@@ -32,7 +32,7 @@ pub fn to_html(run: &Conversation, is_focused: bool) -> String {
     }
     out.push_str("</dl>\n");
     for (number, step) in (1..).zip(&run.steps) {
-        if !(is_focused && step.source == Source::System) {
+        if !(is_focused && step.source == StepSource::System) {
             write_step(&mut out, number, step, is_focused);
         }
     }
@@ -45,7 +45,7 @@ pub fn to_html(run: &Conversation, is_focused: bool) -> String {
     out
 }
 
-fn write_step(out: &mut String, number: usize, step: &Step, is_focused: bool) {
+fn write_step(out: &mut String, number: usize, step: &ConversationStep, is_focused: bool) {
     let class = match step.rejected {
         Some(_) => " class=\"refused\"",
         None => "",
@@ -59,10 +59,10 @@ fn write_step(out: &mut String, number: usize, step: &Step, is_focused: bool) {
         folded(out, "Reasoning", &step.reasoning);
     }
     match step.source {
-        Source::System => folded(out, "System prompt", &step.text),
-        Source::User => long(out, "Message", &step.text),
-        Source::Agent if step.text.is_empty() => {}
-        Source::Agent => {
+        StepSource::System => folded(out, "System prompt", &step.text),
+        StepSource::User => long(out, "Message", &step.text),
+        StepSource::Agent if step.text.is_empty() => {}
+        StepSource::Agent => {
             let _ = writeln!(out, "<div class=\"said\">{}</div>", escaped(&step.text));
         }
     }
@@ -80,7 +80,7 @@ fn write_step(out: &mut String, number: usize, step: &Step, is_focused: bool) {
     out.push_str("</section>\n");
 }
 
-fn write_result(out: &mut String, shown: &Shown) {
+fn write_result(out: &mut String, shown: &ShownResult) {
     long(out, &result_title(shown), &shown.text);
     write_images(out, &shown.images);
 }

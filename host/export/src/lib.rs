@@ -13,8 +13,8 @@ mod tests;
 mod time;
 
 pub use atif::{from_atif, is_atif, to_atif, to_jsonl};
-pub use conversation::{Call, Conversation, Shown, Source, Step};
+pub use conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
 pub use html::to_html;
 pub use markdown::to_markdown;
 pub use records::from_records;
-pub use redact::Secrets;
+pub use redact::SecretValues;

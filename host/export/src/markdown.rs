@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use mswea_text::harmless;
 
-use crate::conversation::{Conversation, Source, Step};
+use crate::conversation::{Conversation, ConversationStep, StepSource};
 
 /// The run as Markdown; focused: without the prompts and the model's reasoning.
 pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
@@ -13,7 +13,7 @@ pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
         let _ = writeln!(out, "- {name}: {}", one_line(&value));
     }
     for (number, step) in (1..).zip(&run.steps) {
-        if is_focused && step.source == Source::System {
+        if is_focused && step.source == StepSource::System {
             continue;
         }
         let _ = writeln!(out, "\n## {number}. {}\n", title(step));
@@ -22,7 +22,7 @@ pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
         }
         match step.source {
             // The model's own text is Markdown already.
-            Source::Agent => {
+            StepSource::Agent => {
                 let _ = writeln!(out, "{}", harmless(step.text.trim_end()));
             }
             _ => block(&mut out, &step.text),
@@ -69,11 +69,11 @@ pub(crate) fn facts(run: &Conversation) -> Vec<(&'static str, String)> {
 }
 
 /// Whose a step is, and what it cost.
-pub(crate) fn title(step: &Step) -> String {
+pub(crate) fn title(step: &ConversationStep) -> String {
     let mut title = match step.source {
-        Source::System => "System",
-        Source::User => "User",
-        Source::Agent => "Model",
+        StepSource::System => "System",
+        StepSource::User => "User",
+        StepSource::Agent => "Model",
     }
     .to_owned();
     if let Some(usage) = &step.usage {
@@ -90,7 +90,7 @@ pub(crate) fn title(step: &Step) -> String {
 }
 
 /// What came of a call.
-pub(crate) fn result_title(shown: &crate::Shown) -> String {
+pub(crate) fn result_title(shown: &crate::ShownResult) -> String {
     let mut title = "Result".to_owned();
     if let Some(code) = shown.returncode {
         let _ = write!(title, " · exit code {code}");

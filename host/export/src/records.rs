@@ -6,7 +6,7 @@ use mswea_core::{Action, Event, Message, Output, Part, Reply, Usage};
 use mswea_run::journal::Record;
 use serde_json::{Value, json};
 
-use crate::conversation::{Call, Conversation, Shown, Source, Step};
+use crate::conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
 
 /// What mini-swe-agent writes as the result of a call whose command ended the run.
 const NOT_EXECUTED: &str = "action was not executed";
@@ -140,7 +140,7 @@ impl Reading {
         }
     }
 
-    fn step(&mut self) -> Option<&mut Step> {
+    fn step(&mut self) -> Option<&mut ConversationStep> {
         self.told.steps.get_mut(self.agent?)
     }
 
@@ -157,28 +157,28 @@ impl Reading {
     /// A message that is no result; of the model, if it is an example in the prompts.
     fn message(&mut self, message: &Message, t: f64) {
         let source = match message.role.as_str() {
-            "system" => Source::System,
-            "assistant" => Source::Agent,
+            "system" => StepSource::System,
+            "assistant" => StepSource::Agent,
             "tool" => return self.observe(message, None),
             "exit" => return,
-            _ => Source::User,
+            _ => StepSource::User,
         };
-        let step = Step {
+        let step = ConversationStep {
             source,
             time: Some(t).filter(|t| *t > 0.0),
             text: message.text(),
             images: images(message),
             calls: calls(message),
-            ..Step::default()
+            ..ConversationStep::default()
         };
-        if source == Source::Agent {
+        if source == StepSource::Agent {
             self.begin(step);
         } else {
             self.told.steps.push(step);
         }
     }
 
-    fn begin(&mut self, step: Step) {
+    fn begin(&mut self, step: ConversationStep) {
         self.settle();
         self.agent = Some(self.told.steps.len());
         self.told.steps.push(step);
@@ -194,8 +194,8 @@ impl Reading {
             _ => None,
         });
         let reasoning = reasoning.collect::<Vec<_>>().join("\n");
-        self.begin(Step {
-            source: Source::Agent,
+        self.begin(ConversationStep {
+            source: StepSource::Agent,
             time: Some(timestamp).filter(|t| *t > 0.0),
             text: message.text(),
             images: images(message),
@@ -206,7 +206,7 @@ impl Reading {
             cost,
             is_reply: true,
             finish_reason: reply.finish_reason.clone(),
-            ..Step::default()
+            ..ConversationStep::default()
         });
     }
 
@@ -214,15 +214,18 @@ impl Reading {
         let number = self.told.steps.len();
         let Some(step) = self.step() else { return };
         if step.calls.is_empty() {
-            let made = actions.iter().enumerate().map(|(index, action)| Call {
-                id: action
-                    .tool_call_id
-                    .clone()
-                    .unwrap_or_else(|| format!("action_{number}_{index}")),
-                name: "bash".to_owned(),
-                arguments: json!({ "command": action.command }),
-                is_of_text: true,
-            });
+            let made = actions
+                .iter()
+                .enumerate()
+                .map(|(index, action)| RecordedCall {
+                    id: action
+                        .tool_call_id
+                        .clone()
+                        .unwrap_or_else(|| format!("action_{number}_{index}")),
+                    name: "bash".to_owned(),
+                    arguments: json!({ "command": action.command }),
+                    is_of_text: true,
+                });
             step.calls = made.collect();
             let ids = step.calls.iter().map(|call| Some(call.id.clone()));
             self.of_actions = ids.collect();
@@ -257,7 +260,7 @@ impl Reading {
             Some((output, seconds)) if exception == Some(NOT_EXECUTED) => {
                 unseen(call, output, seconds)
             }
-            ran => Shown {
+            ran => ShownResult {
                 call,
                 text: message.text(),
                 images: images(message),
@@ -284,15 +287,15 @@ impl Reading {
     }
 }
 
-fn unseen(call: Option<String>, output: Output, seconds: Option<f64>) -> Shown {
-    Shown {
+fn unseen(call: Option<String>, output: Output, seconds: Option<f64>) -> ShownResult {
+    ShownResult {
         call,
         text: output.output,
         returncode: Some(i64::from(output.returncode)),
         exception: Some(output.exception_info).filter(|it| !it.is_empty()),
         seconds,
         is_unseen: true,
-        ..Shown::default()
+        ..ShownResult::default()
     }
 }
 
@@ -310,8 +313,8 @@ fn images(message: &Message) -> Vec<String> {
     urls.collect()
 }
 
-fn calls(message: &Message) -> Vec<Call> {
-    let calls = message.tool_calls.iter().map(|call| Call {
+fn calls(message: &Message) -> Vec<RecordedCall> {
+    let calls = message.tool_calls.iter().map(|call| RecordedCall {
         id: call.id.clone(),
         name: call.name.clone(),
         arguments: match serde_json::from_str(&call.arguments) {

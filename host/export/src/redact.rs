@@ -1,4 +1,4 @@
-//! Secrets are blanked in every text before a run leaves this machine.
+//! SecretValues are blanked in every text before a run leaves this machine.
 
 use serde_json::Value;
 
@@ -28,9 +28,9 @@ const REST: usize = 16;
 
 /// What is to be blanked: values that are known to be secret, and keys of well-known services.
 #[derive(Clone, Default)]
-pub struct Secrets(Vec<String>);
+pub struct SecretValues(Vec<String>);
 
-impl Secrets {
+impl SecretValues {
     /// Of these values; short ones are left out.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
         let mut values: Vec<String> = values
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn secrets_are_blanked() {
-        let secrets = Secrets::new(["hunter2-hunter2".to_owned(), "short".to_owned()]);
+        let secrets = SecretValues::new(["hunter2-hunter2".to_owned(), "short".to_owned()]);
         for (before, after) in [
             ("a hunter2-hunter2 b", "a [secret removed] b"),
             ("short", "short"),

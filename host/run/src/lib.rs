@@ -35,7 +35,7 @@ pub use multimodal::{BadRegex, Multimodal};
 pub use next::{Need, next};
 pub use prompts::Prompts;
 pub use replay::ReplayEnd;
-pub use rules::{Rules, Signal, StepRule, signal};
+pub use rules::{AgentRules, Signal, StepRule, signal};
 pub use settings::{Parts, RunLimits, RunSettings};
 pub use state::{
     Account, Ending, Environment, OpenStep, PaidReply, Phase, Raised, Salvaging, Slot, Stage,

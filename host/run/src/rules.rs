@@ -3,7 +3,7 @@
 
 use mswea_core::{BAD_SYNTAX, End, ErrorClass, ModelFailure, Output};
 
-use crate::state::{OpenStep, Slot, Stage, State};
+use crate::state::{OpenStep, Slot, Stage, State, is_filtered};
 
 const RETRY_WITH_OUTPUT: &str = "###SWE-AGENT-RETRY-WITH-OUTPUT###";
 const RETRY_WITHOUT_OUTPUT: &str = "###SWE-AGENT-RETRY-WITHOUT-OUTPUT###";
@@ -11,7 +11,7 @@ const FORFEIT: &str = "###SWE-AGENT-EXIT-FORFEIT###";
 
 /// Whose rules a run follows where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rules {
+pub enum AgentRules {
     /// mini-swe-agent's: the feedback on a malformed reply stays in the history.
     #[default]
     Mini,
@@ -74,7 +74,7 @@ pub enum StepRule {
     Finish(End),
 }
 
-impl Rules {
+impl AgentRules {
     /// What these rules want of a step, if they want anything; `will_run` is true if its action would run
     /// now.
     pub fn of_step(self, step: &OpenStep, will_run: bool) -> Option<StepRule> {
@@ -100,8 +100,7 @@ impl Rules {
 
     /// Whether a query that failed for this reason is sent again, and counted as an unusable reply.
     pub fn resamples(self, class: &ModelFailure) -> bool {
-        let filtered = ModelFailure::Reported(ErrorClass::ContentFiltered);
-        self == Self::SweAgent && *class == filtered
+        self == Self::SweAgent && is_filtered(class)
     }
 
     /// Whether a run that ends so submits what the salvage command has saved.
@@ -168,18 +167,6 @@ impl Rules {
             true => format!("submitted ({status})"),
             false => status.to_owned(),
         }
-    }
-}
-
-/// How often in a row commands have exceeded their time, with this output after `before` of them.
-pub(crate) fn timeouts(before: u32, output: &Output) -> u32 {
-    let timed_out = output
-        .extra
-        .get("exception_type")
-        .is_some_and(|it| it == "TimeoutExpired");
-    match timed_out {
-        true => before.saturating_add(1),
-        false => 0,
     }
 }
 
@@ -258,15 +245,15 @@ mod tests {
             (query(ErrorClass::Authentication), "exit_error", true),
             (End::Plugin { message: message() }, "exit_error", true),
         ] {
-            let rules = Rules::SweAgent;
+            let rules = AgentRules::SweAgent;
             assert_eq!(rules.exit_status(&end, false), status);
             assert_eq!(rules.submits_at(&end), submits, "{status}");
             assert_eq!(
                 rules.exit_status(&end, true),
                 format!("submitted ({status})")
             );
-            assert!(!Rules::Mini.submits_at(&end));
-            assert_eq!(Rules::Mini.exit_status(&end, false), end.exit_status());
+            assert!(!AgentRules::Mini.submits_at(&end));
+            assert_eq!(AgentRules::Mini.exit_status(&end, false), end.exit_status());
         }
     }
 
@@ -287,7 +274,7 @@ mod tests {
             (None, End::LimitsExceeded, None),
             (Some(output("diff")), End::ExitCommand, None),
         ] {
-            let saved = Rules::SweAgent.saved(&state(salvage), &end);
+            let saved = AgentRules::SweAgent.saved(&state(salvage), &end);
             assert_eq!(saved.as_deref(), expected);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::global::GlobalAccount;
-use super::rules::Rules;
+use super::rules::AgentRules;
 use super::{Multimodal, Prompts};
 use crate::history::Chain;
 use mswea_core::{
@@ -62,7 +62,7 @@ pub struct RunSettings {
     /// The limits.
     pub limits: RunLimits,
     /// Whose rules the run follows.
-    pub rules: Rules,
+    pub rules: AgentRules,
     /// Whether there are policies, which judge every action.
     pub has_policies: bool,
     /// Whether a user attends the run. The user is asked before the run ends by a limit or a

@@ -15,6 +15,7 @@ use crate::answers::Answers;
 use mswea_core::{End, Message, Object, Output, Parent, Reply, Usage};
 
 pub use apply::accepted_message;
+pub(crate) use question::is_filtered;
 pub use step::{Confirmation, OpenStep, Slot, Stage};
 
 /// The state of a run.

@@ -2,7 +2,7 @@
 
 use mswea_config::Config;
 use mswea_core::Object;
-use mswea_run::Rules;
+use mswea_run::AgentRules;
 use mswea_tools::{ToolsPlace, Toolset, ToolsetSettings};
 
 use crate::wiring::seconds;
@@ -15,7 +15,7 @@ use crate::{Job, SetupError};
 pub(super) fn read(job: &Job<'_>) -> Result<Option<Toolset>, SetupError> {
     let config = &job.config.tools;
     // Without bundles, the executor of the tools checks the syntax of commands.
-    let is_checked = job.config.environment.session && rules(job.config) == Rules::SweAgent;
+    let is_checked = job.config.environment.session && rules(job.config) == AgentRules::SweAgent;
     if config.bundles.is_empty() && !is_checked {
         return Ok(None);
     }
@@ -33,10 +33,10 @@ pub(super) fn read(job: &Job<'_>) -> Result<Option<Toolset>, SetupError> {
 }
 
 /// Whose rules the run follows.
-pub(super) fn rules(config: &Config) -> Rules {
+pub(super) fn rules(config: &Config) -> AgentRules {
     match config.agent.rules.as_str() {
-        "swe-agent" => Rules::SweAgent,
-        _ => Rules::Mini,
+        "swe-agent" => AgentRules::SweAgent,
+        _ => AgentRules::Mini,
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn place(config: &Config, task: &str, run_id: &str) -> ToolsPlace {
         run_id: run_id.to_owned(),
         install_timeout: seconds(tools.install_timeout),
         state_timeout: seconds(tools.state_timeout),
-        checks_syntax: rules(config) == Rules::SweAgent,
+        checks_syntax: rules(config) == AgentRules::SweAgent,
     }
 }
 

@@ -11,7 +11,7 @@ use super::exit::ExitCode;
 use super::output::{self, Failure};
 use anyhow::Context as _;
 use mswea_export::{
-    Conversation, Secrets, from_atif, from_records, is_atif, to_atif, to_html, to_jsonl,
+    Conversation, SecretValues, from_atif, from_records, is_atif, to_atif, to_html, to_jsonl,
     to_markdown,
 };
 use mswea_secrecy::looks_secret;
@@ -60,10 +60,10 @@ fn atif(path: &Path) -> Option<Value> {
 }
 
 /// The values of this process's variables that look like secrets.
-fn secrets() -> Secrets {
+fn secrets() -> SecretValues {
     let all = mswea_secrecy::vars().into_iter();
     let secret = all.filter(|(name, _)| name.to_str().is_some_and(looks_secret));
-    Secrets::new(secret.filter_map(|(_, value)| value.into_string().ok()))
+    SecretValues::new(secret.filter_map(|(_, value)| value.into_string().ok()))
 }
 
 /// Puts the file in place when it is whole.

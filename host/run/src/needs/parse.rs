@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::patience::unless_over;
-use super::requery::Why;
+use super::requery::RequeryReason;
 use crate::agent::Agent;
 use crate::calls::{MOST_ACTIONS, invented_call, too_many};
-use crate::rules::Rules;
+use crate::rules::AgentRules;
 use crate::state::PaidReply;
 use mswea_core::{Action, End, Event, Message, Object, Outcome, Problem, Reply};
 
@@ -40,8 +40,8 @@ impl Agent {
         let feedback = self.parts.prompts.feedback(&problem, &paid.reply);
         let text = unless_over(&self.context, self.time_left(), feedback).await??;
         let feedback = feedback_message(text, &problem, &paid);
-        if self.settings.rules == Rules::SweAgent {
-            let why = Why {
+        if self.settings.rules == AgentRules::SweAgent {
+            let why = RequeryReason {
                 code: problem.code,
                 message: problem.message,
                 is_fault,

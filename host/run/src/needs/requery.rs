@@ -9,8 +9,8 @@ use crate::agent::Agent;
 use crate::plain;
 use crate::rules::{Signal, denial, signal, without_mark};
 
-/// Why a reply is not used.
-pub(super) struct Why {
+/// RequeryReason a reply is not used.
+pub(super) struct RequeryReason {
     pub(super) code: String,
     pub(super) message: String,
     /// The parser itself has failed.
@@ -19,7 +19,7 @@ pub(super) struct Why {
     pub(super) is_counted: bool,
 }
 
-impl Why {
+impl RequeryReason {
     fn of(code: &str, message: &str, is_counted: bool) -> Self {
         Self {
             code: code.to_owned(),
@@ -44,22 +44,23 @@ impl Agent {
             )
         };
         let Some(output) = output else {
-            let why = Why::of("blocked", &denied, true);
+            let why = RequeryReason::of("blocked", &denied, true);
             return self.ask_again(why, &reply, Some(Message::new("user", denied)));
         };
         match signal(&output) {
             Some(Signal::BadSyntax) => {
                 let text = self.syntax_feedback(&action, &output).await?;
-                let why = Why::of("bad-syntax", &output.exception_info, true);
+                let why = RequeryReason::of("bad-syntax", &output.exception_info, true);
                 self.ask_again(why, &reply, Some(Message::new("user", text)))
             }
             Some(Signal::RetryWithOutput) => {
                 let text = self.shown(action, output).await?;
-                let why = Why::of("retry-with-output", "a tool asks for another reply", false);
+                let why =
+                    RequeryReason::of("retry-with-output", "a tool asks for another reply", false);
                 self.ask_again(why, &reply, Some(Message::new("user", text)))
             }
             _ => {
-                let why = Why::of(
+                let why = RequeryReason::of(
                     "retry-without-output",
                     "a tool asks for another reply",
                     false,
@@ -72,7 +73,7 @@ impl Agent {
     /// Records that the reply is not used. `reply` is its text, which is quoted with the feedback.
     pub(super) fn ask_again(
         &self,
-        why: Why,
+        why: RequeryReason,
         reply: &str,
         feedback: Option<Message>,
     ) -> Result<(), End> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::question::{is_filtered, timeouts};
 use super::{
     Confirmation, Ending, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost,
 };
-use crate::rules::{Rules, timeouts};
 use crate::submission::submission;
 use mswea_core::{Action, End, Event, Message, Object, Reply, TOOL_STATE, Usage, exit_message};
 
@@ -269,8 +269,8 @@ impl State {
             Event::QueryFailed {
                 usage, cost, class, ..
             } => {
-                if Rules::SweAgent.resamples(class) {
-                    // Without those rules, the run ends.
+                if is_filtered(class) {
+                    // Only under SWE-agent's rules the run goes on then.
                     self.account.format_errors = self.account.format_errors.saturating_add(1);
                 }
                 self.charge(usage.as_ref(), *cost, false);

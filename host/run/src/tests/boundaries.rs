@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Recorded {
     pub(super) replies: Vec<String>,
     pub(super) limits: RunLimits,
-    pub(super) rules: Rules,
+    pub(super) rules: AgentRules,
     /// A history processor asks the model.
     pub(super) asks: bool,
 }
@@ -476,29 +476,4 @@ async fn a_policy_judges_the_model_s_action_after_a_resume() {
     assert_eq!(commands[0], "new");
     let output = &state.messages[3].extra["raw_output"];
     assert_eq!(output, "new");
-}
-
-#[test]
-fn time_between_two_processes_is_not_the_run_s() {
-    let mut state = State::default();
-    let query = || Event::QueryStarted {
-        query: 1,
-        view: None,
-    };
-    let resumed = Event::RunResumed {
-        host_version: String::new(),
-        config: Value::Null,
-        plugins: Value::Null,
-    };
-    for (t, event) in [
-        (100.0, started()),
-        (110.0, query()),
-        (1000.0, resumed),
-        // The clock is set back.
-        (500.0, query()),
-        (505.0, query()),
-    ] {
-        state.apply(t, &event);
-    }
-    assert_eq!(state.account.elapsed(507.0), 17.0);
 }

@@ -182,3 +182,28 @@ async fn a_panic_of_a_part_ends_the_run_and_its_work_is_saved() {
         assert_eq!(exit_status, "InternalError");
     }
 }
+
+#[test]
+fn time_between_two_processes_is_not_the_run_s() {
+    let mut state = State::default();
+    let query = || Event::QueryStarted {
+        query: 1,
+        view: None,
+    };
+    let resumed = Event::RunResumed {
+        host_version: String::new(),
+        config: Value::Null,
+        plugins: Value::Null,
+    };
+    for (t, event) in [
+        (100.0, boundaries::started()),
+        (110.0, query()),
+        (1000.0, resumed),
+        // The clock is set back.
+        (500.0, query()),
+        (505.0, query()),
+    ] {
+        state.apply(t, &event);
+    }
+    assert_eq!(state.account.elapsed(507.0), 17.0);
+}

@@ -18,7 +18,7 @@ async fn under_its_rules(replies: &[&str], limits: RunLimits) -> (Vec<Vec<String
     let run = Recorded {
         replies: replies.iter().map(|&reply| reply.to_owned()).collect(),
         limits,
-        rules: Rules::SweAgent,
+        rules: AgentRules::SweAgent,
         ..Recorded::default()
     };
     let left = go(&run, State::default(), &run.replies).await;
@@ -259,7 +259,7 @@ fn generated(seed: u64) -> Recorded {
     Recorded {
         replies,
         limits: limits(),
-        rules: Rules::SweAgent,
+        rules: AgentRules::SweAgent,
         ..Recorded::default()
     }
 }
