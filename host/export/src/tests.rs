@@ -24,10 +24,13 @@ fn events() -> Vec<Value> {
     let action =
         |index: usize| json!({"event": "action", "index": index, "action": {"command": "x"}});
     let mut image = said("tool", "a picture");
-    image["content"][1] = json!({"type": "image", "url": "data:image/png;base64,iVBORw=="});
+    add(
+        &mut image,
+        json!({"type": "image", "url": "data:image/png;base64,iVBORw=="}),
+    );
     image["tool_call_id"] = json!("c1");
     let mut called = said("assistant", "");
-    called["content"][1] = json!({"type": "reasoning", "text": "I think"});
+    add(&mut called, json!({"type": "reasoning", "text": "I think"}));
     called["tool_calls"] = json!([{"id": "c1", "name": "look", "arguments": "{}"},
         {"id": "c2", "name": "bash", "arguments": "no json"}]);
     vec![
@@ -55,6 +58,10 @@ fn events() -> Vec<Value> {
         action(0),
         output(0, HOSTILE),
     ]
+}
+
+fn add(message: &mut Value, part: Value) {
+    message["content"].as_array_mut().unwrap().push(part);
 }
 
 fn run(events: &[Value]) -> Conversation {

@@ -4,6 +4,7 @@
 
 mod answered;
 mod apply;
+mod failures;
 mod question;
 mod step;
 
@@ -15,7 +16,7 @@ use crate::answers::Answers;
 use mswea_core::{End, Message, Object, Output, Parent, Reply, Usage};
 
 pub use apply::accepted_message;
-pub(crate) use question::is_filtered;
+pub(crate) use failures::is_filtered;
 pub use step::{Confirmation, OpenStep, Slot, Stage};
 
 /// The state of a run.

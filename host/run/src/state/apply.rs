@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::question::{is_filtered, timeouts};
+use super::failures::{is_filtered, timeouts};
 use super::{
     Confirmation, Ending, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::apply::accepted_message;
 use super::{OpenStep, Phase, State};
 use crate::calls::unused_calls;
-use mswea_core::{Action, ErrorClass, Message, ModelFailure, Output, Requery};
+use mswea_core::{Action, Message, Requery};
 
 impl State {
     /// Ends the history after `base` messages, and returns the rest.
@@ -67,22 +67,5 @@ impl State {
         if !step.unused.is_empty() || !step.slots.is_empty() {
             self.phase = Phase::Acting(step);
         }
-    }
-}
-
-/// Whether the provider's content policy has refused to answer.
-pub(crate) fn is_filtered(class: &ModelFailure) -> bool {
-    *class == ModelFailure::Reported(ErrorClass::ContentFiltered)
-}
-
-/// How often in a row commands have exceeded their time, with this output after `before` of them.
-pub(super) fn timeouts(before: u32, output: &Output) -> u32 {
-    let timed_out = output
-        .extra
-        .get("exception_type")
-        .is_some_and(|it| it == "TimeoutExpired");
-    match timed_out {
-        true => before.saturating_add(1),
-        false => 0,
     }
 }

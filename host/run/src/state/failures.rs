@@ -1,0 +1,20 @@
+//! Failures that the state counts: replies that the provider refused to give, commands that exceed their time.
+
+use mswea_core::{ErrorClass, ModelFailure, Output};
+
+/// Whether the provider's content policy has refused to answer.
+pub(crate) fn is_filtered(class: &ModelFailure) -> bool {
+    *class == ModelFailure::Reported(ErrorClass::ContentFiltered)
+}
+
+/// How often in a row commands have exceeded their time, with this output after `before` of them.
+pub(super) fn timeouts(before: u32, output: &Output) -> u32 {
+    let timed_out = output
+        .extra
+        .get("exception_type")
+        .is_some_and(|it| it == "TimeoutExpired");
+    match timed_out {
+        true => before.saturating_add(1),
+        false => 0,
+    }
+}
