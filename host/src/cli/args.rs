@@ -8,6 +8,7 @@ mod again;
 mod batch;
 mod export;
 mod machine;
+mod many;
 mod person;
 mod plugin;
 mod price;

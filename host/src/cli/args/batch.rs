@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Subcommand, ValueHint};
 
+use super::many::ManyRunsArgs;
 use super::{RunArgs, values};
 
 /// Heading of the flags that say what an instance is.
@@ -152,7 +153,7 @@ pub struct BatchRunArgs {
     pub work: WorkArgs,
     /// Flags of all runs.
     #[command(flatten)]
-    pub run: RunArgs,
+    pub run: ManyRunsArgs,
 }
 
 /// Flags of `batch worker`.
@@ -183,7 +184,7 @@ pub struct BatchWorkerArgs {
     pub work: WorkArgs,
     /// Flags of all runs.
     #[command(flatten)]
-    pub run: RunArgs,
+    pub run: ManyRunsArgs,
 }
 
 /// What starts workers.
