@@ -58,6 +58,8 @@ pub struct FolderState {
     pub claimed: BTreeMap<String, usize>,
     /// The model of the batch.
     pub model: String,
+    /// Why results can't be read.
+    pub broken: Vec<String>,
 }
 
 impl BatchFolder {
@@ -238,7 +240,14 @@ impl FolderState {
             )));
         }
         let instances = manifest::read(&path.join(MANIFEST))?;
-        let results = results(path, &instances)?;
+        let (mut results, mut broken) = (Vec::new(), Vec::new());
+        for instance in &instances {
+            match BatchResult::read(&result_file(path, &instance.id)) {
+                Ok(result) => results.extend(result),
+                // The others can be shown all the same.
+                Err(error) => broken.push(error.to_string()),
+            }
+        }
         let done: HashSet<&str> = results.iter().map(|it| it.instance_id.as_str()).collect();
         let mut claimed = BTreeMap::new();
         let mut begun = Vec::new();
@@ -262,6 +271,7 @@ impl FolderState {
             claimed,
             model: frozen.map_or_else(String::new, |it| it.model().to_owned()),
             worker: worker(path),
+            broken,
             instances,
             results,
         })
@@ -364,6 +374,13 @@ mod tests {
                 .concat()
         };
         assert_eq!(left(&Redo::default()), "d");
+        // A result that was changed does not hide the others.
+        let hurt = result_file(&path, "b");
+        let whole = fs::read(&hurt).unwrap();
+        fs::write(&hurt, "{").unwrap();
+        let seen = FolderState::read(&path).unwrap();
+        assert_eq!((seen.results.len(), seen.broken.len()), (2, 1));
+        fs::write(&hurt, whole).unwrap();
         let state = FolderState::read(&path).unwrap();
         assert_eq!(state.begun, ["d"]);
         assert_eq!((state.instances.len(), state.results.len()), (4, 3));

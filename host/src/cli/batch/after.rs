@@ -9,15 +9,16 @@ use crate::cli::exit::ExitCode;
 use crate::cli::front::dollars_text;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
-    BatchComparison, FolderState, TrainingExport, export_training, merge as merged, resolved_ids,
+    BatchComparison, TrainingExport, export_training, merge as merged, resolved_ids,
 };
 
+use super::look::state;
 use super::run::failure;
 
 /// Compares two batches instance by instance.
 pub fn compare(args: &BatchCompareArgs) -> Result<ExitCode, Failure> {
-    let first = FolderState::read(&args.first).map_err(failure)?;
-    let second = FolderState::read(&args.second).map_err(failure)?;
+    let first = state(&args.first)?;
+    let second = state(&args.second)?;
     let resolved = [&args.resolved_first, &args.resolved_second].map(ids);
     let [one, other] = resolved;
     let (one, other) = (one?, other?);
@@ -101,7 +102,7 @@ pub fn merge(args: &BatchMergeArgs) -> Result<ExitCode, Failure> {
 
 /// Writes the runs as data for training.
 pub fn export(args: &BatchExportArgs) -> Result<ExitCode, Failure> {
-    let state = FolderState::read(&args.dir).map_err(failure)?;
+    let state = state(&args.dir)?;
     let resolved = ids(&args.resolved)?;
     if args.only_resolved && resolved.is_none() {
         return Err(Failure::usage(

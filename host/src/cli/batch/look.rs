@@ -1,6 +1,7 @@
 //! `batch status` and `batch report`: what a directory of a batch amounts to.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::cli::args::{BatchLookArgs, BatchPredsArgs, BatchReportArgs};
@@ -15,9 +16,18 @@ use super::run::failure;
 /// How many ids are shown.
 const IDS: usize = 20;
 
+/// Looks at a batch. Results that can't be read are named, and the others are shown.
+pub(super) fn state(dir: &Path) -> Result<FolderState, Failure> {
+    let state = FolderState::read(dir).map_err(failure)?;
+    for reason in &state.broken {
+        output::warning(reason);
+    }
+    Ok(state)
+}
+
 /// Shows how far a batch is.
 pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
-    let state = FolderState::read(&args.dir).map_err(failure)?;
+    let state = state(&args.dir)?;
     let report = BatchReport::of(&state);
     if args.json {
         return json(&report);
@@ -83,7 +93,7 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
 
 /// Shows what a batch amounts to.
 pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
-    let state = FolderState::read(&args.look.dir).map_err(failure)?;
+    let state = state(&args.look.dir)?;
     let mut report = BatchReport::of(&state);
     if let Some(file) = &args.resolved {
         let resolved = resolved_ids(file).map_err(failure)?;
@@ -155,7 +165,7 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
 
 /// Prints the predictions in the forms of SWE-bench.
 pub fn preds(args: &BatchPredsArgs) -> Result<ExitCode, Failure> {
-    let state = FolderState::read(&args.dir).map_err(failure)?;
+    let state = state(&args.dir)?;
     let mut preds = Predictions::open(&args.dir, &state.model).map_err(failure)?;
     // Workers write results only.
     preds.renew(std::iter::empty(), state.results.iter());
