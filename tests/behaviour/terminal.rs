@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::needs::Need;
 use crate::run::journal;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A window of tmux in which the binary runs.
 pub struct Terminal {

@@ -59,7 +59,8 @@ impl Agent {
                     RequeryReason::of("retry-with-output", "a tool asks for another reply", false);
                 self.ask_again(why, &reply, Some(Message::new("user", text)))
             }
-            _ => {
+            // `AgentRules::of_step` asks for no other signal here.
+            Some(Signal::RetryWithoutOutput | Signal::Forfeit) | None => {
                 let why = RequeryReason::of(
                     "retry-without-output",
                     "a tool asks for another reply",
