@@ -82,7 +82,8 @@ impl Earlier {
     /// The end of a run that has submitted: a bug of the host may have ended it after that.
     fn recorded_end(&self) -> End {
         match &self.state.ended {
-            Some(ended) if ended.exit_status != "Submitted" => {
+            // `submitted` under SWE-agent's rules.
+            Some(ended) if !ended.exit_status.eq_ignore_ascii_case("Submitted") => {
                 let message = ended.extra.get("message").and_then(Value::as_str);
                 End::Crashed {
                     message: message.unwrap_or_default().to_owned(),
