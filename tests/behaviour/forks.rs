@@ -97,6 +97,77 @@ fn a_run_of_mini_swe_agent_is_forked() {
 }
 
 #[test]
+fn a_run_goes_on_with_a_further_message() {
+    let server = server();
+    let first = Host::new().server(&server).task("count").run().expect(0);
+    let journal = fs::read(first.dir.join("traj.events.jsonl")).unwrap();
+    let next = [
+        "continue",
+        "traj.json",
+        "-t",
+        "-and now?",
+        "-o",
+        "next.json",
+    ];
+    // The script's answer to a longer history is its last one.
+    let other = Server::start(Scenario::always(Turn::commands(&[
+        "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo more",
+    ])));
+    let host = Host::after(&first)
+        .args(next)
+        .args(["--run-id", "second.1"]);
+    let run = host
+        .args(["--base-url", &other.url(), "--trust-record"])
+        .run()
+        .expect(0);
+    assert_eq!(run.stdout, "more\n");
+    let sent = other.requests()[0].json()["messages"]
+        .as_array()
+        .cloned()
+        .unwrap();
+    let said: Vec<&str> = sent
+        .iter()
+        .rev()
+        .take(2)
+        .map(|it| it["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(said[0], "-and now?");
+    assert!(said[1].contains("1\n2\n3\n4"), "{said:?}");
+    let trajectory: serde_json::Value =
+        serde_json::from_slice(&fs::read(run.dir.join("next.json")).unwrap()).unwrap();
+    assert_eq!(trajectory["info"]["model_stats"]["api_calls"], json!(6));
+    assert_eq!(trajectory["info"]["mswea"]["run_id"], "second.1");
+    assert_eq!(
+        fs::read(run.dir.join("traj.events.jsonl")).unwrap(),
+        journal
+    );
+    let host = Host::after(&run).args(next).args(["--run-id", "../x"]);
+    host.run()
+        .expect(2)
+        .says(&["`--run-id ../x`", "begins with a letter"]);
+}
+
+#[test]
+fn a_trajectory_of_mini_swe_agent_goes_on() {
+    let turn = Turn::error(401, "invalid_api_key", "no such key");
+    let server = Server::start(Scenario::new([turn]).on_any_route());
+    let address = format!("http://{}", server.address());
+    let (host, _) = of_mini(Host::new(), "toolcall_several", &address);
+    let host =
+        host.env("OPENAI_API_KEY", "k")
+            .args(["continue", "mini.traj.json", "--trust-record"]);
+    host.args(["-t", "and now?", "-o", "next.json"])
+        .run()
+        .expect(5);
+    let sent = server.requests()[0].json()["messages"]
+        .as_array()
+        .cloned()
+        .unwrap();
+    assert_eq!(sent.last().unwrap()["content"], "and now?");
+    assert!(sent.len() > 4, "{sent:?}");
+}
+
+#[test]
 fn what_cannot_be_forked_is_refused_and_nothing_is_written() {
     let server = server();
     let first = Host::new().server(&server).task("count").run().expect(0);

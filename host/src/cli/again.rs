@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::args::{ChangeArgs, ForkArgs, ResumeArgs, RunArgs};
+use super::args::{ChangeArgs, ContinueArgs, ForkArgs, ResumeArgs, RunArgs};
 use super::configs;
 use super::exit::ExitCode;
 use super::finished;
@@ -135,6 +135,47 @@ pub fn fork(args: &ForkArgs) -> Result<RunEnd, Failure> {
         &format!("a new run begins with {} of run {parent}", steps(args.at)),
     );
     continuation.run(earlier, &mswea_session::new_run_id(), &flags)
+}
+
+/// Begins a new run with all of another one and a further message of the user.
+pub fn go_on(args: &ContinueArgs) -> Result<RunEnd, Failure> {
+    if let Some(id) = &args.run_id {
+        check_run_id(id)?;
+    }
+    let journal = recorded(&args.run)?;
+    let mut earlier = Earlier::to_continue(&journal, &args.task).map_err(refused)?;
+    let change = &args.change;
+    let flags = RunArgs {
+        output: args.output.clone(),
+        ..change.as_run()
+    };
+    let continuation = Continuation::of(&mut earlier, change, &flags, true, args.trust_record)?;
+    say_what_lacks(change, &earlier);
+    let state = earlier.state();
+    let text = format!(
+        "a new run goes on with the {} of run {}",
+        steps(state.account.queries),
+        state.run_id
+    );
+    output::remark(change.display, &text);
+    let id = args
+        .run_id
+        .clone()
+        .unwrap_or_else(mswea_session::new_run_id);
+    continuation.run(earlier, &id, &flags)
+}
+
+/// An id is a part of names of files, and of labels.
+fn check_run_id(id: &str) -> Result<(), Failure> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_name = id.starts_with(|c: char| c.is_ascii_alphanumeric());
+    match is_name && id.len() <= 80 && id.chars().all(is_plain) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "`--run-id {}`: an id has letters, digits, `-`, `_` and `.`, at most 80, and begins with a letter or a digit",
+            mswea_text::harmless(id)
+        ))),
+    }
 }
 
 /// The journal of a run, or a trajectory of mini-swe-agent.

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use super::exit::ExitCodes;
 
-pub use again::{ChangeArgs, ForkArgs, ReplayArgs, ResumeArgs};
+pub use again::{ChangeArgs, ContinueArgs, ForkArgs, ReplayArgs, ResumeArgs};
 pub use batch::{
     BatchCancelArgs, BatchCommand, BatchCompareArgs, BatchExportArgs, BatchLookArgs,
     BatchMergeArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, BatchSubmitArgs,
@@ -120,6 +120,9 @@ pub enum HostCommand {
     /// Begin a new run with the first steps of another one
     #[command(after_help = again::FORK)]
     Fork(Box<ForkArgs>),
+    /// Begin a new run with all of another one, and a further message to the model
+    #[command(name = "continue", after_help = again::CONTINUE)]
+    GoOn(Box<ContinueArgs>),
     /// Do a recorded run once more, without a model and without running a command
     #[command(after_help = again::REPLAY)]
     Replay(Box<ReplayArgs>),

@@ -77,6 +77,7 @@ pub fn main() -> ExitCode {
         Some(HostCommand::Demo(demo)) => demo.display,
         Some(HostCommand::Resume(resume)) => resume.change.display,
         Some(HostCommand::Fork(fork)) => fork.change.display,
+        Some(HostCommand::GoOn(next)) => next.change.display,
         Some(HostCommand::Replay(replay)) => replay.change.display,
         Some(HostCommand::Batch(BatchCommand::Run(batch))) => batch.run.display,
         Some(HostCommand::Batch(BatchCommand::Worker(worker))) => worker.run.display,
@@ -104,6 +105,7 @@ pub fn main() -> ExitCode {
         Some(HostCommand::Demo(args)) => run::demo(&args),
         Some(HostCommand::Resume(args)) => again::resume(&args).and_then(again::to_the_end),
         Some(HostCommand::Fork(args)) => again::fork(&args).and_then(again::to_the_end),
+        Some(HostCommand::GoOn(args)) => again::go_on(&args).and_then(again::to_the_end),
         Some(HostCommand::Replay(args)) => replay::replay(&args),
         Some(HostCommand::Plugin(command)) => plugin::run(&command),
         Some(HostCommand::Config(ConfigCommand::Show { origin, run })) => {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mswea_core::{Event, Executor, Parent};
+use mswea_core::{Answer, Event, Executor, Parent};
 use mswea_run::journal::{Record, first_steps, fold, of_fork};
 
 use super::{Earlier, EarlierError};
@@ -70,6 +70,31 @@ impl Earlier {
             events,
             patch,
             restores,
+        });
+        Ok(earlier)
+    }
+
+    /// The journal of a run that a new one goes on with: all its steps, and then a message of the user. The
+    /// workspace is used as it is. A submission is not accepted then; an end by a limit is none.
+    ///
+    /// # Errors
+    /// As [`Earlier::to_read`].
+    pub fn to_continue(journal: &Path, text: &str) -> Result<Self, EarlierError> {
+        let mut earlier = Self::to_read(journal)?;
+        let mut events = of_fork(&earlier.records);
+        events.retain(|event| !matches!(event, Event::Submitted { .. }));
+        events.push(Event::Answered {
+            question: "submission".to_owned(),
+            answer: Answer::Say {
+                text: text.to_owned(),
+            },
+            message: None,
+        });
+        earlier.fork = Some(Fork {
+            step: earlier.state.account.queries,
+            events,
+            patch: None,
+            restores: false,
         });
         Ok(earlier)
     }

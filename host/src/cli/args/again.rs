@@ -32,6 +32,17 @@ new clone or container; at the end of a run it is made from the patch that the r
 Example:
   mswea-host fork out.traj.json --at 12 -m openai/gpt-5 -o other.traj.json";
 
+/// The help of `continue`.
+pub(super) const CONTINUE: &str = "\
+The new run has its own id and its own files; costs and counts go on from those of the recorded run,
+which is not changed. What it has submitted is taken back: the model sees the output of that command,
+and then your message. The workspace is used as it is.
+
+Limits hold for all of it: a run that a limit has ended goes on with a higher one (`--step-limit`).
+
+Example:
+  mswea-host continue out.traj.json -t 'now write a test for it' -o next.traj.json";
+
 /// The help of `replay`.
 pub(super) const REPLAY: &str = "\
 Replies and outputs come from the journal; the loop and the plugins work as in a run. With
@@ -160,6 +171,30 @@ pub struct ForkArgs {
     /// Write the trajectory here
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub output: Option<String>,
+    /// Go on by all that the record says, also where it was changed, or written on another machine
+    #[arg(long, help_heading = RARE)]
+    pub trust_record: bool,
+    /// What differs from there on.
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Flags of `continue`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ContinueArgs {
+    /// The run: its id, the beginning of its id, its journal or its trajectory; or a trajectory of
+    /// mini-swe-agent
+    #[arg(value_name = "RUN", value_hint = ValueHint::FilePath)]
+    pub run: PathBuf,
+    /// The message to the model: what to do next
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub task: String,
+    /// Write the trajectory here
+    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub output: Option<String>,
+    /// The id of the new run
+    #[arg(long, value_name = "ID", help_heading = RARE)]
+    pub run_id: Option<String>,
     /// Go on by all that the record says, also where it was changed, or written on another machine
     #[arg(long, help_heading = RARE)]
     pub trust_record: bool,
