@@ -6,6 +6,7 @@ use scripted_server::{Fault, Turn};
 use serde_json::Value;
 
 use crate::host::{Host, Signal};
+use crate::run::Run;
 use crate::story::{commands, turns};
 
 #[test]
@@ -60,4 +61,26 @@ fn a_killed_run_is_exported_from_its_journal() {
         results[0]["source_call_id"],
         made["steps"][2]["tool_calls"][0]["tool_call_id"]
     );
+}
+
+#[test]
+fn a_run_is_written_in_atif_at_every_ending() {
+    let status = |run: &Run| {
+        let text = fs::read(run.dir.join("run.atif.json")).unwrap();
+        let made: Value = serde_json::from_slice(&text).unwrap();
+        made["extra"]["exit_status"].as_str().unwrap().to_owned()
+    };
+    let server = commands(&["echo one"]);
+    let host = Host::new().server(&server).task("x");
+    let host = host.args(["--atif", "run.atif.json", "--step-limit", "1"]);
+    let run = host.run().expect(3);
+    assert_eq!(status(&run), "LimitsExceeded", "{run}");
+    // A resumed run writes it again.
+    let host = Host::after(&run).args(["resume", "traj.json", "--step-limit", "0"]);
+    let run = host.run().expect(0);
+    assert_eq!(status(&run), "Submitted", "{run}");
+    let server = commands(&["echo one"]);
+    let host = Host::new().server(&server).task("x");
+    let run = host.args(["--atif", "no/such/run.json"]).run().expect(0);
+    run.says(&["`no/such/run.json` is not written", "--to atif"]);
 }

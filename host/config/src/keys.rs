@@ -251,6 +251,7 @@ pub const KEYS: &[ConfigKey] = &[
     optional("run.task", Type::Text, "The task."),
     optional("run.env_startup_command", Type::Text, "One more of the `workspace.startup_commands`, under mini-swe-agent's name."),
     optional("run.on_end", Type::Text, "Shell command that is run after every ending of a run, also if the run could not be set up; the variables `MSWEA_EXIT_STATUS`, `MSWEA_EXIT_CODE`, `MSWEA_TRAJECTORY` and `MSWEA_JOURNAL` describe the run."),
+    optional("run.atif_path", Type::Text, "Where the run is written in ATIF, the trajectory format of Harbor, at every ending; unset: nowhere."),
     key("run.on_end_timeout", Type::Seconds, "60.0", "Time limit of `run.on_end`, in seconds."),
 
     optional("pipeline.adapter", Type::Text, "Model adapter: name or `.wasm` file; unset: chosen by the model's prefix.").names(Names::Plugin),

@@ -190,6 +190,7 @@ pub struct RunSection {
     pub task: Option<String>,
     pub env_startup_command: Option<String>,
     pub on_end: Option<String>,
+    pub atif_path: Option<String>,
     pub on_end_timeout: f64,
 }
 

@@ -125,7 +125,7 @@ mod tests {
             ),
             (
                 "run.zzz",
-                "`run` has `task`, `env_startup_command`, `on_end`, `on_end_timeout`",
+                "`run` has `task`, `env_startup_command`, `on_end`, `atif_path`, `on_end_timeout`",
             ),
             (
                 "nonsense",

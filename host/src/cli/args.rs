@@ -272,6 +272,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "CMD", allow_hyphen_values = true)]
     pub on_end: Option<String>,
 
+    /// At every ending, write the run here in ATIF, the trajectory format of Harbor
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = RARE)]
+    pub atif: Option<String>,
+
     /// The options for what is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
@@ -442,6 +446,7 @@ impl RunArgs {
         );
         overrides.add("environment.image", "--image", self.image.as_ref());
         overrides.add("run.on_end", "--on-end", self.on_end.as_ref());
+        overrides.add("run.atif_path", "--atif", self.atif.as_ref());
         overrides.add("environment.cwd", "--cwd", self.cwd.as_ref());
         overrides.0
     }

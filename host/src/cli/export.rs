@@ -10,6 +10,7 @@ use super::args::{ExportArgs, ExportFormat};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use anyhow::Context as _;
+use mswea_config::RunSection;
 use mswea_export::{
     Conversation, SecretValues, from_atif, from_records, is_atif, to_atif, to_html, to_jsonl,
     to_markdown,
@@ -36,6 +37,25 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
             write(path, &text)?;
             Ok(ExitCode::Submitted)
         }
+    }
+}
+
+/// Writes the run in ATIF where the config wants it. A failure is none of the run.
+pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
+    let (Some(path), Some(journal)) = (&section.atif_path, journal) else {
+        return;
+    };
+    let written = conversation(journal).and_then(|mut run| {
+        secrets().remove_from(&mut run);
+        let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
+        write(Path::new(path), &format!("{value:#}\n"))
+    });
+    if let Err(failure) = written {
+        output::warning(&format!(
+            "`{path}` is not written: {}; `mswea-host export {} --to atif` makes it",
+            failure.message,
+            journal.display()
+        ));
     }
 }
 

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use super::RunArgs;
 
 /// The ids of the flags that are for a single run.
-const SINGLE: &[&str] = &["task", "output", "on_end", "shadow"];
+const SINGLE: &[&str] = &["task", "output", "on_end", "shadow", "atif"];
 
 /// The flags of all runs.
 #[derive(Clone, Debug)]

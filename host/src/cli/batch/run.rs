@@ -85,6 +85,11 @@ pub(super) fn check_flags(run: &RunArgs, no_output: bool) -> Result<(), Failure>
         ),
         ("--on-end", run.on_end.is_some(), "leave it out"),
         ("--shadow", !run.shadow.is_empty(), "leave it out"),
+        (
+            "--atif",
+            run.atif.is_some(),
+            "`mswea-host export ID/ID.traj.json --to atif` makes one",
+        ),
     ];
     match given.iter().find(|(_, is_given, _)| *is_given) {
         None => Ok(()),
