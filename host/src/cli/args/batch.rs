@@ -307,6 +307,9 @@ pub struct BatchReportArgs {
     /// The report of an evaluation, with `resolved_ids`, as SWE-bench's harness and `sb-cli` write it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub resolved: Option<PathBuf>,
+    /// Print one page with plots and all instances, which needs nothing from elsewhere
+    #[arg(long, conflicts_with = "json")]
+    pub html: bool,
 }
 
 /// Flags of `batch preds`.

@@ -8,7 +8,9 @@ use crate::cli::args::{BatchLookArgs, BatchPredsArgs, BatchReportArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{clock, dollars_text};
 use crate::cli::output::{self, Failure};
-use mswea_batch::{BatchReport, FolderState, Predictions, StatusLine, resolved_ids, slurm_queue};
+use mswea_batch::{
+    BatchReport, FolderState, Predictions, StatusLine, report_page, resolved_ids, slurm_queue,
+};
 use serde_json::{Map, Value};
 
 use super::run::failure;
@@ -95,6 +97,7 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
 pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
     let state = state(&args.look.dir)?;
     let mut report = BatchReport::of(&state);
+    let mut evaluated = None;
     if let Some(file) = &args.resolved {
         let resolved = resolved_ids(file).map_err(failure)?;
         let mut ids = state.instances.iter().map(|it| &it.id);
@@ -107,6 +110,12 @@ pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
             )));
         }
         report.resolved = Some(ids.by_ref().filter(|id| resolved.contains(*id)).count());
+        evaluated = Some(resolved);
+    }
+    if args.html {
+        let name = args.look.dir.display().to_string();
+        let page = report_page(&name, &state, evaluated.as_ref());
+        return output::data(|out| out.write_all(page.as_bytes()));
     }
     if args.look.json {
         return json(&report);
