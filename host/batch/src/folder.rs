@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::claims::{ClaimsOf, claimed_by};
+use crate::claims::{ClaimsOf, attempt_folder, claimed_by};
 use crate::error::BatchError;
 use crate::frozen::FrozenBatch;
 use crate::hold::{check_kind, check_links, check_rename, lock, shared_lock, worker};
@@ -228,6 +228,16 @@ impl BatchFolder {
 }
 
 impl FolderState {
+    /// The journal of an instance that runs: that of its last attempt.
+    pub fn journal(dir: &Path, id: &str) -> Option<PathBuf> {
+        let folder = dir.join(id);
+        let claims = ClaimsOf::read(&folder).ok()?;
+        Some(match claims.last {
+            0 => journal(dir, id),
+            last => attempt_folder(&folder, last).join(journal_name(id)),
+        })
+    }
+
     /// Looks at a batch, whoever works on it.
     ///
     /// # Errors

@@ -94,6 +94,8 @@ pub enum BatchCommand {
     Cancel(BatchCancelArgs),
     /// Show how far a batch is, from any terminal
     Status(BatchLookArgs),
+    /// Show how far a batch is, drawn anew as it goes, from any terminal
+    Watch(BatchWatchArgs),
     /// Show what a batch amounts to: exit statuses, cost, steps, tokens, time
     Report(BatchReportArgs),
     /// Print the predictions as SWE-bench's harness reads them
@@ -296,6 +298,14 @@ pub struct BatchLookArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `batch watch`.
+#[derive(Clone, Debug, Args)]
+pub struct BatchWatchArgs {
+    /// The directory of the batch
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
 }
 
 /// Flags of `batch report`.
