@@ -31,7 +31,7 @@ use super::exit::ExitCodes;
 pub use again::{ChangeArgs, ContinueArgs, ForkArgs, ReplayArgs, ResumeArgs};
 pub use batch::{
     BatchCancelArgs, BatchCommand, BatchCompareArgs, BatchExportArgs, BatchLookArgs,
-    BatchMergeArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, BatchSubmitArgs,
+    BatchMergeArgs, BatchPredsArgs, BatchReportArgs, BatchRunArgs, BatchSubmitArgs, BatchWatchArgs,
     BatchWorkerArgs, EngineName, SelectArgs, SwebenchArgs, SwebenchSingleArgs, WorkArgs,
 };
 pub use export::{ExportArgs, ExportFormat};

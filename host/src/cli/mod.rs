@@ -136,6 +136,7 @@ pub fn main() -> ExitCode {
             BatchCommand::Submit(args) => batch::submit(&args),
             BatchCommand::Cancel(args) => batch::cancel(&args),
             BatchCommand::Status(args) => batch::status(&args),
+            BatchCommand::Watch(args) => batch::watch(&args),
             BatchCommand::Report(args) => batch::report(&args),
             BatchCommand::Preds(args) => batch::preds(&args),
             BatchCommand::Compare(args) => batch::compare(&args),

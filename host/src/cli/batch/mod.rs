@@ -5,6 +5,7 @@ mod look;
 mod run;
 mod submit;
 mod swebench;
+mod watch;
 mod worker;
 
 pub use after::{compare, export, merge};
@@ -12,4 +13,5 @@ pub use look::{preds, report, status};
 pub use run::run;
 pub use submit::{cancel, submit};
 pub use swebench::{single, swebench};
+pub use watch::watch;
 pub use worker::worker;

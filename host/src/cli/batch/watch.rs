@@ -34,7 +34,11 @@ pub fn watch(args: &BatchWatchArgs) -> Result<ExitCode, Failure> {
     loop {
         let now = state(&args.dir)?;
         seen.push_back((Instant::now(), now.results.len()));
-        while seen.len() > 2 && seen.front().is_some_and(|it: &(Instant, usize)| it.0.elapsed() > RECENT) {
+        while seen.len() > 2
+            && seen
+                .front()
+                .is_some_and(|it: &(Instant, usize)| it.0.elapsed() > RECENT)
+        {
             seen.pop_front();
         }
         let is_over = now.results.len() == now.instances.len();
@@ -67,7 +71,9 @@ pub fn watch(args: &BatchWatchArgs) -> Result<ExitCode, Failure> {
 
 fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    size.map_or((24, 80), |it| (it.ws_row.max(8).into(), it.ws_col.max(20).into()))
+    size.map_or((24, 80), |it| {
+        (it.ws_row.max(8).into(), it.ws_col.max(20).into())
+    })
 }
 
 /// Results in a second; none if there are too few to tell.
@@ -87,7 +93,10 @@ fn lines(dir: &Path, state: &FolderState, rate: Option<f64>, rows: usize) -> Vec
     let cost = report.total.cost;
     let projected = match done {
         0 => String::new(),
-        _ => format!(" of about {}", dollars_text(cost / done as f64 * all as f64)),
+        _ => format!(
+            " of about {}",
+            dollars_text(cost / done as f64 * all as f64)
+        ),
     };
     let mut first = format!(
         "{}{} {done}/{} · {}{projected}",
@@ -137,7 +146,8 @@ fn running(dir: &Path, id: &str, now: f64) -> String {
     let Some(glance) = journal.and_then(|path| glance(&File::open(path).ok()?).ok()) else {
         return format!("  {text}  begins");
     };
-    let since = |time: f64| clock(Duration::try_from_secs_f64((now - time).max(0.0)).unwrap_or_default());
+    let since =
+        |time: f64| clock(Duration::try_from_secs_f64((now - time).max(0.0)).unwrap_or_default());
     format!(
         "  {text}  for {}, last event {} ago",
         since(glance.head.t),
@@ -171,10 +181,16 @@ mod tests {
         for rows in [1, 2, 5, 12, 60] {
             let lines = lines(Path::new("/nonexistent"), &state, Some(0.5), rows);
             assert!(lines.len() <= rows, "{rows}: {lines:?}");
-            assert!(lines.iter().all(|line| !line.contains('\u{1b}')), "{lines:?}");
+            assert!(
+                lines.iter().all(|line| !line.contains('\u{1b}')),
+                "{lines:?}"
+            );
         }
         let lines = lines(Path::new("/nonexistent"), &state, Some(0.5), 12);
-        assert!(lines[0].contains("10/40") && lines[0].contains("30.0 a minute"), "{lines:?}");
+        assert!(
+            lines[0].contains("10/40") && lines[0].contains("30.0 a minute"),
+            "{lines:?}"
+        );
         assert!(lines[0].contains("about 1m"), "{lines:?}");
         assert_eq!(lines[1], "10 Submitted");
         assert!(lines[11].starts_with("and "), "{lines:?}");
