@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use super::args::ChangeArgs;
 use super::front::CliFront;
 use super::output::{self, Failure};
-use super::{export, on_end, run, signals};
+use super::{atif, on_end, run, signals};
 use mswea_config::Config;
 use mswea_core::{Progress, StopSource};
 use mswea_session::Earlier;
@@ -62,7 +62,7 @@ pub(super) fn finish(
     if !is_delivered {
         code = ExitCode::Failed;
     }
-    export::at_the_end(&config.run, Some(earlier.journal()));
+    atif::at_the_end(&config.run, Some(earlier.journal()));
     on_end::run(
         &config.run,
         &on_end::EndedRun {

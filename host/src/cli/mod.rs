@@ -5,6 +5,7 @@
 
 mod again;
 pub mod args;
+mod atif;
 mod batch;
 mod configs;
 mod demo;

@@ -10,7 +10,7 @@ use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront, RunHeader};
 use super::output::{self, Failure};
 use super::person::Attendant;
-use super::{configs, demo, export, first_steps, on_end, panics, signals};
+use super::{atif, configs, demo, first_steps, on_end, panics, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
 use mswea_core::{Nobody, Person, Progress, Stop, StopSource};
 use mswea_plugin_host::Cache;
@@ -209,7 +209,7 @@ pub(super) fn finish(
         });
     }
     done.tell(audience.display);
-    export::at_the_end(&config.run, done.journal.as_deref());
+    atif::at_the_end(&config.run, done.journal.as_deref());
     on_end::run(
         &config.run,
         &on_end::EndedRun {

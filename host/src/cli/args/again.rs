@@ -35,8 +35,8 @@ Example:
 /// The help of `continue`.
 pub(super) const CONTINUE: &str = "\
 The new run has its own id and its own files; costs and counts go on from those of the recorded run,
-which is not changed. What it has submitted is taken back: the model sees the output of that command,
-and then your message. The workspace is used as it is.
+which is not changed. What it has submitted is taken back: for the model that command was not run, and
+your message follows. The workspace is used as it is.
 
 Limits hold for all of it: a run that a limit has ended goes on with a higher one (`--step-limit`).
 

@@ -99,7 +99,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
                 --time-limit 6 -o a -o b --cwd a --cwd b --image a --image b -t a -t b -y -y \
                 --base-url http://a --base-url http://b --price in=1,out=1 --price in=2,out=2 \
                 --model-class a --model-class b --agent-class a --agent-class b \
-                --environment-class a --environment-class b --on-end a --on-end b \
+                --environment-class a --environment-class b --on-end a --on-end b --atif a --atif b \
                 --no-stream --no-stream --exit-immediately --exit-immediately -q -q \
                 --fsync --fsync --no-cache --no-cache --fresh-instances --fresh-instances \
                 --no-default-config --no-default-config \
@@ -121,6 +121,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
         &run.agent_class,
         &run.environment_class,
         &run.on_end,
+        &run.atif,
     ] {
         assert_eq!(last.as_deref(), Some("b"));
     }

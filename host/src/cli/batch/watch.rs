@@ -191,7 +191,7 @@ mod tests {
             lines[0].contains("10/40") && lines[0].contains("30.0 a minute"),
             "{lines:?}"
         );
-        assert!(lines[0].contains("about 1m"), "{lines:?}");
+        assert!(lines[0].contains("about 1 min 0 s left"), "{lines:?}");
         assert_eq!(lines[1], "10 Submitted");
         assert!(lines[11].starts_with("and "), "{lines:?}");
     }

@@ -1,0 +1,56 @@
+//! The run in ATIF at its end, and what all exports need: the secrets to blank, and a file that is there whole.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use mswea_config::RunSection;
+use mswea_export::{SecretValues, from_records, to_atif};
+use mswea_secrecy::looks_secret;
+use mswea_session::Earlier;
+
+use super::exit::ExitCode;
+use super::output::{self, Failure};
+
+/// Writes the run in ATIF where the config wants it. A failure is none of the run.
+pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
+    let (Some(path), Some(journal)) = (&section.atif_path, journal) else {
+        return;
+    };
+    let written = Earlier::to_read(journal)
+        .map_err(|error| Failure::usage(error.to_string()))
+        .and_then(|earlier| {
+            let mut run = from_records(earlier.records());
+            secrets().remove_from(&mut run);
+            let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
+            write(Path::new(path), &format!("{value:#}\n"))
+        });
+    if let Err(failure) = written {
+        output::warning(&format!(
+            "`{path}` is not written: {}; `mswea-host export {} --to atif` makes it",
+            failure.message,
+            journal.display()
+        ));
+    }
+}
+
+/// The values of this process's variables that look like secrets.
+pub(super) fn secrets() -> SecretValues {
+    let all = mswea_secrecy::vars().into_iter();
+    let secret = all.filter(|(name, _)| name.to_str().is_some_and(looks_secret));
+    SecretValues::new(secret.filter_map(|(_, value)| value.into_string().ok()))
+}
+
+/// Puts the file in place when it is whole.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let put = || {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(path)?;
+        Ok::<_, std::io::Error>(())
+    };
+    put().with_context(|| format!("can't write `{}`", path.display()))?;
+    Ok(())
+}
