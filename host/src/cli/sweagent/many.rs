@@ -31,9 +31,9 @@ const NOT_BEGUN: &[&str] = &[
 ];
 
 /// An instance that can be chosen by its id.
-struct Listed(SweInstance);
+struct ListedInstance(SweInstance);
 
-impl Picked for Listed {
+impl Picked for ListedInstance {
     fn id(&self) -> &str {
         &self.0.id
     }
@@ -133,7 +133,7 @@ fn chosen(settings: &SweBatchSettings) -> Result<Vec<SweInstance>, Failure> {
         ("`--filter", "`--instances.filter"),
         ("`--slice", "`--instances.slice"),
     ];
-    let listed = selection.of(all.into_iter().map(Listed).collect());
+    let listed = selection.of(all.into_iter().map(ListedInstance).collect());
     let listed = listed.map_err(|error| renamed(error, &names))?;
     Ok(listed.into_iter().map(|it| it.0).collect())
 }
