@@ -324,3 +324,111 @@ fn an_issue_is_read_over_the_api() {
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
     }
 }
+
+#[test]
+fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
+    let server = server(&[
+        ("bash", json!({"command": "echo two >>a.txt"})),
+        ("submit", json!({})),
+        ("bash", json!({"command": "exit"})),
+        ("submit", json!({})),
+        // Of the later calls.
+        ("submit", json!({})),
+        ("submit", json!({})),
+        ("submit", json!({})),
+        ("submit", json!({})),
+    ]);
+    let ids = ["o__r-1", "two", "o__r-3"];
+    let lines = ids.map(|id| {
+        let fields = json!({"instance_id": id, "problem_statement": format!("fix {id}"),
+            "repo_name": "./repo", "extra_fields": {"points": id.len()}});
+        fields.to_string()
+    });
+    let words = |more: &[&str]| {
+        let mut words = vec!["sweagent".to_owned(), "run-batch".to_owned()];
+        let of_agent = |word: &String| !word.starts_with("--problem") && !word.starts_with("--env");
+        words.extend(run(&server, more).into_iter().skip(2).filter(of_agent));
+        words.push("--instances.deployment.type=local".to_owned());
+        words.push("--instances.path=tasks.jsonl".to_owned());
+        words
+    };
+    let called = |host: Host, more: &[&str]| {
+        let host = host.env("SOME_KEY", "k1:::k2").env("USER", "me");
+        host.args(words(more)).run()
+    };
+    let host = Host::new()
+        .file("mine.yaml", CONFIG)
+        .file("tasks.jsonl", lines.join("\n"));
+    repository(&host);
+    let first = called(host, &[]).expect(0);
+    let name = "mine__openai--m__t-0.00__p-1.00__c-0.00___tasks";
+    let folder = first.dir.join("trajectories/me").join(name);
+    let file = |id: &str, suffix: &str| folder.join(id).join(format!("{id}.{suffix}"));
+    for (id, status) in ids
+        .into_iter()
+        .zip(["submitted", "exit_command", "submitted"])
+    {
+        let made = read(&file(id, "traj"));
+        assert_eq!(made["info"]["exit_status"], status, "{id}");
+        let asked = made["history"][1]["content"].as_str().unwrap();
+        let begins = format!("Do: fix {id} ({} points) in /", id.len());
+        assert!(asked.starts_with(&begins), "{asked}");
+        assert_eq!(
+            read(&file(id, "config.yaml"))["env"]["repo"]["path"],
+            "./repo"
+        );
+        let prediction = read(&file(id, "pred"));
+        assert_eq!(prediction["model_name_or_path"], name);
+        let patch = prediction["model_patch"].as_str().unwrap_or_default();
+        assert_eq!(patch.contains("+two"), id == "o__r-1", "{patch}");
+        assert_eq!(read(&folder.join("preds.json"))[id]["model_patch"], patch);
+    }
+    let config = read(&folder.join("run_batch.config.yaml"));
+    assert_eq!(config["instances"]["path"], "tasks.jsonl");
+    let keys: Vec<String> = server
+        .requests()
+        .iter()
+        .map(|it| it.header("authorization").unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(keys, ["Bearer k1", "Bearer k1", "Bearer k2", "Bearer k1"]);
+    let statuses = || fs::read_to_string(folder.join("run_batch_exit_statuses.yaml")).unwrap();
+    assert_eq!(
+        statuses(),
+        "instances_by_exit_status:\n  exit_command:\n  - \"two\"\n  submitted:\n  - o__r-1\n  - o__r-3\ntotal_cost: 0.0\n"
+    );
+    // Again: nothing is run. What a killed process has not written is written.
+    let before = fs::read(file("o__r-1", "traj")).unwrap();
+    fs::write(file("o__r-1", "traj"), &before[..100]).unwrap();
+    called(Host::after(&first), &[]).expect(0);
+    assert_eq!(server.served(), 4);
+    assert_eq!(fs::read(file("o__r-1", "traj")).unwrap(), before);
+    assert_eq!(
+        statuses(),
+        "instances_by_exit_status:\n  skipped (exit_command):\n  - \"two\"\n  skipped (submitted):\n  - o__r-1\n  - o__r-3\ntotal_cost: 0.0\n"
+    );
+    // One whose folder was removed is run again; of the others only with `--redo_existing`.
+    fs::remove_dir_all(folder.join("two")).unwrap();
+    let more = ["--num_workers=2", "--agent.model.temperature=0.0"];
+    called(Host::after(&first), &more).expect(0);
+    assert_eq!(server.served(), 5);
+    assert_eq!(
+        read(&file("two", "traj"))["info"]["exit_status"],
+        "submitted"
+    );
+    let more = ["--num_workers=2", "--redo_existing=true"];
+    called(Host::after(&first), &more).expect(0);
+    assert_eq!(server.served(), 8);
+    // Bad input is named before anything is run.
+    let broken = lines.join("\n") + "\n{\"instance_id\": \"x\",\n";
+    let host = || Host::after(&first).file("tasks.jsonl", &broken);
+    let refused = called(host(), &[]).expect(2);
+    for part in ["tasks.jsonl:4:", "no JSON", "each line is one instance"] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    let more = ["--instances.filter=nothing"];
+    let host = Host::after(&first).file("tasks.jsonl", lines.join("\n"));
+    let refused = called(host, &more).expect(2);
+    let words = "`--instances.filter` (`nothing`) has to match";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    assert_eq!(server.served(), 8);
+}

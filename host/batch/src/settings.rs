@@ -1,5 +1,6 @@
 //! The config of each instance: the batch's, with what the manifest says of the instance.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
@@ -30,6 +31,8 @@ impl ConfigShape {
 pub struct BatchConfig {
     with_image: Option<ConfigShape>,
     without: Option<ConfigShape>,
+    /// Those of instances that have whole configs of their own, by their ids.
+    own: HashMap<String, ConfigShape>,
     warnings: Vec<String>,
 }
 
@@ -72,6 +75,40 @@ impl BatchConfig {
         Ok(Self {
             with_image,
             without,
+            own: HashMap::new(),
+            warnings,
+        })
+    }
+
+    /// Resolves the config of each instance of its own sources. The first one is the common config.
+    ///
+    /// # Errors
+    /// [`BatchError`] if one can't be resolved, or if there are none.
+    pub fn load_each(sources: &[(String, Sources)]) -> Result<Self, BatchError> {
+        let mut own = HashMap::with_capacity(sources.len());
+        let mut warnings = Vec::new();
+        let mut first = None;
+        for (id, sources) in sources {
+            let load = || Layers::load(sources, &ProcessEnvironment);
+            let layers = load()?;
+            let new = layers
+                .warnings()
+                .iter()
+                .filter(|it| !warnings.contains(*it));
+            let new: Vec<String> = new.cloned().collect();
+            warnings.extend(new);
+            own.insert(id.clone(), ConfigShape::resolve(layers)?);
+            if first.is_none() {
+                first = Some(ConfigShape::resolve(load()?)?);
+            }
+        }
+        if first.is_none() {
+            return Err(BatchError::Refused("there are no instances".to_owned()));
+        }
+        Ok(Self {
+            with_image: None,
+            without: first,
+            own,
             warnings,
         })
     }
@@ -94,6 +131,9 @@ impl BatchConfig {
     }
 
     fn shape(&self, instance: &BatchInstance) -> &ConfigShape {
+        if let Some(own) = self.own.get(&instance.id) {
+            return own;
+        }
         let with_image = self
             .with_image
             .as_ref()
@@ -140,7 +180,7 @@ impl BatchConfig {
     /// Whether the instances would share one folder of this machine.
     pub fn shares_a_folder(&self) -> bool {
         let config = self.common();
-        is_local(config) && !config.environment.cwd.is_empty()
+        self.own.is_empty() && is_local(config) && !config.environment.cwd.is_empty()
     }
 }
 

@@ -67,7 +67,7 @@ pub fn read_command_line(
             }
         }
     }
-    if files.is_empty() && !no_config_file && command == SweCommand::Run {
+    if files.is_empty() && !no_config_file && command != SweCommand::RunReplay {
         files.push("config/default.yaml".to_owned());
     }
     let mut tree = GivenTree::empty(GivenAt::Flag("run".to_owned()));

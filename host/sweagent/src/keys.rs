@@ -31,6 +31,8 @@ use SweType::{List, Map, Number, Text, Truth, Whole};
 pub enum SweCommand {
     /// `run`.
     Run,
+    /// `run-batch`.
+    RunBatch,
     /// `run-replay`.
     RunReplay,
 }
@@ -144,6 +146,28 @@ const RUN: &[(&str, SweType)] = &[
     ("env_var_path", Text),
 ];
 
+const BATCH: &[(&str, SweType)] = &[
+    ("instances.type", Text),
+    ("instances.path", Text),
+    ("instances.subset", Text),
+    ("instances.split", Text),
+    ("instances.path_override", Text),
+    ("instances.dataset_name", Text),
+    ("instances.evaluate", Truth),
+    ("instances.deployment", Map),
+    ("instances.filter", Text),
+    ("instances.slice", Text),
+    ("instances.shuffle", Truth),
+    ("output_dir", Text),
+    ("suffix", Text),
+    ("raise_exceptions", Truth),
+    ("redo_existing", Truth),
+    ("env_var_path", Text),
+    ("num_workers", Whole),
+    ("random_delay_multiplier", Number),
+    ("progress_bar", Truth),
+];
+
 const REPLAY: &[(&str, SweType)] = &[
     ("traj_path", Text),
     ("deployment", Map),
@@ -156,6 +180,7 @@ const REPLAY: &[(&str, SweType)] = &[
 pub fn keys(command: SweCommand) -> impl Iterator<Item = (&'static str, SweType)> {
     let (shared, own) = match command {
         SweCommand::Run => (AGENT, RUN),
+        SweCommand::RunBatch => (AGENT, BATCH),
         SweCommand::RunReplay => (REPLAY, &RUN[..0]),
     };
     shared.iter().chain(own).copied()

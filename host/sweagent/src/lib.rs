@@ -2,11 +2,15 @@
 //! journal becomes its trajectory ([`Trajectory`](trajectory::trajectory)), and its small commands work on
 //! its files ([`tidy`]).
 
+mod batch_settings;
+mod batch_statuses;
 mod configs;
 mod fault;
 mod flags;
 mod github;
 mod given_at;
+mod instance_items;
+mod instances;
 mod keys;
 mod places;
 mod problem;
@@ -16,10 +20,14 @@ pub mod trajectory;
 mod translate;
 mod tree;
 
+pub use batch_settings::{InstanceSource, SweBatchSettings};
+pub use batch_statuses::SweBatchStatuses;
 pub use configs::names as shipped_configs;
 pub use fault::{SweAgentError, SweAgentProblem};
 pub use flags::{SweRequest, expand, read_command_line};
 pub use given_at::GivenAt;
+pub use instance_items::read_items;
+pub use instances::{SweInstance, instances_of};
 pub use keys::{SweCommand, check_tree, keys};
 pub use places::{SweFiles, replay_folder, standard_folder};
 pub use problem::{SweProblem, read_problem};

@@ -45,6 +45,8 @@ pub struct TranslationInput<'a> {
     pub problem: &'a SweProblem,
     /// The folder of the instance's files.
     pub folder: &'a str,
+    /// The place of the instance in its batch, from 0: of several keys of the model, each next instance uses the next.
+    pub place: usize,
     /// Looks up a variable of this process.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }

@@ -166,6 +166,23 @@ impl GivenTree {
 /// # Errors
 /// [`SweAgentError`] if it is no YAML, or no map.
 pub fn read_yaml(path: &str, text: &str) -> Result<GivenTree, SweAgentError> {
+    let start = GivenAt::File {
+        path: path.to_owned(),
+        line: 1,
+        column: 1,
+    };
+    let Some(tree) = read_any_yaml(path, text)? else {
+        return Ok(GivenTree::empty(start));
+    };
+    match tree.content {
+        GivenContent::Map(_) => Ok(tree),
+        GivenContent::Leaf(Value::Null) => Ok(GivenTree::empty(start)),
+        _ => Err(SweAgentProblem::at(&tree.at, "a config file holds a map of keys").into()),
+    }
+}
+
+/// Reads a YAML text of any kind; none if it is empty.
+pub(crate) fn read_any_yaml(path: &str, text: &str) -> Result<Option<GivenTree>, SweAgentError> {
     let place = |mark: yaml::Mark| GivenAt::File {
         path: path.to_owned(),
         line: mark.line + 1,
@@ -178,16 +195,8 @@ pub fn read_yaml(path: &str, text: &str) -> Result<GivenTree, SweAgentError> {
             None => problem,
         }
     })?;
-    let start = place(yaml::Mark::default());
-    let tree = match loaded {
-        None => return Ok(GivenTree::empty(start)),
-        Some(located) => of_yaml(located, &place)?,
-    };
-    match tree.content {
-        GivenContent::Map(_) => Ok(tree),
-        GivenContent::Leaf(Value::Null) => Ok(GivenTree::empty(start)),
-        _ => Err(SweAgentProblem::at(&tree.at, "a config file holds a map of keys").into()),
-    }
+    let tree = loaded.map(|located| of_yaml(located, &place)).transpose();
+    Ok(tree?)
 }
 
 /// Reads a YAML file.

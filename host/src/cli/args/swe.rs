@@ -13,12 +13,30 @@ Examples:
 Without `--config`, the shipped config `default` is used; the others are `default_backticks`, `bash_only` and
 `coding_challenge`. A key that can't be done here is refused by name.";
 
+const BATCH: &str = "\
+Examples:
+  mswea-host sweagent run-batch --agent.model.name=gpt-4o --instances.path=tasks.jsonl --num_workers=4
+  mswea-host sweagent run-batch --config mine.yaml --instances.type=swe_bench --instances.path_override=dev.jsonl
+
+The same command again goes on where it stood; instances that have ended are not run again.";
+
 /// The commands of SWE-agent.
 #[derive(Clone, Debug, Subcommand)]
 pub enum SweagentCommand {
     /// Run the agent on one problem
     #[command(visible_alias = "r", disable_help_flag = true, after_help = RUN)]
     Run {
+        /// SWE-agent's flags: `--KEY=VALUE`, `--config FILE` (repeatable), `--print_config`, `--help`
+        #[arg(
+            value_name = "FLAGS",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<String>,
+    },
+    /// Run the agent on the problems of a file
+    #[command(visible_alias = "b", disable_help_flag = true, after_help = BATCH)]
+    RunBatch {
         /// SWE-agent's flags: `--KEY=VALUE`, `--config FILE` (repeatable), `--print_config`, `--help`
         #[arg(
             value_name = "FLAGS",

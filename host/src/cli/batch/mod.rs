@@ -11,6 +11,7 @@ mod worker;
 pub use after::{compare, export, merge};
 pub use look::{preds, report, status};
 pub use run::run;
+pub(in crate::cli) use run::{BatchPlan, BatchSources, MoreFiles, work_on};
 pub use submit::{cancel, submit};
 pub use swebench::{single, swebench};
 pub use watch::watch;

@@ -14,9 +14,9 @@ use crate::cli::front::{self, BatchFront};
 use crate::cli::output::{self, Failure};
 use crate::cli::{panics, signals};
 use mswea_batch::{
-    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits, BatchWhy,
-    ExitStatuses, FieldTemplates, FrozenBatch, Predictions, Redo, ResultFiles, Selection,
-    preflight, work,
+    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits,
+    BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, Predictions,
+    Redo, ResultFiles, Selection, preflight, work,
 };
 use mswea_config::Sources;
 use mswea_core::{Stop, StopSource};
@@ -27,19 +27,44 @@ use mswea_template::Templates;
 /// How often there is a line.
 const NOW_AND_THEN: Duration = Duration::from_secs(10);
 
-/// What differs between `batch run` and `swebench`.
-pub(super) struct BatchPlan<'a> {
-    pub(super) dir: &'a Path,
+/// What differs between the commands that run batches.
+pub(in crate::cli) struct BatchPlan<'a> {
+    pub(in crate::cli) dir: &'a Path,
     /// Of the file, if one is named; else those of the directory are worked on.
-    pub(super) instances: Option<Vec<BatchInstance>>,
-    pub(super) select: &'a SelectArgs,
-    pub(super) redo: Redo,
-    pub(super) config_changed: bool,
-    pub(super) work: &'a WorkArgs,
-    pub(super) run: &'a RunArgs,
-    pub(super) sources: Sources,
+    pub(in crate::cli) instances: Option<Vec<BatchInstance>>,
+    pub(in crate::cli) select: &'a SelectArgs,
+    pub(in crate::cli) redo: Redo,
+    pub(in crate::cli) config_changed: bool,
+    pub(in crate::cli) work: &'a WorkArgs,
+    pub(in crate::cli) run: &'a RunArgs,
+    pub(in crate::cli) sources: BatchSources,
     /// Whether the files are those of mini-swe-agent's `swebench`.
-    pub(super) swebench: bool,
+    pub(in crate::cli) swebench: bool,
+    /// Files beside those of a batch.
+    pub(in crate::cli) files: Option<&'a dyn MoreFiles>,
+}
+
+/// What the configs of the instances are made of.
+pub(in crate::cli) enum BatchSources {
+    /// One config for all.
+    Common(Sources),
+    /// Each instance's own, by its id.
+    Own(Vec<(String, Sources)>),
+}
+
+/// The files of a command that has some beside those of a batch.
+pub(in crate::cli) trait MoreFiles {
+    /// The name of the model in the predictions.
+    fn model_name(&self) -> String;
+    /// The batch begins. `done`: the results that there are already. The watcher is told what happens
+    /// further, and tells `front`.
+    fn begin(
+        &self,
+        done: &[BatchResult],
+        front: Arc<BatchFront>,
+    ) -> Result<Arc<dyn BatchWatcher>, Failure>;
+    /// The batch has ended: what is left is written.
+    fn end(&self) -> Result<(), Failure>;
 }
 
 /// Runs the instances of a file.
@@ -55,12 +80,13 @@ pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
         config_changed: args.config_changed,
         work: &args.work,
         run: &args.run,
-        sources,
+        sources: BatchSources::Common(sources),
         swebench: false,
+        files: None,
     })
 }
 
-pub(super) fn failure(error: BatchError) -> Failure {
+pub(in crate::cli) fn failure(error: BatchError) -> Failure {
     match error {
         BatchError::Io { .. } => Failure::new(ExitCode::Failed, error.to_string()),
         BatchError::Setup(ref setup) => {
@@ -186,7 +212,7 @@ pub(super) fn raise_open_files() {
 }
 
 /// Opens the directory, and works on it to the end.
-pub(super) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
     raise_open_files();
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -225,8 +251,15 @@ async fn opened(
                 .map_err(failure)?
         }
     };
-    let (job, frozen) = job(&plan.sources, plan.run, plan.work, &known, &runtime).await?;
-    let model = job.config.common().model.model_name.clone();
+    let config = match &plan.sources {
+        BatchSources::Common(sources) => BatchConfig::load(sources, &known),
+        BatchSources::Own(sources) => BatchConfig::load_each(sources),
+    };
+    let (job, frozen) = job(config.map_err(failure)?, plan.run, plan.work, &runtime).await?;
+    let model = match plan.files {
+        Some(files) => Some(files.model_name()),
+        None => job.config.common().model.model_name.clone(),
+    };
     let model = model.unwrap_or_default();
     let mut folder = BatchFolder::open(plan.dir).map_err(failure)?;
     let mut predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
@@ -258,16 +291,28 @@ async fn opened(
         output::remark(plan.run.display, &text);
     }
     let front = Arc::new(BatchFront::new(plan.run.display, left.len()));
+    let watcher = match plan.files {
+        Some(more) => {
+            let ids: HashSet<&str> = known.iter().map(|it| it.id.as_str()).collect();
+            let done = results.into_iter();
+            let done = done.filter(|it| ids.contains(it.instance_id.as_str()));
+            more.begin(&done.collect::<Vec<_>>(), front.clone())?
+        }
+        None => front.clone(),
+    };
     let working = work(
         runtime,
         Arc::new(job),
         Arc::new(folder),
         left,
-        front.clone(),
+        watcher,
         files,
         stop.clone(),
     );
     let end = watched(working, &front, stop).await;
+    if let Some(more) = plan.files {
+        more.end()?;
+    }
     let code = conclude(plan, &front, &end);
     if !front::deliver(stop).await || front.take_output_error().is_some() {
         output::error("can't write to stdout; the results are in the directory of the batch");
@@ -278,13 +323,11 @@ async fn opened(
 
 /// What the runs of a batch have in common, and as the directory keeps it.
 pub(super) async fn job(
-    sources: &Sources,
+    config: BatchConfig,
     run: &RunArgs,
     work: &WorkArgs,
-    known: &[BatchInstance],
     runtime: &Runtime,
 ) -> Result<(BatchJob, FrozenBatch), Failure> {
-    let config = BatchConfig::load(sources, known).map_err(failure)?;
     for warning in config.warnings() {
         output::warning(warning);
     }

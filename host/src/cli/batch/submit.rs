@@ -8,7 +8,9 @@ use super::run::{check_flags, failure, given, job, redo, sources};
 use crate::cli::args::{BatchCancelArgs, BatchSubmitArgs, EngineName};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
-use mswea_batch::{BatchFolder, FolderState, Redo, SlurmArray, shell_line, slurm_cancel};
+use mswea_batch::{
+    BatchConfig, BatchFolder, FolderState, Redo, SlurmArray, shell_line, slurm_cancel,
+};
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
 
@@ -76,7 +78,8 @@ pub fn submit(args: &BatchSubmitArgs) -> Result<ExitCode, Failure> {
             state.instances
         }
     };
-    let made = job(&sources, &batch.run, &batch.work, &known, &runtime);
+    let config = BatchConfig::load(&sources, &known).map_err(failure)?;
+    let made = job(config, &batch.run, &batch.work, &runtime);
     let (_, frozen) = tokio.block_on(made)?;
     let redo = redo(batch);
     let is_new = instances.is_some() || redo != Redo::default() || batch.config_changed;

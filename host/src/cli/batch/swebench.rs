@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mswea_batch::{FieldTemplates, Redo, subset_file};
 
-use super::run::{self, BatchPlan, failure};
+use super::run::{self, BatchPlan, BatchSources, failure};
 use crate::cli::args::{RunArgs, SelectArgs, SwebenchArgs, SwebenchSingleArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::Failure;
@@ -34,8 +34,9 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
         config_changed: args.config_changed,
         work: &args.work,
         run: &flags,
-        sources,
+        sources: BatchSources::Common(sources),
         swebench: true,
+        files: None,
     })
 }
 

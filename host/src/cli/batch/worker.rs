@@ -12,7 +12,7 @@ use crate::cli::front::{self, BatchFront};
 use crate::cli::output::{self, Failure};
 use crate::cli::{panics, signals};
 use mswea_batch::{
-    BatchEnd, BatchEngine, BatchFolder, BatchWhy, FolderState, WorkerPlan, work_claims,
+    BatchConfig, BatchEnd, BatchEngine, BatchFolder, BatchWhy, FolderState, WorkerPlan, work_claims,
 };
 use mswea_core::{Stop, StopSource};
 use mswea_plugin_host::Cache;
@@ -84,7 +84,8 @@ async fn joined(
 ) -> Result<ExitCode, Failure> {
     let state = FolderState::read(&args.dir).map_err(failure)?;
     let sources = sources(&args.run);
-    let (job, frozen) = job(&sources, &args.run, &args.work, &state.instances, &runtime).await?;
+    let config = BatchConfig::load(&sources, &state.instances).map_err(failure)?;
+    let (job, frozen) = job(config, &args.run, &args.work, &runtime).await?;
     let folder = BatchFolder::join(&args.dir, &frozen).map_err(failure)?;
     let engine = match args.engine {
         None => BatchEngine::found(),

@@ -1,5 +1,7 @@
 //! The commands of `sweagent`.
 
+mod many;
+mod many_files;
 mod replaying;
 mod single;
 mod tidying;
@@ -13,6 +15,7 @@ use mswea_sweagent::{SweAgentError, SweAgentProblem};
 pub fn run(command: &SweagentCommand) -> Result<ExitCode, Failure> {
     match command {
         SweagentCommand::Run { words } => single::run(words),
+        SweagentCommand::RunBatch { words } => many::run(words),
         SweagentCommand::RunReplay { words } => replaying::run(words),
         SweagentCommand::MergePreds {
             directories,

@@ -73,6 +73,7 @@ impl SingleRun<'_> {
             tree,
             problem: &problem,
             folder: &instance.to_string_lossy(),
+            place: 0,
             variable: &variable,
         })?;
         for (name, secret) in &translated.secrets {
@@ -130,9 +131,11 @@ impl SingleRun<'_> {
     }
 }
 
-/// Writes the files of a run that has ended.
-fn leave(files: &SweFiles, made: &Value, repo: Option<&str>) -> Result<(), Failure> {
-    write_json(&files.named("traj"), made)?;
+/// Writes the trajectory, the prediction and the patch of an instance. Returns the patch.
+pub(super) fn write_files<'m>(
+    files: &SweFiles,
+    made: &'m Value,
+) -> Result<Option<&'m str>, Failure> {
     let patch = &made["info"]["submission"];
     let prediction = json!({
         "model_name_or_path": files.run_name(),
@@ -140,15 +143,25 @@ fn leave(files: &SweFiles, made: &Value, repo: Option<&str>) -> Result<(), Failu
         "model_patch": patch,
     });
     write(&files.named("pred"), &prediction.to_string())?;
+    if let Some(patch) = patch.as_str() {
+        write(&files.named("patch"), patch)?;
+    }
+    // The last one: an instance that has it has all.
+    write_json(&files.named("traj"), made)?;
+    Ok(patch.as_str())
+}
+
+/// Writes the files of a run that has ended.
+fn leave(files: &SweFiles, made: &Value, repo: Option<&str>) -> Result<(), Failure> {
+    let patch = write_files(files, made)?;
     output::note(&format!(
         "SWE-agent's trajectory: {}",
         files.named("traj").display()
     ));
-    let Some(patch) = patch.as_str() else {
+    if patch.is_none() {
         return Ok(());
-    };
+    }
     let file = files.named("patch");
-    write(&file, patch)?;
     output::note(&format!("patch: {}", file.display()));
     if let Some(repo) = repo
         && made["info"]["exit_status"] == "submitted"
@@ -192,7 +205,7 @@ fn refuse_actions(tree: &GivenTree) -> Result<(), Failure> {
 
 /// The folder of the local repository, which has to be a work tree without changes: they would not be in
 /// the environment's copy as commits.
-fn local_repo(
+pub(super) fn local_repo(
     tree: &GivenTree,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<String>, Failure> {
@@ -244,7 +257,7 @@ pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
 }
 
 /// The configuration without the secrets in it.
-fn without_secrets(tree: &GivenTree) -> Value {
+pub(super) fn without_secrets(tree: &GivenTree) -> Value {
     let mut value = tree.value();
     for place in ["/agent/model/api_key", "/env/deployment/auth_token"] {
         if let Some(secret) = value.pointer_mut(place)

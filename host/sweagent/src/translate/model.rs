@@ -157,8 +157,13 @@ fn key(work: &mut TranslationWork<'_>) {
         },
         None => given.to_owned(),
     };
-    // A single run has one thread, which uses the first key.
-    let first = key.split(":::").next().unwrap_or_default().to_owned();
-    work.done.secrets.push((KEY.to_owned(), first));
-    work.put("model.api_key_env", KEY, &tree.at);
+    let keys: Vec<&str> = key.split(":::").collect();
+    let place = work.input.place % keys.len();
+    let name = match place {
+        0 => KEY.to_owned(),
+        place => format!("{KEY}_{}", place + 1),
+    };
+    let own = (name.clone(), keys[place].to_owned());
+    work.done.secrets.push(own);
+    work.put("model.api_key_env", name, &tree.at);
 }

@@ -36,6 +36,7 @@ fn translated(yaml: &str, flags: &[&str]) -> Result<Translated, String> {
         tree: &request.tree,
         problem: &problem,
         folder: "/out/id",
+        place: 0,
         variable: &variable,
     };
     translate(input).map_err(text)
@@ -183,6 +184,7 @@ fn every_key_of_ours_is_one() {
             tree: &request.tree,
             problem: &problem,
             folder: "/out",
+            place: 0,
             variable: &variable,
         })
         .unwrap();

@@ -1,0 +1,258 @@
+//! `sweagent run-batch`: many problems, as a batch of this host with SWE-agent's files beside its own.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::many_files::SweBatchFiles;
+use super::single::{help, local_repo, read_variables, without_secrets};
+use crate::cli::args::{RunArgs, SelectArgs, WorkArgs};
+use crate::cli::batch::{BatchPlan, BatchSources, work_on};
+use crate::cli::exit::ExitCode;
+use crate::cli::output::{self, Failure};
+use mswea_batch::{BatchError, BatchInstance, Picked, Redo, Selection, image_name, subset_file};
+use mswea_config::Sources;
+use mswea_secrecy as secrecy;
+use mswea_sweagent::{
+    GivenTree, InstanceSource, SweBatchSettings, SweCommand, SweFiles, SweInstance, SweRequest,
+    TranslationInput, expand, instances_of, read_command_line, read_items, read_problem,
+    standard_folder, translate,
+};
+
+/// Statuses of runs that have not begun. SWE-agent has no trajectory of them, and runs them again.
+const NOT_BEGUN: &[&str] = &[
+    "EnvironmentError",
+    "SetupError",
+    "PluginError",
+    "InternalError",
+    "JournalError",
+];
+
+/// An instance that can be chosen by its id.
+struct ListedInstance(SweInstance);
+
+impl Picked for ListedInstance {
+    fn id(&self) -> &str {
+        &self.0.id
+    }
+}
+
+/// Runs the agent on the problems of a file.
+pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    read_variables(words)?;
+    let variable = |name: &str| secrecy::var(name);
+    let request = read_command_line(SweCommand::RunBatch, words, &variable)?;
+    if request.help {
+        return help("run-batch", SweCommand::RunBatch);
+    }
+    let shown = without_secrets(&request.tree);
+    if request.print_config {
+        return output::json(&shown);
+    }
+    let settings = SweBatchSettings::of(&request.tree, &variable)?;
+    let chosen = chosen(&settings)?;
+    let folder = folder(&request, &settings)?;
+    let mut made = MadeInstances::default();
+    for (place, instance) in chosen.iter().enumerate() {
+        made.add(&request.tree, instance, &folder, place)?;
+    }
+    for warning in &made.warnings {
+        output::warning(warning);
+    }
+    let files = SweBatchFiles::new(folder.clone(), shown, made.configs);
+    work_on(BatchPlan {
+        dir: &folder,
+        instances: Some(made.instances),
+        select: &SelectArgs::default(),
+        redo: Redo {
+            existing: settings.redo,
+            failed: false,
+            statuses: NOT_BEGUN.iter().map(|it| (*it).to_owned()).collect(),
+        },
+        // SWE-agent goes on with whatever config it is given.
+        config_changed: true,
+        work: &WorkArgs {
+            workers: settings.workers,
+            instance_timeout: 0,
+            retries: 0,
+            retry_wait: 0,
+            max_failures: u32::from(settings.raises),
+            total_cost_limit: settings.total_cost,
+            total_call_limit: 0,
+        },
+        run: &RunArgs::default(),
+        sources: BatchSources::Own(made.sources),
+        swebench: false,
+        files: Some(&files),
+    })
+}
+
+/// The instances that the settings choose.
+fn chosen(settings: &SweBatchSettings) -> Result<Vec<SweInstance>, Failure> {
+    // The flags have other names here.
+    let renamed = |error: BatchError, names: &[(&str, &str)]| {
+        let mut text = error.to_string();
+        for (ours, theirs) in names {
+            text = text.replacen(ours, theirs, 1);
+        }
+        Failure::usage(text)
+    };
+    let mut deployment = settings.deployment.clone();
+    let (items, expert) = match &settings.source {
+        InstanceSource::File(path, expert) => (read_items(path)?, *expert),
+        InstanceSource::SweBench {
+            subset,
+            split,
+            path,
+        } => {
+            let file = subset_file(path.as_deref().unwrap_or(subset), split);
+            let own = match path {
+                Some(_) => "`--instances.path_override ",
+                None => "`--instances.subset ",
+            };
+            let names = [
+                ("`--subset ", own),
+                ("give `--subset ", "give `--instances.path_override "),
+            ];
+            let file = file.map_err(|error| renamed(error, &names))?;
+            let mut items = read_items(&file)?;
+            items.iter_mut().for_each(of_swe_bench);
+            deployment = Some(on_amd64(deployment));
+            (items, false)
+        }
+    };
+    let all = instances_of(items, expert, deployment.as_ref())?;
+    let selection = Selection {
+        filter: settings.filter.clone(),
+        slice: settings.slice.clone(),
+        shuffle: settings.shuffle,
+    };
+    let names = [
+        ("`--filter", "`--instances.filter"),
+        ("`--slice", "`--instances.slice"),
+    ];
+    let listed = selection.of(all.into_iter().map(ListedInstance).collect());
+    let listed = listed.map_err(|error| renamed(error, &names))?;
+    Ok(listed.into_iter().map(|it| it.0).collect())
+}
+
+/// What a row of SWE-bench does not say of itself.
+fn of_swe_bench(item: &mut GivenTree) {
+    let id = item.given("instance_id").and_then(GivenTree::text);
+    let mut more = json!({"repo_name": "testbed"});
+    if let Some(id) = id
+        && item.given("image_name").is_none()
+    {
+        more["image_name"] = image_name(id).into();
+    }
+    let at = item.at.clone();
+    item.merge(GivenTree::of_value(more, &at));
+}
+
+/// The images of SWE-bench are made for one platform.
+fn on_amd64(deployment: Option<GivenTree>) -> GivenTree {
+    let at = mswea_sweagent::GivenAt::Flag("--instances.type=swe_bench".to_owned());
+    let mut tree = GivenTree::empty(at.clone());
+    let kind = deployment.as_ref().and_then(|it| it.given("type"));
+    if kind.and_then(GivenTree::text).unwrap_or("docker") == "docker" {
+        tree = GivenTree::of_value(json!({"platform": "linux/amd64"}), &at);
+    }
+    if let Some(deployment) = deployment {
+        tree.merge(deployment);
+    }
+    tree
+}
+
+/// The folder of the batch.
+fn folder(request: &SweRequest, settings: &SweBatchSettings) -> Result<PathBuf, Failure> {
+    let variable = |name: &str| secrecy::var(name);
+    let tree = &request.tree;
+    let folder = match tree.given("output_dir").and_then(GivenTree::text) {
+        Some("DEFAULT") | None => {
+            let suffix = tree.given("suffix").and_then(GivenTree::text);
+            let suffix = suffix.filter(|it| !it.is_empty());
+            let suffix = suffix.map(|it| format!("__{it}")).unwrap_or_default();
+            let first = request.configs.get(..1).unwrap_or_default();
+            let name = settings.name() + &suffix;
+            standard_folder(tree, first, &name, &variable)
+        }
+        Some(given) => expand(given, &variable)?.into(),
+    };
+    Ok(std::path::absolute(&folder).context("the current folder can't be found")?)
+}
+
+/// What the batch needs of its instances.
+#[derive(Default)]
+struct MadeInstances {
+    instances: Vec<BatchInstance>,
+    sources: Vec<(String, Sources)>,
+    /// The configuration of each instance, as its files show it.
+    configs: HashMap<String, Value>,
+    warnings: Vec<String>,
+    /// Local repositories that were looked at.
+    repositories: HashSet<String>,
+}
+
+impl MadeInstances {
+    fn add(
+        &mut self,
+        tree: &GivenTree,
+        instance: &SweInstance,
+        folder: &Path,
+        place: usize,
+    ) -> Result<(), Failure> {
+        let variable = |name: &str| secrecy::var(name);
+        let id = &instance.id;
+        let mut own = instance.tree.clone();
+        if let Some(agent) = tree.given("agent") {
+            own.merge(agent.clone().below(&["agent"]));
+        }
+        let problem = output::runtime()?.block_on(read_problem(&own, &variable))?;
+        let repo = own.given("env.repo.path").and_then(GivenTree::text);
+        if let Some(repo) = repo
+            && self.repositories.insert(repo.to_owned())
+        {
+            local_repo(&own, &variable)?;
+        }
+        let files = SweFiles {
+            run: folder.to_owned(),
+            id: id.clone(),
+        };
+        let translated = translate(TranslationInput {
+            tree: &own,
+            problem: &problem,
+            folder: &files.folder().to_string_lossy(),
+            place,
+            variable: &variable,
+        })?;
+        for (name, secret) in &translated.secrets {
+            secrecy::supply(name, secret);
+        }
+        for warning in &translated.warnings {
+            if !self.warnings.contains(warning) {
+                self.warnings.push(warning.clone());
+            }
+        }
+        let text = |key: &str| {
+            let value = translated.value(key).and_then(Value::as_str);
+            value.map(str::to_owned)
+        };
+        self.instances.push(BatchInstance {
+            id: id.clone(),
+            task: problem.text.clone(),
+            image: text("environment.image"),
+            repo: text("workspace.repo"),
+            base_commit: text("workspace.base_commit"),
+            startup: None,
+        });
+        let sources = Sources {
+            translated: translated.settings,
+            ..Sources::default()
+        };
+        self.sources.push((id.clone(), sources));
+        self.configs.insert(id.clone(), without_secrets(&own));
+        Ok(())
+    }
+}

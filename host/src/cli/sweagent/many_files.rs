@@ -1,0 +1,225 @@
+//! SWE-agent's files of a batch. A thread of their own writes them: a trajectory may be large.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use super::single::write_files;
+use super::tidying::{write, write_json};
+use crate::cli::batch::MoreFiles;
+use crate::cli::exit::ExitCode;
+use crate::cli::front::BatchFront;
+use crate::cli::output::Failure;
+use mswea_batch::{BatchResult, BatchWatcher};
+use mswea_core::Progress;
+use mswea_sweagent::{SweBatchStatuses, SweFiles, trajectory};
+
+/// The files of a batch.
+pub(super) struct SweBatchFiles {
+    shared: Arc<SweFilesOf>,
+    /// The configuration of the batch.
+    config: Value,
+    writer: Mutex<Option<FilesWriter>>,
+}
+
+/// What the writer knows.
+struct SweFilesOf {
+    folder: PathBuf,
+    /// The configuration of each instance.
+    configs: HashMap<String, Value>,
+}
+
+/// The thread that writes.
+struct FilesWriter {
+    /// The watcher has another one, which ends with the batch.
+    work: Sender<FileWork>,
+    thread: JoinHandle<Result<(), Failure>>,
+}
+
+/// What is to be written.
+enum FileWork {
+    Begun(String),
+    Done(Box<BatchResult>),
+    End,
+}
+
+impl SweBatchFiles {
+    pub(super) fn new(folder: PathBuf, config: Value, configs: HashMap<String, Value>) -> Self {
+        Self {
+            shared: Arc::new(SweFilesOf { folder, configs }),
+            config,
+            writer: Mutex::new(None),
+        }
+    }
+}
+
+impl MoreFiles for SweBatchFiles {
+    fn model_name(&self) -> String {
+        self.shared.of("").run_name()
+    }
+
+    fn begin(
+        &self,
+        done: &[BatchResult],
+        front: Arc<BatchFront>,
+    ) -> Result<Arc<dyn BatchWatcher>, Failure> {
+        let shared = self.shared.clone();
+        write_json(&shared.folder.join("run_batch.config.yaml"), &self.config)?;
+        let mut statuses = SweBatchStatuses::default();
+        for result in done {
+            // A process that was killed may not have written it.
+            let status = match shared.has_trajectory(&result.instance_id) {
+                true => result.exit_status.clone(),
+                false => shared.write(result)?,
+            };
+            statuses.set(&result.instance_id, &format!("skipped ({status})"), 0.0);
+        }
+        shared.write_statuses(&statuses)?;
+        let (work, works) = channel();
+        let thread = thread::Builder::new().name("trajectories".to_owned());
+        let thread = thread.spawn(move || shared.keep(&works, statuses));
+        let writer = FilesWriter {
+            work: work.clone(),
+            thread: thread.context("can't start a thread")?,
+        };
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
+        Ok(Arc::new(FilesWatcher { front, work }))
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(writer) = writer else {
+            return Ok(());
+        };
+        // If the thread has ended, it has ended with an error.
+        let _ = writer.work.send(FileWork::End);
+        writer.thread.join().unwrap_or_else(|_| {
+            let text = "a bug of the host: SWE-agent's files were not written";
+            Err(Failure::new(ExitCode::Failed, text))
+        })
+    }
+}
+
+impl SweFilesOf {
+    fn of(&self, id: &str) -> SweFiles {
+        SweFiles {
+            run: self.folder.clone(),
+            id: id.to_owned(),
+        }
+    }
+
+    /// Writes what comes, to the end.
+    fn keep(
+        &self,
+        works: &Receiver<FileWork>,
+        mut statuses: SweBatchStatuses,
+    ) -> Result<(), Failure> {
+        let mut failed = Ok(());
+        let mut note = |written: Result<(), Failure>| {
+            if failed.is_ok() {
+                failed = written;
+            }
+        };
+        while let Ok(work) = works.recv() {
+            match work {
+                FileWork::End => break,
+                FileWork::Begun(id) => {
+                    let config = self.configs.get(&id).unwrap_or(&Value::Null);
+                    note(write_json(&self.of(&id).named("config.yaml"), config));
+                }
+                FileWork::Done(result) => match self.write(&result) {
+                    Ok(status) => {
+                        let cost = result.cost.unwrap_or_default();
+                        statuses.set(&result.instance_id, &status, cost);
+                        note(self.write_statuses(&statuses));
+                    }
+                    Err(failure) => note(Err(failure)),
+                },
+            }
+        }
+        failed
+    }
+
+    /// Writes the files of an instance that has its result. Returns its status.
+    fn write(&self, result: &BatchResult) -> Result<String, Failure> {
+        let files = self.of(&result.instance_id);
+        let journal = files.named("events.jsonl");
+        let uncaught = || format!("Uncaught {}", result.exit_status);
+        if !journal.exists() {
+            return Ok(uncaught());
+        }
+        let config = self.configs.get(&result.instance_id);
+        let name = config.and_then(|it| it.pointer("/env/name"));
+        let name = name.and_then(Value::as_str).unwrap_or("main");
+        let config = config.unwrap_or(&Value::Null);
+        let made = trajectory::trajectory(&journal, config, name);
+        let made = made
+            .with_context(|| format!("the trajectory of `{}` can't be made", result.instance_id))?;
+        let Some(status) = made["info"]["exit_status"].as_str() else {
+            return Ok(uncaught());
+        };
+        write_files(&files, &made)?;
+        Ok(status.to_owned())
+    }
+
+    /// Whether the trajectory of an instance is there, and whole.
+    fn has_trajectory(&self, id: &str) -> bool {
+        let ends = || -> std::io::Result<bool> {
+            let mut file = File::open(self.of(id).named("traj"))?;
+            file.seek(SeekFrom::End(-2))?;
+            let mut end = [0; 2];
+            file.read_exact(&mut end)?;
+            // No other bracket is at the beginning of a line.
+            Ok(end == *b"\n}")
+        };
+        ends().unwrap_or(false)
+    }
+
+    fn write_statuses(&self, statuses: &SweBatchStatuses) -> Result<(), Failure> {
+        let file = self.folder.join("run_batch_exit_statuses.yaml");
+        write(&file, &statuses.text())
+    }
+}
+
+/// Tells the front and the writer.
+struct FilesWatcher {
+    front: Arc<BatchFront>,
+    work: Sender<FileWork>,
+}
+
+// If the writer has ended, the end of the batch says why.
+impl BatchWatcher for FilesWatcher {
+    fn began(&self, id: &str, attempt: u32, goes_on: bool) {
+        let _ = self.work.send(FileWork::Begun(id.to_owned()));
+        self.front.began(id, attempt, goes_on);
+    }
+
+    fn progress(&self, id: &str, progress: &Progress<'_>) {
+        self.front.progress(id, progress);
+    }
+
+    fn again(&self, failed: &BatchResult, wait: Duration) {
+        self.front.again(failed, wait);
+    }
+
+    fn done(&self, result: &BatchResult) {
+        let _ = self.work.send(FileWork::Done(Box::new(result.clone())));
+        self.front.done(result);
+    }
+
+    fn cut(&self, id: &str) {
+        self.front.cut(id);
+    }
+}

@@ -1,0 +1,284 @@
+//! What `run-batch` has beside the agent: which instances, how many at a time, and what of earlier calls
+//! counts.
+
+use std::path::{Path, PathBuf};
+
+use crate::fault::{SweAgentError, SweAgentProblem};
+use crate::flags::expand;
+use crate::keys::{SweCommand, check};
+use crate::tree::GivenTree;
+
+/// The most instances at a time.
+const MOST_WORKERS: i64 = 1000;
+/// All keys of sources of instances.
+const KEYS: &[&str] = &["path", "subset", "split", "path_override", "dataset_name"];
+
+/// Where the instances come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceSource {
+    /// A file; `true`: each has a whole `env` and `problem_statement`.
+    File(PathBuf, bool),
+    /// A part of SWE-bench, as a file or a folder.
+    SweBench {
+        /// The subset.
+        subset: String,
+        /// The split.
+        split: String,
+        /// The file or the folder, if it is given.
+        path: Option<String>,
+    },
+}
+
+/// The settings of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SweBatchSettings {
+    /// Where the instances come from.
+    pub source: InstanceSource,
+    /// A regular expression for ids; empty: all.
+    pub filter: String,
+    /// A slice as Python's; empty: all.
+    pub slice: String,
+    /// Whether the instances are mixed.
+    pub shuffle: bool,
+    /// The deployment of all.
+    pub deployment: Option<GivenTree>,
+    /// How many run at a time.
+    pub workers: u32,
+    /// Whether instances that have ended are run again.
+    pub redo: bool,
+    /// Whether an error of an instance ends the batch.
+    pub raises: bool,
+    /// The dollars of all instances together; 0: no limit.
+    pub total_cost: f64,
+}
+
+impl SweBatchSettings {
+    /// The settings of a configuration.
+    ///
+    /// # Errors
+    /// [`SweAgentError`] with what can't be done.
+    pub fn of(
+        tree: &GivenTree,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, SweAgentError> {
+        let text = |key: &str| tree.given(key).and_then(GivenTree::text);
+        let is = |key: &str| tree.given(key).is_some_and(|it| it.value() == true);
+        let source = source(tree, variable)?;
+        if let Some(given) = tree.given("instances.evaluate")
+            && given.value() == true
+        {
+            let problem = SweAgentProblem::at(
+                &given.at,
+                "`instances.evaluate` can't be done in this version",
+            );
+            let hint = "give `preds.json` to `sb-cli submit` when the batch has ended";
+            return Err(problem.hint(hint).into());
+        }
+        let deployment = tree.given("instances.deployment");
+        if let Some(given) = deployment {
+            if matches!(source, InstanceSource::File(_, true)) {
+                let message = "an `expert_file` has the deployment in each instance";
+                let problem = SweAgentProblem::at(&given.at, message);
+                let hint =
+                    "leave out `instances.deployment`, and write `env.deployment` in the file";
+                return Err(problem.hint(hint).into());
+            }
+            let problems = check(
+                SweCommand::Run,
+                &given.clone().below(&["env", "deployment"]),
+            );
+            if !problems.is_empty() {
+                return Err(SweAgentError(problems));
+            }
+        }
+        let workers = match tree.given("num_workers") {
+            None => 1,
+            Some(given) => {
+                let number = given.value().as_i64();
+                let number = number.filter(|it| (1..=MOST_WORKERS).contains(it));
+                number
+                    .and_then(|it| u32::try_from(it).ok())
+                    .ok_or_else(|| {
+                        let message = format!("`num_workers` can't be {}", given.value());
+                        SweAgentProblem::at(&given.at, message)
+                            .hint(format!("give a number from 1 to {MOST_WORKERS}"))
+                    })?
+            }
+        };
+        Ok(Self {
+            source,
+            filter: text("instances.filter").unwrap_or_default().to_owned(),
+            slice: text("instances.slice").unwrap_or_default().to_owned(),
+            shuffle: is("instances.shuffle"),
+            deployment: deployment.cloned(),
+            workers,
+            redo: is("redo_existing"),
+            raises: is("raise_exceptions"),
+            total_cost: tree
+                .given("agent.model.total_cost_limit")
+                .and_then(|it| it.value().as_f64())
+                .unwrap_or(0.0),
+        })
+    }
+
+    /// What the instances are called in the name of the output folder.
+    pub fn name(&self) -> String {
+        match &self.source {
+            InstanceSource::File(path, _) => {
+                let stem = Path::new(path).file_stem().unwrap_or_default();
+                stem.to_string_lossy().into_owned()
+            }
+            InstanceSource::SweBench { subset, split, .. } => format!("swe_bench_{subset}_{split}"),
+        }
+    }
+}
+
+fn source(
+    tree: &GivenTree,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<InstanceSource, SweAgentError> {
+    let Some(given) = tree.given("instances") else {
+        let problem = SweAgentProblem::new("no instances were given");
+        return Err(problem
+            .hint("write `--instances.path=FILE`, or `--instances.type=swe_bench`")
+            .into());
+    };
+    let text = |key: &str| given.given(key).and_then(GivenTree::text);
+    let has = |keys: &[&str]| keys.iter().any(|key| given.given(key).is_some());
+    let kind = text("type").unwrap_or(match () {
+        () if has(&["dataset_name"]) => "huggingface",
+        () if has(&["subset", "path_override"]) => "swe_bench",
+        () => "file",
+    });
+    let problem = |message: String| SweAgentProblem::at(&given.at, message);
+    let own: &[&str] = match kind {
+        "file" | "expert_file" => &["path"],
+        "swe_bench" => &["subset", "split", "path_override"],
+        "huggingface" => {
+            let name = text("dataset_name").unwrap_or("NAME");
+            let split = text("split").unwrap_or("dev");
+            let hint = format!(
+                "save it as JSON lines, for example with Python's `datasets.load_dataset('{name}', split='{split}').to_json('{split}.jsonl')`, and give `--instances.type=file --instances.path={split}.jsonl`"
+            );
+            let message = "this version does not fetch data sets (`huggingface`)".to_owned();
+            return Err(problem(message).hint(hint).into());
+        }
+        "swesmith" => {
+            let hint = "write the instances as an `expert_file`, and fetch the commit with `env.post_startup_commands`";
+            let message = "instances of the type `swesmith` can't be used".to_owned();
+            return Err(problem(message).hint(hint).into());
+        }
+        other => {
+            let message = format!("there are no instances of the type `{other}`");
+            let hint = "the types are `file`, `expert_file` and `swe_bench`";
+            return Err(problem(message).hint(hint).into());
+        }
+    };
+    if let Some(key) = KEYS.iter().find(|key| !own.contains(*key) && has(&[*key])) {
+        let message = format!("instances of the type `{kind}` have no `{key}`");
+        let hint = format!("they have `{}`", own.join("`, `"));
+        return Err(problem(message).hint(hint).into());
+    }
+    if kind == "swe_bench" {
+        let path = text("path_override").map(|path| expand(path, variable));
+        return Ok(InstanceSource::SweBench {
+            subset: text("subset").unwrap_or("lite").to_owned(),
+            split: text("split").unwrap_or("dev").to_owned(),
+            path: path.transpose()?,
+        });
+    }
+    let Some(path) = text("path") else {
+        let message = format!("instances of the type `{kind}` need a file");
+        return Err(problem(message)
+            .hint("write `--instances.path=FILE`")
+            .into());
+    };
+    let path = PathBuf::from(expand(path, variable)?);
+    Ok(InstanceSource::File(path, kind == "expert_file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::read_command_line;
+
+    fn read(words: &[&str]) -> Result<SweBatchSettings, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let none = |_: &str| None;
+        let read = read_command_line(SweCommand::RunBatch, &words, &none);
+        let settings = read.and_then(|read| SweBatchSettings::of(&read.tree, &none));
+        settings.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn settings() {
+        let made = read(&[
+            "--instances.path=a/b.jsonl",
+            "--instances.shuffle=True",
+            "--instances.slice=:3",
+            "--instances.filter=a.*",
+            "--instances.deployment.type=local",
+            "--num_workers=3",
+            "--redo_existing=true",
+            "--progress_bar=False",
+            "--random_delay_multiplier=0.5",
+        ]);
+        let made = made.unwrap();
+        assert_eq!(made.source, InstanceSource::File("a/b.jsonl".into(), false));
+        assert_eq!((made.name().as_str(), made.workers), ("b", 3));
+        assert!(made.shuffle && made.redo && !made.raises);
+        assert_eq!((made.filter.as_str(), made.slice.as_str()), ("a.*", ":3"));
+        let made = read(&["--instances.type=swe_bench", "--instances.split=test"]).unwrap();
+        assert_eq!(made.name(), "swe_bench_lite_test");
+    }
+
+    #[test]
+    fn what_can_not_be_done_is_named() {
+        for (words, parts) in [
+            (&[][..], &["no instances", "--instances.path"][..]),
+            (&["--instances.type=file"], &["need a file"]),
+            (
+                &["--instances.type=fil", "--instances.path=a"],
+                &["type `fil`"],
+            ),
+            (
+                &["--instances.dataset_name=o/d"],
+                &[
+                    "the flag `--instances.dataset_name`",
+                    "load_dataset('o/d', split='dev')",
+                ],
+            ),
+            (&["--instances.type=swesmith"], &["swesmith"]),
+            (
+                &["--instances.path=a", "--instances.split=b"],
+                &["no `split`"],
+            ),
+            (
+                &["--instances.path=a", "--num_workers=0"],
+                &["from 1 to 1000"],
+            ),
+            (
+                &["--instances.type=swe_bench", "--instances.evaluate=true"],
+                &["`instances.evaluate`", "sb-cli"],
+            ),
+            (
+                &["--instances.path=a", "--instances.deployment.tipe=local"],
+                &["did you mean `env.deployment.type`?"],
+            ),
+            (
+                &[
+                    "--instances.type=expert_file",
+                    "--instances.path=a",
+                    "--instances.deployment.type=local",
+                ],
+                &["in each instance"],
+            ),
+            (&["--instances.pat=a"], &["did you mean `instances.path`?"]),
+        ] {
+            let error = read(words).unwrap_err();
+            for part in parts {
+                assert!(error.contains(part), "{words:?}: {error}");
+            }
+        }
+    }
+}
