@@ -394,7 +394,7 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
     let statuses = || fs::read_to_string(folder.join("run_batch_exit_statuses.yaml")).unwrap();
     assert_eq!(
         statuses(),
-        "instances_by_exit_status:\n  exit_command:\n  - \"two\"\n  submitted:\n  - o__r-1\n  - o__r-3\ntotal_cost: 0.0\n"
+        "instances_by_exit_status:\n  exit_command:\n  - two\n  submitted:\n  - o__r-1\n  - o__r-3\ntotal_cost: 0.0\n"
     );
     // Again: nothing is run. What a killed process has not written is written.
     let before = fs::read(file("o__r-1", "traj")).unwrap();
@@ -404,7 +404,7 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
     assert_eq!(fs::read(file("o__r-1", "traj")).unwrap(), before);
     assert_eq!(
         statuses(),
-        "instances_by_exit_status:\n  skipped (exit_command):\n  - \"two\"\n  skipped (submitted):\n  - o__r-1\n  - o__r-3\ntotal_cost: 0.0\n"
+        "instances_by_exit_status:\n  skipped (exit_command):\n  - two\n  skipped (submitted):\n  - o__r-1\n  - o__r-3\ntotal_cost: 0.0\n"
     );
     // One whose folder was removed is run again; of the others only with `--redo_existing`.
     fs::remove_dir_all(folder.join("two")).unwrap();
@@ -418,6 +418,19 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
     let more = ["--num_workers=2", "--redo_existing=true"];
     called(Host::after(&first), &more).expect(0);
     assert_eq!(server.served(), 8);
+    // One whose environment can't be made has no trajectory, and is tried again.
+    let mut bad: Value = serde_json::from_str(&lines[0]).unwrap();
+    bad["base_commit"] = "0123456".into();
+    for _ in 0..2 {
+        let host = Host::after(&first).file("tasks.jsonl", bad.to_string());
+        let run = called(host, &["--output_dir=other"]).expect(1);
+        assert!(run.stderr.contains("0123456"), "{}", run.stderr);
+        let other = run.dir.join("other");
+        let statuses = fs::read_to_string(other.join("run_batch_exit_statuses.yaml")).unwrap();
+        let uncaught = "  Uncaught EnvironmentError:\n  - o__r-1\n";
+        assert!(statuses.contains(uncaught), "{statuses}");
+        assert!(!other.join("o__r-1/o__r-1.traj").exists());
+    }
     // Bad input is named before anything is run.
     let broken = lines.join("\n") + "\n{\"instance_id\": \"x\",\n";
     let host = || Host::after(&first).file("tasks.jsonl", &broken);

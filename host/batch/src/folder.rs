@@ -32,6 +32,8 @@ pub struct Redo {
     pub existing: bool,
     /// Those that an error has ended.
     pub failed: bool,
+    /// Those whose environment could not be made.
+    pub not_begun: bool,
     /// Those with one of these exit statuses.
     pub statuses: Vec<String>,
 }
@@ -39,7 +41,10 @@ pub struct Redo {
 impl Redo {
     fn is_for(&self, result: &BatchResult) -> bool {
         let is = |status: &String| status.eq_ignore_ascii_case(&result.exit_status);
-        self.existing || self.failed && result.has_failed() || self.statuses.iter().any(is)
+        self.existing
+            || self.failed && result.has_failed()
+            || self.not_begun && !result.has_begun()
+            || self.statuses.iter().any(is)
     }
 }
 

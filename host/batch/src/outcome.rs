@@ -121,6 +121,15 @@ impl BatchResult {
         severity(&self.exit_status) != Severity::Ended
     }
 
+    /// Whether the agent has begun; else its environment could not be made.
+    pub fn has_begun(&self) -> bool {
+        self.steps > 0
+            || !matches!(
+                self.exit_status.as_str(),
+                "EnvironmentError" | "exit_environment_error" | "SetupError" | "InternalError"
+            )
+    }
+
     /// Writes the result, if there is none yet. Returns whether it is this one that is there.
     pub(crate) fn write(&self, path: &Path) -> Result<bool, BatchError> {
         let io = BatchError::io("write", path);

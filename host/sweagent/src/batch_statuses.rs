@@ -42,9 +42,13 @@ impl SweBatchStatuses {
 
 /// A YAML scalar: plain where that is certainly the text itself, else as JSON writes it.
 fn scalar(text: &str) -> String {
-    let is_plain = text.contains(['_', '(']) && text.starts_with(|c: char| c.is_ascii_alphabetic());
-    let has_own = |c: char| c.is_ascii_alphanumeric() || "_-.() ".contains(c);
-    match (is_plain || text == "submitted") && text.chars().all(has_own) && !text.ends_with(' ') {
+    const WORDS: [&str; 9] = ["yes", "no", "true", "false", "on", "off", "null", "y", "n"];
+    let own = |c: char| c.is_ascii_alphanumeric() || "_-.() ".contains(c);
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(own)
+        && !text.ends_with(' ')
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str());
+    match is_plain {
         true => text.to_owned(),
         false => Value::from(text).to_string(),
     }

@@ -21,15 +21,6 @@ use mswea_sweagent::{
     standard_folder, translate,
 };
 
-/// Statuses of runs that have not begun. SWE-agent has no trajectory of them, and runs them again.
-const NOT_BEGUN: &[&str] = &[
-    "EnvironmentError",
-    "SetupError",
-    "PluginError",
-    "InternalError",
-    "JournalError",
-];
-
 /// An instance that can be chosen by its id.
 struct ListedInstance(SweInstance);
 
@@ -68,8 +59,9 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         select: &SelectArgs::default(),
         redo: Redo {
             existing: settings.redo,
-            failed: false,
-            statuses: NOT_BEGUN.iter().map(|it| (*it).to_owned()).collect(),
+            // SWE-agent has no trajectory of them, and runs them again.
+            not_begun: true,
+            ..Redo::default()
         },
         // SWE-agent goes on with whatever config it is given.
         config_changed: true,

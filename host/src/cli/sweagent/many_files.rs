@@ -156,8 +156,11 @@ impl SweFilesOf {
     fn write(&self, result: &BatchResult) -> Result<String, Failure> {
         let files = self.of(&result.instance_id);
         let journal = files.named("events.jsonl");
-        let uncaught = || format!("Uncaught {}", result.exit_status);
-        if !journal.exists() {
+        let uncaught = || match result.exit_status.as_str() {
+            "exit_environment_error" => "Uncaught EnvironmentError".to_owned(),
+            status => format!("Uncaught {status}"),
+        };
+        if !result.has_begun() || !journal.exists() {
             return Ok(uncaught());
         }
         let config = self.configs.get(&result.instance_id);
