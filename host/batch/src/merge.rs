@@ -8,6 +8,7 @@ use crate::error::BatchError;
 use crate::folder::{BatchFolder, result_file};
 use crate::frozen::FrozenBatch;
 use crate::manifest;
+use crate::outcome::BatchResult;
 use crate::whole_file;
 
 /// Copies the results, journals and trajectories of `parts` into the directory `into`. Returns how many
@@ -38,8 +39,15 @@ pub fn merge(into: &Path, parts: &[PathBuf], accepts: bool) -> Result<usize, Bat
         let own = manifest::read(&part.join("manifest.jsonl"))?;
         for instance in &own {
             let result = result_file(part, &instance.id);
-            if !result.exists() {
+            let Some(read) = BatchResult::read(&result)? else {
                 continue;
+            };
+            if read.instance_id != instance.id {
+                return Err(BatchError::Refused(format!(
+                    "`{}` is the result of the instance `{}`: it was changed since it was written",
+                    result.display(),
+                    mswea_text::harmless(&read.instance_id)
+                )));
             }
             if let Some(other) = from.get(&instance.id) {
                 let text = |path: &Path| fs::read(path).map_err(BatchError::io("read", path));
