@@ -135,6 +135,12 @@ fn workers_share_a_batch_and_may_be_killed() {
     let run = first.wait().expect(0);
     whole(&out, count, &run);
     assert!(killed > 0, "{run}");
+    // A worker was killed between a result and the files beside it.
+    for name in ["i000.events.jsonl", "i000.traj.json"] {
+        fs::remove_file(out.join("i000").join(name)).unwrap();
+    }
+    let run = worker(Host::after(&run), &server, KILLED).run().expect(0);
+    whole(&out, count, &run);
     let run = Host::after(&run)
         .args(["batch", "preds", "out"])
         .run()
@@ -196,6 +202,32 @@ fn an_instance_that_kills_its_worker_gets_a_result() {
         error.contains("2 attempts have ended without a result"),
         "{error}"
     );
+}
+
+#[test]
+fn the_engine_is_asked_as_long_as_a_worker_is_silent() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let server = server(0);
+    // It knows the job at first.
+    let squeue = "#!/bin/sh\necho >>\"$HOME/asked\"\n[ \"$(wc -l <\"$HOME/asked\")\" -gt 4 ] || echo '7|T1'\n";
+    let host = Host::new()
+        .file("i.jsonl", instances(1))
+        .file("bin/squeue", squeue);
+    let run = prepared(host, &server);
+    let out = run.dir.join("out");
+    let program = run.dir.join("bin/squeue");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(out.join("i000")).unwrap();
+    let claim = "{\"engine\": \"slurm\", \"job\": \"7\", \"start\": \"T1\", \"host\": \"elsewhere/b/p\", \"pid\": 1, \"since\": 1, \"token\": \"t\"}";
+    fs::write(out.join("i000/claim.1"), claim).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", run.dir.join("bin").display());
+    let host = Host::after(&run).args(["batch", "worker", "out", "--lease", "1"]);
+    let host = flags(host.args(["--engine", "slurm"]), &server).env("PATH", path);
+    let run = host.run().expect(0);
+    let asked = fs::read_to_string(Host::after(&run).home().join("asked")).unwrap();
+    assert!(asked.lines().count() > 4, "{asked:?}");
+    assert_eq!(results(&out)["i000"]["attempts"], 2, "{run}");
 }
 
 #[test]

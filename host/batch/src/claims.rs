@@ -18,6 +18,8 @@ use crate::whole_file;
 
 /// The largest claim that is read.
 const LIMIT: u64 = 1 << 16;
+/// No instance has so many attempts.
+const MOST: u32 = 1_000_000;
 
 /// Who makes an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,13 +46,14 @@ impl WorkerName {
         let pid = std::process::id();
         let uname = rustix::system::uname();
         let name = uname.nodename().to_string_lossy();
-        // Processes of containers with the same host name have numbers of their own.
+        // Another machine may have the same name, and a container of this one numbers of its own.
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Self {
             engine: engine.to_owned(),
             job,
             start,
-            host: format!("{name}/{}", space.display()),
+            host: format!("{name}/{}/{}", boot.trim(), space.display()),
             pid,
             since: process_start(pid).unwrap_or_default(),
             token: mswea_session::new_run_id(),
@@ -124,7 +127,7 @@ impl ClaimsOf {
                 continue;
             };
             match (rest.parse::<u32>(), rest.strip_suffix(".free")) {
-                (Ok(number), _) => numbers.push(number),
+                (Ok(number), _) if number <= MOST => numbers.push(number),
                 (_, Some(number)) => free.extend(number.parse::<u32>()),
                 _ => {}
             }
@@ -180,6 +183,15 @@ pub(crate) fn beat(folder: &Path, number: u32, count: u64) -> io::Result<()> {
 /// Gives an attempt up.
 pub(crate) fn give_up(folder: &Path, number: u32, why: ClaimRelease) -> io::Result<()> {
     whole_file::replace(&file(folder, number, ".free"), why.text().as_bytes())
+}
+
+/// For how long a failed attempt is over; none if the attempt has not failed.
+pub(crate) fn failed_for(folder: &Path, number: u32) -> Option<Duration> {
+    let path = file(folder, number, ".free");
+    let text = fs::read_to_string(&path).ok()?;
+    let changed = fs::metadata(&path).and_then(|it| it.modified()).ok()?;
+    // Another machine's clock may be ahead.
+    (text.trim() == ClaimRelease::Failed.text()).then(|| changed.elapsed().unwrap_or_default())
 }
 
 /// Whether another worker has taken the instance over. The file is opened: a network file system may answer

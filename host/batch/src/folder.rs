@@ -187,12 +187,11 @@ impl BatchFolder {
             .iter()
             .map(|instance| (instance.id.as_str(), instance))
             .collect();
-        let mut left = Vec::new();
-        let mut claimed = 0;
+        let (mut left, mut again, mut claimed) = (Vec::new(), Vec::new(), 0);
         for instance in ids.iter().filter_map(|id| by_id.get(id.as_str())) {
             match BatchResult::read(&result_file(&self.path, &instance.id))? {
                 Some(result) if redo.is_for(&result) => {
-                    self.put_aside(&instance.id)?;
+                    again.push(&instance.id);
                     left.push((*instance).clone());
                 }
                 Some(_) => {}
@@ -210,6 +209,10 @@ impl BatchFolder {
                 "workers have claimed {claimed} instances of `{}`, and may still run on other machines: `mswea-host batch worker` goes on with them, also with those of workers that were killed",
                 self.path.display()
             )));
+        }
+        // Nothing is moved before all is checked.
+        for id in again {
+            self.put_aside(id)?;
         }
         Ok(left)
     }

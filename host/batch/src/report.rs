@@ -64,8 +64,10 @@ impl StatusLine {
         self.cost += result.cost.unwrap_or_default();
         self.cost_unknown += usize::from(result.cost.is_none());
         self.steps += u64::from(result.steps);
-        self.input_tokens += result.usage.input_tokens;
-        self.output_tokens += result.usage.output_tokens;
+        self.input_tokens = self.input_tokens.saturating_add(result.usage.input_tokens);
+        self.output_tokens = self
+            .output_tokens
+            .saturating_add(result.usage.output_tokens);
         self.seconds += result.seconds;
     }
 }

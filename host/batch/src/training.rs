@@ -21,14 +21,14 @@ const KEPT: &[&str] = &["role", "content", "tool_calls", "tool_call_id", "name"]
 pub struct TrainingExport {
     /// Lines.
     pub written: usize,
-    /// Results without a trajectory.
+    /// Results without a trajectory of their run that can be read.
     pub without_trajectory: usize,
 }
 
 /// Writes a JSON line for each result that `is_wanted`.
 ///
 /// # Errors
-/// [`BatchError`] if a trajectory can't be read, or the lines can't be written.
+/// [`BatchError`] if the lines can't be written.
 pub fn export_training(
     dir: &Path,
     state: &FolderState,
@@ -40,17 +40,14 @@ pub fn export_training(
     for result in state.results.iter().filter(|it| is_wanted(it)) {
         let id = &result.instance_id;
         let path = dir.join(id).join(trajectory_name(id));
-        let text = match mswea_files::read(&path, LIMIT) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                export.without_trajectory += 1;
-                continue;
-            }
-            Err(error) => return Err(BatchError::io("read", &path)(error)),
+        let text = mswea_files::read(&path, LIMIT).ok();
+        let trajectory: Option<Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
+        let is_of_run = |it: &Value| it["info"]["mswea"]["run_id"] == result.run_id.as_str();
+        // One that is cut, or of another run, is no data.
+        let Some(trajectory) = trajectory.filter(is_of_run) else {
+            export.without_trajectory += 1;
+            continue;
         };
-        let trajectory: Value = serde_json::from_slice(&text).map_err(|error| {
-            BatchError::Refused(format!("`{}` is not a trajectory: {error}", path.display()))
-        })?;
         let mut line = run(result, &state.model, &trajectory);
         if let Some(resolved) = resolved {
             line["resolved"] = resolved.contains(id).into();

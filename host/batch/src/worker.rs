@@ -2,8 +2,6 @@
 //! its result.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,34 +11,13 @@ use mswea_session::Runtime;
 use tokio::task::JoinSet;
 
 use crate::attempt::{Attempt, AttemptEnd};
-use crate::claims::{
-    ClaimRelease, ClaimsOf, HolderLife, Observed, WorkerName, attempt_folder, claim, claimed_by,
-    give_up,
-};
-use crate::engine::{BatchEngine, is_among};
-use crate::folder::{BatchFolder, journal_name, result_file, trajectory_name};
+use crate::claims::{ClaimRelease, Observed, attempt_folder, give_up};
+use crate::folder::{BatchFolder, result_file};
 use crate::holding::Holding;
 use crate::job::BatchJob;
 use crate::outcome::{BatchResult, Severity, severity};
+use crate::scan::{Claimed, Scan, WorkerPlan, show_files};
 use crate::work::{BatchEnd, BatchWatcher, BatchWhy};
-
-/// The exit status of an instance whose attempts have all ended without a result.
-const EXHAUSTED: &str = "AttemptsExhausted";
-
-/// How a worker takes part.
-#[derive(Clone, Debug)]
-pub struct WorkerPlan {
-    /// This worker.
-    pub me: WorkerName,
-    /// The engine that is asked for others.
-    pub engine: BatchEngine,
-    /// For so long another worker may be silent.
-    pub lease: Duration,
-    /// Where in the manifest it begins: workers that begin at different places meet late.
-    pub offset: usize,
-    /// Whether it waits for instances of other workers, which may have to be taken over.
-    pub waits: bool,
-}
 
 /// What the tasks share.
 struct WorkerShared {
@@ -75,150 +52,6 @@ enum ClaimEnd {
     Again(Box<BatchResult>),
     /// No instance can be run.
     Hopeless(String),
-}
-
-/// An instance that was claimed.
-struct Claimed {
-    /// Its place in the manifest.
-    place: usize,
-    /// The number of the attempt.
-    number: u32,
-    /// Earlier attempts that were not released.
-    counted: u32,
-}
-
-/// What a pass over the instances has found.
-struct Pass {
-    scan: Scan,
-    /// An instance that this worker has claimed.
-    found: Option<Claimed>,
-    /// A result of an instance whose attempts are exhausted.
-    exhausted: Option<BatchResult>,
-    /// Instances without a result.
-    left: usize,
-    error: Option<String>,
-}
-
-/// The place of a worker in the manifest, and what it knows.
-struct Scan {
-    plan: WorkerPlan,
-    next: usize,
-    /// Ids of instances with a result, and of those that this worker has at present.
-    done: HashSet<String>,
-    mine: HashSet<String>,
-    /// Instances that this worker does not try again before this time.
-    later: HashMap<String, Instant>,
-    observed: Observed,
-    /// What the engine has answered last, and when it was asked.
-    alive: Option<HashSet<(String, String)>>,
-    needs_engine: bool,
-}
-
-impl Scan {
-    /// Claims the next instance that can be claimed.
-    fn pass(mut self, folder: &BatchFolder, retries: u32) -> Pass {
-        let all = folder.instances();
-        let (mut found, mut exhausted, mut error) = (None, None, None);
-        for step in 0..all.len() {
-            let place = (self.next + step) % all.len();
-            let id = all[place].id.as_str();
-            if self.done.contains(id) || self.mine.contains(id) {
-                continue;
-            }
-            let own = folder.of(id);
-            if result_file(folder.path(), id).exists() {
-                self.done.insert(id.to_owned());
-                self.observed.forget(id);
-                continue;
-            }
-            if self
-                .later
-                .get(id)
-                .is_some_and(|time| *time > Instant::now())
-            {
-                continue;
-            }
-            let claims = match ClaimsOf::read(&own) {
-                Ok(claims) => claims,
-                Err(failed) => {
-                    error = Some(format!("can't read `{}`: {failed}", own.display()));
-                    break;
-                }
-            };
-            if claims.is_taken() && !self.is_over(id, &own, claims.last) {
-                continue;
-            }
-            if claims.counted > retries {
-                exhausted = Some(spent(id, &own, &claims));
-                self.next = place + 1;
-                break;
-            }
-            match claim(&own, claims.last + 1, &self.plan.me) {
-                Ok(true) => {
-                    self.mine.insert(id.to_owned());
-                    self.observed.forget(id);
-                    found = Some(Claimed {
-                        place,
-                        number: claims.last + 1,
-                        counted: claims.counted,
-                    });
-                    self.next = place + 1;
-                    break;
-                }
-                Ok(false) => {}
-                Err(failed) => {
-                    error = Some(format!("can't claim in `{}`: {failed}", own.display()));
-                    break;
-                }
-            }
-        }
-        let left = all.len() - self.done.len();
-        Pass {
-            scan: self,
-            found,
-            exhausted,
-            left,
-            error,
-        }
-    }
-
-    /// Whether the worker of an attempt has ended without a word.
-    fn is_over(&mut self, id: &str, folder: &Path, number: u32) -> bool {
-        let life = self
-            .observed
-            .life((id, folder), number, &self.plan.me, self.plan.lease);
-        match (life, &self.alive) {
-            (HolderLife::Living, _) => false,
-            (HolderLife::Ended, _) => true,
-            (HolderLife::Silent | HolderLife::LongSilent, Some(alive)) => {
-                let by = claimed_by(folder, number).unwrap_or_default();
-                by.engine == "slurm" && !is_among(&by, alive)
-                    || by.engine != "slurm" && life == HolderLife::LongSilent
-            }
-            (HolderLife::LongSilent, None) => true,
-            (HolderLife::Silent, None) => {
-                self.needs_engine = true;
-                false
-            }
-        }
-    }
-}
-
-/// The result of an instance whose attempts are exhausted.
-fn spent(id: &str, folder: &Path, claims: &ClaimsOf) -> BatchResult {
-    let last = claimed_by(folder, claims.last).unwrap_or_default();
-    BatchResult {
-        instance_id: id.to_owned(),
-        exit_status: EXHAUSTED.to_owned(),
-        error: Some(format!(
-            "{} attempts have ended without a result, the last one on `{}`: see the journals in `{}`",
-            claims.counted,
-            last.machine(),
-            folder.display()
-        )),
-        attempts: claims.counted,
-        ..BatchResult::default()
-    }
 }
 
 /// Claims instances and gives them their results, until there are none left. `stop` ends it: its runs are
@@ -274,8 +107,9 @@ pub async fn work_claims(
             && running.len() < job.limits.workers.max(1)
             && let Some(now) = scan.take()
         {
-            let (of, retries) = (folder.clone(), job.limits.retries);
-            let Some(pass) = aside("claims", move || now.pass(&of, retries)).await else {
+            let of = folder.clone();
+            let (retries, wait) = (job.limits.retries, job.limits.retry_wait);
+            let Some(pass) = aside("claims", move || now.pass(&of, retries, wait)).await else {
                 end.why = BatchWhy::Hopeless("a bug of the host: claims were not read".to_owned());
                 break;
             };
@@ -285,6 +119,11 @@ pub async fn work_claims(
                 end.why = BatchWhy::Hopeless(error);
             }
             if let Some(result) = pass.exhausted {
+                if let Some(scan) = &mut scan {
+                    // If it can't be published, not at once again.
+                    let later = Instant::now() + poll * 4;
+                    scan.later.insert(result.instance_id.clone(), later);
+                }
                 match publish(&shared, Box::new(result), None).await {
                     ClaimEnd::Published(result) => {
                         end.done += 1;
@@ -302,11 +141,16 @@ pub async fn work_claims(
             running.spawn(attempt(shared.clone(), claimed));
         }
         if let Some(scan) = &mut scan
+            && asked.is_some_and(|time| time.elapsed() > poll * 4)
+        {
+            scan.alive = None;
+        }
+        if let Some(scan) = &mut scan
             && scan.needs_engine
             && asked.is_none_or(|time| time.elapsed() >= poll * 2)
         {
             asked = Some(Instant::now());
-            scan.alive = engine.alive().await;
+            scan.alive = Some(engine.alive().await);
             scan.needs_engine = false;
         }
         if running.is_empty() {
@@ -356,11 +200,7 @@ pub async fn work_claims(
                 watcher.done(&result);
             }
             ClaimEnd::Again(result) => {
-                let wait = job.limits.retry_wait;
-                watcher.again(&result, wait);
-                if let Some(scan) = &mut scan {
-                    scan.later.insert(id, Instant::now() + wait);
-                }
+                watcher.again(&result, job.limits.retry_wait);
             }
             ClaimEnd::Left => watcher.cut(&id),
             ClaimEnd::Hopeless(reason) => {
@@ -372,6 +212,9 @@ pub async fn work_claims(
         }
     }
     end.left = folder.missing();
+    if end.left > 0 && stop.is_stopped() && end.why == BatchWhy::Finished {
+        end.why = BatchWhy::Stopped;
+    }
     if end.left == 0 && !matches!(end.why, BatchWhy::Hopeless(_)) {
         end.why = BatchWhy::Finished;
     }
@@ -447,12 +290,7 @@ async fn publish(shared: &WorkerShared, result: Box<BatchResult>, number: Option
         if let (Ok(true), Some(number)) = (&written, number) {
             let attempt = attempt_folder(&own, number);
             let id = &result.instance_id;
-            for name in [journal_name(id), trajectory_name(id)] {
-                let shown = fs::hard_link(attempt.join(&name), own.join(&name));
-                if let Err(error) = shown {
-                    tracing::warn!("`{}` is only in `{}`: {error}", name, attempt.display());
-                }
-            }
+            show_files(&own, &attempt, id, &token);
         }
         (written, result)
     });

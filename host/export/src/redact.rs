@@ -33,10 +33,8 @@ pub struct SecretValues(Vec<String>);
 impl SecretValues {
     /// Of these values; short ones are left out.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
-        let mut values: Vec<String> = values
-            .into_iter()
-            .filter(|it| it.len() >= SHORTEST)
-            .collect();
+        let values = values.into_iter().filter(|it| it.len() >= SHORTEST);
+        let mut values: Vec<String> = values.flat_map(forms).collect();
         // A value that holds another one goes first.
         values.sort_by_key(|it| std::cmp::Reverse(it.len()));
         values.dedup();
@@ -106,6 +104,35 @@ impl SecretValues {
     }
 }
 
+/// A value as it is, and as JSON has it in a string, also where it is made safe for HTML.
+fn forms(value: String) -> Vec<String> {
+    let json = Value::from(value.as_str()).to_string();
+    let json = json.trim_matches('"').to_owned();
+    let safe = [
+        ('&', "\\u0026"),
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('\'', "\\u0027"),
+    ];
+    let safe = safe
+        .iter()
+        .fold(json.clone(), |text, (c, escaped)| text.replace(*c, escaped));
+    vec![value, json, safe]
+}
+
+/// How much of a word belongs to what is before it: the letter of an escape in JSON, the end of a colour of a
+/// terminal, a byte of a URL.
+fn foreign(before: &str, word: &str) -> usize {
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    match before.chars().next_back() {
+        Some('\\') if word.starts_with('u') => 5,
+        Some('\\') => 1,
+        Some('[' | ';') => digits + 1,
+        Some('%') => 2,
+        _ => 0,
+    }
+}
+
 /// The text without words that are keys of well-known services.
 fn without_keys(text: &str) -> String {
     let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -117,11 +144,23 @@ fn without_keys(text: &str) -> String {
             0 => rest.split_at(rest.find(is_of_key).unwrap_or(rest.len())),
             word => rest.split_at(word),
         };
-        let is_key = BEGINNINGS.iter().any(|beginning| {
-            word.strip_prefix(beginning)
-                .is_some_and(|it| it.len() >= REST && it.bytes().any(|b| b.is_ascii_digit()))
-        });
-        out.push_str(if is_key { BLANK } else { word });
+        let is_key = |word: &str| {
+            BEGINNINGS.iter().any(|beginning| {
+                word.strip_prefix(beginning)
+                    .is_some_and(|it| it.len() >= REST && it.bytes().any(|b| b.is_ascii_digit()))
+            })
+        };
+        let (head, tail) = word
+            .split_at_checked(foreign(&out, word))
+            .unwrap_or(("", word));
+        match () {
+            () if is_key(word) => out.push_str(BLANK),
+            () if is_key(tail) => {
+                out.push_str(head);
+                out.push_str(BLANK);
+            }
+            () => out.push_str(word),
+        }
         rest = after;
     }
     out
@@ -139,6 +178,16 @@ mod tests {
             ("short", "short"),
             ("KEY=sk-abcdefghij0123456789\n", "KEY=[secret removed]\n"),
             ("\"ghp_abcdefghij0123456789\"", "\"[secret removed]\""),
+            ("a\\nsk-abcdefghij0123456789", "a\\n[secret removed]"),
+            (
+                "\u{1b}[01;31m\u{1b}[Ksk-abcdefghij0123456789",
+                "\u{1b}[01;31m\u{1b}[K[secret removed]",
+            ),
+            ("q=%3Dsk-abcdefghij0123456789", "q=%3D[secret removed]"),
+            (
+                "{\"k\": \"p\\u0026ss<word\"}",
+                "{\"k\": \"p\\u0026ss<word\"}",
+            ),
             (
                 "a task-oriented sk-learn ä AKIA",
                 "a task-oriented sk-learn ä AKIA",
@@ -151,6 +200,16 @@ mod tests {
             let mut text = before.to_owned();
             secrets.clean(&mut text);
             assert_eq!(text, after);
+        }
+        let secrets = SecretValues::new(["p&ssw<or\"d>".to_owned()]);
+        for before in [
+            "p&ssw<or\"d>",
+            "p&ssw<or\\\"d>",
+            "p\\u0026ssw\\u003cor\\\"d\\u003e",
+        ] {
+            let mut text = before.to_owned();
+            secrets.clean(&mut text);
+            assert_eq!(text, BLANK, "{before}");
         }
     }
 }

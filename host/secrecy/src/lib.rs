@@ -76,6 +76,14 @@ pub fn vars() -> Vec<(OsString, OsString)> {
         .collect()
 }
 
+/// The values that were supplied: they are not among [`vars`].
+#[must_use]
+pub fn supplied() -> Vec<(OsString, OsString)> {
+    let hidden = hidden().clone();
+    let is_absent = |entry: &(OsString, OsString)| std::env::var_os(&entry.0).is_none();
+    hidden.into_iter().filter(is_absent).collect()
+}
+
 fn hidden() -> std::sync::MutexGuard<'static, BTreeMap<OsString, OsString>> {
     HIDDEN.lock().unwrap_or_else(PoisonError::into_inner)
 }

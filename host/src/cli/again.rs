@@ -162,6 +162,11 @@ pub fn go_on(args: &ContinueArgs) -> Result<RunEnd, Failure> {
         .run_id
         .clone()
         .unwrap_or_else(mswea_session::new_run_id);
+    if id == state.run_id {
+        return Err(Failure::usage(format!(
+            "`--run-id {id}` is the id of the run that is gone on with: the new run needs another one"
+        )));
+    }
     continuation.run(earlier, &id, &flags)
 }
 

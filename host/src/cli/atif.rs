@@ -37,6 +37,7 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
 /// The values of this process's variables that look like secrets.
 pub(super) fn secrets() -> SecretValues {
     let all = mswea_secrecy::vars().into_iter();
+    let all = all.chain(mswea_secrecy::supplied());
     let secret = all.filter(|(name, _)| name.to_str().is_some_and(looks_secret));
     SecretValues::new(secret.filter_map(|(_, value)| value.into_string().ok()))
 }

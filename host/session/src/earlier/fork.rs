@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use mswea_core::{Answer, Event, Executor, Parent};
-use mswea_run::journal::{Record, first_steps, fold, of_fork};
+use mswea_run::journal::{Record, Reopened, first_steps, fold, of_fork};
 
-use super::{Earlier, EarlierError};
+use super::{Earlier, EarlierError, of_journal};
 
 /// Where a new run leaves the earlier one.
 #[derive(Debug)]
@@ -78,9 +78,13 @@ impl Earlier {
     /// workspace is used as it is. A submission is not accepted then; an end by a limit is none.
     ///
     /// # Errors
-    /// As [`Earlier::to_read`].
+    /// As [`Earlier::to_read`]; if the run goes on in another process.
     pub fn to_continue(journal: &Path, text: &str) -> Result<Self, EarlierError> {
         let mut earlier = Self::to_read(journal)?;
+        if !earlier.is_foreign {
+            // A run that goes on in another process is refused.
+            drop(Reopened::open(journal).map_err(|error| of_journal(journal, error))?);
+        }
         let mut events = of_fork(&earlier.records);
         events.retain(|event| !matches!(event, Event::Submitted { .. }));
         events.push(Event::Answered {

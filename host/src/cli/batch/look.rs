@@ -39,7 +39,8 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
         report.done, report.instances
     );
     for line in &report.by_status {
-        let _ = write!(text, "\n  {:6} {}", line.count, line.exit_status);
+        let status = mswea_text::one_line(&line.exit_status);
+        let _ = write!(text, "\n  {:6} {status}", line.count);
     }
     let _ = write!(text, "\ncost {}", dollars_text(report.total.cost));
     let begun = match &report.worker {
@@ -161,7 +162,7 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
     let _ = writeln!(
         text,
         "{:<28} {:>7} {:>7.1} {:>12} {:>10} {:>14} {:>14} {:>12}",
-        line.exit_status,
+        mswea_text::one_line(&line.exit_status),
         line.count,
         100.0 * line.count as f64 / done.max(1) as f64,
         dollars_text(line.cost),
