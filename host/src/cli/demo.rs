@@ -111,7 +111,8 @@ with another plugin, built-in or yours:
   mswea-host plugin list
   mswea-host -m local/qwen --plugin ./my_parser.wasm -t \"fix the failing test\"
 
-The model's commands run on your machine. At a terminal each step waits for Enter; elsewhere nothing is asked.
+The model's commands run on your machine. At a terminal each step waits for Enter; elsewhere nothing
+is asked.
 "
     .to_owned()
 }
