@@ -93,7 +93,7 @@ fn identities(plugins: &Value) -> Vec<Value> {
 }
 
 impl FrozenBatch {
-    /// That of a directory.
+    /// Reads the file of a batch's directory, which must have one.
     pub(crate) fn of_folder(folder: &Path) -> Result<Self, BatchError> {
         Self::read(&folder.join("batch.json"))?.ok_or_else(|| {
             BatchError::Refused(format!(

@@ -139,7 +139,8 @@ impl BatchResult {
         }
     }
 
-    /// The same among several workers.
+    /// Writes the result where several workers may do so at the same time: exactly one is kept. `own` is a name
+    /// that no other worker has. Returns whether it is this one.
     pub(crate) fn write_among(&self, path: &Path, own: &str) -> Result<bool, BatchError> {
         let io = BatchError::io("write", path);
         match serde_json::to_vec(self) {

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use mswea_text::{as_html, harmless};
+
 use crate::folder::FolderState;
 use crate::outcome::BatchResult;
 use crate::report::{BatchReport, StatusLine};
@@ -65,21 +67,9 @@ pub fn report_page(name: &str, state: &FolderState, resolved: Option<&HashSet<St
     out
 }
 
-/// As text of HTML, also in an attribute.
+/// Text that is text in HTML, also in an attribute, without control characters.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    as_html(&harmless(text))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]

@@ -42,8 +42,9 @@ pub(crate) fn make(path: &Path, text: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// The same where several processes, also of several machines, may make the file at the same time: each
-/// writes a file with a name of its own first (`own`), and exactly one gets its name linked.
+/// Makes a file that must not be there yet, where processes of several machines may make it at the same time:
+/// each writes a file with a name of its own first (`own`), and the link of exactly one succeeds. Returns whether
+/// it is this one.
 pub(crate) fn make_among(path: &Path, text: &[u8], own: &str) -> io::Result<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{own}.mswea-tmp"));

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use mswea_text::harmless;
+use mswea_text::{as_html, harmless};
 
 use crate::conversation::{Conversation, ConversationStep, ShownResult, StepSource};
 use crate::images::embedded;
@@ -117,17 +117,5 @@ fn folded(out: &mut String, title: &str, text: &str) {
 
 /// Text that is text in HTML, also in an attribute, without control characters.
 fn escaped(text: &str) -> String {
-    let text = harmless(text);
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    as_html(&harmless(text))
 }

@@ -56,6 +56,22 @@ impl Continuation {
         })
     }
 
+    /// For a new run, whose trajectory goes to `output`; with its flags. Says what the record lacks.
+    fn anew(
+        earlier: &mut Earlier,
+        change: &ChangeArgs,
+        output: Option<&String>,
+        trusts: bool,
+    ) -> Result<(Self, RunArgs), Failure> {
+        let flags = RunArgs {
+            output: output.cloned(),
+            ..change.as_run()
+        };
+        let continuation = Self::of(earlier, change, &flags, true, trusts)?;
+        say_what_lacks(change, earlier);
+        Ok((continuation, flags))
+    }
+
     fn run(&self, earlier: Earlier, run_id: &str, flags: &RunArgs) -> Result<RunEnd, Failure> {
         let options = ProcessOptions {
             plugins: &self.plugins,
@@ -123,12 +139,12 @@ pub fn fork(args: &ForkArgs) -> Result<RunEnd, Failure> {
     let journal = recorded(&args.run)?;
     let mut earlier = Earlier::to_fork(&journal, args.at, !args.no_workspace).map_err(refused)?;
     let change = &args.change;
-    let flags = RunArgs {
-        output: args.output.clone(),
-        ..change.as_run()
-    };
-    let continuation = Continuation::of(&mut earlier, change, &flags, true, args.trust_record)?;
-    say_what_lacks(change, &earlier);
+    let (continuation, flags) = Continuation::anew(
+        &mut earlier,
+        change,
+        args.output.as_ref(),
+        args.trust_record,
+    )?;
     let parent = &earlier.state().run_id;
     output::remark(
         change.display,
@@ -145,12 +161,12 @@ pub fn go_on(args: &ContinueArgs) -> Result<RunEnd, Failure> {
     let journal = recorded(&args.run)?;
     let mut earlier = Earlier::to_continue(&journal, &args.task).map_err(refused)?;
     let change = &args.change;
-    let flags = RunArgs {
-        output: args.output.clone(),
-        ..change.as_run()
-    };
-    let continuation = Continuation::of(&mut earlier, change, &flags, true, args.trust_record)?;
-    say_what_lacks(change, &earlier);
+    let (continuation, flags) = Continuation::anew(
+        &mut earlier,
+        change,
+        args.output.as_ref(),
+        args.trust_record,
+    )?;
     let state = earlier.state();
     let text = format!(
         "a new run goes on with the {} of run {}",

@@ -4,5 +4,5 @@
 mod safe;
 mod similar;
 
-pub use safe::{SafePieces, harmless, one_line, visible};
+pub use safe::{SafePieces, as_html, harmless, one_line, visible};
 pub use similar::{near, nearest};

@@ -177,6 +177,23 @@ fn skip_sequence(text: &str) -> Option<&str> {
     }
 }
 
+/// Text without markup, for the content of an element of HTML and for a quoted attribute. It keeps control
+/// characters: [`harmless`] takes them out.
+pub fn as_html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

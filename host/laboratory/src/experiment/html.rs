@@ -35,19 +35,7 @@ impl Comparison {
 
 /// A text for content and quoted attributes, without markup and control characters.
 pub(super) fn escape(text: &str) -> String {
-    let text = printable(text);
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    mswea_text::as_html(&printable(text))
 }
 
 fn page(all: &[Comparison]) -> String {
