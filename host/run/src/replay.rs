@@ -105,9 +105,13 @@ impl Replayer {
                 self.reply(event)
             }
             // In version 1 the feedback has an event of its own.
-            Event::Rejected { feedback: None, .. } => Ok(()),
+            Event::Rejected {
+                feedback: None,
+                requery: None,
+                ..
+            } => Ok(()),
             Event::Accepted { .. } | Event::Rejected { .. } => match self.need() {
-                need @ Need::Parse(_) => self.meet(need).await,
+                need @ (Need::Parse(_) | Need::Requery(_)) => self.meet(need).await,
                 _ => Ok(()),
             },
             Event::Allowed { index } | Event::Denied { index, .. } => match self.need() {
@@ -338,7 +342,8 @@ impl Replayer {
     }
 
     async fn end(&mut self, exit_status: &str, event: &Event) -> Result<(), Stopped> {
-        let submits = exit_status == End::Submitted.exit_status();
+        // `submitted` under SWE-agent's rules.
+        let submits = exit_status.eq_ignore_ascii_case(End::Submitted.exit_status());
         // In version 1 this is said by the end alone.
         if submits && self.need() == Need::Submit {
             self.meet(Need::Submit).await?;

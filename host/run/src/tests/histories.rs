@@ -151,6 +151,16 @@ fn comparable(messages: &[Arc<Message>]) -> Vec<Value> {
 
 /// A replay of these records makes their messages, at each boundary.
 pub(super) async fn replays_the_same(records: &[Record], history: impl Fn() -> Chain, place: &str) {
+    replays_under(AgentRules::Mini, records, history, place).await;
+}
+
+/// The same for a run under these rules.
+pub(super) async fn replays_under(
+    rules: AgentRules,
+    records: &[Record],
+    history: impl Fn() -> Chain,
+    place: &str,
+) {
     for end in 1..=records.len() {
         let records = &records[..end];
         let journal = Arc::new(MemoryJournal::default());
@@ -159,7 +169,10 @@ pub(super) async fn replays_the_same(records: &[Record], history: impl Fn() -> C
         let context = Context::new(Arc::new(Silent), journal, Stop::never());
         let agent = Agent::new(
             parts,
-            settings(RunLimits::default()),
+            RunSettings {
+                rules,
+                ..settings(RunLimits::default())
+            },
             context,
             State::default(),
         );

@@ -1,6 +1,7 @@
 //! SWE-agent's rules: when the model is asked again, what it sees then, and how the run ends.
 
 use super::boundaries::{Recorded, go, running};
+use super::histories::{forks_the_same, replays_under};
 use super::*;
 
 const WITH: &str = "###SWE-AGENT-RETRY-WITH-OUTPUT###";
@@ -269,6 +270,9 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
     for seed in 0..30 {
         let run = generated(seed);
         let whole = go(&run, State::default(), &run.replies).await;
+        let place = format!("seed {seed}: {:?}", run.replies);
+        replays_under(AgentRules::SweAgent, &whole.records, Chain::default, &place).await;
+        forks_the_same(&whole.records, &place);
         for end in 1..whole.records.len() {
             let records = &whole.records[..end];
             let state = fold(records);
