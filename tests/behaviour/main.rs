@@ -12,6 +12,7 @@ mod config_cli;
 mod containers;
 mod continued;
 mod daemons;
+mod datasets;
 mod demo;
 mod docs;
 mod escapes;

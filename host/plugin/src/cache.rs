@@ -49,23 +49,31 @@ pub struct CacheEntry {
     pub size: u64,
 }
 
+/// The folder for what this user's hosts keep, which may be removed at any time; none without an absolute
+/// `XDG_CACHE_HOME` or `HOME`.
+#[must_use]
+pub fn user_cache_folder() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| {
+            let home = PathBuf::from(std::env::var_os("HOME")?);
+            home.is_absolute().then(|| home.join(".cache"))
+        })?;
+    Some(base.join("mswea-host"))
+}
+
 impl Cache {
     /// The user's cache: `$XDG_CACHE_HOME/mswea-host/wasm`, else below `$HOME/.cache`; `None`
     /// without either.
     pub fn of_user() -> Option<Self> {
-        let base = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-            .or_else(|| {
-                let home = PathBuf::from(std::env::var_os("HOME")?);
-                home.is_absolute().then(|| home.join(".cache"))
-            })?;
+        let base = user_cache_folder()?;
         let key = match found() {
             CacheUse::Keyed(key) => Some(key),
             CacheUse::Trusting => Some(AuthenticationKey::public()),
             CacheUse::None(_) => None,
         };
-        let folder = base.join("mswea-host").join("wasm");
+        let folder = base.join("wasm");
         Some(Self { folder, key })
     }
 

@@ -37,7 +37,9 @@ mod started;
 mod store;
 
 pub use adapter::WasmAdapter;
-pub use cache::{Cache, CacheEntry, CacheUse, VARIABLE as CACHE_VARIABLE, digest};
+pub use cache::{
+    Cache, CacheEntry, CacheUse, VARIABLE as CACHE_VARIABLE, digest, user_cache_folder,
+};
 pub use cache::{found as cache_use, withdraw as withdraw_key};
 pub use descriptor::Descriptor;
 pub use dynamic::{ByHand, CallError, Producers, functions, producers, wit};

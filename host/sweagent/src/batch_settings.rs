@@ -18,14 +18,21 @@ const KEYS: &[&str] = &["path", "subset", "split", "path_override", "dataset_nam
 pub enum InstanceSource {
     /// A file; `true`: each has a whole `env` and `problem_statement`.
     File(PathBuf, bool),
-    /// A part of SWE-bench, as a file or a folder.
+    /// A part of SWE-bench.
     SweBench {
         /// The subset.
         subset: String,
         /// The split.
         split: String,
-        /// The file or the folder, if it is given.
+        /// Another data set, if it is given: a file, a folder or a name.
         path: Option<String>,
+    },
+    /// A data set of the Hub, whose rows have SWE-agent's own keys.
+    HuggingFace {
+        /// Its name.
+        name: String,
+        /// The split.
+        split: String,
     },
 }
 
@@ -129,6 +136,11 @@ impl SweBatchSettings {
                 stem.to_string_lossy().into_owned()
             }
             InstanceSource::SweBench { subset, split, .. } => format!("swe_bench_{subset}_{split}"),
+            InstanceSource::HuggingFace { name, split } => {
+                let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+                let name = name.replace(|c| !plain(c), "");
+                format!("{name}_{split}")
+            }
         }
     }
 }
@@ -154,15 +166,7 @@ fn source(
     let own: &[&str] = match kind {
         "file" | "expert_file" => &["path"],
         "swe_bench" => &["subset", "split", "path_override"],
-        "huggingface" => {
-            let name = text("dataset_name").unwrap_or("NAME");
-            let split = text("split").unwrap_or("dev");
-            let hint = format!(
-                "save it as JSON lines, for example with Python's `datasets.load_dataset('{name}', split='{split}').to_json('{split}.jsonl')`, and give `--instances.type=file --instances.path={split}.jsonl`"
-            );
-            let message = "this version does not fetch data sets (`huggingface`)".to_owned();
-            return Err(problem(message).hint(hint).into());
-        }
+        "huggingface" => &["dataset_name", "split"],
         "swesmith" => {
             let hint = "write the instances as an `expert_file`, and fetch the commit with `env.post_startup_commands`";
             let message = "instances of the type `swesmith` can't be used".to_owned();
@@ -170,7 +174,7 @@ fn source(
         }
         other => {
             let message = format!("there are no instances of the type `{other}`");
-            let hint = "the types are `file`, `expert_file` and `swe_bench`";
+            let hint = "the types are `file`, `expert_file`, `swe_bench` and `huggingface`";
             return Err(problem(message).hint(hint).into());
         }
     };
@@ -185,6 +189,17 @@ fn source(
             subset: text("subset").unwrap_or("lite").to_owned(),
             split: text("split").unwrap_or("dev").to_owned(),
             path: path.transpose()?,
+        });
+    }
+    if kind == "huggingface" {
+        let Some(name) = text("dataset_name") else {
+            let message = "instances of the type `huggingface` need a data set".to_owned();
+            let hint = "write `--instances.dataset_name=OWNER/NAME`";
+            return Err(problem(message).hint(hint).into());
+        };
+        return Ok(InstanceSource::HuggingFace {
+            name: name.to_owned(),
+            split: text("split").unwrap_or("dev").to_owned(),
         });
     }
     let Some(path) = text("path") else {

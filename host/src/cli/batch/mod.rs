@@ -1,6 +1,7 @@
 //! Many runs: the `batch` commands, and mini-swe-agent's `swebench` commands.
 
 mod after;
+mod dataset;
 mod look;
 mod run;
 mod submit;
@@ -9,6 +10,7 @@ mod watch;
 mod worker;
 
 pub use after::{compare, export, merge};
+pub(in crate::cli) use dataset::split_rows;
 pub use look::{preds, report, status};
 pub use run::run;
 pub(in crate::cli) use run::{BatchPlan, BatchSources, MoreFiles, work_on};

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use super::dataset::file_rows;
 use crate::cli::args::{BatchRunArgs, RunArgs, SelectArgs, WorkArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{self, BatchFront};
@@ -19,7 +20,7 @@ use mswea_batch::{
     Redo, ResultFiles, Selection, preflight, work,
 };
 use mswea_config::Sources;
-use mswea_core::{Stop, StopSource};
+use mswea_core::{Object, Stop, StopSource};
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
 use mswea_template::Templates;
@@ -139,9 +140,9 @@ pub(super) fn sources(run: &RunArgs) -> Sources {
     }
 }
 
-/// The chosen instances of a file.
+/// The chosen instances of these rows.
 pub(super) fn instances(
-    file: &Path,
+    rows: Vec<Object>,
     mut templates: FieldTemplates,
     sources: &Sources,
     select: &SelectArgs,
@@ -153,13 +154,6 @@ pub(super) fn instances(
     let startup = merged.pointer("/run/env_startup_command");
     templates.startup = startup.and_then(|it| it.as_str()).map(str::to_owned);
     let engine = Templates::new();
-    let rows = mswea_batch::rows(file).map_err(failure)?;
-    if rows.is_empty() {
-        return Err(Failure::usage(format!(
-            "`{}` has no instances",
-            file.display()
-        )));
-    }
     let named = templates.named(rows, &engine).map_err(failure)?;
     let chosen = selection(select).of(named).map_err(failure)?;
     let made = chosen
@@ -191,7 +185,8 @@ pub(super) fn given(
         swebench: args.swebench_images,
     };
     let file = args.instances.as_deref();
-    file.map(|file| instances(file, templates, sources, &args.select))
+    let rows = file.map(file_rows).transpose()?;
+    rows.map(|rows| instances(rows, templates, sources, &args.select))
         .transpose()
 }
 

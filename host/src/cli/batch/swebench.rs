@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use mswea_batch::{FieldTemplates, Redo, subset_file};
+use mswea_batch::{FieldTemplates, Redo};
 
-use super::run::{self, BatchPlan, BatchSources, failure};
+use super::dataset::split_rows;
+use super::run::{self, BatchPlan, BatchSources};
 use crate::cli::args::{RunArgs, SelectArgs, SwebenchArgs, SwebenchSingleArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::Failure;
@@ -19,8 +20,8 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
     run::check_flags(&args.run, false)?;
     let flags = with_preset(&args.run);
     let sources = run::sources(&flags);
-    let file = subset_file(&args.subset, &args.split).map_err(failure)?;
-    let instances = run::instances(&file, templates(), &sources, &args.select)?;
+    let rows = split_rows(&args.subset, &args.split)?;
+    let instances = run::instances(rows, templates(), &sources, &args.select)?;
     let output = flags.output.as_deref().filter(|output| !output.is_empty());
     let dir = PathBuf::from(output.unwrap_or(FOLDER));
     run::work_on(BatchPlan {
@@ -44,9 +45,9 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
 pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
     run::check_flags(&args.run, false)?;
     let mut flags = with_preset(&args.run);
-    let file = subset_file(&args.subset, &args.split).map_err(failure)?;
+    let rows = split_rows(&args.subset, &args.split)?;
     let mut all = run::instances(
-        &file,
+        rows,
         templates(),
         &run::sources(&flags),
         &SelectArgs::default(),
@@ -59,8 +60,9 @@ pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
     };
     let Some(place) = place else {
         return Err(Failure::usage(format!(
-            "`{}` has no instance `{}`: name one of its {count} ids, or a place from 0 to {}",
-            file.display(),
+            "the split `{}` of `{}` has no instance `{}`: name one of its {count} ids, or a place from 0 to {}",
+            args.split,
+            args.subset,
             args.instance,
             count - 1
         )));

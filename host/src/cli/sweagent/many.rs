@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use super::many_files::SweBatchFiles;
 use super::single::{help, local_repo, read_variables, without_secrets};
 use crate::cli::args::{RunArgs, SelectArgs, WorkArgs};
-use crate::cli::batch::{BatchPlan, BatchSources, work_on};
+use crate::cli::batch::{BatchPlan, BatchSources, split_rows, work_on};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
-use mswea_batch::{BatchError, BatchInstance, Picked, Redo, Selection, image_name, subset_file};
+use mswea_batch::{BatchError, BatchInstance, Picked, Redo, Selection, image_name};
 use mswea_config::Sources;
 use mswea_secrecy as secrecy;
 use mswea_sweagent::{
-    GivenTree, InstanceSource, SweBatchSettings, SweCommand, SweFiles, SweInstance, SweRequest,
-    TranslationInput, expand, instances_of, read_command_line, read_items, read_problem,
-    standard_folder, translate,
+    GivenAt, GivenTree, InstanceSource, SweBatchSettings, SweCommand, SweFiles, SweInstance,
+    SweRequest, TranslationInput, expand, instances_of, read_command_line, read_items,
+    read_problem, standard_folder, translate,
 };
 
 /// An instance that can be chosen by its id.
@@ -99,21 +99,12 @@ fn chosen(settings: &SweBatchSettings) -> Result<Vec<SweInstance>, Failure> {
             split,
             path,
         } => {
-            let file = subset_file(path.as_deref().unwrap_or(subset), split);
-            let own = match path {
-                Some(_) => "`--instances.path_override ",
-                None => "`--instances.subset ",
-            };
-            let names = [
-                ("`--subset ", own),
-                ("give `--subset ", "give `--instances.path_override "),
-            ];
-            let file = file.map_err(|error| renamed(error, &names))?;
-            let mut items = read_items(&file)?;
+            let mut items = split_items(path.as_deref().unwrap_or(subset), split)?;
             items.iter_mut().for_each(of_swe_bench);
             deployment = Some(on_amd64(deployment));
             (items, false)
         }
+        InstanceSource::HuggingFace { name, split } => (split_items(name, split)?, false),
     };
     let all = instances_of(items, expert, deployment.as_ref())?;
     let selection = Selection {
@@ -128,6 +119,20 @@ fn chosen(settings: &SweBatchSettings) -> Result<Vec<SweInstance>, Failure> {
     let listed = selection.of(all.into_iter().map(ListedInstance).collect());
     let listed = listed.map_err(|error| renamed(error, &names))?;
     Ok(listed.into_iter().map(|it| it.0).collect())
+}
+
+/// The rows of a data set, each with its number.
+fn split_items(name: &str, split: &str) -> Result<Vec<GivenTree>, Failure> {
+    let rows = split_rows(name, split)?.into_iter().enumerate();
+    let items = rows.map(|(index, row)| {
+        let at = GivenAt::File {
+            path: format!("{name} ({split})"),
+            line: index + 1,
+            column: 1,
+        };
+        GivenTree::of_value(Value::Object(row), &at)
+    });
+    Ok(items.collect())
 }
 
 /// What a row of SWE-bench does not say of itself.
@@ -145,7 +150,7 @@ fn of_swe_bench(item: &mut GivenTree) {
 
 /// The images of SWE-bench are made for one platform.
 fn on_amd64(deployment: Option<GivenTree>) -> GivenTree {
-    let at = mswea_sweagent::GivenAt::Flag("--instances.type=swe_bench".to_owned());
+    let at = GivenAt::Flag("--instances.type=swe_bench".to_owned());
     let mut tree = GivenTree::empty(at.clone());
     let kind = deployment.as_ref().and_then(|it| it.given("type"));
     if kind.and_then(GivenTree::text).unwrap_or("docker") == "docker" {

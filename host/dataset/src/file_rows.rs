@@ -1,11 +1,12 @@
-//! Reads instances from a file: JSON lines, a JSON list or object, or CSV.
+//! Reads instances from a file: JSON lines, a JSON list or object, CSV, or parquet.
 
 use std::path::Path;
 
 use mswea_core::Object;
 use serde_json::Value;
 
-use crate::error::BatchError;
+use crate::error::DatasetError;
+use crate::parquet_rows::of_parquet;
 
 /// The largest file that is read.
 const LIMIT: u64 = 4 << 30;
@@ -13,16 +14,16 @@ const LIMIT: u64 = 4 << 30;
 /// The rows of a file, each as its fields.
 ///
 /// # Errors
-/// [`BatchError`] if the file can't be read or is not of one of these formats.
-pub fn rows(path: &Path) -> Result<Vec<Object>, BatchError> {
+/// [`DatasetError`] if the file can't be read or is not of one of these formats.
+pub fn rows(path: &Path) -> Result<Vec<Object>, DatasetError> {
     let suffix = path.extension().and_then(|it| it.to_str()).unwrap_or("");
     if suffix.eq_ignore_ascii_case("parquet") {
-        return Err(BatchError::Refused(format!(
-            "`{}` is a parquet file, which this version does not read: write it as JSON lines first, for example with Python's `pandas.read_parquet(FILE).to_json(OUT, orient='records', lines=True)`",
-            path.display()
-        )));
+        let file = mswea_files::open(path, LIMIT).map_err(DatasetError::io("read", path))?;
+        let rows = of_parquet(file);
+        return rows
+            .map_err(|reason| DatasetError::Refused(format!("`{}`: {reason}", path.display())));
     }
-    let text = mswea_files::read_text(path, LIMIT).map_err(BatchError::io("read", path))?;
+    let text = mswea_files::read_text(path, LIMIT).map_err(DatasetError::io("read", path))?;
     let text = text.trim_start_matches('\u{feff}');
     let found = match suffix.to_ascii_lowercase().as_str() {
         "csv" => of_csv(text),
@@ -37,7 +38,7 @@ pub fn rows(path: &Path) -> Result<Vec<Object>, BatchError> {
             ),
         },
     };
-    found.map_err(|reason| BatchError::Refused(format!("`{}`: {reason}", path.display())))
+    found.map_err(|reason| DatasetError::Refused(format!("`{}`: {reason}", path.display())))
 }
 
 fn of_lines(text: &str) -> Result<Vec<Object>, String> {
@@ -146,7 +147,7 @@ mod tests {
             ("a.json", "3", "neither a list"),
             ("a.json", "[1]", "item 1: an instance is an object"),
             ("a.csv", "a,b\n1\n", "found record with 1 field"),
-            ("a.parquet", "PAR1", "parquet"),
+            ("a.parquet", "PAR1", "no parquet file"),
             ("a", "words", "neither JSON"),
         ] {
             let error = read(name, text).unwrap_err();

@@ -1,0 +1,189 @@
+//! Fetches one file: what a broken connection has left is not fetched again, and what is there under its
+//! name is whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::header::RANGE;
+use reqwest::{RequestBuilder, StatusCode};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::DatasetError;
+
+/// Requests of one file or list, before it is given up.
+pub(crate) const TRIES: u32 = 4;
+
+/// A file, and where it goes.
+pub(crate) struct FileAt<'a> {
+    pub(crate) url: String,
+    pub(crate) path: &'a Path,
+    /// In bytes, if it is known.
+    pub(crate) size: Option<u64>,
+    /// In hexadecimal digits, if it is known.
+    pub(crate) sha256: Option<String>,
+}
+
+/// Why an attempt has failed.
+enum PartFault {
+    /// Another attempt may help.
+    Again(String),
+    Status(u16),
+    File(DatasetError),
+}
+
+/// Fetches `file`. `refused` makes the error of a status.
+pub(crate) async fn fetch(
+    get: &(dyn Fn(&str) -> RequestBuilder + Sync),
+    file: &FileAt<'_>,
+    refused: impl Fn(u16, &str) -> DatasetError,
+) -> Result<(), DatasetError> {
+    if let Some(folder) = file.path.parent() {
+        fs::create_dir_all(folder).map_err(DatasetError::io("make", folder))?;
+    }
+    let part = part_of(file.path);
+    let opened = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&part);
+    let mut target = opened.map_err(DatasetError::io("make", &part))?;
+    // Another process may fetch the same file.
+    target.lock().map_err(DatasetError::io("lock", &part))?;
+    if is_whole(file) {
+        return Ok(());
+    }
+    let mut wait = Duration::from_millis(500);
+    let mut number = 0;
+    loop {
+        number += 1;
+        let why = match append(get, file, &mut target, &part).await {
+            Ok(()) => break,
+            Err(PartFault::File(error)) => return Err(error),
+            Err(PartFault::Status(status)) if status < 500 && status != 429 => {
+                return Err(refused(status, &file.url));
+            }
+            Err(PartFault::Status(status)) => format!("it answers {status}"),
+            Err(PartFault::Again(why)) => why,
+        };
+        if number == TRIES {
+            return Err(DatasetError::Unreachable(format!(
+                "`{}` can't be fetched: {why}; what there is of it is kept, and the same command goes on",
+                file.url
+            )));
+        }
+        tracing::info!("fetching again: {why}");
+        tokio::time::sleep(wait).await;
+        wait *= 2;
+    }
+    target
+        .sync_all()
+        .map_err(DatasetError::io("write", &part))?;
+    fs::rename(&part, file.path).map_err(DatasetError::io("rename", &part))
+}
+
+/// Whether another process has fetched it in the meantime.
+fn is_whole(file: &FileAt<'_>) -> bool {
+    let found = fs::metadata(file.path);
+    found.is_ok_and(|it| file.size.is_none_or(|size| size == it.len()))
+}
+
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+/// Fetches what is missing behind the end of `target`.
+async fn append(
+    get: &(dyn Fn(&str) -> RequestBuilder + Sync),
+    file: &FileAt<'_>,
+    target: &mut File,
+    part: &Path,
+) -> Result<(), PartFault> {
+    let io = |error| PartFault::File(DatasetError::io("write", part)(error));
+    let again = |error: reqwest::Error| PartFault::Again(chain(&error));
+    let mut have = target.seek(SeekFrom::End(0)).map_err(io)?;
+    let is_complete = file.size == Some(have);
+    if !is_complete {
+        let mut request = get(&file.url);
+        if have > 0 {
+            request = request.header(RANGE, format!("bytes={have}-"));
+        }
+        let mut response = request.send().await.map_err(again)?;
+        match response.status() {
+            StatusCode::PARTIAL_CONTENT if have > 0 => {}
+            // It sends the whole file, or there is nothing behind this place.
+            StatusCode::OK | StatusCode::RANGE_NOT_SATISFIABLE => {
+                target.set_len(0).map_err(io)?;
+                target.rewind().map_err(io)?;
+                have = 0;
+                if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+                    return Err(PartFault::Again("its length has changed".to_owned()));
+                }
+            }
+            status => return Err(PartFault::Status(status.as_u16())),
+        }
+        while let Some(chunk) = response.chunk().await.map_err(again)? {
+            target.write_all(&chunk).map_err(io)?;
+            have += chunk.len() as u64;
+            if file.size.is_some_and(|size| have > size) {
+                break;
+            }
+        }
+    }
+    let right_size = file.size.is_none_or(|size| size == have);
+    let digest = file.sha256.as_deref().filter(|_| right_size);
+    let right_digest = match digest {
+        Some(digest) => digest.eq_ignore_ascii_case(&sha256(target).map_err(io)?),
+        None => true,
+    };
+    if right_size && right_digest {
+        return Ok(());
+    }
+    let is_short = file.size.is_some_and(|size| have < size);
+    if !is_short {
+        target.set_len(0).map_err(io)?;
+    }
+    Err(PartFault::Again(match (is_short, file.size) {
+        (true, Some(size)) => format!("{have} bytes of {size} have come"),
+        _ => "what has come is not the file that the Hub lists (its size or its SHA-256 differ)"
+            .to_owned(),
+    }))
+}
+
+fn sha256(file: &mut File) -> std::io::Result<String> {
+    file.rewind()?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            len => hash.update(&buffer[..len]),
+        }
+    }
+    let digits = hash.finalize();
+    Ok(digits.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Writes a small file whole.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let new = PathBuf::from(name);
+    fs::write(&new, content).map_err(DatasetError::io("write", &new))?;
+    fs::rename(&new, path).map_err(DatasetError::io("rename", &new))
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,32 @@
+//! The errors of data sets.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why instances can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// A file can't be read or written.
+    #[error("can't {doing} `{}`: {error}", path.display())]
+    Io {
+        /// What was to be done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The file or the data set can't be used; the text names the place and the remedy.
+    #[error("{0}")]
+    Refused(String),
+    /// The Hub does not answer, or not as it should; the text names it and the remedy.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+impl DatasetError {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Io { doing, path, error }
+    }
+}

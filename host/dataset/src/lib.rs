@@ -1,0 +1,17 @@
+//! Where the instances of a batch come from: files of JSON, JSON lines, CSV and parquet, and data sets of
+//! the Hugging Face Hub, which are fetched into a cache.
+//!
+//! [`split_files`] finds the files of a data set, [`rows`] reads a file.
+
+mod download;
+mod error;
+mod file_rows;
+mod hub;
+mod listing;
+mod named;
+mod parquet_rows;
+
+pub use error::DatasetError;
+pub use file_rows::rows;
+pub use hub::Hub;
+pub use named::{DatasetAt, locate, split_files};

@@ -1,0 +1,233 @@
+//! What a repository of the Hub holds, and which of its files are those of a split.
+
+use fancy_regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The formats that are read, the preferred one first: a repository may hold the same rows in several.
+pub(crate) const FORMATS: &[&str] = &["parquet", "jsonl", "ndjson", "json", "csv"];
+
+/// The part that is used here of the Hub's answer to `/api/datasets/REPO/revision/REVISION?blobs=true`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RepoListing {
+    /// The commit.
+    pub(crate) sha: String,
+    #[serde(default)]
+    pub(crate) siblings: Vec<RepoFile>,
+    /// The head of the data set's card.
+    #[serde(default, rename = "cardData")]
+    card: Value,
+}
+
+/// A file of a repository.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub(crate) struct RepoFile {
+    /// Its path in the repository.
+    #[serde(rename = "rfilename")]
+    pub(crate) path: String,
+    /// In bytes.
+    pub(crate) size: Option<u64>,
+    pub(crate) lfs: Option<LargeFile>,
+}
+
+/// What the Hub knows of a large file.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub(crate) struct LargeFile {
+    pub(crate) sha256: Option<String>,
+}
+
+impl RepoListing {
+    /// The files of `split`, in the order of their names; else a message that names the splits.
+    pub(crate) fn files(&self, split: &str) -> Result<Vec<RepoFile>, String> {
+        let declared = self.declared();
+        let mut chosen: Vec<RepoFile> = if declared.is_empty() {
+            let of_split = |file: &&RepoFile| words(&file.path).any(|word| word == split);
+            self.readable().filter(of_split).cloned().collect()
+        } else {
+            let of_split = declared.iter().filter(|(name, _)| name == split);
+            let patterns: Vec<Regex> = of_split.filter_map(|(_, glob)| pattern(glob)).collect();
+            let fits = |file: &&RepoFile| {
+                let mut patterns = patterns.iter();
+                patterns.any(|it| it.is_match(&file.path).unwrap_or(false))
+            };
+            self.readable().filter(fits).cloned().collect()
+        };
+        let Some(format) = chosen.iter().map(|it| rank(&it.path)).min() else {
+            return Err(self.no_split(split, &declared));
+        };
+        chosen.retain(|file| rank(&file.path) == format);
+        chosen.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(chosen)
+    }
+
+    fn readable(&self) -> impl Iterator<Item = &RepoFile> {
+        let files = self.siblings.iter();
+        files.filter(|file| rank(&file.path) < FORMATS.len() && is_inside(&file.path))
+    }
+
+    /// The splits and patterns that the card declares for the default configuration, or for its first one.
+    fn declared(&self) -> Vec<(String, String)> {
+        let configs = self.card["configs"].as_array();
+        let configs = configs.map(Vec::as_slice).unwrap_or_default();
+        let is_default =
+            |it: &&Value| it["default"] == true || it["config_name"].as_str() == Some("default");
+        let config = configs.iter().find(is_default).or(configs.first());
+        let Some(files) = config.map(|it| &it["data_files"]) else {
+            return Vec::new();
+        };
+        let paths = |it: &Value| -> Vec<String> {
+            let many = it.as_array().into_iter().flatten();
+            let texts = many.chain(it.is_string().then_some(it));
+            texts
+                .filter_map(|it| it.as_str().map(str::to_owned))
+                .collect()
+        };
+        let entries = files.as_array().map(Vec::as_slice).unwrap_or_default();
+        let of_splits = entries.iter().filter(|it| it.is_object()).flat_map(|it| {
+            let split = it["split"].as_str().unwrap_or("train").to_owned();
+            let paths = paths(&it["path"]).into_iter();
+            paths.map(move |path| (split.clone(), path))
+        });
+        let mut declared: Vec<_> = of_splits.collect();
+        if declared.is_empty() {
+            // Without splits all rows are those of `train`.
+            declared.extend(
+                paths(files)
+                    .into_iter()
+                    .map(|path| ("train".to_owned(), path)),
+            );
+        }
+        declared
+    }
+
+    fn no_split(&self, split: &str, declared: &[(String, String)]) -> String {
+        if declared.is_empty() {
+            let files: Vec<&str> = self.readable().map(|it| it.path.as_str()).take(8).collect();
+            return match files[..] {
+                [] => format!("it has no file of {}", FORMATS.join(", ")),
+                _ => format!(
+                    "it has no files of the split `{split}`; its files are `{}`",
+                    files.join("`, `")
+                ),
+            };
+        }
+        let mut names: Vec<&str> = declared.iter().map(|(name, _)| name.as_str()).collect();
+        names.dedup();
+        format!(
+            "it has no split `{split}`; its splits are `{}`",
+            names.join("`, `")
+        )
+    }
+}
+
+/// The place of a file's format among those that are read.
+fn rank(path: &str) -> usize {
+    let suffix = path.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+    let suffix = suffix.to_ascii_lowercase();
+    let place = FORMATS.iter().position(|format| *format == suffix);
+    place.unwrap_or(FORMATS.len())
+}
+
+/// Whether the path stays in the folder it is relative to.
+fn is_inside(path: &str) -> bool {
+    let names = ["", ".", ".."];
+    !path.contains(['\\', '\0']) && !path.split('/').any(|name| names.contains(&name))
+}
+
+/// The words of a path, which name splits: `data/test-00000-of-00001.parquet` has `test`.
+fn words(path: &str) -> impl Iterator<Item = &str> {
+    path.split(|c: char| !c.is_alphanumeric())
+}
+
+/// The regular expression of a pattern of a card: `*` and `?` stay in a folder, `**` does not.
+fn pattern(glob: &str) -> Option<Regex> {
+    let mut regex = String::from(r"\A");
+    let mut rest = glob.trim_start_matches("./");
+    while let Some(c) = rest.chars().next() {
+        let (len, part) = match c {
+            '*' if rest.starts_with("**/") => (3, "(?:.*/)?".into()),
+            '*' if rest.starts_with("**") => (2, ".*".into()),
+            '*' => (1, "[^/]*".into()),
+            '?' => (1, "[^/]".into()),
+            c => (c.len_utf8(), fancy_regex::escape(&rest[..c.len_utf8()])),
+        };
+        regex.push_str(&part);
+        rest = &rest[len..];
+    }
+    Regex::new(&(regex + r"\z")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn chosen(files: &[&str], card: Value, split: &str) -> Result<Vec<String>, String> {
+        let siblings: Vec<Value> = files.iter().map(|it| json!({"rfilename": it})).collect();
+        let answer = json!({"sha": "c0ffee", "siblings": siblings, "cardData": card});
+        let listing: RepoListing = serde_json::from_value(answer).unwrap();
+        let files = listing.files(split)?;
+        Ok(files.into_iter().map(|it| it.path).collect())
+    }
+
+    #[test]
+    fn files_of_a_split() {
+        let swe = json!({"configs": [{"config_name": "default", "data_files": [
+            {"split": "dev", "path": "data/dev-*"}, {"split": "test", "path": "data/test-*"}]}]});
+        let two = [
+            "README.md",
+            "data/test-00001-of-00002.parquet",
+            "data/test-00000-of-00002.parquet",
+            "data/dev-0.parquet",
+        ];
+        let both: &[&str] = &[
+            "data/test-00000-of-00002.parquet",
+            "data/test-00001-of-00002.parquet",
+        ];
+        for (files, card, split, expected) in [
+            (&two[..], swe.clone(), "test", both),
+            (&two[..], Value::Null, "test", both),
+            (&two[..], swe, "dev", &["data/dev-0.parquet"]),
+            (
+                &["test.jsonl", "test.csv", "testing.json"],
+                Value::Null,
+                "test",
+                &["test.jsonl"],
+            ),
+            (
+                &["x/y/a.json", "b.json"],
+                json!({"configs": [{"config_name": "c", "data_files": "**/*.json"}]}),
+                "train",
+                &["b.json", "x/y/a.json"],
+            ),
+            (
+                &["x/a.json", "b.json"],
+                json!({"configs": [{"data_files": [{"split": "s", "path": ["?.json"]}]}]}),
+                "s",
+                &["b.json"],
+            ),
+            (
+                &["../test.json", "/test.json", "a/test.json"],
+                Value::Null,
+                "test",
+                &["a/test.json"],
+            ),
+        ] {
+            let expected = expected.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(chosen(files, card, split), Ok(expected), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn no_files() {
+        let card = json!({"configs": [{"data_files": [{"split": "dev", "path": "d*"}, {"split": "test", "path": "t*"}]}]});
+        for (files, card, reason) in [
+            (&["t.json"][..], card, "its splits are `dev`, `test`"),
+            (&["a.csv", "b.txt"], Value::Null, "its files are `a.csv`"),
+            (&["b.txt"], Value::Null, "no file of parquet"),
+        ] {
+            let error = chosen(files, card, "train").unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

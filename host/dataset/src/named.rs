@@ -1,0 +1,175 @@
+//! From the name of a data set to its files: a file, a folder, or a repository of the Hub.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::DatasetError;
+use crate::hub::Hub;
+use crate::listing::FORMATS;
+
+/// The names of the data sets on the Hub, by the names that mini-swe-agent and SWE-agent have for them.
+const SUBSETS: &[(&str, &str)] = &[
+    ("full", "princeton-nlp/SWE-Bench"),
+    ("verified", "princeton-nlp/SWE-Bench_Verified"),
+    ("lite", "princeton-nlp/SWE-Bench_Lite"),
+    ("multimodal", "princeton-nlp/SWE-Bench_Multimodal"),
+    ("multilingual", "swe-bench/SWE-Bench_Multilingual"),
+    ("smith", "SWE-bench/SWE-smith"),
+    ("rebench", "nebius/SWE-rebench"),
+    ("_test", "klieret/swe-bench-dummy-test-dataset"),
+];
+
+/// Where a data set is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DatasetAt {
+    /// In these files.
+    Files(Vec<PathBuf>),
+    /// On the Hub, in this repository (`OWNER/NAME`, or `NAME`).
+    Hub(String),
+}
+
+/// Where the `split` of the data set `subset` is: in the file of this name, in a folder of this name (files
+/// `SPLIT.*` or `SPLIT-*.parquet`, there or in `data/`), or on the Hub.
+///
+/// # Errors
+/// [`DatasetError::Refused`] if the folder has no such file, or if it is no name of a data set.
+pub fn locate(subset: &str, split: &str) -> Result<DatasetAt, DatasetError> {
+    let path = Path::new(subset);
+    if path.is_file() {
+        return Ok(DatasetAt::Files(vec![path.to_owned()]));
+    }
+    if path.is_dir() {
+        let found = [path.to_owned(), path.join("data")]
+            .iter()
+            .map(|folder| in_folder(folder, split))
+            .find(|found| !found.is_empty());
+        return found.map(DatasetAt::Files).ok_or_else(|| {
+            DatasetError::Refused(format!(
+                "the folder `{subset}` has no file of the split `{split}`: `{split}.parquet`, `{split}-*.parquet`, `{split}.jsonl`, `{split}.json` or `{split}.csv`, there or in `data/`"
+            ))
+        });
+    }
+    let known = SUBSETS.iter().find(|(name, _)| *name == subset);
+    let repo = known.map_or(subset, |(_, repo)| repo);
+    let is_name = |part: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain)
+    };
+    if repo.split('/').count() > 2 || !repo.split('/').all(is_name) || looks_like_a_file(repo) {
+        let names: Vec<&str> = SUBSETS.iter().map(|(name, _)| *name).collect();
+        return Err(DatasetError::Refused(format!(
+            "`--subset {subset}`: there is no file or folder of this name, and no data set of the Hub has such a name (`OWNER/NAME`); the short names are `{}`",
+            names[..names.len() - 1].join("`, `")
+        )));
+    }
+    Ok(DatasetAt::Hub(repo.to_owned()))
+}
+
+fn looks_like_a_file(name: &str) -> bool {
+    let suffix = name.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+    FORMATS.contains(&suffix.to_ascii_lowercase().as_str())
+}
+
+/// The files of a split in a folder; one format of those that are there.
+fn in_folder(folder: &Path, split: &str) -> Vec<PathBuf> {
+    let mut parts: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| {
+            let rest = name.strip_prefix(split);
+            rest.is_some_and(|it| it.starts_with('-') && it.ends_with(".parquet"))
+        })
+        .map(|name| folder.join(name))
+        .collect();
+    parts.sort();
+    let files = FORMATS
+        .iter()
+        .map(|suffix| folder.join(format!("{split}.{suffix}")));
+    match files.into_iter().find(|file| file.is_file()) {
+        Some(file) => vec![file],
+        None => parts,
+    }
+}
+
+/// The files of the `split` of the data set `subset`; those of the Hub are fetched. `said` is told what is
+/// fetched.
+///
+/// # Errors
+/// [`DatasetError`] if there is no such data set, or if it can't be had.
+pub async fn split_files(
+    subset: &str,
+    split: &str,
+    hub: &Hub,
+    said: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<PathBuf>, DatasetError> {
+    match locate(subset, split)? {
+        DatasetAt::Files(files) => Ok(files),
+        DatasetAt::Hub(repo) => hub.fetch(&repo, split, said).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hub(name: &str) -> Result<DatasetAt, String> {
+        locate(name, "test").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_of_the_hub() {
+        for (name, repo) in [
+            ("verified", "princeton-nlp/SWE-Bench_Verified"),
+            ("smith", "SWE-bench/SWE-smith"),
+            ("me/my-set_1.0", "me/my-set_1.0"),
+            ("squad", "squad"),
+        ] {
+            assert_eq!(hub(name), Ok(DatasetAt::Hub(repo.to_owned())), "{name}");
+        }
+        for name in [
+            "a/b/c",
+            "/nowhere",
+            "../x",
+            "there/is none",
+            "mine.jsonl",
+            "a/b.parquet",
+            "",
+        ] {
+            let error = hub(name).unwrap_err();
+            assert!(
+                error.contains("there is no file or folder"),
+                "{name}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn files_of_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().to_str().unwrap();
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let error = hub(name).unwrap_err();
+        assert!(error.contains("no file of the split `test`"), "{error}");
+        for (file, expected) in [
+            ("data/test-1.parquet", &["data/test-1.parquet"][..]),
+            (
+                "data/test-0.parquet",
+                &["data/test-0.parquet", "data/test-1.parquet"],
+            ),
+            ("data/test.json", &["data/test.json"]),
+            ("test.csv", &["test.csv"]),
+        ] {
+            std::fs::write(folder.path().join(file), "[]").unwrap();
+            let expected = expected.iter().map(|it| folder.path().join(it));
+            assert_eq!(
+                hub(name),
+                Ok(DatasetAt::Files(expected.collect())),
+                "{file}"
+            );
+        }
+        let file = folder.path().join("test.csv");
+        let found = locate(file.to_str().unwrap(), "dev").unwrap();
+        assert_eq!(found, DatasetAt::Files(vec![file]));
+    }
+}

@@ -1,0 +1,67 @@
+//! The files of a data set, for the commands that name one: those of the Hub are fetched into the cache.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use mswea_core::Object;
+use mswea_dataset::{DatasetAt, DatasetError, Hub, locate, split_files};
+use mswea_secrecy as secrecy;
+
+use crate::cli::exit::ExitCode;
+use crate::cli::output::{self, Failure};
+
+/// The rows of the `split` of the data set `subset`.
+pub(in crate::cli) fn split_rows(subset: &str, split: &str) -> Result<Vec<Object>, Failure> {
+    let mut rows = Vec::new();
+    for file in files(subset, split)? {
+        rows.extend(mswea_dataset::rows(&file).map_err(failure)?);
+    }
+    match rows.is_empty() {
+        true => Err(Failure::usage(format!(
+            "the split `{split}` of `{subset}` has no instances"
+        ))),
+        false => Ok(rows),
+    }
+}
+
+fn files(subset: &str, split: &str) -> Result<Vec<PathBuf>, Failure> {
+    if let DatasetAt::Files(files) = locate(subset, split).map_err(failure)? {
+        return Ok(files);
+    }
+    let cache = std::env::var_os("MSWEA_DATASET_CACHE").filter(|it| !it.is_empty());
+    let cache = cache.map(PathBuf::from).or_else(|| {
+        let folder = mswea_plugin_host::user_cache_folder()?;
+        Some(folder.join("datasets"))
+    });
+    let cache = cache.ok_or_else(|| {
+        Failure::usage(
+            "the data set has no place to be kept: set `MSWEA_DATASET_CACHE`, or `HOME`".to_owned(),
+        )
+    })?;
+    let hub = Hub::new(&|name| secrecy::var(name), cache).map_err(failure)?;
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let tokio = tokio.context("can't start the runtime")?;
+    let fetching = split_files(subset, split, &hub, &output::note);
+    tokio.block_on(fetching).map_err(failure)
+}
+
+/// The rows of a file of instances.
+pub(in crate::cli) fn file_rows(file: &std::path::Path) -> Result<Vec<Object>, Failure> {
+    let rows = mswea_dataset::rows(file).map_err(failure)?;
+    match rows.is_empty() {
+        true => Err(Failure::usage(format!(
+            "`{}` has no instances",
+            file.display()
+        ))),
+        false => Ok(rows),
+    }
+}
+
+fn failure(error: DatasetError) -> Failure {
+    match error {
+        DatasetError::Refused(text) => Failure::usage(text),
+        error => Failure::new(ExitCode::Failed, error.to_string()),
+    }
+}

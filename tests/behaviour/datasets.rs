@@ -1,0 +1,251 @@
+//! Data sets of the Hub: they are fetched from a server that answers as it does, kept in the cache, and what
+//! a broken connection has left is not fetched again.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use scripted_server::{Scenario, Server};
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::run::Run;
+
+const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
+const REPO: &str = "princeton-nlp/SWE-Bench_Verified";
+/// The folder for what is fetched, which no other test has.
+const CACHE: &str = "fetched";
+
+/// A server that answers as the Hub does for one data set.
+struct FakeHub {
+    url: String,
+    /// The first line of each request, with its `Range` and whether it has the token.
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+/// What is wrong with it.
+#[derive(Clone, Copy, PartialEq)]
+enum Trouble {
+    None,
+    /// The first connection for a file ends after 100 bytes.
+    Breaks,
+    /// The file is another one than the list says.
+    WrongFile,
+    /// Everything is forbidden.
+    Forbidden,
+    /// Its list names no commit but a folder.
+    Sha,
+}
+
+impl FakeHub {
+    fn start(trouble: Trouble) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = asked.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // A client that goes away is none of the server's faults.
+                let _ = answer(&stream, trouble, &noted);
+            }
+        });
+        Self { url, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+/// Two rows, as `datasets` writes them.
+fn file() -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("dataset/testdata/two_rows.parquet");
+    std::fs::read(path).unwrap()
+}
+
+fn answer(stream: &TcpStream, trouble: Trouble, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? < 3 {
+            break;
+        }
+        lines.push(line.trim().to_lowercase());
+    }
+    let range = lines.iter().find_map(|it| it.strip_prefix("range: bytes="));
+    let has_token = lines
+        .iter()
+        .any(|it| it == "authorization: bearer hf_secret");
+    let path = lines[0].split(' ').nth(1).unwrap_or_default().to_owned();
+    let is_first = {
+        let mut asked = asked.lock().unwrap();
+        asked.push(format!("{path} {} {has_token}", range.unwrap_or("-")));
+        asked.len() <= 2
+    };
+    let whole = file();
+    let listing = format!("/api/datasets/{REPO}/revision/main?blobs=true").to_lowercase();
+    let place = format!("/datasets/{REPO}/resolve/{SHA}/data/test-00000-of-00001.parquet");
+    let (status, body) = if trouble == Trouble::Forbidden {
+        ("403 Forbidden", Vec::new())
+    } else if path == listing {
+        let sha256 = "4f2e".repeat(16);
+        let lfs = match trouble {
+            Trouble::WrongFile => json!({"sha256": sha256}),
+            _ => Value::Null,
+        };
+        let sha = if trouble == Trouble::Sha {
+            "../.."
+        } else {
+            SHA
+        };
+        let answer = json!({
+            "id": REPO, "sha": sha,
+            "cardData": {"configs": [{"config_name": "default", "data_files": [{"split": "test", "path": "data/test-*"}]}]},
+            "siblings": [
+                {"rfilename": "README.md", "size": 3},
+                {"rfilename": "data/test-00000-of-00001.parquet", "size": whole.len(), "lfs": lfs},
+            ],
+        });
+        ("200 OK", answer.to_string().into_bytes())
+    } else if path == place.to_lowercase() {
+        let from = range.and_then(|it| it.trim_end_matches('-').parse::<usize>().ok());
+        match from {
+            Some(from) => ("206 Partial Content", whole[from..].to_vec()),
+            None => ("200 OK", whole),
+        }
+    } else {
+        ("404 Not Found", Vec::new())
+    };
+    let mut stream = stream;
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    )?;
+    match trouble == Trouble::Breaks && is_first && path.contains("/resolve/") {
+        true => stream.write_all(&body[..100]),
+        false => stream.write_all(&body),
+    }
+}
+
+/// `swebench` with the data set, in folders of this machine.
+fn swebench(host: Host, server: &Server, hub: &str, more: &[&str]) -> Run {
+    // The shell's own start-up file is that of the images.
+    let flags = "swebench --subset verified --split test -o res -l 0 -c swebench -c environment.environment_class=local -c environment.cwd=. -c environment.env.BASH_ENV=/dev/null";
+    host.args(flags.split(' '))
+        .args(more)
+        .env("HF_ENDPOINT", hub)
+        .env("HF_TOKEN", "hf_secret")
+        .env("MSWEA_DATASET_CACHE", CACHE)
+        .server(server)
+        .run()
+}
+
+fn model() -> Server {
+    let commands = ["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"];
+    Server::start(Scenario::commands(&commands).by_history())
+}
+
+#[test]
+fn a_data_set_is_fetched_once_and_used_without_the_hub() {
+    let server = model();
+    let hub = FakeHub::start(Trouble::Breaks);
+    let run = swebench(Host::new(), &server, &hub.url, &[]).expect(0);
+    let run = run.says(&["fetching `princeton-nlp/SWE-Bench_Verified` (test: 1 files"]);
+    let list = format!("/api/datasets/{REPO}/revision/main?blobs=true - true").to_lowercase();
+    let place =
+        format!("/datasets/{REPO}/resolve/{SHA}/data/test-00000-of-00001.parquet").to_lowercase();
+    let expected = vec![
+        list.clone(),
+        format!("{place} - true"),
+        format!("{place} 100- true"),
+    ];
+    assert_eq!(hub.asked(), expected);
+    let text = std::fs::read(run.dir.join("res/preds.json")).unwrap();
+    let preds: Value = serde_json::from_slice(&text).unwrap();
+    let ids: Vec<&String> = preds.as_object().unwrap().keys().collect();
+    assert_eq!(ids, ["a__b-1", "a__b-2"]);
+    let text = std::fs::read_to_string(run.dir.join("res/a__b-2/a__b-2.traj.json")).unwrap();
+    assert!(text.contains("two"), "{text}");
+
+    // The second call asks for the list alone, the third one for nothing.
+    let run = swebench(Host::after(&run), &server, &hub.url, &[]).expect(0);
+    assert_eq!(hub.asked(), [list]);
+    let offline = Host::after(&run).env("HF_HUB_OFFLINE", "1");
+    let run = swebench(offline, &server, &hub.url, &[]).expect(0);
+    assert_eq!(hub.asked(), [""; 0]);
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let run = swebench(Host::after(&run), &server, &format!("http://{gone}"), &[]).expect(0);
+    run.says(&[
+        "can't be reached",
+        "the data set is used as it is in the cache",
+    ]);
+}
+
+#[test]
+fn what_the_hub_refuses_is_said() {
+    let server = model();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let forbidden = FakeHub::start(Trouble::Forbidden);
+    let wrong = FakeHub::start(Trouble::WrongFile);
+    let sha = FakeHub::start(Trouble::Sha);
+    let right = FakeHub::start(Trouble::None);
+    for (hub, more, code, words) in [
+        (
+            format!("http://{gone}"),
+            &[][..],
+            1,
+            ["can't be reached", "princeton-nlp"],
+        ),
+        (
+            forbidden.url,
+            &[],
+            2,
+            ["answers 403", "the token in `HF_TOKEN` may not read it"],
+        ),
+        (
+            wrong.url,
+            &[],
+            1,
+            ["can't be fetched", "not the file that the Hub lists"],
+        ),
+        (sha.url, &[], 1, ["names no commit", "HF_ENDPOINT"]),
+        (
+            right.url.clone(),
+            &["--split", "dev"],
+            2,
+            ["has no split `dev`", "`test`"],
+        ),
+        (
+            right.url.clone(),
+            &["--subset", "me/other"],
+            2,
+            ["answers 404", "correct the name"],
+        ),
+        (
+            right.url,
+            &["--subset", "none.jsonl"],
+            2,
+            ["no file or folder", "`verified`"],
+        ),
+        (
+            "hf-mirror".to_owned(),
+            &[],
+            2,
+            ["HF_ENDPOINT", "is no address"],
+        ),
+    ] {
+        let run = swebench(Host::new(), &server, &hub, more).expect(code);
+        let run = run.says(&words);
+        assert!(!run.dir.join("res").exists());
+    }
+}
