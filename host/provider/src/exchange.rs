@@ -191,13 +191,23 @@ impl ModelAccess {
         so_far: &mut Progressed<'_>,
     ) -> Result<AdapterNext, ModelError> {
         let prepared = request::prepare(request, &self.plugin, &self.grants, &self.secrets)?;
+        let pace = self.http.pace(&prepared);
         loop {
             so_far.retries.count();
+            let turn = async { Ok::<_, ModelError>(pace.turn().await) };
+            let on_its_way = until_stopped(&context.stop, turn).await?;
             let attempt = self.attempt(adapter, &prepared, context, so_far).await;
             let FailedAttempt { mut error, again } = match attempt {
-                Ok(next) => return Ok(next),
+                Ok(next) => {
+                    on_its_way.answered();
+                    return Ok(next);
+                }
                 Err(failure) => failure,
             };
+            if error.class == ModelFailure::Reported(ErrorClass::RateLimited) {
+                on_its_way.refused(error.retry_after);
+            }
+            drop(on_its_way);
             so_far.bill(&mut error);
             error.message = self.secrets.redact(&error.message);
             let tries = again.tries(self.has_answered, self.settings.is_patient);

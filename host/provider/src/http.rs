@@ -23,6 +23,7 @@ use super::EnvironmentLookup;
 use super::coding::Decoder;
 use super::fault::{self, RequestFault, TimeoutPhase, origin};
 use super::outgoing;
+use super::pace::{Pace, Paces};
 use super::proxy::{self, Proxy};
 use super::request::Prepared;
 use super::settings::{Limit, RequestSettings};
@@ -39,6 +40,7 @@ const MAX_JOINED: usize = 64 << 10;
 pub struct Http {
     environment: EnvironmentLookup,
     clients: Arc<Mutex<HashMap<ClientKey, Client>>>,
+    paces: Paces,
 }
 
 /// The properties in which clients differ.
@@ -56,7 +58,13 @@ impl Http {
         Self {
             environment,
             clients: Arc::default(),
+            paces: Paces::default(),
         }
+    }
+
+    /// The pace of the provider that gets `request`.
+    pub(super) fn pace(&self, request: &Prepared) -> Arc<Pace> {
+        self.paces.of(&origin(&request.url))
     }
 
     /// Sends `request` and waits for the head of the response. `may_follow` tells whether a

@@ -15,6 +15,7 @@ mod grants;
 mod http;
 mod model;
 mod outgoing;
+mod pace;
 mod plain_http;
 pub mod price;
 mod proxy;

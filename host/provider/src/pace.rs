@@ -1,0 +1,219 @@
+//! One rate for all runs of a process that query the same provider: an answer of 429 to one of them slows
+//! all of them down, as TCP does it.
+//!
+//! There is no limit until a provider says that there is one. Then half of the requests that are on their way
+//! may be on their way, and each answer that comes raises this a little. While a provider asks to wait, nothing
+//! is sent. Runs that wait go on in the order in which they came.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Answers of 429 in so short a time are to requests that were sent together, so they count once.
+const TOGETHER: Duration = Duration::from_secs(2);
+/// No provider is waited for longer at once: a request then finds out whether it still refuses.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The paces of all providers, by the origins of their addresses.
+#[derive(Clone, Default)]
+pub(super) struct Paces(Arc<Mutex<HashMap<String, Arc<Pace>>>>);
+
+impl Paces {
+    /// The pace of the provider at `origin`.
+    pub(super) fn of(&self, origin: &str) -> Arc<Pace> {
+        let mut paces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match paces.get(origin) {
+            Some(pace) => pace.clone(),
+            None => paces.entry(origin.to_owned()).or_default().clone(),
+        }
+    }
+}
+
+/// The pace of one provider.
+#[derive(Default)]
+pub(super) struct Pace {
+    state: Mutex<PaceState>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct PaceState {
+    on_their_way: u32,
+    /// How many may be on their way; none: any number.
+    limit: Option<f64>,
+    /// The number at which it was limited: above it there is no limit again.
+    limited_at: u32,
+    /// Nothing is sent before.
+    not_before: Option<Instant>,
+    slowed: Option<Instant>,
+}
+
+/// What a request that wants to be sent has to wait for.
+enum Turn {
+    Now,
+    At(Instant),
+    AnAnswer,
+}
+
+impl Pace {
+    /// Waits for the turn of a request. The request is on its way until what is returned is dropped.
+    pub(super) async fn turn(self: &Arc<Self>) -> OnItsWay {
+        loop {
+            let freed = self.freed.notified();
+            let turn = self.lock().turn();
+            match turn {
+                Turn::Now => return OnItsWay(self.clone()),
+                Turn::At(time) => tokio::time::sleep_until(time).await,
+                Turn::AnAnswer => freed.await,
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PaceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PaceState {
+    fn turn(&mut self) -> Turn {
+        let now = Instant::now();
+        match self.not_before {
+            Some(time) if time > now => return Turn::At(time),
+            _ => self.not_before = None,
+        }
+        let is_full = |limit: f64| f64::from(self.on_their_way) + 1.0 > limit.max(1.0);
+        if self.limit.is_some_and(is_full) {
+            return Turn::AnAnswer;
+        }
+        self.on_their_way += 1;
+        Turn::Now
+    }
+}
+
+/// A request that is on its way.
+pub(super) struct OnItsWay(Arc<Pace>);
+
+impl OnItsWay {
+    /// An answer has come, so the provider takes a little more.
+    pub(super) fn answered(&self) {
+        let mut state = self.0.lock();
+        let Some(limit) = state.limit else {
+            return;
+        };
+        let limit = limit + 1.0 / limit.max(1.0);
+        let is_over = limit > f64::from(state.limited_at.saturating_mul(2));
+        state.limit = (!is_over).then_some(limit);
+        drop(state);
+        match is_over {
+            true => self.0.freed.notify_waiters(),
+            // The place of this request, and the one that may be new.
+            false => self.0.freed.notify_one(),
+        }
+    }
+
+    /// The provider has refused because of its rate. `asked`: how long it asks to wait.
+    pub(super) fn refused(&self, asked: Option<Duration>) {
+        let now = Instant::now();
+        let mut state = self.0.lock();
+        if let Some(asked) = asked {
+            let until = now + asked.min(LONGEST);
+            state.not_before = Some(state.not_before.map_or(until, |it| it.max(until)));
+        }
+        let is_told = state.slowed.is_some_and(|it| now - it < TOGETHER);
+        if !is_told {
+            state.slowed = Some(now);
+            state.limited_at = state.on_their_way;
+            state.limit = Some((f64::from(state.on_their_way) / 2.0).max(1.0));
+            tracing::info!(
+                limit = state.limit,
+                ?asked,
+                "the provider limits the rate of all runs"
+            );
+        }
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        self.0.lock().on_their_way -= 1;
+        self.0.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of `count` requests may be sent at once.
+    async fn sent(pace: &Arc<Pace>, count: usize) -> Vec<OnItsWay> {
+        let mut all = Vec::new();
+        for _ in 0..count {
+            match tokio::time::timeout(Duration::from_millis(1), pace.turn()).await {
+                Ok(one) => all.push(one),
+                Err(_) => break,
+            }
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn a_refusal_halves_what_is_on_its_way_and_answers_raise_it() {
+        let pace = Arc::new(Pace::default());
+        let all = sent(&pace, 16).await;
+        assert_eq!(all.len(), 16);
+        for one in &all {
+            one.refused(None);
+        }
+        drop(all);
+        let some = sent(&pace, 16).await;
+        assert_eq!(some.len(), 8);
+        some.iter().for_each(OnItsWay::answered);
+        drop(some);
+        let some = sent(&pace, 16).await;
+        assert_eq!(some.len(), 8, "8.98 are not 9");
+        some.iter().for_each(OnItsWay::answered);
+        drop(some);
+        let mut rounds = 0;
+        while pace.lock().limit.is_some() {
+            let some = sent(&pace, 64).await;
+            some.iter().for_each(OnItsWay::answered);
+            rounds += 1;
+            assert!(rounds < 40);
+        }
+        assert_eq!(sent(&pace, 100).await.len(), 100);
+    }
+
+    #[tokio::test]
+    async fn while_the_provider_asks_to_wait_nothing_is_sent() {
+        let pace = Arc::new(Pace::default());
+        let one = pace.turn().await;
+        let begun = Instant::now();
+        one.refused(Some(Duration::from_millis(60)));
+        one.refused(Some(Duration::from_millis(20)));
+        drop(one);
+        drop(pace.turn().await);
+        assert!(begun.elapsed() >= Duration::from_millis(60));
+        pace.turn().await.refused(Some(Duration::from_secs(3600)));
+        let until = pace.lock().not_before.unwrap();
+        assert!(until <= Instant::now() + LONGEST);
+    }
+
+    #[tokio::test]
+    async fn one_that_stops_waiting_takes_no_turn_from_another() {
+        let pace = Arc::new(Pace::default());
+        let all = sent(&pace, 2).await;
+        all[0].refused(None);
+        let (first, second) = (pace.clone(), pace.clone());
+        let first = tokio::spawn(async move { first.turn().await });
+        tokio::task::yield_now().await;
+        let second = tokio::spawn(async move { second.turn().await });
+        tokio::task::yield_now().await;
+        first.abort();
+        drop(all);
+        let got = tokio::time::timeout(Duration::from_secs(1), second).await;
+        assert!(got.is_ok());
+    }
+}
