@@ -6,6 +6,7 @@
 mod addresses;
 mod bad_input;
 mod bad_servers;
+mod batch_screen;
 mod batches;
 mod command;
 mod config_cli;

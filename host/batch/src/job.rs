@@ -6,6 +6,7 @@ use std::time::Duration;
 use mswea_config::{Config, Layers};
 use mswea_session::Job;
 
+use crate::floor::MachineFloor;
 use crate::settings::BatchConfig;
 
 /// What the runs of a batch have in common.
@@ -64,4 +65,6 @@ pub struct BatchLimits {
     pub cost: f64,
     /// Queries of all instances of the batch; 0: no limit.
     pub calls: u64,
+    /// What has to be free on the machine before an instance begins.
+    pub floor: MachineFloor,
 }

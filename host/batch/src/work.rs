@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::attempt::{Attempt, AttemptEnd};
+use crate::floor::{FloorWatch, MayBegin, RECHECK};
 use crate::folder::{BatchFolder, result_file};
 use crate::job::{BatchJob, BatchLimits};
 use crate::manifest::BatchInstance;
@@ -33,6 +34,8 @@ pub trait BatchWatcher: Send + Sync {
     fn done(&self, result: &BatchResult);
     /// The run of an instance was stopped; it has no result.
     fn cut(&self, id: &str);
+    /// No further instance begins until more of the machine is free. The text says what is too little.
+    fn waits(&self, short: &str);
 }
 
 /// BatchWhy the work has ended.
@@ -174,6 +177,7 @@ pub async fn work(
     };
     let mut in_a_row = 0;
     let mut asked = std::pin::pin!(stops_of(stop.clone()));
+    let mut machine = FloorWatch::new(&job.limits.floor, shared.folder.path());
     loop {
         if end.why == BatchWhy::Finished
             && let Some(limit) = spent.reached(&job.limits)
@@ -183,11 +187,30 @@ pub async fn work(
             shared.stop_all();
         }
         while end.why == BatchWhy::Finished && running.len() < job.limits.workers.max(1) {
+            if queue.is_empty() {
+                break;
+            }
+            match machine.may_begin(running.len()).await {
+                MayBegin::Yes => {}
+                MayBegin::NotYet(said) => {
+                    if let Some(short) = said {
+                        watcher.waits(&short);
+                    }
+                    break;
+                }
+                MayBegin::Never(short) => {
+                    end.why = BatchWhy::Limit(short);
+                    break;
+                }
+            }
             let Some((place, instance)) = queue.pop_front() else {
                 break;
             };
             running.spawn(one(shared.clone(), place, instance));
         }
+        let may_wait = end.why == BatchWhy::Finished && !queue.is_empty();
+        let has_room = running.len() < job.limits.workers.max(1);
+        let is_held = may_wait && has_room;
         let finished = tokio::select! {
             biased;
             times = asked.next() => {
@@ -200,7 +223,8 @@ pub async fn work(
                 }
                 continue;
             }
-            finished = running.join_next() => finished,
+            finished = running.join_next(), if !is_held || !running.is_empty() => finished,
+            () = tokio::time::sleep(RECHECK), if is_held => continue,
             () = spent.changed.notified() => continue,
         };
         let outcome = match finished {

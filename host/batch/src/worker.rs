@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::attempt::{Attempt, AttemptEnd};
 use crate::claims::{ClaimRelease, Observed, attempt_folder, give_up};
+use crate::floor::{FloorWatch, MayBegin};
 use crate::folder::{BatchFolder, result_file};
 use crate::holding::Holding;
 use crate::job::BatchJob;
@@ -101,12 +102,28 @@ pub async fn work_claims(
     let mut running: JoinSet<(String, ClaimEnd)> = JoinSet::new();
     let mut in_a_row = 0;
     let mut asked = None::<Instant>;
+    let mut machine = FloorWatch::new(&job.limits.floor, folder.path());
     loop {
         while end.why == BatchWhy::Finished
             && !stop.is_stopped()
             && running.len() < job.limits.workers.max(1)
-            && let Some(now) = scan.take()
         {
+            match machine.may_begin(running.len()).await {
+                MayBegin::Yes => {}
+                MayBegin::NotYet(said) => {
+                    if let Some(short) = said {
+                        watcher.waits(&short);
+                    }
+                    break;
+                }
+                MayBegin::Never(short) => {
+                    end.why = BatchWhy::Limit(short);
+                    break;
+                }
+            }
+            let Some(now) = scan.take() else {
+                break;
+            };
             let of = folder.clone();
             let (retries, wait) = (job.limits.retries, job.limits.retry_wait);
             let Some(pass) = aside("claims", move || now.pass(&of, retries, wait)).await else {

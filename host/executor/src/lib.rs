@@ -50,7 +50,7 @@ mod wrap;
 
 pub use aside::aside;
 pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS};
-pub use container::{ContainerExecutor, ContainerSettings, Transport};
+pub use container::{ContainerExecutor, ContainerSettings, Transport, limit_pulls};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{LeftFolder, TempFolder, remove_leftover_folders};
 pub use interactive::decoded;

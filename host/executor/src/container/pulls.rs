@@ -1,13 +1,14 @@
-//! Pulls each image once, however many runs of this process wait for it.
+//! Pulls each image once, however many runs of this process wait for it, and only some images at a time if
+//! there is a limit.
 //!
 //! Every waiting run gets the progress. A run that stops waiting does not affect the others; when
 //! the last one has left, the pull is cancelled.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
 use super::engine::{Engine, EngineError, EngineErrorKind};
@@ -23,6 +24,8 @@ pub(super) struct PullKey {
 /// The state of a pull.
 #[derive(Clone, Debug)]
 enum PullState {
+    /// It waits for other pulls.
+    Queued,
     Going(String),
     Done(Result<(), (EngineErrorKind, String)>),
 }
@@ -41,11 +44,20 @@ impl Drop for Pull {
 
 static PULLS: Mutex<BTreeMap<PullKey, Weak<Pull>>> = Mutex::new(BTreeMap::new());
 
+/// The places of pulls; none: there is no limit.
+static PLACES: OnceLock<Semaphore> = OnceLock::new();
+
+/// From now on this process pulls so many images at a time. The first call counts.
+pub fn limit_pulls(at_a_time: usize) {
+    PLACES.get_or_init(|| Semaphore::new(at_a_time.max(1)));
+}
+
 /// Pulls an image, or waits for a pull of it that is in progress. Dropping the future stops
 /// waiting.
 ///
 /// # Errors
-/// [`EngineError`] if the engine or the registry refuses, or the pull takes longer than `limit`.
+/// [`EngineError`] if the engine or the registry refuses, or the pull takes longer than `limit`, without the
+/// time that it waits for other pulls.
 pub(super) async fn pull(
     engine: &Arc<dyn Engine>,
     wanted: &PullKey,
@@ -54,26 +66,25 @@ pub(super) async fn pull(
 ) -> Result<(), EngineError> {
     let image = &wanted.image;
     tell(&format!("pulling image `{image}`"));
-    let waited = tokio::time::timeout(limit, async {
-        loop {
-            let pull = join(engine, wanted);
-            if let Some(result) = pull.wait(image, tell).await {
-                return result;
-            }
+    loop {
+        let pull = join(engine, wanted);
+        pull.begun(image, tell).await;
+        match tokio::time::timeout(limit, pull.wait(image, tell)).await {
+            Ok(Some(result)) => return result,
             // The event loop of the run that started the pull has ended, and the pull with it.
-            forget(wanted, &pull);
+            Ok(None) => forget(wanted, &pull),
+            Err(_) => {
+                return Err(EngineError {
+                    kind: EngineErrorKind::TimedOut,
+                    message: format!(
+                        "image `{image}` was not pulled within {} s: raise `environment.pull_timeout`, \
+                         or pull it before the run",
+                        limit.as_secs_f64()
+                    ),
+                });
+            }
         }
-    });
-    waited.await.unwrap_or_else(|_| {
-        Err(EngineError {
-            kind: EngineErrorKind::TimedOut,
-            message: format!(
-                "image `{image}` was not pulled within {} s: raise `environment.pull_timeout`, \
-                 or pull it before the run",
-                limit.as_secs_f64()
-            ),
-        })
-    })
+    }
 }
 
 fn join(engine: &Arc<dyn Engine>, wanted: &PullKey) -> Arc<Pull> {
@@ -82,12 +93,18 @@ fn join(engine: &Arc<dyn Engine>, wanted: &PullKey) -> Arc<Pull> {
     if let Some(pull) = pulls.get(wanted).and_then(Weak::upgrade) {
         return pull;
     }
-    let (sender, state) = watch::channel(PullState::Going(String::new()));
+    let (sender, state) = watch::channel(PullState::Queued);
     let (engine, wanting) = (engine.clone(), wanted.clone());
     let task = tokio::spawn(async move {
         let tell = |text: &str| {
             sender.send_replace(PullState::Going(text.to_owned()));
         };
+        let _place = match PLACES.get() {
+            // It is never closed.
+            Some(places) => places.acquire().await.ok(),
+            None => None,
+        };
+        tell("");
         let platform = wanting.platform.as_deref();
         let result = engine.pull(&wanting.image, platform, &tell).await;
         let result = result.map_err(|error| (error.kind, error.message));
@@ -110,6 +127,17 @@ fn forget(wanted: &PullKey, dead: &Arc<Pull>) {
 }
 
 impl Pull {
+    /// Waits until it begins, or its task has ended.
+    async fn begun(&self, image: &str, tell: &(dyn Fn(&str) + Send + Sync)) {
+        let mut state = self.state.clone();
+        let is_queued = |state: &PullState| matches!(state, PullState::Queued);
+        if is_queued(&state.borrow()) && PLACES.get().is_some_and(|it| it.available_permits() == 0)
+        {
+            tell(&format!("image `{image}` waits for other pulls"));
+        }
+        let _ended = state.wait_for(|state| !is_queued(state)).await;
+    }
+
     /// Waits for the result; none if the task that pulls has ended without one.
     async fn wait(
         &self,
@@ -128,7 +156,7 @@ impl Pull {
                     tell(&format!("pulling image `{image}`: {text}"));
                     told = text;
                 }
-                PullState::Going(_) => {}
+                PullState::Going(_) | PullState::Queued => {}
             }
             state.changed().await.ok()?;
         }

@@ -287,6 +287,16 @@ pub struct WorkArgs {
     /// Stop after this many queries of all instances of the directory (0 = no limit)
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = WORK)]
     pub total_call_limit: u64,
+    /// Pull at most this many images at a time
+    #[arg(long, value_name = "N", default_value_t = 4, help_heading = WORK,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub pulls: u32,
+    /// Begin no instance while less than this many MiB of memory are free (0 = begin anyway)
+    #[arg(long, value_name = "MIB", default_value_t = 256, help_heading = WORK)]
+    pub min_memory: u64,
+    /// Begin no instance while less than this many MiB are free on the disk of the directory (0 = begin anyway)
+    #[arg(long, value_name = "MIB", default_value_t = 100, help_heading = WORK)]
+    pub min_disk: u64,
 }
 
 /// Flags of the commands that look at a batch.

@@ -16,17 +16,20 @@ use crate::cli::output::{self, Failure};
 use crate::cli::{panics, signals};
 use mswea_batch::{
     BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits,
-    BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, Predictions,
-    Redo, ResultFiles, Selection, preflight, work,
+    BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, MachineFloor,
+    Predictions, Redo, ResultFiles, Selection, preflight, work,
 };
 use mswea_config::Sources;
 use mswea_core::{Object, Stop, StopSource};
+use mswea_executor::limit_pulls;
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
 use mswea_template::Templates;
 
 /// How often there is a line.
 const NOW_AND_THEN: Duration = Duration::from_secs(10);
+/// How often the table on a terminal is drawn anew.
+pub(super) const FRAME: Duration = Duration::from_millis(500);
 
 /// What differs between the commands that run batches.
 pub(in crate::cli) struct BatchPlan<'a> {
@@ -335,6 +338,7 @@ pub(super) async fn job(
             "all instances work in the same folder, which the config names (`environment.cwd`): without it each has a folder of its own",
         );
     }
+    limit_pulls(work.pulls as usize);
     let job = BatchJob {
         config,
         plugins: run.plugins.clone(),
@@ -358,6 +362,10 @@ fn limits(work: &WorkArgs) -> BatchLimits {
         failures_in_a_row: work.max_failures,
         cost: work.total_cost_limit,
         calls: work.total_call_limit,
+        floor: MachineFloor {
+            memory: work.min_memory,
+            disk: work.min_disk,
+        },
     }
 }
 
@@ -370,6 +378,7 @@ async fn watched(
     let mut working = std::pin::pin!(working);
     let mut ticks =
         tokio::time::interval_at(tokio::time::Instant::now() + NOW_AND_THEN, NOW_AND_THEN);
+    let mut frames = tokio::time::interval(FRAME);
     let mut told = 0;
     loop {
         let next_stop = async {
@@ -382,6 +391,7 @@ async fn watched(
         tokio::select! {
             end = &mut working => return end,
             _ = ticks.tick() => front.now_and_then(),
+            _ = frames.tick(), if front.has_table() => front.draw(),
             () = next_stop => {
                 output::note(match told {
                     0 => "no further instance begins; those that run are finished (Ctrl-C again stops them now)",

@@ -1,6 +1,5 @@
 //! `batch watch`: how far a batch is, from any terminal, drawn anew as it goes. All of it comes from the directory.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::IsTerminal as _;
@@ -14,36 +13,26 @@ use mswea_run::journal::glance;
 use super::look::state;
 use crate::cli::args::BatchWatchArgs;
 use crate::cli::exit::ExitCode;
-use crate::cli::front::{clock, dollars_text};
+use crate::cli::front::{ResultRate, clock, progress_line};
 use crate::cli::output::{self, Failure};
 
 /// How often it looks.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often there is a line without a terminal.
 const LINE: Duration = Duration::from_secs(30);
-/// The rate is that of the last minutes.
-const RECENT: Duration = Duration::from_secs(300);
-const BAR: usize = 30;
 
 /// Shows a batch until all its instances have results, or until it is interrupted.
 pub fn watch(args: &BatchWatchArgs) -> Result<ExitCode, Failure> {
     let is_terminal = std::io::stdout().is_terminal();
     let can_redraw = is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-    let mut seen = VecDeque::new();
+    let mut seen = ResultRate::default();
     let (mut drawn, mut said) = (0, None::<Instant>);
     loop {
         let now = state(&args.dir)?;
-        seen.push_back((Instant::now(), now.results.len()));
-        while seen.len() > 2
-            && seen
-                .front()
-                .is_some_and(|it: &(Instant, usize)| it.0.elapsed() > RECENT)
-        {
-            seen.pop_front();
-        }
+        seen.see(now.results.len());
         let is_over = now.results.len() == now.instances.len();
         let (rows, columns) = size();
-        let lines = lines(&args.dir, &now, rate(&seen), rows.saturating_sub(1));
+        let lines = lines(&args.dir, &now, seen.per_second(), rows.saturating_sub(1));
         if can_redraw {
             let mut frame = String::from("\x1b[?2026h");
             if drawn > 0 {
@@ -76,41 +65,11 @@ fn size() -> (usize, usize) {
     })
 }
 
-/// Results in a second; none if there are too few to tell.
-#[allow(clippy::cast_precision_loss, reason = "a figure for people")]
-fn rate(seen: &VecDeque<(Instant, usize)>) -> Option<f64> {
-    let (first, last) = (seen.front()?, seen.back()?);
-    let seconds = last.0.duration_since(first.0).as_secs_f64();
-    (last.1 > first.1 && seconds > 0.0).then(|| (last.1 - first.1) as f64 / seconds)
-}
-
 /// The lines, at most `rows`.
-#[allow(clippy::cast_precision_loss, reason = "figures for people")]
 fn lines(dir: &Path, state: &FolderState, rate: Option<f64>, rows: usize) -> Vec<String> {
     let report = BatchReport::of(state);
-    let (done, all) = (report.done, report.instances.max(1));
-    let full = BAR * done / all;
-    let cost = report.total.cost;
-    let projected = match done {
-        0 => String::new(),
-        _ => format!(
-            " of about {}",
-            dollars_text(cost / done as f64 * all as f64)
-        ),
-    };
-    let mut first = format!(
-        "{}{} {done}/{} · {}{projected}",
-        "#".repeat(full),
-        ".".repeat(BAR - full),
-        report.instances,
-        dollars_text(cost)
-    );
-    if let Some(rate) = rate {
-        let left = Duration::try_from_secs_f64((report.instances - done) as f64 / rate);
-        let left = left.map_or_else(|_| "?".to_owned(), clock);
-        let _ = write!(first, " · {:.1} a minute · about {left} left", rate * 60.0);
-    }
-    let mut lines = vec![first];
+    let line = progress_line(report.done, report.instances, report.total.cost, rate);
+    let mut lines = vec![line];
     let statuses = report.by_status.iter();
     let statuses: Vec<String> = statuses
         .map(|it| format!("{} {}", it.count, mswea_text::one_line(&it.exit_status)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::run::{check_flags, failure, job, raise_open_files, sources};
+use super::run::{FRAME, check_flags, failure, job, raise_open_files, sources};
 use crate::cli::args::{BatchWorkerArgs, EngineName};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{self, BatchFront};
@@ -115,10 +115,12 @@ async fn watched(working: impl Future<Output = BatchEnd>, front: &BatchFront) ->
     let mut working = std::pin::pin!(working);
     let begin = tokio::time::Instant::now() + NOW_AND_THEN;
     let mut ticks = tokio::time::interval_at(begin, NOW_AND_THEN);
+    let mut frames = tokio::time::interval(FRAME);
     loop {
         tokio::select! {
             end = &mut working => return end,
             _ = ticks.tick() => front.now_and_then(),
+            _ = frames.tick(), if front.has_table() => front.draw(),
         }
     }
 }
@@ -127,7 +129,11 @@ async fn watched(working: impl Future<Output = BatchEnd>, front: &BatchFront) ->
 fn conclude(args: &BatchWorkerArgs, front: &BatchFront, end: &BatchEnd) -> ExitCode {
     let (why, code) = match &end.why {
         BatchWhy::Finished if end.failed == 0 => ("finished", ExitCode::Submitted),
-        BatchWhy::Finished | BatchWhy::Limit(_) => ("finished", ExitCode::Failed),
+        BatchWhy::Finished => ("finished", ExitCode::Failed),
+        BatchWhy::Limit(limit) => {
+            output::error(limit);
+            ("limit", ExitCode::GivenBack)
+        }
         BatchWhy::Stopped => ("stopped", ExitCode::GivenBack),
         BatchWhy::Failures(count, last) => {
             output::error(&format!(

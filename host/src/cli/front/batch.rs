@@ -11,6 +11,8 @@ use mswea_core::Progress;
 use mswea_text::one_line;
 use serde_json::{Value, json};
 
+use super::batch_lines::{ResultRate, clock, progress_line};
+use super::below;
 use super::outlet::{self, say};
 use super::sink::Sink;
 use super::words::{dollars_text, plural};
@@ -25,6 +27,8 @@ const ERROR: usize = 200;
 
 /// Shows a batch.
 pub struct BatchFront {
+    /// Whether there is a table on the terminal, which is drawn anew.
+    has_table: bool,
     json: Option<Mutex<Sink>>,
     display: DisplayArgs,
     view: Mutex<BatchView>,
@@ -37,12 +41,22 @@ struct BatchView {
     done: usize,
     /// By exit status.
     ends: BTreeMap<String, usize>,
-    /// The step and the cost of each instance that runs.
-    running: BTreeMap<String, (u32, f64)>,
+    /// The instances that run.
+    running: BTreeMap<String, RunningView>,
     cost: f64,
+    rate: ResultRate,
     begun: Instant,
     /// What the last line now and then said.
     told: String,
+}
+
+/// What is shown of an instance that runs.
+struct RunningView {
+    since: Instant,
+    step: u32,
+    cost: f64,
+    /// What it does: the last command, or a preparation.
+    what: String,
 }
 
 impl BatchFront {
@@ -59,7 +73,9 @@ impl BatchFront {
             Some(outlets) => Sink::new(outlets.out.clone()),
             None => Sink::new(io::stdout()),
         };
+        let is_plain = display.json || display.quiet || !look.redraw;
         Self {
+            has_table: !is_plain,
             json: display.json.then(|| Mutex::new(sink())),
             display,
             view: Mutex::new(BatchView {
@@ -68,6 +84,7 @@ impl BatchFront {
                 ends: BTreeMap::new(),
                 running: BTreeMap::new(),
                 cost: 0.0,
+                rate: ResultRate::default(),
                 begun: Instant::now(),
                 told: String::new(),
             }),
@@ -85,6 +102,13 @@ impl BatchFront {
         }
     }
 
+    /// What an instance does, for the table.
+    fn does(&self, id: &str, what: &str) {
+        if let Some(running) = lock(&self.view).running.get_mut(id) {
+            running.what = short(what);
+        }
+    }
+
     /// A line for people.
     fn line(&self, text: &str) {
         if self.json.is_none() && !self.display.quiet {
@@ -99,8 +123,26 @@ impl BatchFront {
         }
     }
 
-    /// The line now and then: nothing if nothing has changed.
+    /// Whether there is a table on the terminal.
+    pub fn has_table(&self) -> bool {
+        self.has_table
+    }
+
+    /// Draws the table anew.
+    pub fn draw(&self) {
+        let mut view = lock(&self.view);
+        let done = view.done;
+        view.rate.see(done);
+        let lines = view.table(below::screen_rows());
+        drop(view);
+        outlet::show_below(&lines);
+    }
+
+    /// The line now and then: nothing if nothing has changed, or if there is a table.
     pub fn now_and_then(&self) {
+        if self.has_table {
+            return;
+        }
         let mut view = lock(&self.view);
         let line = view.line();
         if line != view.told {
@@ -111,6 +153,9 @@ impl BatchFront {
 
     /// How it has ended, as the last line and the last event.
     pub fn ended(&self, why: &str, left: usize, code: ExitCode) {
+        if self.has_table {
+            outlet::show_below(&[]);
+        }
         let mut view = lock(&self.view);
         view.running.clear();
         self.event(&json!({
@@ -133,19 +178,52 @@ impl BatchFront {
 }
 
 impl BatchView {
-    fn line(&self) -> String {
+    /// The results by status, the most frequent one first.
+    fn statuses(&self) -> Vec<String> {
         let mut ends: Vec<(&String, &usize)> = self.ends.iter().collect();
         ends.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let ends: Vec<String> = ends
-            .iter()
-            .map(|(status, count)| format!("{count} {status}"))
-            .collect();
+        let ends = ends.iter();
+        ends.map(|(status, count)| format!("{count} {}", one_line(status)))
+            .collect()
+    }
+
+    /// The lines of the table, on a terminal of so many lines: it takes at most half of them, and those that run
+    /// for the longest time are in it.
+    fn table(&self, rows: usize) -> Vec<String> {
+        let rate = self.rate.per_second();
+        let mut lines = vec![progress_line(self.done, self.all, self.cost, rate)];
+        let statuses = self.statuses();
+        if !statuses.is_empty() {
+            lines.push(statuses.join(" · "));
+        }
+        let room = (rows / 2).clamp(3, 14).saturating_sub(lines.len() + 1);
+        let mut running: Vec<_> = self.running.iter().collect();
+        running.sort_by_key(|(_, it)| it.since);
+        for (id, it) in running.iter().take(room) {
+            lines.push(format!(
+                "  {} · step {} · {} · {} · {}",
+                one_line(id),
+                it.step,
+                dollars_text(it.cost),
+                clock(it.since.elapsed()),
+                it.what
+            ));
+        }
+        let more = running.len().saturating_sub(room);
+        if more > 0 {
+            lines.push(format!("  and {more} more that run"));
+        }
+        lines
+    }
+
+    fn line(&self) -> String {
+        let ends = self.statuses();
         let mut parts = vec![format!("{}/{} done", self.done, self.all)];
         if !ends.is_empty() {
             parts.push(ends.join(", "));
         }
         if !self.running.is_empty() {
-            let steps = self.running.values().map(|(step, _)| u64::from(*step));
+            let steps = self.running.values().map(|it| u64::from(it.step));
             parts.push(format!(
                 "{} running (step {})",
                 self.running.len(),
@@ -160,7 +238,13 @@ impl BatchView {
 impl BatchWatcher for BatchFront {
     fn began(&self, id: &str, attempt: u32, goes_on: bool) {
         let mut view = lock(&self.view);
-        view.running.insert(id.to_owned(), (0, 0.0));
+        let begun = RunningView {
+            since: Instant::now(),
+            step: 0,
+            cost: 0.0,
+            what: "begins".to_owned(),
+        };
+        view.running.insert(id.to_owned(), begun);
         self.event(&json!({
             "type": "instance_began",
             "instance": id,
@@ -181,14 +265,22 @@ impl BatchWatcher for BatchFront {
 
     fn progress(&self, id: &str, progress: &Progress<'_>) {
         match progress {
-            Progress::StepStarted { step, cost, .. } => {
+            Progress::StepStarted { step, .. } => {
                 if let Some(running) = lock(&self.view).running.get_mut(id) {
-                    *running = (*step, cost.unwrap_or_default());
+                    running.step = *step;
                 }
             }
             Progress::Replied { cost, .. } | Progress::Answered { cost, .. } => {
-                lock(&self.view).cost += cost.unwrap_or_default();
+                let mut view = lock(&self.view);
+                view.cost += cost.unwrap_or_default();
+                if let Some(running) = view.running.get_mut(id) {
+                    running.cost += cost.unwrap_or_default();
+                }
             }
+            Progress::ActionStarted { action, .. } if self.has_table => {
+                self.does(id, &action.command);
+            }
+            Progress::Preparing(text) if self.has_table => self.does(id, text),
             Progress::Warning(text) if self.display.verbose > 0 => {
                 self.line(&format!("{}: warning: {}", one_line(id), one_line(text)));
             }
@@ -253,44 +345,24 @@ impl BatchWatcher for BatchFront {
         }
     }
 
+    fn waits(&self, short: &str) {
+        self.event(&json!({"type": "batch_waits", "why": short}));
+        self.warn(&format!(
+            "no further instance begins until more is free: {short}"
+        ));
+    }
+
     fn cut(&self, id: &str) {
         lock(&self.view).running.remove(id);
         self.event(&json!({"type": "instance_stopped", "instance": id}));
     }
 }
 
-/// The first words of an error.
+/// The first words of an error, or of a command.
 fn short(error: &str) -> String {
     let line = one_line(error.lines().next().unwrap_or_default()).to_string();
     match line.char_indices().nth(ERROR) {
         Some((at, _)) => format!("{}...", &line[..at]),
         None => line,
-    }
-}
-
-/// `12 s`, `3 min 5 s`, `2 h 5 min`.
-pub(in crate::cli) fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clocks() {
-        for (seconds, expected) in [
-            (0, "0 s"),
-            (59, "59 s"),
-            (185, "3 min 5 s"),
-            (7500, "2 h 5 min"),
-        ] {
-            assert_eq!(clock(Duration::from_secs(seconds)), expected);
-        }
     }
 }

@@ -4,6 +4,8 @@
 //! user; `cli::person` does, on the screen of the front for users ([`Desk`]).
 
 mod batch;
+mod batch_lines;
+mod below;
 mod data_urls;
 mod ending;
 mod header;
@@ -28,7 +30,7 @@ use super::args::DisplayArgs;
 use super::exit::ExitCode;
 
 pub use batch::BatchFront;
-pub(super) use batch::clock;
+pub(super) use batch_lines::{ResultRate, clock, progress_line};
 pub use header::RunHeader;
 pub(super) use human::RELEASE;
 pub use human::{Desk, HumanFront, InputView};

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::below;
 use super::spool::Spool;
 use super::{Look, lock};
 use mswea_core::Stop;
@@ -412,6 +413,15 @@ pub(super) fn lost_words(count: u64) -> String {
 
 /// Writes a text for users to stderr: through the queue of the run, if there is one.
 pub(crate) fn say(text: &str) {
+    below::above(text, to_stderr);
+}
+
+/// Shows these lines below all others, in place of those that are there.
+pub(super) fn show_below(lines: &[String]) {
+    below::show(lines, to_stderr);
+}
+
+fn to_stderr(text: &str) {
     match OUTLETS.get() {
         Some(outlets) => outlets.err.push(text, Worth::Usual),
         None => drop(io::stderr().write_all(text.as_bytes())),

@@ -225,4 +225,8 @@ impl BatchWatcher for FilesWatcher {
     fn cut(&self, id: &str) {
         self.front.cut(id);
     }
+
+    fn waits(&self, short: &str) {
+        self.front.waits(short);
+    }
 }

@@ -1,0 +1,189 @@
+//! What has to be free on this machine before an instance begins: memory, and room on the disk of the batch.
+//! Without it a batch would have the kernel end other people's processes, or fill a disk that others write to.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mswea_executor::aside;
+
+/// What was seen holds for so long.
+const FRESH: Duration = Duration::from_secs(1);
+/// How often it is looked at while too little is free.
+pub(crate) const RECHECK: Duration = Duration::from_secs(5);
+/// If nothing runs and too little is free for so long, the batch ends: it would wait for others.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MIB: u64 = 1 << 20;
+
+/// The least that has to be free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineFloor {
+    /// Memory in MiB; 0: any.
+    pub memory: u64,
+    /// Room on the disk of the batch, in MiB; 0: any.
+    pub disk: u64,
+}
+
+/// Looks at the machine, now and then.
+pub(crate) struct FloorWatch {
+    floor: MachineFloor,
+    dir: PathBuf,
+    seen: Option<(Instant, Option<String>)>,
+    short_since: Option<Instant>,
+    /// Whether the watcher was told.
+    told: bool,
+}
+
+/// Whether an instance may begin.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum MayBegin {
+    Yes,
+    /// Not yet. The text says why, if it was not said yet.
+    NotYet(Option<String>),
+    /// It does not get better, and nothing of this batch runs.
+    Never(String),
+}
+
+impl FloorWatch {
+    pub(crate) fn new(floor: &MachineFloor, dir: &Path) -> Self {
+        Self {
+            floor: floor.clone(),
+            dir: dir.to_owned(),
+            seen: None,
+            short_since: None,
+            told: false,
+        }
+    }
+
+    /// Whether an instance may begin while so many are running.
+    pub(crate) async fn may_begin(&mut self, running: usize) -> MayBegin {
+        if self.floor == MachineFloor::default() {
+            return MayBegin::Yes;
+        }
+        let short = match &self.seen {
+            Some((time, short)) if time.elapsed() < FRESH => short.clone(),
+            _ => {
+                let (floor, dir) = (self.floor.clone(), self.dir.clone());
+                let looked = aside("floor", move || short(&floor, &dir)).await;
+                let short = looked.flatten();
+                self.seen = Some((Instant::now(), short.clone()));
+                short
+            }
+        };
+        let Some(short) = short else {
+            (self.short_since, self.told) = (None, false);
+            return MayBegin::Yes;
+        };
+        let since = *self.short_since.get_or_insert_with(Instant::now);
+        if running == 0 && since.elapsed() >= PATIENCE {
+            return MayBegin::Never(short);
+        }
+        let is_new = !std::mem::replace(&mut self.told, true);
+        MayBegin::NotYet(is_new.then_some(short))
+    }
+}
+
+/// What is too little; none if there is enough, or if the machine does not tell.
+fn short(floor: &MachineFloor, dir: &Path) -> Option<String> {
+    if let Some(free) = free_memory().filter(|free| *free < floor.memory) {
+        return Some(format!(
+            "{free} MiB of memory are free, and `--min-memory` is {}",
+            floor.memory
+        ));
+    }
+    let free = free_disk(dir).filter(|free| *free < floor.disk)?;
+    Some(format!(
+        "{free} MiB are free on the disk of `{}`, and `--min-disk` is {}",
+        dir.display(),
+        floor.disk
+    ))
+}
+
+/// In MiB: of the machine, or of the control group that this process is limited by.
+fn free_memory() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok();
+    let machine = machine.and_then(|text| available(&text));
+    let group = group_memory(Path::new("/sys/fs/cgroup"));
+    match (machine, group) {
+        (Some(machine), Some(group)) => Some(machine.min(group)),
+        (machine, group) => machine.or(group),
+    }
+}
+
+fn available(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024)
+}
+
+/// The memory that the group of this process may still use, as a container sees it. The pages of files count as
+/// free, because they are given back first.
+fn group_memory(group: &Path) -> Option<u64> {
+    let number = |name: &str| -> Option<u64> {
+        let text = std::fs::read_to_string(group.join(name)).ok()?;
+        text.trim().parse().ok()
+    };
+    let (most, used) = (number("memory.max")?, number("memory.current")?);
+    let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let files = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("inactive_file "));
+    let files: u64 = files.and_then(|it| it.trim().parse().ok()).unwrap_or(0);
+    Some(most.saturating_sub(used.saturating_sub(files)) / MIB)
+}
+
+/// In MiB, for a user who is not root.
+fn free_disk(dir: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(dir).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize) / MIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_says() {
+        let text = "MemTotal:       24000000 kB\nMemAvailable:    2097152 kB\n";
+        assert_eq!(available(text), Some(2048));
+        assert_eq!(available("MemTotal: 1 kB\n"), None);
+        let group = tempfile::tempdir().unwrap();
+        assert_eq!(group_memory(group.path()), None);
+        for (name, text) in [
+            ("memory.max", "1073741824\n"),
+            ("memory.current", "805306368\n"),
+            ("memory.stat", "anon 1\ninactive_file 268435456\n"),
+        ] {
+            std::fs::write(group.path().join(name), text).unwrap();
+        }
+        assert_eq!(group_memory(group.path()), Some(512));
+        std::fs::write(group.path().join("memory.max"), "max\n").unwrap();
+        assert_eq!(group_memory(group.path()), None);
+        assert!(free_memory().is_some() && free_disk(group.path()).is_some());
+    }
+
+    #[tokio::test]
+    async fn too_little_is_said_once() {
+        let folder = std::env::temp_dir();
+        let floor = |memory, disk| MachineFloor { memory, disk };
+        let mut enough = FloorWatch::new(&floor(1, 1), &folder);
+        assert_eq!(enough.may_begin(3).await, MayBegin::Yes);
+        let mut none = FloorWatch::new(&MachineFloor::default(), Path::new("/nonexistent"));
+        assert_eq!(none.may_begin(0).await, MayBegin::Yes);
+        for (floor, name) in [
+            (floor(1 << 40, 0), "--min-memory"),
+            (floor(0, 1 << 50), "--min-disk"),
+        ] {
+            let mut short = FloorWatch::new(&floor, &folder);
+            let MayBegin::NotYet(Some(text)) = short.may_begin(1).await else {
+                panic!("it may begin");
+            };
+            assert!(text.contains(name), "{text}");
+            assert_eq!(short.may_begin(0).await, MayBegin::NotYet(None));
+            short.short_since = Instant::now().checked_sub(PATIENCE);
+            assert_eq!(short.may_begin(1).await, MayBegin::NotYet(None));
+            assert!(matches!(short.may_begin(0).await, MayBegin::Never(_)));
+        }
+    }
+}

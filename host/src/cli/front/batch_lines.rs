@@ -1,0 +1,111 @@
+//! The lines about a batch that `batch run` and `batch watch` have in common.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use super::words::dollars_text;
+
+/// The rate is that of the last minutes.
+const RECENT: Duration = Duration::from_secs(300);
+const BAR: usize = 30;
+
+/// How many results come in a time.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct ResultRate(VecDeque<(Instant, usize)>);
+
+impl ResultRate {
+    /// There are `done` results now.
+    pub(in crate::cli) fn see(&mut self, done: usize) {
+        self.0.push_back((Instant::now(), done));
+        while self.0.len() > 2 && self.0.front().is_some_and(|it| it.0.elapsed() > RECENT) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Results in a second; none if there are too few to tell.
+    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub(in crate::cli) fn per_second(&self) -> Option<f64> {
+        let (first, last) = (self.0.front()?, self.0.back()?);
+        let seconds = last.0.duration_since(first.0).as_secs_f64();
+        (last.1 > first.1 && seconds > 0.0).then(|| (last.1 - first.1) as f64 / seconds)
+    }
+}
+
+/// A bar, the results, the cost so far and projected, the rate, and when all are done. `cost`: of those that are
+/// `done`, and of those that run.
+#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+pub(in crate::cli) fn progress_line(
+    done: usize,
+    all: usize,
+    cost: f64,
+    rate: Option<f64>,
+) -> String {
+    let full = BAR * done.min(all) / all.max(1);
+    let projected = match done {
+        0 => String::new(),
+        _ => format!(
+            " of about {}",
+            dollars_text(cost / done as f64 * all as f64)
+        ),
+    };
+    let mut line = format!(
+        "{}{} {done}/{all} · {}{projected}",
+        "#".repeat(full),
+        ".".repeat(BAR - full),
+        dollars_text(cost)
+    );
+    if let Some(rate) = rate {
+        let left = Duration::try_from_secs_f64(all.saturating_sub(done) as f64 / rate);
+        let left = left.map_or_else(|_| "?".to_owned(), clock);
+        // Writing into a string does not fail.
+        let _ = write!(line, " · {:.1} a minute · about {left} left", rate * 60.0);
+    }
+    line
+}
+
+/// `12 s`, `3 min 5 s`, `2 h 5 min`.
+pub(in crate::cli) fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks() {
+        for (seconds, expected) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (185, "3 min 5 s"),
+            (7500, "2 h 5 min"),
+        ] {
+            assert_eq!(clock(Duration::from_secs(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn progress() {
+        let bar = "#".repeat(7) + &".".repeat(23);
+        for (done, all, rate, expected) in [
+            (
+                10,
+                40,
+                Some(0.5),
+                format!(
+                    "{bar} 10/40 · $5.00 of about $20.00 · 30.0 a minute · about 1 min 0 s left"
+                ),
+            ),
+            (10, 40, None, format!("{bar} 10/40 · $5.00 of about $20.00")),
+            (0, 0, None, format!("{} 0/0 · $5.00", ".".repeat(30))),
+        ] {
+            assert_eq!(progress_line(done, all, 5.0, rate), expected);
+        }
+    }
+}
