@@ -41,6 +41,7 @@ mod person;
 mod plugins;
 mod printed;
 mod processes;
+mod ray;
 mod readers;
 mod record;
 mod remote;

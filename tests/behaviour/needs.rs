@@ -33,6 +33,8 @@ pub enum Need {
     SweRex,
     /// The daemons and commands of Slurm.
     Slurm,
+    /// The real Ray, from the registry of Python.
+    Ray,
 }
 
 impl Need {
@@ -51,11 +53,12 @@ impl Need {
             Self::Openssl => "openssl",
             Self::SweRex => "swe-rex",
             Self::Slurm => "slurm",
+            Self::Ray => "ray",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 13] = [const { OnceLock::new() }; 13];
+        static FOUND: [OnceLock<Option<String>>; 14] = [const { OnceLock::new() }; 14];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker
@@ -88,6 +91,10 @@ impl Need {
             Self::SweRex => {
                 let script = tooling().join("swerex.sh");
                 works("sh", &[&script.to_string_lossy(), SWE_REX])
+            }
+            Self::Ray => {
+                let script = tooling().join("ray.sh");
+                works("sh", &[&script.to_string_lossy(), RAY])
             }
             Self::Mounts => works(
                 "unshare",
@@ -126,6 +133,9 @@ impl Need {
         false
     }
 }
+
+/// Where the real Ray is installed.
+pub const RAY: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/ray-2.60.0");
 
 /// Where the real SWE-ReX is installed.
 pub const SWE_REX: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/swe-rex-1.4.0");
