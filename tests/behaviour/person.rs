@@ -352,7 +352,13 @@ fn limits_are_raised_and_outputs_expanded() {
         ("interrupted · Enter", "/expand"),
         ("output 1, 100 lines", "/expand 7"),
         ("there is no such output", "/status"),
-        ("step 1", ""),
+    ];
+    play(&terminal, &script);
+    // What is typed before the question is there again does not answer it.
+    terminal.until("> /status\nstep 1");
+    std::thread::sleep(Duration::from_millis(500));
+    let script = [
+        ("interrupted · Enter", ""),
         ("Temporary interruption caught", ""),
         ("new cost limit", ""),
     ];
