@@ -101,3 +101,82 @@ fn killed_until_its_end(random: &mut fastrand::Rng, most: u64) -> u64 {
     run.nothing_left();
     kills
 }
+
+/// Under SWE-agent's rules: replies that are asked for again, and the submission of what was saved at the end.
+#[test]
+fn no_reply_is_lost_when_it_is_asked_for_again() {
+    let seed = std::env::var("MSWEA_SEED").ok().and_then(|it| it.parse().ok());
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("MSWEA_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    const RETRY: &str = "echo '###SWE-AGENT-RETRY-WITH-OUTPUT###'";
+    let turns: Vec<Turn> = (0..60)
+        .map(|step| match step % 5 {
+            0 => Turn::commands(&[format!("echo {step} >>log; sleep 0.1; {RETRY}")]),
+            1 => Turn::commands(&[format!("echo {step} >>log; (")]),
+            2 => Turn::text("no command"),
+            _ => Turn::commands(&[format!("echo {step} >>log; sleep 0.1")]),
+        })
+        .chain((0..20).map(|_| Turn::commands(&["echo '###SWE-AGENT-EXIT-FORFEIT###'"])))
+        .collect();
+    let server = Server::start(Scenario::new(turns));
+    let settings = [
+        "agent.rules=swe-agent",
+        "environment.session=true",
+        "agent.salvage_command=echo saved >>saves; sleep 0.3; cat log",
+        "agent.syntax_error_template=unreadable",
+    ];
+    let settings = settings.iter().flat_map(|it| ["-c", it]);
+    let first = Host::new().server(&server).task("count");
+    let first = first.args(["--step-limit", "0"]).args(settings.clone());
+    let mut running = first.spawn();
+    let mut kills = 0;
+    let run = loop {
+        if kills < 12 {
+            std::thread::sleep(Duration::from_millis(random.u64(150..900)));
+            running.signal(Signal::KILL);
+        }
+        let run = running.wait();
+        if run.status != -9 {
+            break run;
+        }
+        kills += 1;
+        if !run.events("run_ended").is_empty() {
+            let repair = Host::after(&run).args(["runs", "repair", "traj.json"]);
+            repair.run().expect(0);
+            break run;
+        }
+        running = match run.journal().is_empty() {
+            true => Host::after(&run)
+                .server(&server)
+                .task("count")
+                .args(["--step-limit", "0"])
+                .args(settings.clone())
+                .spawn(),
+            false => Host::after(&run).args(["resume", "traj.json"]).spawn(),
+        };
+    };
+    eprintln!("{kills} kills");
+    let ran = fs::read_to_string(run.dir.join("log")).unwrap_or_default();
+    for step in 0..60 {
+        let lines = ran.lines().filter(|line| *line == step.to_string()).count();
+        assert!(lines <= 1, "step {step} ran {lines} times\n{ran}");
+    }
+    let (replies, started) = (run.events("reply").len(), run.events("query_started").len());
+    let used = run.events("accepted").len() + run.events("rejected").len();
+    let requests = server.requests().len();
+    let taken_back = run.events("output").len();
+    assert!(
+        used >= replies,
+        "{used} used, {replies} replies, {taken_back} outputs"
+    );
+    assert!(
+        (replies..=started).contains(&requests) && requests - replies <= kills,
+        "{requests} requests, {replies} replies, {started} queries, {kills} kills"
+    );
+    let info = &run.trajectory()["info"];
+    assert_eq!(info["model_stats"]["api_calls"], json!(replies));
+    assert_eq!(info["exit_status"], "submitted (exit_forfeit)", "{run}");
+    assert_eq!(info["submission"], json!(ran));
+    run.nothing_left();
+}

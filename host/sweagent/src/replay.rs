@@ -37,16 +37,21 @@ pub fn recorded(path: &Path, updates: &[String]) -> Result<RecordedRun, SweAgent
         Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
         other => other.clone(),
     };
+    check_maps(&config).map_err(|why| SweAgentProblem::new(format!("`{name}`: {why}")))?;
     for update in updates {
         let Value::Object(more) = read_yaml_file(Path::new(update))?.value() else {
             continue;
         };
         for (section, mut value) in more {
-            if section == "agent" && value.get("model").is_none() {
-                value["model"] = config["agent"]["model"].clone();
+            if section == "agent"
+                && let Value::Object(agent) = &mut value
+                && !agent.contains_key("model")
+            {
+                agent.insert("model".to_owned(), config["agent"]["model"].clone());
             }
             config[section] = value;
         }
+        check_maps(&config).map_err(|why| SweAgentProblem::new(format!("`{update}`: {why}")))?;
     }
     if !config.is_object() {
         let problem = SweAgentProblem::new(format!("`{name}` has no `replay_config`"));
@@ -98,6 +103,19 @@ fn from_elsewhere(path: &str) -> Option<String> {
     let (_, name) = path.trim_end_matches('/').rsplit_once("/tools/")?;
     let is_gone = !name.contains('/') && !Path::new(path).exists();
     is_gone.then(|| format!("tools/{name}"))
+}
+
+/// Whether a recorded configuration and its section `agent` are maps, or are missing.
+fn check_maps(config: &Value) -> Result<(), String> {
+    let is_map = |value: &Value| value.is_object() || value.is_null();
+    match (
+        is_map(config),
+        is_map(config.get("agent").unwrap_or(&Value::Null)),
+    ) {
+        (true, true) => Ok(()),
+        (false, _) => Err("`replay_config` is no map".to_owned()),
+        (true, false) => Err("`agent` of the configuration is no map".to_owned()),
+    }
 }
 
 fn replies(history: &Value, parser: &str) -> Result<Value, String> {
@@ -167,5 +185,48 @@ fn text(content: &Value) -> String {
             .filter_map(|part| part["text"].as_str())
             .collect(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_of_other_types_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let update = file("u.yaml", "agent: x\n").display().to_string();
+        let updates = [update];
+        for (config, updates, part) in [
+            ("[1]", &[][..], "`replay_config` is no map"),
+            ("\"[1]\"", &[], "`replay_config` is no map"),
+            ("5", &updates, "`replay_config` is no map"),
+            (
+                "{\"agent\": 5}",
+                &[],
+                "`agent` of the configuration is no map",
+            ),
+            (
+                "{\"agent\": [1]}",
+                &updates,
+                "`agent` of the configuration is no map",
+            ),
+            (
+                "{}",
+                &updates,
+                "u.yaml`: `agent` of the configuration is no map",
+            ),
+        ] {
+            let text = format!(
+                r#"{{"history": [{{"role": "assistant", "tool_calls": [5]}}], "replay_config": {config}}}"#
+            );
+            let told = recorded(&file("a.traj", &text), updates).unwrap_err();
+            assert!(told.to_string().contains(part), "{config}: {told}");
+        }
     }
 }

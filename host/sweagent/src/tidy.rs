@@ -154,18 +154,20 @@ pub fn quick_stats(folder: &Path) -> Result<QuickStats, SweAgentProblem> {
     Ok(stats)
 }
 
-/// `remove-unfinished`: the folders below `base` whose one trajectory has no submission, or can't be read.
+/// `remove-unfinished`: the folders below `base` whose one trajectory has no submission, or is no JSON
+/// object, and notes for the user. A folder stays if its trajectory can't be read at all (it is no file, or the
+/// permission is missing): it may have a submission.
 ///
 /// # Errors
 /// [`SweAgentProblem`] if the folder can't be read.
-pub fn unfinished(base: &Path) -> Result<Vec<PathBuf>, SweAgentProblem> {
+pub fn unfinished(base: &Path) -> Result<(Vec<PathBuf>, Vec<String>), SweAgentProblem> {
     let unreadable = |error| {
         SweAgentProblem::new(format!(
             "can't read the folder `{}`: {error}",
             base.display()
         ))
     };
-    let mut found = Vec::new();
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(base).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let path = entry.path();
@@ -179,6 +181,10 @@ pub fn unfinished(base: &Path) -> Result<Vec<PathBuf>, SweAgentProblem> {
             .filter(|file| file.extension().is_some_and(|it| it == "traj"))
             .collect();
         if let [one] = trajectories.as_slice() {
+            if let Err(problem) = trajectory::text(one) {
+                notes.push(format!("{problem}; its folder stays"));
+                continue;
+            }
             let submission = trajectory::read(one).map(|read| read["info"]["submission"].clone());
             if submission.is_ok_and(|it| !it.is_null()) {
                 continue;
@@ -187,7 +193,7 @@ pub fn unfinished(base: &Path) -> Result<Vec<PathBuf>, SweAgentProblem> {
         }
     }
     found.sort();
-    Ok(found)
+    Ok((found, notes))
 }
 
 /// `traj-to-demo`: the replies of a trajectory as a demonstration, and its file below `folder`.

@@ -292,14 +292,19 @@ fn item(message: &Message, kind: &str) -> Value {
     item
 }
 
+/// The text of a file.
+pub(crate) fn text(path: &Path) -> Result<String, SweAgentProblem> {
+    mswea_files::read_text(path, mswea_files::RECORDS)
+        .map_err(|error| SweAgentProblem::new(format!("can't read `{}`: {error}", path.display())))
+}
+
 /// Reads a trajectory.
 ///
 /// # Errors
 /// [`SweAgentProblem`] if it can't be read or is none.
 pub fn read(path: &Path) -> Result<Value, SweAgentProblem> {
     let name = path.display();
-    let text = mswea_files::read_text(path, mswea_files::RECORDS)
-        .map_err(|error| SweAgentProblem::new(format!("can't read `{name}`: {error}")))?;
+    let text = text(path)?;
     let value: Value = serde_json::from_str(&text).map_err(|error| {
         SweAgentProblem::new(format!("`{name}` is no JSON: {error}"))
             .hint("a trajectory of SWE-agent is a file `*.traj`")

@@ -51,6 +51,10 @@ pub(super) enum Worth {
 pub(super) trait Drain: Send {
     /// Takes the text, and writes it at once or later.
     fn put(&mut self, text: &str, worth: Worth) -> io::Result<()>;
+    /// Whether all that was taken in is written, or can never be.
+    fn is_written(&self) -> bool {
+        true
+    }
     /// A later error of the writer, returned once. A closed pipe is no error.
     fn take_error(&mut self) -> Option<io::Error> {
         None
@@ -221,6 +225,10 @@ impl Drain for Outlet {
     fn put(&mut self, text: &str, worth: Worth) -> io::Result<()> {
         self.push(text, worth);
         Ok(())
+    }
+
+    fn is_written(&self) -> bool {
+        self.is_empty()
     }
 
     fn take_error(&mut self) -> Option<io::Error> {

@@ -49,6 +49,11 @@ impl Sink {
         }
     }
 
+    /// Whether all that was put has reached the reader, or never will.
+    pub fn is_written(&self) -> bool {
+        self.closed || self.drain.is_written()
+    }
+
     /// The error, once.
     pub fn take_error(&mut self) -> Option<io::Error> {
         self.error.take().or_else(|| self.drain.take_error())

@@ -2,6 +2,7 @@
 //! one, to whoever handles what is typed while the agent works.
 //!
 //! While a question handles an answer, nothing is read: it may give the terminal to another program.
+//! What was typed before a question was shown does not answer it: it is handled as typed without one.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -27,6 +28,24 @@ const LOOK: Timespec = Timespec {
 };
 /// How long the reader waits while the program is in the background.
 const AWAY: Duration = Duration::from_millis(200);
+
+/// How often a question looks whether the terminal shows what it is about.
+const SHOWING: Duration = Duration::from_millis(10);
+/// Looks without waiting.
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
+/// Whether something can be read.
+fn is_ready(patience: Option<&Timespec>) -> rustix::io::Result<bool> {
+    let stdin = stdin();
+    match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], patience) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -63,11 +82,24 @@ struct ConsoleState {
     editor: Editor,
     /// The prompt that waits for an answer.
     open: Option<(Prompt, oneshot::Sender<Typed>)>,
+    /// Whether the terminal has shown that prompt, so that what is typed answers it.
+    is_shown: bool,
     /// Whether a question is being asked.
     held: bool,
     /// Whether nothing can be read any more.
     gone: bool,
     unasked: Option<Unasked>,
+    decoder: KeyDecoder,
+    /// What was read, and is not handled yet: keys, or the bytes of lines.
+    keys: Vec<PressedKey>,
+    line: Vec<u8>,
+}
+
+impl ConsoleState {
+    /// Whether what is typed has a place: a question, or those who hear what is typed without one.
+    fn is_free(&self) -> bool {
+        !self.held || self.open.is_some()
+    }
 }
 
 /// The reader of what is typed.
@@ -118,10 +150,18 @@ impl KeyConsole {
 }
 
 impl Held<'_> {
-    /// Asks for a text.
+    /// Asks for a text. What is typed before the terminal shows the question does not answer it.
     pub async fn ask(&self, prompt: Prompt) -> Typed {
+        // What the question is about is on its way to the terminal.
+        while !self.0.lock().gone && !self.0.desk.is_written() {
+            tokio::time::sleep(SHOWING).await;
+        }
         let answer = {
             let mut state = self.0.lock();
+            // A text of several lines may be begun before it is asked for: no Enter sends it.
+            if !prompt.is_multiline {
+                self.0.settle(&mut state);
+            }
             if state.gone {
                 return Typed::Eof;
             }
@@ -133,6 +173,7 @@ impl Held<'_> {
             if !self.0.is_live {
                 self.0.desk.ask_plainly(&prompt.hint, prompt.mark);
             }
+            state.is_shown = prompt.is_multiline;
             state.open = Some((prompt, sender));
             self.0.draw(&state);
             answer
@@ -163,13 +204,10 @@ impl ConsoleShared {
     }
 
     fn read(&self) {
-        let mut decoder = KeyDecoder::default();
-        let mut keys: Vec<PressedKey> = Vec::new();
-        let mut line: Vec<u8> = Vec::new();
         let (mut was_here, mut was_away) = (false, false);
         loop {
             let mut state = self.lock();
-            while state.held && state.open.is_none() {
+            while !state.is_free() {
                 state = self
                     .changed
                     .wait(state)
@@ -178,8 +216,8 @@ impl ConsoleShared {
             if state.gone {
                 return;
             }
-            if !keys.is_empty() {
-                keys = self.press(&mut state, keys);
+            if !state.keys.is_empty() {
+                self.press(&mut state);
                 continue;
             }
             drop(state);
@@ -198,43 +236,90 @@ impl ConsoleShared {
             if std::mem::take(&mut was_away) {
                 self.desk.redraw();
             }
-            let stdin = stdin();
-            let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-            match poll(&mut ready, Some(&LOOK)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {
+            match is_ready(Some(&LOOK)) {
+                Ok(false) => {
                     self.draw(&self.lock());
                     continue;
                 }
-                Ok(_) => {}
+                Ok(true) => {}
                 Err(_) => {
                     self.close();
                     return;
                 }
             }
-            if self.lock().gone {
+            let mut state = self.lock();
+            if state.gone {
                 // What is typed now is for another reader.
                 return;
             }
-            let mut bytes = [0; 4096];
-            match rustix::io::read(stdin, &mut bytes) {
-                Err(rustix::io::Errno::INTR) => {}
-                Ok(count) if self.is_live && count > 0 => keys = decoder.push(&bytes[..count]),
-                Ok(0) if !self.is_live => self.end_of_input(&mut line),
-                Ok(count) if count > 0 => {
-                    line.extend_from_slice(&bytes[..count]);
-                    self.lines(&mut line);
-                }
-                Ok(_) | Err(_) => {
+            // Meanwhile a question may have begun, and may have read what there was.
+            if !state.is_free() || !is_ready(Some(&NOW)).unwrap_or(true) {
+                continue;
+            }
+            state.is_shown |= self.desk.is_written();
+            if !state.is_shown {
+                // A stopped terminal (Ctrl-S) does not show the question yet.
+                let open = state.open.take();
+                self.settle(&mut state);
+                state.open = open;
+                continue;
+            }
+            let count = self.take_in(&mut state);
+            let is_idle = state.open.is_none();
+            drop(state);
+            match count {
+                None => {
                     self.close();
                     return;
                 }
+                Some(0) if is_idle => thread::sleep(AWAY),
+                Some(_) => {}
             }
         }
     }
 
-    /// Handles keys up to the first that completes a text. Returns the rest.
-    fn press(&self, state: &mut ConsoleState, keys: Vec<PressedKey>) -> Vec<PressedKey> {
-        let mut keys = keys.into_iter();
+    /// Reads what there is. Returns how many bytes: zero is the Ctrl-D of a terminal that edits lines
+    /// itself. None: there will be no more.
+    fn take_in(&self, state: &mut ConsoleState) -> Option<usize> {
+        let mut bytes = [0; 4096];
+        match rustix::io::read(stdin(), &mut bytes) {
+            Err(rustix::io::Errno::INTR) => Some(1),
+            Ok(count) if self.is_live && count > 0 => {
+                let keys = state.decoder.push(&bytes[..count]);
+                state.keys.extend(keys);
+                Some(count)
+            }
+            Ok(0) if !self.is_live => {
+                self.end_of_input(state);
+                Some(0)
+            }
+            Ok(count) if count > 0 => {
+                state.line.extend_from_slice(&bytes[..count]);
+                self.lines(state);
+                Some(count)
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Handles what was typed until now as typed without a question.
+    fn settle(&self, state: &mut ConsoleState) {
+        loop {
+            while !state.keys.is_empty() {
+                self.press(state);
+            }
+            self.lines(state);
+            let is_more = terminal::is_ours() && is_ready(Some(&NOW)).unwrap_or(false);
+            // The reader finds the end of the input too.
+            if !is_more || self.take_in(state).is_none_or(|count| count == 0) {
+                return;
+            }
+        }
+    }
+
+    /// Handles keys up to the first that completes a text.
+    fn press(&self, state: &mut ConsoleState) {
+        let mut keys = std::mem::take(&mut state.keys).into_iter();
         for key in keys.by_ref() {
             let is_clear = key == PressedKey::Clear;
             let edit = state.editor.press(key);
@@ -251,8 +336,8 @@ impl ConsoleShared {
                 }
             }
         }
+        state.keys = keys.collect();
         self.draw(state);
-        keys.collect()
     }
 
     fn send(&self, state: &mut ConsoleState, typed: Typed) {
@@ -276,40 +361,37 @@ impl ConsoleShared {
     }
 
     /// Lines of a terminal that edits them itself.
-    fn lines(&self, line: &mut Vec<u8>) {
-        let mut state = self.lock();
+    fn lines(&self, state: &mut ConsoleState) {
         let is_multiline = |state: &ConsoleState| {
             let open = state.open.as_ref();
             open.is_some_and(|(prompt, _)| prompt.is_multiline)
         };
-        while !is_multiline(&state) {
-            let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
+        while !is_multiline(state) {
+            let Some(end) = state.line.iter().position(|byte| *byte == b'\n') else {
                 return;
             };
-            let text: Vec<u8> = line.drain(..=end).collect();
+            let text: Vec<u8> = state.line.drain(..=end).collect();
             let text = String::from_utf8_lossy(&text).trim_end().to_owned();
-            self.send(&mut state, Typed::Text(text));
-            if state.held {
+            let was_answer = state.open.is_some();
+            self.send(state, Typed::Text(text));
+            if was_answer {
                 return;
             }
         }
     }
 
     /// Ctrl-D in a terminal that edits lines itself: the end of a text of several lines.
-    fn end_of_input(&self, line: &mut Vec<u8>) {
-        let mut state = self.lock();
+    fn end_of_input(&self, state: &mut ConsoleState) {
         if state.open.is_none() {
-            drop(state);
-            thread::sleep(AWAY);
             return;
         }
-        let text = String::from_utf8_lossy(line).trim_end().to_owned();
-        line.clear();
+        let text = String::from_utf8_lossy(&state.line).trim_end().to_owned();
+        state.line.clear();
         let typed = match text.is_empty() {
             true => Typed::Eof,
             false => Typed::Text(text),
         };
-        self.send(&mut state, typed);
+        self.send(state, typed);
     }
 
     /// Nothing can be read any more.

@@ -258,16 +258,28 @@ pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
 
 /// The configuration without the secrets in it.
 pub(super) fn without_secrets(tree: &GivenTree) -> Value {
-    let mut value = tree.value();
-    for place in ["/agent/model/api_key", "/env/deployment/auth_token"] {
-        if let Some(secret) = value.pointer_mut(place)
-            && !secret.as_str().is_some_and(|text| text.starts_with('$'))
-            && !secret.is_null()
-        {
-            *secret = "REDACTED".into();
+    const PLACES: [&str; 4] = [
+        "/agent/model/api_key",
+        "/env/deployment/auth_token",
+        "/instances/deployment/auth_token",
+        "/deployment/auth_token",
+    ];
+    let value = tree.value();
+    // Others are in variables, in arguments of the model and of Docker, in URLs.
+    let mut clean = mswea_config::redacted(&value);
+    for place in PLACES {
+        let Some(secret) = value.pointer(place) else {
+            continue;
+        };
+        if let Some(shown) = clean.pointer_mut(place) {
+            let is_named = secret.as_str().is_some_and(|text| text.starts_with('$'));
+            *shown = match is_named || secret.is_null() {
+                true => secret.clone(),
+                false => "REDACTED".into(),
+            };
         }
     }
-    value
+    clean
 }
 
 /// Prints the keys of a command.
@@ -279,4 +291,40 @@ pub(super) fn help(name: &str, command: SweCommand) -> Result<ExitCode, Failure>
         text.push_str(&format!("  --{key}\n"));
     }
     output::text(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mswea_sweagent::GivenAt;
+
+    #[test]
+    fn no_secret_is_in_the_files() {
+        let given = json!({
+            "agent": {
+                "model": {
+                    "name": "m", "api_key": "$KEY", "max_output_tokens": 5,
+                    "completion_kwargs": {"extra_headers": {"X-A": "secret1"}, "api_key": "secret2"},
+                    "fallbacks": [{"model": "o", "api_key": "secret3"}],
+                },
+                "tools": {"env_variables": {"GITHUB_TOKEN": "secret4", "PAGER": "cat"}},
+            },
+            "env": {
+                "deployment": {"auth_token": "secret5", "host": "h"},
+                "repo": {"github_url": "https://u:secret6@h/o/r"},
+            },
+            "instances": {"deployment": {"auth_token": "secret7"}},
+            "deployment": {"auth_token": "secret8"},
+        });
+        let at = GivenAt::Flag("x".to_owned());
+        let shown = without_secrets(&GivenTree::of_value(given, &at));
+        assert!(!shown.to_string().contains("secret"), "{shown:#}");
+        assert_eq!(shown["agent"]["model"]["api_key"], "$KEY");
+        assert_eq!(shown["agent"]["model"]["max_output_tokens"], 5);
+        assert_eq!(shown["agent"]["tools"]["env_variables"]["PAGER"], "cat");
+        assert_eq!(
+            shown["env"]["deployment"],
+            json!({"auth_token": "REDACTED", "host": "h"})
+        );
+    }
 }

@@ -60,7 +60,10 @@ pub(super) fn compare(paths: &[PathBuf], show_same: bool) -> Result<ExitCode, Fa
 }
 
 pub(super) fn remove_unfinished(base: &Path, remove: bool) -> Result<ExitCode, Failure> {
-    let folders = tidy::unfinished(base)?;
+    let (folders, notes) = tidy::unfinished(base)?;
+    for note in &notes {
+        output::warning(note);
+    }
     let mut text = String::new();
     for folder in &folders {
         text.push_str(&format!("{}\n", folder.display()));
@@ -93,7 +96,7 @@ pub(super) fn demonstrate(args: &DemoFileArgs) -> Result<ExitCode, Failure> {
     }
     let head = format!(
         "# A demonstration, made of the trajectory {}.\n# It is JSON, which is YAML, too. Only the replies (role `assistant`) are used again.\n",
-        args.traj_path.display()
+        mswea_text::one_line(&args.traj_path.display().to_string())
     );
     let body = serde_json::to_string_pretty(&demo).context("can't write JSON")?;
     write(&file, &format!("{head}{body}\n"))?;

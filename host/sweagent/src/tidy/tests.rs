@@ -73,8 +73,14 @@ fn statistics_and_unfinished_runs() {
     assert_eq!(counts, [("exit_cost", 2), ("submitted", 2)]);
     assert_eq!(stats.average_calls, Some(6.0));
     assert_eq!(stats.notes.len(), 1);
-    let names: Vec<_> = unfinished(&root)
-        .unwrap()
+    // What can't be read may have a submission: its folder stays.
+    std::fs::create_dir_all(root.join("x__6/x__6.traj")).unwrap();
+    std::fs::create_dir(root.join("x__7")).unwrap();
+    std::os::unix::fs::symlink("/nonexistent/x", root.join("x__7/x__7.traj")).unwrap();
+    std::os::unix::fs::symlink(root.join("x__3"), root.join("x__8")).unwrap();
+    let (found, notes) = unfinished(&root).unwrap();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    let names: Vec<_> = found
         .iter()
         .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
         .collect();

@@ -32,6 +32,11 @@ impl Desk {
         lock(&self.0.screen).columns()
     }
 
+    /// Whether all that was printed has reached the terminal.
+    pub fn is_written(&self) -> bool {
+        lock(&self.0.screen).is_written()
+    }
+
     /// Shows the text that is being typed.
     pub fn input(&self, view: InputView) {
         lock(&self.0.screen).input(view);

@@ -23,7 +23,7 @@ use crate::cli::front::wrap::{width, wrap};
 use crate::cli::front::{Look, RunHeader, words};
 use mswea_core::{Action, Message, Output, Progress};
 use mswea_run::submission;
-use mswea_text::{harmless, one_line};
+use mswea_text::{harmless, one_line, visible};
 
 pub use live::InputView;
 pub(in crate::cli) use live::RELEASE;
@@ -320,11 +320,13 @@ impl Screen {
     }
 
     fn command(&mut self, prompt: &str, action: &Action) {
-        self.command_of(prompt, action, Size::of_command(self.look.verbose));
+        let size = Size::of_command(self.look.verbose);
+        self.command_of(prompt, &brief(&action.command), size);
     }
 
-    fn command_of(&mut self, prompt: &str, action: &Action, size: Size) {
-        let text = harmless(&brief(&action.command));
+    /// A command. What looks like an escape sequence is shown: to a shell, it is a part of the command.
+    fn command_of(&mut self, prompt: &str, command: &str, size: Size) {
+        let text = visible(command);
         let lines = shorten(text.trim_end(), size);
         let indent = " ".repeat(prompt.len());
         for (index, line) in lines.iter().enumerate() {

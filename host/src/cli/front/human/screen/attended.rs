@@ -36,6 +36,10 @@ impl Screen {
         self.look.width.columns().unwrap_or(COLUMNS)
     }
 
+    pub fn is_written(&self) -> bool {
+        self.err.is_written()
+    }
+
     /// A text of the host, between two frames.
     fn between(&mut self, print: impl FnOnce(&mut Self)) {
         self.close_line();
@@ -90,7 +94,7 @@ impl Screen {
                     of => format!("[{}/{of}] $ ", index + 1),
                 };
                 // All of it, because it is the user who decides.
-                screen.command_of(&prompt, action, Size::ALL);
+                screen.command_of(&prompt, &action.command, Size::ALL);
             }
             screen.expect(actions);
         });
