@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use mswea_core::Usage;
+use mswea_core::{Object, Usage};
 
 use super::{Event, Record};
 
@@ -41,6 +41,9 @@ pub struct Closing {
     pub queries: u32,
     /// Tokens of all replies.
     pub usage: Usage,
+    /// The failure that ended the run, if one did.
+    #[serde(default)]
+    pub extra: Object,
 }
 
 #[derive(Deserialize)]

@@ -1,0 +1,286 @@
+//! The requests, and what is answered.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
+use hyper::{Method, Request, StatusCode};
+use mswea_export::SecretValues;
+use mswea_serve::ConnectionPlace;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use crate::answers::{PageAnswer, plain, refused, tagged};
+use crate::door::{Entry, ViewDoor};
+use crate::opened::{OpenedRun, OpenedRuns};
+use crate::page;
+use crate::settings::ViewSettings;
+use crate::steps;
+use crate::table::{ListedRun, RunTable};
+
+/// About how many bytes of steps are in an answer: the page asks for more then.
+const ANSWER: usize = 3 << 20;
+/// The largest submission that is sent.
+const SUBMISSION: usize = 4 << 20;
+
+/// What all requests share.
+pub(crate) struct ViewRoutes {
+    pub(crate) door: ViewDoor,
+    shared: Arc<ViewedRuns>,
+}
+
+/// What requests read.
+pub(crate) struct ViewedRuns {
+    pub(crate) table: RunTable,
+    pub(crate) opened: OpenedRuns,
+    pub(crate) secrets: SecretValues,
+}
+
+impl ViewRoutes {
+    pub(crate) fn new(door: ViewDoor, settings: ViewSettings) -> Self {
+        Self {
+            door,
+            shared: Arc::new(ViewedRuns {
+                table: RunTable::new(settings.roots, settings.secrets.clone()),
+                opened: OpenedRuns::default(),
+                secrets: settings.secrets,
+            }),
+        }
+    }
+}
+
+/// The values of a query.
+pub(crate) struct AskedFor(BTreeMap<String, String>);
+
+impl AskedFor {
+    fn of(query: Option<&str>) -> Self {
+        let decoded = |text: &str| {
+            let text = text.replace('+', " ");
+            percent_decode_str(&text).decode_utf8_lossy().into_owned()
+        };
+        let pairs = query.unwrap_or_default().split('&');
+        let pairs = pairs.filter_map(|pair| pair.split_once('='));
+        Self(
+            pairs
+                .map(|(key, value)| (decoded(key), decoded(value)))
+                .collect(),
+        )
+    }
+
+    /// A value; empty if it is not there.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// A number; 0 if it is not there.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or_default()
+    }
+}
+
+/// Answers a request.
+pub(crate) async fn answer(
+    routes: &ViewRoutes,
+    place: &ConnectionPlace,
+    request: Request<Incoming>,
+) -> PageAnswer {
+    let asked = AskedFor::of(request.uri().query());
+    let token = asked.0.get("token").map(String::as_str);
+    match routes.door.check(request.headers(), token) {
+        Entry::Refused(why) => {
+            let mut answer = refused(StatusCode::FORBIDDEN, why);
+            let close = HeaderValue::from_static("close");
+            answer.headers_mut().insert(CONNECTION, close);
+            answer
+        }
+        _ if !place.keep() => refused(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "there are too many connections: close other windows of this page",
+        ),
+        Entry::Keeps(cookie) => kept(&request, &cookie),
+        Entry::Allowed => route(routes, request, asked).await,
+    }
+}
+
+/// The same address without the token, which then is neither in the address line nor in the history.
+fn kept(request: &Request<Incoming>, cookie: &str) -> PageAnswer {
+    let query = request.uri().query().unwrap_or_default();
+    let rest = query.split('&').filter(|pair| !pair.starts_with("token="));
+    let rest = rest.collect::<Vec<_>>().join("&");
+    let path = request.uri().path();
+    // A path that begins with two slashes would be another server.
+    let path = format!("/{}", path.trim_start_matches(['/', '\\']));
+    let to = match rest.is_empty() {
+        true => path,
+        false => format!("{path}?{rest}"),
+    };
+    let mut answer = plain(StatusCode::SEE_OTHER, "");
+    for (name, value) in [(SET_COOKIE, cookie), (LOCATION, &to)] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            answer.headers_mut().insert(name, value);
+        }
+    }
+    answer
+}
+
+async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor) -> PageAnswer {
+    let path = request.uri().path().to_owned();
+    if request.method() != Method::GET {
+        return refused(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "there is nothing to be changed here",
+        );
+    }
+    if let Some(file) = page::file(&path) {
+        return file;
+    }
+    let tag = request.headers().get(IF_NONE_MATCH);
+    let tag = tag.and_then(|it| it.to_str().ok()).map(str::to_owned);
+    let shared = routes.shared.clone();
+    // Files are read.
+    let answered = tokio::task::spawn_blocking(move || match path.as_str() {
+        "/api/runs" => list(&shared, &asked, tag.as_deref()),
+        "/api/run" => of_run(&shared, &asked, |run, open| {
+            conversation(&shared, &asked, tag.as_deref(), run, open)
+        }),
+        "/api/text" => of_run(&shared, &asked, |_, open| text(&shared, &asked, open)),
+        "/api/record" => of_run(&shared, &asked, |run, open| {
+            record(&shared, &asked, run, open)
+        }),
+        _ => refused(StatusCode::NOT_FOUND, "there is nothing of this name"),
+    });
+    answered.await.unwrap_or_else(|_| {
+        refused(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "this request has failed; the log says more",
+        )
+    })
+}
+
+fn unchanged(tag: &str) -> PageAnswer {
+    let mut answer = plain(StatusCode::NOT_MODIFIED, "");
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        answer.headers_mut().insert(hyper::header::ETAG, tag);
+    }
+    answer
+}
+
+fn list(shared: &ViewedRuns, asked: &AskedFor, known: Option<&str>) -> PageAnswer {
+    if let Some(known) = known
+        && shared.table.tag() == known
+    {
+        return unchanged(known);
+    }
+    let (tag, value) = shared.table.changes(asked.number("since"));
+    tagged(&tag, &value)
+}
+
+/// Answers a request about the run that it names.
+fn of_run(
+    shared: &ViewedRuns,
+    asked: &AskedFor,
+    answer: impl FnOnce(&ListedRun, &OpenedRun) -> PageAnswer,
+) -> PageAnswer {
+    let Some(run) = shared.table.find(asked.text("id")) else {
+        return refused(StatusCode::NOT_FOUND, "there is no such run");
+    };
+    let opened = shared
+        .opened
+        .with(&run.id, &run.place, |open| answer(&run, open));
+    opened.unwrap_or_else(|error| {
+        refused(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            &mswea_text::harmless(&error),
+        )
+    })
+}
+
+/// The steps from `from` on, as many as fit an answer.
+fn conversation(
+    shared: &ViewedRuns,
+    asked: &AskedFor,
+    known: Option<&str>,
+    run: &ListedRun,
+    open: &OpenedRun,
+) -> PageAnswer {
+    let from = usize::try_from(asked.number("from")).unwrap_or(usize::MAX);
+    let mut hash = DefaultHasher::new();
+    (open.tag(), from, &run.card.status).hash(&mut hash);
+    let tag = format!("\"{:016x}\"", hash.finish());
+    if known == Some(&tag) {
+        return unchanged(&tag);
+    }
+    let all = open.conversation();
+    let mut sent = Vec::new();
+    let mut bytes = 0;
+    for (index, step) in all.steps.iter().enumerate().skip(from) {
+        if bytes > ANSWER {
+            break;
+        }
+        let value = steps::step(index, step, &shared.secrets);
+        bytes += value.to_string().len();
+        sent.push(value);
+    }
+    let next = from.min(all.steps.len()) + sent.len();
+    let mut card = run.card.to_json(&run.id, &run.place.name, &shared.secrets);
+    // The list may be older than the run itself.
+    card["cost"] = json!(open.cost());
+    let mut about = open.about();
+    shared.secrets.remove_from_value(&mut about);
+    let submission = match all.submission.len() <= SUBMISSION {
+        true => Value::from(steps::cleaned(all.submission.clone(), &shared.secrets)),
+        false => steps::shown(&all.submission, &shared.secrets),
+    };
+    let value = json!({
+        "card": card,
+        "about": about,
+        "exit_status": all.exit_status,
+        "submission": submission,
+        "usage": all.usage,
+        "from": from,
+        "steps": sent,
+        "next": next,
+        "total": all.steps.len(),
+        "open": open.first_open(),
+    });
+    tagged(&tag, &value)
+}
+
+/// The whole text of a part of a step.
+fn text(shared: &ViewedRuns, asked: &AskedFor, open: &OpenedRun) -> PageAnswer {
+    let all = open.conversation();
+    if asked.text("part") == "submission" {
+        let text = steps::cleaned(all.submission.clone(), &shared.secrets);
+        return plain(StatusCode::OK, text);
+    }
+    let index = usize::try_from(asked.number("step")).unwrap_or(usize::MAX);
+    let step = all.steps.get(index);
+    match step.and_then(|step| steps::part(step, asked.text("part"))) {
+        Some(text) => plain(StatusCode::OK, steps::cleaned(text, &shared.secrets)),
+        None => refused(StatusCode::NOT_FOUND, "the step has no such part"),
+    }
+}
+
+/// The lines of the journal about a step.
+fn record(shared: &ViewedRuns, asked: &AskedFor, run: &ListedRun, open: &OpenedRun) -> PageAnswer {
+    let index = usize::try_from(asked.number("step")).unwrap_or(usize::MAX);
+    let text = match open.record(&run.place, index) {
+        None => return refused(StatusCode::NOT_FOUND, "no journal has this step"),
+        Some(Err(error)) => {
+            let why = format!("the journal can't be read: {error}");
+            return refused(StatusCode::UNPROCESSABLE_ENTITY, &why);
+        }
+        Some(Ok(text)) => text,
+    };
+    let mut out = String::new();
+    for line in text.lines() {
+        match serde_json::from_str::<Value>(line) {
+            Ok(value) => out.push_str(&format!("{value:#}")),
+            Err(_) => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    plain(StatusCode::OK, steps::cleaned(out, &shared.secrets))
+}
