@@ -72,7 +72,8 @@ export function show_list(main, values, go) {
     go(link({ a, b }));
   } }, "compare the two");
   main.append(
-    el("header", {}, el("h1", {}, "Runs"), filter, group, compare),
+    el("header", {}, el("h1", {}, "Runs"), filter, group, compare,
+      el("a", { href: link({ search: "" }), id: "to-search" }, "search in all"), el("a", { href: link({ folder: "" }) }, "figures")),
     summary, table);
 
   function keep() {
@@ -122,7 +123,8 @@ export function show_list(main, values, go) {
       const mean = of.reduce((sum, it) => sum + it.steps, 0) / of.length;
       const it = el("details", { open: open.has(name) || (first && of.length <= 20) },
         el("summary", {}, el("b", {}, name),
-          ` · ${of.length} runs · ${dollars(costs)} · ${mean.toFixed(1)} steps each`));
+          ` · ${of.length} runs · ${dollars(costs)} · ${mean.toFixed(1)} steps each `,
+          state.group === "folder" && name !== "-" ? el("a", { href: link({ folder: name }) }, "figures") : null));
       it.dataset.group = name;
       const fill = () => { if (it.open && it.children.length === 1) it.append(rows(of)); };
       it.addEventListener("toggle", fill);

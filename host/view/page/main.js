@@ -3,8 +3,12 @@
 import { el } from "./tools.js";
 import { show_list } from "./list.js";
 import { show_run } from "./run.js";
+import { show_search } from "./search.js";
+import { show_compare } from "./compare.js";
+import { show_batch } from "./batch.js";
 
 let leave = null;
+let search = location.search;
 
 export function go(url) {
   history.pushState(null, "", url);
@@ -16,7 +20,11 @@ function route() {
   const main = document.getElementById("main");
   main.replaceChildren();
   const values = new URLSearchParams(location.search);
+  search = location.search;
   if (values.has("run")) leave = show_run(main, values.get("run"), go);
+  else if (values.has("search")) leave = show_search(main, values);
+  else if (values.has("a")) leave = show_compare(main, values.get("a"), values.get("b"));
+  else if (values.has("folder")) leave = show_batch(main, values.get("folder"), go);
   else leave = show_list(main, values, go);
 }
 
@@ -30,7 +38,6 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   go(url.href);
 });
-let search = location.search;
 addEventListener("popstate", () => {
   if (location.search === search && location.hash) return;
   search = location.search;

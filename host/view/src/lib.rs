@@ -9,12 +9,15 @@
 
 mod answers;
 mod card;
+mod compare;
 mod door;
 mod foreign_card;
+mod notes;
 mod opened;
 mod page;
 mod places;
 mod routes;
+mod search;
 mod server;
 mod settings;
 mod steps;

@@ -54,6 +54,16 @@ impl OpenedRuns {
     }
 }
 
+/// A run that is not kept.
+///
+/// # Errors
+/// A message if it can't be read.
+pub(crate) fn read_once(place: &RunPlace) -> Result<OpenedRun, String> {
+    let mut run = OpenedRun::default();
+    run.refresh(place)?;
+    Ok(run)
+}
+
 /// A run.
 #[derive(Default)]
 pub(crate) struct OpenedRun {

@@ -16,6 +16,12 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/tools.js", SCRIPT, include_str!("../page/tools.js")),
     ("/list.js", SCRIPT, include_str!("../page/list.js")),
     ("/run.js", SCRIPT, include_str!("../page/run.js")),
+    ("/chart.js", SCRIPT, include_str!("../page/chart.js")),
+    ("/diff.js", SCRIPT, include_str!("../page/diff.js")),
+    ("/notes.js", SCRIPT, include_str!("../page/notes.js")),
+    ("/search.js", SCRIPT, include_str!("../page/search.js")),
+    ("/compare.js", SCRIPT, include_str!("../page/compare.js")),
+    ("/batch.js", SCRIPT, include_str!("../page/batch.js")),
     ("/step.js", SCRIPT, include_str!("../page/step.js")),
 ];
 

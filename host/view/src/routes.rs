@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
+use std::time::Duration;
 
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
 use hyper::{Method, Request, StatusCode};
 use mswea_export::SecretValues;
 use mswea_serve::ConnectionPlace;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use crate::answers::{PageAnswer, plain, refused, tagged};
+use crate::answers::{PageAnswer, jsoned, plain, refused, tagged};
+use crate::compare;
 use crate::door::{Entry, ViewDoor};
+use crate::notes::{self, RunNote, RunNotes};
 use crate::opened::{OpenedRun, OpenedRuns};
 use crate::page;
+use crate::search::SearchFor;
 use crate::settings::ViewSettings;
 use crate::steps;
 use crate::table::{ListedRun, RunTable};
@@ -24,6 +30,11 @@ use crate::table::{ListedRun, RunTable};
 const ANSWER: usize = 3 << 20;
 /// The largest submission that is sent.
 const SUBMISSION: usize = 4 << 20;
+/// The largest body of a request, and how long it may take.
+const NOTE: usize = 256 << 10;
+const BODY_TIME: Duration = Duration::from_secs(15);
+/// The largest file that is shown as text.
+const FILE: u64 = 64 << 20;
 
 /// What all requests share.
 pub(crate) struct ViewRoutes {
@@ -36,6 +47,7 @@ pub(crate) struct ViewedRuns {
     pub(crate) table: RunTable,
     pub(crate) opened: OpenedRuns,
     pub(crate) secrets: SecretValues,
+    pub(crate) notes: RunNotes,
 }
 
 impl ViewRoutes {
@@ -43,6 +55,7 @@ impl ViewRoutes {
         Self {
             door,
             shared: Arc::new(ViewedRuns {
+                notes: RunNotes::beside(&settings.roots),
                 table: RunTable::new(settings.roots, settings.secrets.clone()),
                 opened: OpenedRuns::default(),
                 secrets: settings.secrets,
@@ -127,7 +140,8 @@ fn kept(request: &Request<Incoming>, cookie: &str) -> PageAnswer {
 
 async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor) -> PageAnswer {
     let path = request.uri().path().to_owned();
-    if request.method() != Method::GET {
+    let is_note = path == "/api/note" && request.method() == Method::POST;
+    if request.method() != Method::GET && !is_note {
         return refused(
             StatusCode::METHOD_NOT_ALLOWED,
             "there is nothing to be changed here",
@@ -139,24 +153,127 @@ async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor)
     let tag = request.headers().get(IF_NONE_MATCH);
     let tag = tag.and_then(|it| it.to_str().ok()).map(str::to_owned);
     let shared = routes.shared.clone();
+    if is_note {
+        let note = match noted(request).await {
+            Ok(note) => note,
+            Err(answer) => return answer,
+        };
+        let kept = tokio::task::spawn_blocking(move || keep_note(&shared, &asked, note));
+        return kept.await.unwrap_or_else(|_| failed());
+    }
     // Files are read.
     let answered = tokio::task::spawn_blocking(move || match path.as_str() {
         "/api/runs" => list(&shared, &asked, tag.as_deref()),
         "/api/run" => of_run(&shared, &asked, |run, open| {
             conversation(&shared, &asked, tag.as_deref(), run, open)
         }),
+        "/api/note" => note(&shared, &asked),
+        "/api/search" => search(&shared, &asked),
+        "/api/compare" => compared(&shared, &asked),
+        "/api/file" => file(&shared, &asked),
         "/api/text" => of_run(&shared, &asked, |_, open| text(&shared, &asked, open)),
         "/api/record" => of_run(&shared, &asked, |run, open| {
             record(&shared, &asked, run, open)
         }),
         _ => refused(StatusCode::NOT_FOUND, "there is nothing of this name"),
     });
-    answered.await.unwrap_or_else(|_| {
-        refused(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "this request has failed; the log says more",
-        )
+    answered.await.unwrap_or_else(|_| failed())
+}
+
+fn failed() -> PageAnswer {
+    refused(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "this request has failed; the output of `mswea-host view` says more",
+    )
+}
+
+/// The note in the body of a request.
+async fn noted(request: Request<Incoming>) -> Result<RunNote, PageAnswer> {
+    let kind = request.headers().get(CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind.as_bytes() != b"application/json") {
+        let why = "a note is sent as `application/json`";
+        return Err(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    let body = Limited::new(request.into_body(), NOTE);
+    let body = timeout(BODY_TIME, body.collect()).await;
+    let Ok(Ok(body)) = body else {
+        let why = "the note is too long, or came too slowly";
+        return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, why));
+    };
+    serde_json::from_slice(&body.to_bytes()).map_err(|error| {
+        let why = format!("the note has to be an object with `label` and `note`: {error}");
+        refused(StatusCode::BAD_REQUEST, &why)
     })
+}
+
+fn keep_note(shared: &ViewedRuns, asked: &AskedFor, note: RunNote) -> PageAnswer {
+    let Some(run) = shared.table.find(asked.text("id")) else {
+        return no_run();
+    };
+    let key = notes::key(&run.place, &run.card.run_id);
+    match shared.notes.keep(key, note) {
+        Ok(()) => {
+            shared.table.touch(&run.id);
+            jsoned(&json!({}))
+        }
+        Err(why) => refused(StatusCode::UNPROCESSABLE_ENTITY, &why),
+    }
+}
+
+fn no_run() -> PageAnswer {
+    refused(StatusCode::NOT_FOUND, "there is no such run")
+}
+
+fn note(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
+    match shared.table.find(asked.text("id")) {
+        Some(run) => {
+            let note = shared.notes.of(notes::key(&run.place, &run.card.run_id));
+            jsoned(&json!({ "label": note.label, "note": note.note }))
+        }
+        None => no_run(),
+    }
+}
+
+fn search(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
+    let cursor = usize::try_from(asked.number("cursor")).unwrap_or(usize::MAX);
+    match SearchFor::new(asked.text("q"), asked.text("regex") == "1") {
+        Ok(search) => jsoned(&search.run(&shared.table.all(), cursor, &shared.secrets)),
+        Err(why) => refused(StatusCode::BAD_REQUEST, &mswea_text::harmless(&why)),
+    }
+}
+
+fn compared(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
+    let keys = |name| {
+        let run = shared.table.find(asked.text(name)).ok_or_else(no_run)?;
+        let keys = |open: &OpenedRun| compare::keys(open.conversation());
+        let keys = shared.opened.with(&run.id, &run.place, keys);
+        keys.map_err(|error| unreadable(&error))
+    };
+    match keys("a").and_then(|one| Ok((one, keys("b")?))) {
+        Ok((one, other)) => jsoned(&compare::aligned(&one, &other)),
+        Err(answer) => answer,
+    }
+}
+
+/// The whole file of a run, as text.
+fn file(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
+    let Some(run) = shared.table.find(asked.text("id")) else {
+        return no_run();
+    };
+    match mswea_files::read(&run.place.path, FILE) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            plain(StatusCode::OK, steps::cleaned(text, &shared.secrets))
+        }
+        Err(error) => unreadable(&format!("the file can't be shown: {error}")),
+    }
+}
+
+fn unreadable(error: &str) -> PageAnswer {
+    refused(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        &mswea_text::harmless(error),
+    )
 }
 
 fn unchanged(tag: &str) -> PageAnswer {
@@ -173,7 +290,7 @@ fn list(shared: &ViewedRuns, asked: &AskedFor, known: Option<&str>) -> PageAnswe
     {
         return unchanged(known);
     }
-    let (tag, value) = shared.table.changes(asked.number("since"));
+    let (tag, value) = shared.table.changes(asked.number("since"), &shared.notes);
     tagged(&tag, &value)
 }
 
@@ -184,17 +301,12 @@ fn of_run(
     answer: impl FnOnce(&ListedRun, &OpenedRun) -> PageAnswer,
 ) -> PageAnswer {
     let Some(run) = shared.table.find(asked.text("id")) else {
-        return refused(StatusCode::NOT_FOUND, "there is no such run");
+        return no_run();
     };
     let opened = shared
         .opened
         .with(&run.id, &run.place, |open| answer(&run, open));
-    opened.unwrap_or_else(|error| {
-        refused(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            &mswea_text::harmless(&error),
-        )
-    })
+    opened.unwrap_or_else(|error| unreadable(&error))
 }
 
 /// The steps from `from` on, as many as fit an answer.

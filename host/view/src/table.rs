@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::card::{self, FileStamp, RunCard};
+use crate::notes::{self, RunNotes};
 use crate::places::{self, RunPlace};
 use crate::settings::ViewRoots;
 use crate::tally::JournalTally;
@@ -97,7 +98,7 @@ impl RunTable {
     }
 
     /// What has changed since a revision: all, if it is not one of this process.
-    pub(crate) fn changes(&self, since: u64) -> (String, Value) {
+    pub(crate) fn changes(&self, since: u64, notes: &RunNotes) -> (String, Value) {
         let state = self.looked_at();
         let since = match (state.first..=state.revision).contains(&since) {
             true => since,
@@ -105,7 +106,14 @@ impl RunTable {
         };
         let changed = state.rows.iter().filter(|(_, row)| row.changed > since);
         let runs: Vec<Value> = changed
-            .map(|(id, row)| row.card.to_json(id, &row.place.name, &self.secrets))
+            .map(|(id, row)| {
+                let mut card = row.card.to_json(id, &row.place.name, &self.secrets);
+                let label = notes.of(notes::key(&row.place, &row.card.run_id)).label;
+                if !label.is_empty() {
+                    card["label"] = label.into();
+                }
+                card
+            })
             .collect();
         let gone = state.gone.iter().filter(|(at, _)| *at > since);
         let gone: Vec<&String> = gone.map(|(_, id)| id).collect();
@@ -119,16 +127,39 @@ impl RunTable {
         (format!("\"{}\"", state.revision), value)
     }
 
+    /// All runs, the newest first.
+    pub(crate) fn all(&self) -> Vec<ListedRun> {
+        let state = self.looked_at();
+        let all = state.rows.iter().map(|(id, row)| row.listed(id));
+        let mut all: Vec<ListedRun> = all.collect();
+        all.sort_by(|one, other| other.card.started.total_cmp(&one.card.started));
+        all
+    }
+
+    /// Something else that the list shows of a run has changed.
+    pub(crate) fn touch(&self, id: &str) {
+        let mut state = self.state();
+        state.revision += 1;
+        let revision = state.revision;
+        if let Some(row) = state.rows.get_mut(id) {
+            row.changed = revision;
+        }
+    }
+
     /// The run with this id.
     pub(crate) fn find(&self, id: &str) -> Option<ListedRun> {
-        let listed = |state: &TableState| {
-            state.rows.get(id).map(|row| ListedRun {
-                id: id.to_owned(),
-                place: row.place.clone(),
-                card: row.card.clone(),
-            })
-        };
-        listed(&self.looked_at())
+        let state = self.looked_at();
+        state.rows.get(id).map(|row| row.listed(id))
+    }
+}
+
+impl TableRow {
+    fn listed(&self, id: &str) -> ListedRun {
+        ListedRun {
+            id: id.to_owned(),
+            place: self.place.clone(),
+            card: self.card.clone(),
+        }
     }
 }
 

@@ -204,6 +204,10 @@ fn record_at_once(text: &[u8], expected: u64) -> Option<Record> {
 }
 
 /// What a line is.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are events, which a box would cost an allocation each"
+)]
 pub(super) enum ParsedLine {
     /// An event.
     Event(Record),
