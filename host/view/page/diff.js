@@ -8,9 +8,8 @@ export const is_patch = (text) =>
   /^(diff --git |--- .+\n\+\+\+ )/m.test(text.slice(0, 20000)) && /^@@ /m.test(text);
 
 function kind(line, in_hunk) {
-  if (line.startsWith("diff --git ") || (!in_hunk && /^(---|\+\+\+|index|new file|deleted file|rename|similarity|old mode|new mode)/.test(line))) {
-    return "file";
-  }
+  if (line.startsWith("diff --git ")) return "file";
+  if (!in_hunk && /^(---|\+\+\+|index|new file|deleted file|rename|similarity|old mode|new mode)/.test(line)) return "soft";
   if (line.startsWith("@@")) return "place";
   if (line.startsWith("+")) return "add";
   if (line.startsWith("-")) return "remove";

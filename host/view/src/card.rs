@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use mswea_core::Event;
 use mswea_export::SecretValues;
-use mswea_run::journal::{Glance, glance};
+use mswea_run::journal::{first_line, last_lines};
 use mswea_text::one_line;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::foreign_card;
@@ -113,32 +113,58 @@ pub(crate) fn read(place: &RunPlace, tally: &mut JournalTally) -> Result<RunCard
     }
 }
 
+/// What is read of the first line; the rest of the config is long.
+#[derive(Deserialize)]
+struct HeadLine {
+    t: f64,
+    event: String,
+    run_id: String,
+    host_version: String,
+    task: String,
+    #[serde(default)]
+    config: HeadConfig,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadConfig {
+    model: HeadModel,
+    environment: HeadEnvironment,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadModel {
+    model_name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadEnvironment {
+    environment_class: Option<String>,
+}
+
 fn of_journal(path: &Path, tally: &mut JournalTally) -> Result<RunCard, String> {
     let file = mswea_files::open(path, u64::MAX).map_err(|error| error.to_string())?;
-    let Glance { head, last, end } =
-        glance(&file).map_err(|error| format!("it is no journal: {error}"))?;
-    let Event::RunStarted {
-        run_id,
-        host_version,
-        task,
-        config,
-        ..
-    } = head.event
-    else {
+    let first = first_line(&file).map_err(|error| error.to_string())?;
+    let head: HeadLine =
+        serde_json::from_slice(&first).map_err(|error| format!("it is no journal: {error}"))?;
+    if head.event != "run_started" {
         return Err("it does not begin with `run_started`".to_owned());
-    };
-    let text = |pointer| {
-        let value = config.pointer(pointer).and_then(Value::as_str);
-        value.unwrap_or_default().to_owned()
-    };
+    }
+    let (last, end) = last_lines(&file).map_err(|error| error.to_string())?;
     let card = RunCard {
-        run_id,
-        task: first_line(&task),
-        model: text("/model/model_name"),
-        environment: text("/environment/environment_class"),
+        run_id: head.run_id,
+        task: first_of(&head.task),
+        model: head.config.model.model_name.unwrap_or_default(),
+        environment: head
+            .config
+            .environment
+            .environment_class
+            .unwrap_or_default(),
         started: head.t,
-        last,
-        program: format!("mswea-host {host_version}"),
+        last: last.unwrap_or(head.t),
+        program: format!("mswea-host {}", head.host_version),
         bytes: file.metadata().map(|it| it.len()).unwrap_or_default(),
         ..RunCard::default()
     };
@@ -150,7 +176,7 @@ fn of_journal(path: &Path, tally: &mut JournalTally) -> Result<RunCard, String> 
             cost: end.cost,
             input: end.usage.input_tokens,
             output: end.usage.output_tokens,
-            error: last_line(error.unwrap_or_default()),
+            error: last_of(error.unwrap_or_default()),
             ..card
         });
     }
@@ -182,13 +208,13 @@ pub(crate) fn is_held(file: &File) -> bool {
 }
 
 /// The first line with something in it.
-pub(crate) fn first_line(text: &str) -> String {
+pub(crate) fn first_of(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default().chars().take(4 * SHOWN).collect()
 }
 
 /// The last line with something in it.
-fn last_line(text: &str) -> String {
+fn last_of(text: &str) -> String {
     let line = text.lines().rev().map(str::trim);
     let mut line = line.filter(|line| !line.is_empty());
     line.next()

@@ -10,7 +10,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::card::{RunCard, changed, first_line};
+use crate::card::{RunCard, changed, first_of};
 
 /// Reads the card of a trajectory.
 ///
@@ -40,7 +40,7 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
     };
     let base = RunCard {
         run_id: name.to_string_lossy().into_owned(),
-        task: first_line(&found.task),
+        task: task_of(&found.task),
         started: found.time.unwrap_or(last),
         last,
         bytes,
@@ -79,11 +79,7 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
     let task = text(info, "/mswea/task");
     Ok(RunCard {
         run_id: if is_ours { run_id } else { base.run_id },
-        task: if is_ours {
-            first_line(&task)
-        } else {
-            base.task
-        },
+        task: if is_ours { first_of(&task) } else { base.task },
         status: if status.is_empty() {
             "unfinished".to_owned()
         } else {
@@ -103,6 +99,15 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
         },
         ..base
     })
+}
+
+/// The line of the first message that most likely tells the task: no tag, and no line that leads to what
+/// follows.
+fn task_of(message: &str) -> String {
+    let is_lead = |line: &str| line.ends_with(':') || line.starts_with('<') && line.ends_with('>');
+    let mut lines = message.lines().map(str::trim);
+    let line = lines.find(|line| !line.is_empty() && !is_lead(line));
+    first_of(line.unwrap_or(message))
 }
 
 /// The head of a trajectory.

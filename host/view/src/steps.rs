@@ -1,5 +1,7 @@
 //! Steps as the page gets them: long texts are cut, secrets blanked, escape sequences removed.
 
+use std::borrow::Cow;
+
 use mswea_export::{ConversationStep, SecretValues, ShownResult, embedded};
 use mswea_text::harmless;
 use serde_json::{Value, json};
@@ -42,13 +44,33 @@ pub(crate) fn step(index: usize, step: &ConversationStep, secrets: &SecretValues
 fn result(it: &ShownResult, secrets: &SecretValues) -> Value {
     json!({
         "call": it.call,
-        "text": shown(&it.text, secrets),
+        "text": shown(&readable(&it.text), secrets),
         "images": images(&it.images, secrets),
         "returncode": it.returncode,
         "exception": it.exception.as_ref().map(|it| shown(it, secrets)),
         "seconds": it.seconds,
         "unseen": it.is_unseen,
     })
+}
+
+/// An observation in JSON with its strings as they are: the return code is shown elsewhere.
+fn readable(text: &str) -> Cow<'_, str> {
+    let is_object = text.starts_with('{') && text.trim_end().ends_with('}');
+    let keys = match serde_json::from_str(text) {
+        Ok(Value::Object(keys)) if is_object && keys.contains_key("returncode") => keys,
+        _ => return text.into(),
+    };
+    let mut out = String::new();
+    for (key, value) in keys {
+        match (key.as_str(), value) {
+            ("returncode", _) => {}
+            ("output", Value::String(text)) => out.push_str(&text),
+            (_, Value::String(text)) if text.is_empty() => {}
+            (_, Value::String(text)) => out.push_str(&format!("<{key}>\n{text}\n")),
+            (_, value) => out.push_str(&format!("<{key}>\n{value}\n")),
+        }
+    }
+    out.into()
 }
 
 /// Images whose bytes are in the record, and the names of others, which are never fetched.
@@ -80,7 +102,10 @@ pub(crate) fn part(step: &ConversationStep, name: &str) -> Option<String> {
         return step.calls.get(index).map(|it| call_text(&it.arguments));
     }
     if let Some(index) = numbered("shown-") {
-        return step.shown.get(index).map(|it| it.text.clone());
+        return step
+            .shown
+            .get(index)
+            .map(|it| readable(&it.text).into_owned());
     }
     match name {
         "text" => Some(step.text.clone()),
@@ -120,6 +145,22 @@ fn end(text: &str, bytes: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_observation_in_json_is_shown_as_its_output() {
+        for (text, expected) in [
+            (r#"{"returncode": 0, "output": "a\nb"}"#, "a\nb"),
+            (
+                r#"{"returncode": 1, "output": "a\n", "exception_info": "late", "n": 3}"#,
+                "a\n<exception_info>\nlate\n<n>\n3\n",
+            ),
+            (r#"{"output": "a"}"#, r#"{"output": "a"}"#),
+            ("{", "{"),
+            ("text", "text"),
+        ] {
+            assert_eq!(readable(text), expected);
+        }
+    }
 
     #[test]
     fn a_long_text_is_cut_and_no_secret_with_it() {

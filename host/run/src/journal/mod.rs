@@ -18,7 +18,7 @@ pub mod trajectory;
 pub use beginning::{first_steps, of_fork};
 pub use file::{Claim, JournalFile, free_name};
 pub use follow::JournalFollower;
-pub use glance::{Closing, Glance, glance};
+pub use glance::{Closing, Glance, first_line, glance, last_lines};
 pub use keep::JournalChange;
 pub use memory::MemoryJournal;
 pub use mswea_core::Event;
