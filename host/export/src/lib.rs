@@ -8,6 +8,7 @@ mod images;
 mod markdown;
 mod records;
 mod redact;
+mod sweagent;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -19,3 +20,4 @@ pub use images::embedded;
 pub use markdown::to_markdown;
 pub use records::{ConversationReader, from_records};
 pub use redact::SecretValues;
+pub use sweagent::{from_sweagent, is_sweagent};

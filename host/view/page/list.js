@@ -149,14 +149,14 @@ export function show_list(main, values, go) {
           if (event.target.checked) state.picked.add(it.id); else state.picked.delete(it.id);
           compare.hidden = state.picked.size !== 2;
         } })),
-      COLUMNS.map(([name, , , text]) => {
+      COLUMNS.map(([name, title, , text]) => {
         const shown = text(it);
         if (name === "run") return el("td", { title: it.name }, el("a", { href: link({ run: it.id }) }, shown));
         if (name === "status") return el("td", {}, badge(it), it.label ? el("span", { class: "label" }, it.label) : null);
-        if (name === "age") return el("td", { class: "number", title: moment(it.started) }, shown);
+        if (name === "age") return el("td", { class: "number", "data-title": title, title: moment(it.started) }, shown);
         if (name === "task") return el("td", { class: "task", title: it.error || null }, shown,
           it.error ? el("small", { class: "error" }, it.error) : null);
-        return el("td", { class: NUMBERS.includes(name) ? "number" : null }, shown);
+        return el("td", { class: NUMBERS.includes(name) ? "number" : null, "data-title": title }, shown);
       })));
     const more = runs.length - state.shown;
     return el("div", {},

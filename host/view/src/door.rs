@@ -126,6 +126,8 @@ fn host_name(address: &str) -> &str {
 mod tests {
     use super::*;
 
+    type DoorVector<'v> = (&'v [(&'static str, &'v str)], bool, &'v str);
+
     #[test]
     fn only_the_own_page_with_the_token_may_ask() {
         let door = ViewDoor::new("box.example:80", 80).unwrap();
@@ -134,7 +136,7 @@ mod tests {
         let host = ("host", "127.0.0.1:80");
         let good = ("cookie", cookie.as_str());
         // The headers, whether the token is in the address, and the outcome.
-        let vectors: [(&[(&'static str, &str)], bool, &str); 16] = [
+        let vectors: [DoorVector<'_>; 16] = [
             (&[host], false, "refused"),
             (&[host], true, "keeps"),
             (&[host, good], false, "allowed"),

@@ -1,4 +1,4 @@
-//! What the list shows of a trajectory without a journal: mini-swe-agent's, ours, or one in ATIF. It is read
+//! What the list shows of a trajectory without a journal: mini-swe-agent's, SWE-agent's, ours, or one in ATIF. It is read
 //! as a stream, and only as far as needed.
 
 use std::fmt;
@@ -69,6 +69,22 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
             ..base
         });
     }
+    if found.is_sweagent {
+        let status = text(info, "/exit_status");
+        return Ok(RunCard {
+            status: if status.is_empty() {
+                "unfinished".to_owned()
+            } else {
+                status
+            },
+            steps: u32::try_from(count(info, "/model_stats/api_calls")).unwrap_or(u32::MAX),
+            cost: number(info, "/model_stats/instance_cost"),
+            input: count(info, "/model_stats/tokens_sent"),
+            output: count(info, "/model_stats/tokens_received"),
+            program: format!("SWE-agent {}", text(info, "/swe_agent_version")),
+            ..base
+        });
+    }
     if info.is_null() && !found.has_messages {
         return Err("it is no trajectory: it has neither `info` nor `messages`".to_owned());
     }
@@ -116,6 +132,7 @@ struct ForeignHead {
     is_atif: bool,
     info: Value,
     has_messages: bool,
+    is_sweagent: bool,
     agent: Value,
     metrics: Value,
     extra: Value,
@@ -158,6 +175,11 @@ impl<'de> Visitor<'de> for HeadVisitor<'_> {
                     let stops = !head.info.is_null();
                     entries.next_value_seed(ForeignSteps { head, stops })?;
                 }
+                "trajectory" => {
+                    head.is_sweagent = true;
+                    entries.next_value::<IgnoredAny>()?;
+                }
+                "history" => entries.next_value_seed(ForeignSteps { head, stops: false })?,
                 "steps" => entries.next_value_seed(ForeignSteps { head, stops: false })?,
                 _ => {
                     entries.next_value::<IgnoredAny>()?;

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mswea_core::Event;
-use mswea_export::{Conversation, ConversationReader, from_atif, is_atif};
+use mswea_export::{
+    Conversation, ConversationReader, from_atif, from_sweagent, is_atif, is_sweagent,
+};
 use mswea_run::journal::JournalFollower;
 use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
 use serde_json::{Value, json};
@@ -159,8 +161,11 @@ impl OpenedRun {
         }
         let file = mswea_files::open(&place.path, u64::MAX).map_err(failed)?;
         let stamp = FileStamp::of(&place.path).map_err(failed)?;
-        self.is_running = is_held(&file);
         let is_same = self.stamp == Some(stamp);
+        // The lock of a run that is over is left alone, for who may be about to continue it.
+        if !is_same || self.is_running {
+            self.is_running = is_held(&file);
+        }
         let has_grown = self.stamp.is_some_and(|before| before.has_grown_to(&stamp));
         let mut journal = match std::mem::take(&mut self.source) {
             RunSource::Journal(journal) if is_same || has_grown && !journal.is_settled => journal,
@@ -285,6 +290,9 @@ fn whole(path: &Path) -> Result<Conversation, String> {
     drop(bytes);
     if is_atif(&value) {
         return from_atif(&value).map_err(|error| format!("`{shown}`: {error}"));
+    }
+    if is_sweagent(&value) {
+        return Ok(from_sweagent(&value));
     }
     let records = records_from_trajectory(&value, &shown);
     let records = records.map_err(|reason| format!("`{shown}`: {reason}"))?;

@@ -70,6 +70,7 @@ pub(crate) fn all(roots: &ViewRoots) -> Vec<RunPlace> {
 /// Whether a file's name is that of a run's file.
 fn is_of_run(name: &str) -> bool {
     name.ends_with(".traj.json")
+        || name.ends_with(".traj")
         || name.ends_with(".atif.json")
         || matches!(name, "traj.json" | "trajectory.json")
         || trajectory_beside(Path::new(name)).is_some()
@@ -123,6 +124,7 @@ mod tests {
             "b/c/two.traj.json",
             "traj.json",
             "trajectory.json",
+            "sweagent.traj",
             "old.events.jsonl.1",
             ".hidden/three.traj.json",
             "a/.four.traj.json.mswea-tmp",
@@ -143,6 +145,7 @@ mod tests {
             ("a/one.events.jsonl", true),
             ("b/c/two.traj.json", false),
             ("old.events.jsonl.1", true),
+            ("sweagent.traj", false),
             ("traj.json", false),
             ("trajectory.json", false),
         ];

@@ -138,6 +138,6 @@ fn parts(step: &ConversationStep) -> impl Iterator<Item = PartOfStep<'_>> {
     let calls = step.calls.iter();
     let calls = calls.map(|call| ("action", steps::call_text(&call.arguments).into()));
     let shown = step.shown.iter();
-    let shown = shown.map(|it| ("output", it.text.as_str().into()));
+    let shown = shown.map(|it| ("output", steps::readable(&it.text)));
     own.into_iter().chain(calls).chain(shown)
 }

@@ -54,7 +54,7 @@ fn result(it: &ShownResult, secrets: &SecretValues) -> Value {
 }
 
 /// An observation in JSON with its strings as they are: the return code is shown elsewhere.
-fn readable(text: &str) -> Cow<'_, str> {
+pub(crate) fn readable(text: &str) -> Cow<'_, str> {
     let is_object = text.starts_with('{') && text.trim_end().ends_with('}');
     let keys = match serde_json::from_str(text) {
         Ok(Value::Object(keys)) if is_object && keys.contains_key("returncode") => keys,

@@ -19,7 +19,7 @@ Examples:
 #[derive(Clone, Debug, Args)]
 pub struct ViewArgs {
     /// Folders with runs in them or below (also of batches), journals, trajectories, also of
-    /// mini-swe-agent and in ATIF; without any: the runs of `runs list`
+    /// mini-swe-agent, SWE-agent and in ATIF; without any: the runs of `runs list`
     #[arg(value_name = "DIR|FILE", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
     /// Address and port; port 0 is any free one
