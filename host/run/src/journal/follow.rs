@@ -80,12 +80,14 @@ mod tests {
         let mut follower = JournalFollower::default();
         let line = |seq| format!("{{\"seq\":{seq},\"t\":1.0,\"event\":\"allowed\",\"index\":0}}\n");
         let future = "{\"seq\":2,\"t\":1.0,\"event\":\"of_the_future\"}\n";
+        let third = (line(1).len() + future.len()) as u64;
+        let fourth = third + line(3).len() as u64;
         // What is written, and the places of the events that are new.
         for (text, expected) in [
             (line(1), vec![0]),
             (String::new(), vec![]),
             (future.to_owned() + &line(3)[..20], vec![]),
-            (line(3)[20..].to_owned() + &line(4), vec![95, 143]),
+            (line(3)[20..].to_owned() + &line(4), vec![third, fourth]),
         ] {
             file.write_all(text.as_bytes()).unwrap();
             let mut found = Vec::new();
