@@ -179,6 +179,15 @@ fn only_the_own_page_with_the_token_is_answered() {
         "{kept}"
     );
 
+    // After another site's link the page goes on by itself: a redirect would come without the cookie.
+    let linked = ("Sec-Fetch-Site", "cross-site");
+    let path = format!("/?token={}&q=%22%3E%3Cscript%3E", view.token);
+    let answer = view.bare("GET", &path, &[host, linked], "");
+    assert_eq!(answer.status, 200);
+    assert!(answer.headers["set-cookie"].starts_with(&cookie));
+    assert!(answer.body.contains("0;url=/?q=%22%3E%3Cscript%3E\""), "{}", answer.body);
+    assert!(!answer.body.contains(&view.token));
+
     let own_page = [host, own, ("Origin", origin.as_str())];
     for (path, kind) in [
         ("/", "text/html; charset=utf-8"),

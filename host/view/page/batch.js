@@ -10,6 +10,12 @@ const middle = (values) => {
   return sorted.length ? sorted[Math.floor(sorted.length / 2)] : 0;
 };
 
+function add(groups, name, it) {
+  const of = groups.get(name);
+  if (of) of.push(it);
+  else groups.set(name, [it]);
+}
+
 // An error without what differs from run to run.
 export const kind_of = (error) => error
   .replace(/0x[0-9a-f]+|[0-9a-f]{12,}/gi, "…")
@@ -32,6 +38,25 @@ function plot(title, runs, x, y, x_text, y_text, go) {
     svg("text", { x: PAD + 4, y: 12 }, y_text(most_y)), dots));
 }
 
+// How many runs have how much of something.
+function distribution(title, runs, of, text) {
+  const values = runs.map(of);
+  const most = Math.max(...values, 1e-9);
+  const bars = new Array(Math.min(24, Math.max(4, Math.ceil(Math.sqrt(runs.length))))).fill(0);
+  for (const value of values) bars[Math.min(bars.length - 1, Math.floor((value / most) * bars.length))] += 1;
+  const top = Math.max(...bars);
+  const width = (W - PAD - 8) / bars.length;
+  const shapes = bars.map((number, index) => {
+    const height = (number / top) * (H - PAD - 16);
+    return svg("rect", { class: "model", x: PAD + index * width + 1, y: H - PAD - height, width: width - 2, height },
+      svg("title", {}, `${text((index / bars.length) * most)} to ${text(((index + 1) / bars.length) * most)}: ${number} runs`));
+  });
+  return el("figure", {}, el("figcaption", {}, title), svg("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title },
+    svg("line", { x1: PAD, y1: H - PAD, x2: W, y2: H - PAD }), shapes,
+    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, text(most)),
+    svg("text", { x: 0, y: 12 }, `${top} runs`)));
+}
+
 function ended(runs) {
   const done = runs.filter((it) => !it.running && it.last).sort((one, other) => one.last - other.last);
   if (done.length < 2) return null;
@@ -48,7 +73,7 @@ export function show_batch(main, name, go) {
   function draw() {
     const runs = [...all_runs().values()].filter((it) => !name || it.name.startsWith(name + "/"));
     const by = new Map();
-    for (const it of runs) by.set(it.status, [...(by.get(it.status) ?? []), it]);
+    for (const it of runs) add(by, it.status, it);
     const cost = runs.reduce((sum, it) => sum + (it.cost ?? 0), 0);
     const statuses = el("table", { id: "statuses" },
       el("tr", {}, ["Status", "Runs", "Cost", "Middle cost", "Middle steps", "Middle time"].map((it, at) => el("th", { class: at ? "number" : null }, it))),
@@ -61,19 +86,21 @@ export function show_batch(main, name, go) {
     for (const it of runs) {
       if (it.running || it.status.toLowerCase() === "submitted") continue;
       const kind = `${it.status}\n${kind_of(it.error ?? "")}`;
-      failures.set(kind, [...(failures.get(kind) ?? []), it]);
+      add(failures, kind, it);
     }
     const clusters = [...failures].sort((one, other) => other[1].length - one[1].length).slice(0, 100).map(([, of]) =>
       el("details", {}, el("summary", {}, el("b", {}, of.length), " × ", badge(of[0]), " ", of[0].error ?? ""),
         of.slice(0, 200).map((it) => el("div", {}, el("a", { href: link({ run: it.id }) }, it.name)))));
     const timed = ended(runs);
-    box.replaceChildren(
+    box.replaceChildren(...[
       el("p", { class: "summary" }, `${runs.length} runs · ${dollars(cost)} · ${count(runs.reduce((sum, it) => sum + it.input + it.output, 0))} tokens`),
       statuses,
       runs.length ? plot("Cost against steps", runs, (it) => it.steps, (it) => it.cost ?? 0, (it) => `${it} steps`, dollars, go) : "",
       runs.length ? plot("Time against steps", runs, (it) => it.steps, (it) => (it.running ? now() : it.last) - it.started, (it) => `${it} steps`, duration, go) : "",
+      runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${Math.round(it)} steps`),
+        distribution("Cost", runs, (it) => it.cost ?? 0, dollars)] : "",
       timed ? plot("Ended over time", timed, (it) => it.at, (it) => it.index, duration, (it) => `${it} runs`, go) : "",
-      clusters.length ? el("h2", {}, "Failures of the same kind") : "", ...clusters);
+      clusters.length ? el("h2", {}, "Failures of the same kind") : "", clusters].flat(2));
   }
 
   let drawn = false;

@@ -93,14 +93,14 @@ fn walk(
         *left -= 1;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // Hidden folders have files that are being replaced, and those of version control. A link to a folder
-        // may lead in a circle.
+        // Hidden folders have files that are being replaced, and those of version control. Links are not
+        // followed: one to a folder may lead in a circle, one to a file anywhere.
         let is_hidden = name.starts_with('.') || name == "node_modules";
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && !is_hidden && depth > 0 => {
                 walk(root, &entry.path(), depth - 1, left, found);
             }
-            Ok(kind) if !kind.is_dir() && !name.starts_with('.') && is_of_run(&name) => {
+            Ok(kind) if kind.is_file() && !name.starts_with('.') && is_of_run(&name) => {
                 let path = entry.path();
                 let shown = path.strip_prefix(root).unwrap_or(&path);
                 let shown = shown.to_string_lossy().into_owned();
@@ -135,6 +135,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
         }
+        let link = folder.path().join("link.traj.json");
+        std::os::unix::fs::symlink("/etc/passwd", link).unwrap();
         let roots = ViewRoots::Paths(vec![folder.path().to_owned()]);
         let mut found: Vec<(String, bool)> = all(&roots)
             .into_iter()

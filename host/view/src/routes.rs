@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::answers::{PageAnswer, jsoned, plain, refused, tagged};
+use crate::answers::{self, PageAnswer, jsoned, plain, refused, tagged};
 use crate::compare;
 use crate::door::{Entry, ViewDoor};
 use crate::notes::{self, RunNote, RunNotes};
@@ -129,13 +129,30 @@ fn kept(request: &Request<Incoming>, cookie: &str) -> PageAnswer {
         true => path,
         false => format!("{path}?{rest}"),
     };
-    let mut answer = plain(StatusCode::SEE_OTHER, "");
-    for (name, value) in [(SET_COOKIE, cookie), (LOCATION, &to)] {
+    // After a link of another site, the browser keeps the cookie and does not send it with the redirect. So
+    // this page asks for the next one itself.
+    let site = request.headers().get("sec-fetch-site");
+    let is_linked = site.is_some_and(|site| site.as_bytes() != b"none");
+    let mut answer = match is_linked {
+        true => hand_over(&to),
+        false => plain(StatusCode::SEE_OTHER, ""),
+    };
+    let headers = [(SET_COOKIE, cookie), (LOCATION, &to)];
+    for (name, value) in headers.into_iter().take(if is_linked { 1 } else { 2 }) {
         if let Ok(value) = HeaderValue::from_str(value) {
             answer.headers_mut().insert(name, value);
         }
     }
     answer
+}
+
+/// A page that leads to another one of this server.
+fn hand_over(to: &str) -> PageAnswer {
+    let to = mswea_text::as_html(to);
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0;url={to}\"><title>Runs</title>"
+    );
+    answers::answer(StatusCode::OK, "text/html; charset=utf-8", page.into_bytes())
 }
 
 async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor) -> PageAnswer {

@@ -7,10 +7,10 @@ use mswea_text::harmless;
 use serde_json::{Value, json};
 
 /// A longer text is cut; the whole is fetched when it is asked for.
-const LONGEST: usize = 24_000;
+const LONGEST: usize = 16_000;
 /// How much of the beginning and of the end of such a text is sent.
-const HEAD: usize = 12_000;
-const TAIL: usize = 6_000;
+const HEAD: usize = 6_000;
+const TAIL: usize = 4_000;
 /// No secret is longer: as much is looked at beyond a cut, so that none is cut in two.
 const MARGIN: usize = 8_000;
 /// The largest image that is sent.
