@@ -185,7 +185,11 @@ fn only_the_own_page_with_the_token_is_answered() {
     let answer = view.bare("GET", &path, &[host, linked], "");
     assert_eq!(answer.status, 200);
     assert!(answer.headers["set-cookie"].starts_with(&cookie));
-    assert!(answer.body.contains("0;url=/?q=%22%3E%3Cscript%3E\""), "{}", answer.body);
+    assert!(
+        answer.body.contains("0;url=/?q=%22%3E%3Cscript%3E\""),
+        "{}",
+        answer.body
+    );
     assert!(!answer.body.contains(&view.token));
 
     let own_page = [host, own, ("Origin", origin.as_str())];

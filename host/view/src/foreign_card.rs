@@ -21,7 +21,7 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
     let bytes = file.metadata().map(|it| it.len()).unwrap_or_default();
     let mut input = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, file));
     let mut found = ForeignHead::default();
-    let read = input.deserialize_map(HeadVisitor(&mut found));
+    let read = input.deserialize_any(HeadVisitor(&mut found));
     if let Err(error) = read
         && !found.is_enough()
     {
@@ -103,7 +103,10 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
         },
         model: text(info, "/config/model/model_name"),
         environment: text(info, "/config/environment/environment_class"),
-        steps: u32::try_from(count(info, "/model_stats/api_calls")).unwrap_or(u32::MAX),
+        steps: match info.is_null() {
+            true => found.replies,
+            false => u32::try_from(count(info, "/model_stats/api_calls")).unwrap_or(u32::MAX),
+        },
         cost: number(info, "/model_stats/instance_cost"),
         input: count(info, "/mswea/usage/input_tokens"),
         output: count(info, "/mswea/usage/output_tokens"),
@@ -111,6 +114,7 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
         last: number(info, "/mswea/ended").unwrap_or(base.last),
         program: match is_ours {
             true => version,
+            false if version.is_empty() => String::new(),
             false => format!("mini-swe-agent {version}"),
         },
         ..base
@@ -138,7 +142,7 @@ struct ForeignHead {
     extra: Value,
     task: String,
     time: Option<f64>,
-    /// Steps of the model, in ATIF.
+    /// Steps of the model, in ATIF and in a bare list of messages.
     replies: u32,
 }
 
@@ -155,6 +159,12 @@ impl<'de> Visitor<'de> for HeadVisitor<'_> {
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a trajectory")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, entries: A) -> Result<(), A::Error> {
+        self.0.has_messages = true;
+        let head = self.0;
+        ForeignSteps { head, stops: false }.visit_seq(entries)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
@@ -215,6 +225,8 @@ struct ForeignStep {
 struct StepWhose {
     #[serde(default)]
     source: Value,
+    #[serde(default)]
+    role: Value,
 }
 
 impl<'de> serde::de::DeserializeSeed<'de> for ForeignSteps<'_> {
@@ -238,9 +250,7 @@ impl<'de> Visitor<'de> for ForeignSteps<'_> {
             let Some(step) = entries.next_element::<ForeignStep>()? else {
                 return Ok(());
             };
-            if step.source == "agent" {
-                head.replies += 1;
-            }
+            head.replies += u32::from(step.source == "agent" || step.role == "assistant");
             if step.role == "user" || step.source == "user" {
                 head.task = match text(&step.content) {
                     text if text.is_empty() => self::text(&step.message),
@@ -254,7 +264,7 @@ impl<'de> Visitor<'de> for ForeignSteps<'_> {
             return Err(serde::de::Error::custom("the rest is not needed"));
         }
         while let Some(step) = entries.next_element::<StepWhose>()? {
-            head.replies += u32::from(step.source == "agent");
+            head.replies += u32::from(step.source == "agent" || step.role == "assistant");
         }
         Ok(())
     }
@@ -269,5 +279,64 @@ fn text(content: &Value) -> String {
             texts.collect::<Vec<_>>().join("\n")
         }
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_card_of_each_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let messages = json!([
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": [{"type": "text", "text": "<task>\nHere it is:\nfix it\n</task>"}]},
+            {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"},
+        ]);
+        let info = json!({"exit_status": "Submitted", "mini_version": "2",
+            "model_stats": {"api_calls": 7, "instance_cost": 0.5}});
+        let steps = json!([{"source": "user", "message": "fix it"}, {"source": "agent"}, {"source": "agent"}]);
+        let history =
+            json!([{"role": "user", "content": "fix it"}, {"role": "assistant", "content": "a"}]);
+        // The content; status, steps, cost and program of the card.
+        for (value, status, steps, cost, program) in [
+            (
+                json!({"info": info, "messages": messages}),
+                ("Submitted", 7, Some(0.5), "mini-swe-agent 2"),
+            ),
+            // The messages may come first.
+            (
+                json!({"messages": messages, "info": info}),
+                ("Submitted", 7, Some(0.5), "mini-swe-agent 2"),
+            ),
+            (messages.clone(), ("unfinished", 2, None, "")),
+            (
+                json!({"schema_version": "ATIF-v1.7", "agent": {"name": "x", "version": "1"}, "steps": steps,
+                    "final_metrics": {"total_cost_usd": 1.5}}),
+                ("ATIF", 2, Some(1.5), "x 1"),
+            ),
+            (
+                json!({"trajectory": [{"action": "ls"}], "history": history, "info": {"exit_status": null,
+                    "swe_agent_version": "1", "model_stats": {"api_calls": 3, "instance_cost": 0.25}}}),
+                ("unfinished", 3, Some(0.25), "SWE-agent 1"),
+            ),
+        ]
+        .map(|(value, (status, steps, cost, program))| (value, status, steps, cost, program))
+        {
+            let path = folder.path().join("x.traj.json");
+            std::fs::write(&path, value.to_string()).unwrap();
+            let card = read(&path).unwrap();
+            assert_eq!(card.task, "fix it", "{value}");
+            assert_eq!((card.status.as_str(), card.steps), (status, steps), "{value}");
+            assert_eq!((card.cost, card.program.as_str()), (cost, program), "{value}");
+        }
+        for text in ["", "{}", "7", "{\"info\": ", "{\"a\": 1}"] {
+            let path = folder.path().join("x.traj.json");
+            std::fs::write(&path, text).unwrap();
+            assert!(read(&path).unwrap_err().contains("no trajectory"), "{text}");
+        }
     }
 }

@@ -152,7 +152,11 @@ fn hand_over(to: &str) -> PageAnswer {
     let page = format!(
         "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0;url={to}\"><title>Runs</title>"
     );
-    answers::answer(StatusCode::OK, "text/html; charset=utf-8", page.into_bytes())
+    answers::answer(
+        StatusCode::OK,
+        "text/html; charset=utf-8",
+        page.into_bytes(),
+    )
 }
 
 async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor) -> PageAnswer {
