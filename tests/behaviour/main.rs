@@ -68,4 +68,5 @@ mod terminal;
 mod tools;
 mod traps;
 mod trust;
+mod views;
 mod workers;

@@ -305,6 +305,7 @@ fn read_step(value: &Value) -> Result<ConversationStep, String> {
         });
     let metrics = value.get("metrics").filter(|it| it.is_object());
     Ok(ConversationStep {
+        asked: None,
         source,
         time: None,
         text,

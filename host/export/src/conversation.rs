@@ -58,6 +58,8 @@ pub struct ConversationStep {
     pub source: StepSource,
     /// When, in Unix seconds; none if unknown.
     pub time: Option<f64>,
+    /// When the model was asked, in Unix seconds; none if unknown.
+    pub asked: Option<f64>,
     /// Its text.
     pub text: String,
     /// The addresses of its images.

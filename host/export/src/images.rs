@@ -1,7 +1,7 @@
 //! Images that are part of the record.
 
 /// The media type of an image whose bytes are in its address; none for any other address.
-pub(crate) fn embedded(url: &str) -> Option<&str> {
+pub fn embedded(url: &str) -> Option<&str> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     let is_known = matches!(
         kind,

@@ -8,6 +8,7 @@ mod images;
 mod markdown;
 mod records;
 mod redact;
+mod sweagent;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -15,6 +16,8 @@ mod time;
 pub use atif::{from_atif, is_atif, to_atif, to_jsonl};
 pub use conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
 pub use html::to_html;
+pub use images::embedded;
 pub use markdown::to_markdown;
-pub use records::from_records;
+pub use records::{ConversationReader, from_records};
 pub use redact::SecretValues;
+pub use sweagent::{from_sweagent, is_sweagent};

@@ -13,24 +13,26 @@ const NOT_EXECUTED: &str = "action was not executed";
 
 /// The conversation that these events amount to.
 pub fn from_records(records: &[Record]) -> Conversation {
-    let mut reading = Reading::default();
+    let mut reading = ConversationReader::default();
     for record in records {
         reading.take(record);
     }
     reading.settle();
-    let mut told = reading.told;
-    told.cost = (!reading.is_unpriced).then_some(reading.cost);
-    told
+    reading.told.cost = reading.cost();
+    reading.told
 }
 
+/// Makes a conversation of events that come one by one, also while the run goes on.
 #[derive(Default)]
-struct Reading {
+pub struct ConversationReader {
     told: Conversation,
     /// The index of the last step of the model.
     agent: Option<usize>,
     /// The calls of the actions of the step.
     of_actions: Vec<Option<String>>,
     started: BTreeMap<usize, f64>,
+    /// When the last query was begun.
+    asked: Option<f64>,
     /// The outputs that no message shows yet, with their seconds.
     ran: BTreeMap<usize, (Output, Option<f64>)>,
     cost: f64,
@@ -39,8 +41,29 @@ struct Reading {
     is_first_version: bool,
 }
 
-impl Reading {
-    fn take(&mut self, record: &Record) {
+impl ConversationReader {
+    /// The conversation so far. Its cost is in [`Self::cost`].
+    pub fn so_far(&self) -> &Conversation {
+        &self.told
+    }
+
+    /// The same, to be changed; steps may not be added or removed.
+    pub fn so_far_mut(&mut self) -> &mut Conversation {
+        &mut self.told
+    }
+
+    /// Dollars so far; none if any price is unknown.
+    pub fn cost(&self) -> Option<f64> {
+        (!self.is_unpriced).then_some(self.cost)
+    }
+
+    /// The index of the first step that further events may change.
+    pub fn first_open(&self) -> usize {
+        self.agent.unwrap_or(self.told.steps.len())
+    }
+
+    /// Adds an event.
+    pub fn take(&mut self, record: &Record) {
         let t = record.t;
         match &record.event {
             Event::RunStarted {
@@ -84,6 +107,7 @@ impl Reading {
                     false => self.message(message, t),
                 }
             }
+            Event::QueryStarted { .. } => self.asked = Some(t).filter(|t| *t > 0.0),
             Event::Reply {
                 reply,
                 cost,
@@ -194,8 +218,10 @@ impl Reading {
             _ => None,
         });
         let reasoning = reasoning.collect::<Vec<_>>().join("\n");
+        let asked = self.asked.take();
         self.begin(ConversationStep {
             source: StepSource::Agent,
+            asked,
             time: Some(timestamp).filter(|t| *t > 0.0),
             text: message.text(),
             images: images(message),
@@ -275,8 +301,9 @@ impl Reading {
         }
     }
 
-    /// The outputs that never reached the model: of a kill, or of the last step.
-    fn settle(&mut self) {
+    /// Adds the outputs that never reached the model: of a kill, or of the last step. For when no event
+    /// follows.
+    pub fn settle(&mut self) {
         for (index, (output, seconds)) in std::mem::take(&mut self.ran) {
             let call = self.of_actions.get(index).cloned().flatten();
             if let Some(step) = self.step() {

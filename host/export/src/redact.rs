@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, ConversationStep};
 
 /// What stands in a secret's place.
 const BLANK: &str = "[secret removed]";
@@ -48,23 +48,38 @@ impl SecretValues {
             self.clean(status);
         }
         for step in &mut run.steps {
-            self.clean(&mut step.text);
-            self.clean(&mut step.reasoning);
-            step.images.iter_mut().for_each(|it| self.clean_address(it));
-            for call in &mut step.calls {
-                self.clean_value(&mut call.arguments);
-            }
-            for shown in &mut step.shown {
-                self.clean(&mut shown.text);
-                shown
-                    .images
-                    .iter_mut()
-                    .for_each(|it| self.clean_address(it));
-                if let Some(exception) = &mut shown.exception {
-                    self.clean(exception);
-                }
+            self.remove_from_step(step);
+        }
+    }
+
+    /// Blanks them in a step.
+    pub fn remove_from_step(&self, step: &mut ConversationStep) {
+        self.clean(&mut step.text);
+        self.clean(&mut step.reasoning);
+        step.images.iter_mut().for_each(|it| self.clean_address(it));
+        for call in &mut step.calls {
+            self.clean_value(&mut call.arguments);
+        }
+        for shown in &mut step.shown {
+            self.clean(&mut shown.text);
+            shown
+                .images
+                .iter_mut()
+                .for_each(|it| self.clean_address(it));
+            if let Some(exception) = &mut shown.exception {
+                self.clean(exception);
             }
         }
+    }
+
+    /// Blanks them in a text.
+    pub fn remove_from_text(&self, text: &mut String) {
+        self.clean(text);
+    }
+
+    /// Blanks them in all texts of a value.
+    pub fn remove_from_value(&self, value: &mut Value) {
+        self.clean_value(value);
     }
 
     fn clean_address(&self, address: &mut String) {

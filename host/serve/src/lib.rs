@@ -5,8 +5,12 @@
 //! of what they mean (`mswea_executor::remote::wire` describes the requests). `listener` has the
 //! connections and their limits, `routes` the requests, `table` all sessions and `session` one. `rex` is
 //! another interface to this machine, for clients of SWE-ReX.
+//!
+//! [`talk`] and [`ConnectionPlace`], the limits of a connection, are also those of the page of
+//! `mswea-host view`.
 
 mod answers;
+mod http;
 mod listener;
 mod newcomers;
 mod output;
@@ -17,5 +21,7 @@ mod settings;
 mod table;
 mod tls;
 
+pub use http::talk;
 pub use listener::RuntimeServer;
+pub use newcomers::{ConnectionPlace, Newcomers};
 pub use settings::{ServeError, ServeSettings};

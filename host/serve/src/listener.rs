@@ -1,14 +1,10 @@
 //! Connections: accepting them, TLS, and their limits. What a connection that shows no token can cost
 //! is bounded here: one of a bounded number of places, for a bounded time.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use mswea_core::Stop;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use crate::http::{self, HEAD_TIME};
 use crate::newcomers::{ConnectionPlace, Newcomers};
 use crate::rex::RexRoutes;
 use crate::routes::{self, Routes};
@@ -23,12 +20,6 @@ use crate::settings::{ServeError, ServeSettings};
 use crate::table::ServedSessions;
 use crate::tls;
 
-/// How long a client may take for the handshake, and for the head of each request.
-const HEAD_TIME: Duration = Duration::from_secs(15);
-/// The largest head of a request, in bytes.
-const LARGEST_HEAD: usize = 16 * 1024;
-/// The most headers of a request.
-const HEADERS: usize = 64;
 /// How often sessions are looked for whose clients are gone.
 const SWEEP: Duration = Duration::from_millis(500);
 /// The pause after a connection could not be accepted, because descriptors are lacking.
@@ -166,17 +157,9 @@ async fn talk(
     routes: &Arc<Routes>,
     place: &Arc<ConnectionPlace>,
 ) {
-    let answer = service_fn(|request| {
+    http::talk(stream, |request| {
         let (routes, place) = (routes.clone(), place.clone());
-        async move { Ok::<_, Infallible>(routes::answer(&routes, &place, request).await) }
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_header_size(LARGEST_HEAD)
-        .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(stream), answer);
-    if let Err(error) = served.await {
-        tracing::debug!(%error, "a connection was broken");
-    }
+        async move { routes::answer(&routes, &place, request).await }
+    })
+    .await;
 }

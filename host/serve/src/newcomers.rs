@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// The connections that have not shown the token, the oldest first.
 #[derive(Default)]
-pub(super) struct Newcomers(Mutex<WaitingNewcomers>);
+pub struct Newcomers(Mutex<WaitingNewcomers>);
 
 #[derive(Default)]
 struct WaitingNewcomers {
@@ -34,7 +34,7 @@ struct Newcomer {
 }
 
 /// The place of a connection.
-pub(super) struct ConnectionPlace {
+pub struct ConnectionPlace {
     state: Mutex<PlaceState>,
     known: Arc<Semaphore>,
 }
@@ -47,7 +47,7 @@ enum PlaceState {
 impl ConnectionPlace {
     /// A place for a new connection. The receiver ends when another one needs it. `known`: the
     /// places of connections that have shown the token.
-    pub(super) fn take(
+    pub fn take(
         newcomers: &Arc<Newcomers>,
         known: &Arc<Semaphore>,
     ) -> (Self, oneshot::Receiver<()>) {
@@ -60,13 +60,13 @@ impl ConnectionPlace {
     }
 
     /// Whether the connection has shown the token.
-    pub(super) fn is_kept(&self) -> bool {
+    pub fn is_kept(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(*state, PlaceState::Known(_))
     }
 
     /// Called when the connection has shown the token; false if there are too many of these.
-    pub(super) fn keep(&self) -> bool {
+    pub fn keep(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, PlaceState::Known(_)) {
             return true;

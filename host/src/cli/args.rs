@@ -17,6 +17,7 @@ mod stray;
 mod swe;
 mod task;
 mod values;
+mod view;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ pub use runs::{ListArgs, RemoveArgs, RepairArgs, RunsCommand, ShowArgs};
 pub use stray::advice;
 pub use swe::{DemoFileArgs, SweagentCommand};
 pub use task::{TaskError, read_task};
+pub use view::ViewArgs;
 
 /// Name of the program, in help, completions and the manual page.
 const PROGRAM: &str = "mswea-host";
@@ -136,6 +138,9 @@ pub enum HostCommand {
         mswea-host export out.traj.json --to atif -o trajectory.json"
     )]
     Export(ExportArgs),
+    /// Show runs on a page in the browser, also while they go on
+    #[command(after_help = view::VIEW)]
+    View(ViewArgs),
     /// Run many instances, and leave exactly one result for each
     #[command(subcommand)]
     Batch(BatchCommand),

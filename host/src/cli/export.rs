@@ -10,7 +10,8 @@ use super::atif::{secrets, write};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use mswea_export::{
-    Conversation, from_atif, from_records, is_atif, to_atif, to_html, to_jsonl, to_markdown,
+    Conversation, from_atif, from_records, from_sweagent, is_atif, is_sweagent, to_atif, to_html,
+    to_jsonl, to_markdown,
 };
 use mswea_session::Earlier;
 
@@ -38,20 +39,25 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
 
 /// The run, of whichever file it is.
 fn conversation(named: &Path) -> Result<Conversation, Failure> {
-    if let Some(value) = atif(named) {
+    if let Some(value) = foreign(named) {
         let shown = named.display();
+        if is_sweagent(&value) {
+            return Ok(from_sweagent(&value));
+        }
         return from_atif(&value).map_err(|error| Failure::usage(format!("`{shown}`: {error}")));
     }
     let earlier = Earlier::to_read(&recorded(named)?).map_err(refused)?;
     Ok(from_records(earlier.records()))
 }
 
-/// A trajectory of ATIF; none if the file is something else.
-fn atif(path: &Path) -> Option<Value> {
+/// A trajectory of ATIF or SWE-agent; none if the file is something else.
+fn foreign(path: &Path) -> Option<Value> {
     // The name of a journal. It may be large, and is not read twice.
-    if path.extension()? != "json" {
+    if path.extension()? != "json" && path.extension()? != "traj" {
         return None;
     }
     let bytes = mswea_files::read(path, mswea_files::RECORDS).ok()?;
-    serde_json::from_slice(&bytes).ok().filter(is_atif)
+    serde_json::from_slice(&bytes)
+        .ok()
+        .filter(|value| is_atif(value) || is_sweagent(value))
 }

@@ -31,6 +31,7 @@ mod runtime;
 mod ship;
 mod signals;
 mod sweagent;
+mod view;
 
 use std::process::ExitCode;
 
@@ -131,6 +132,7 @@ pub fn main() -> ExitCode {
             RunsCommand::Repair(args) => runs::repair(&args),
         },
         Some(HostCommand::Export(args)) => export::export(&args),
+        Some(HostCommand::View(args)) => view::view(&args),
         Some(HostCommand::Batch(command)) => match command {
             BatchCommand::Run(args) => batch::run(&args),
             BatchCommand::Worker(args) => batch::worker(&args),

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use mswea_core::Usage;
+use mswea_core::{Object, Usage};
 
 use super::{Event, Record};
 
@@ -41,6 +41,9 @@ pub struct Closing {
     pub queries: u32,
     /// Tokens of all replies.
     pub usage: Usage,
+    /// The failure that ended the run, if one did.
+    #[serde(default)]
+    pub extra: Object,
 }
 
 #[derive(Deserialize)]
@@ -63,23 +66,32 @@ struct ClosingLine {
 /// # Errors
 /// When the file can't be read, or does not begin with a line of ours.
 pub fn glance(file: &File) -> io::Result<Glance> {
-    let len = file.metadata()?.len();
     let first = first_line(file)?;
     let line: Line = serde_json::from_slice(&first).map_err(io::Error::other)?;
     let event: Event = serde_json::from_slice(&first).map_err(io::Error::other)?;
     if !matches!(event, Event::RunStarted { .. }) {
         return Err(io::Error::other("it does not begin with `run_started`"));
     }
-    let mut glance = Glance {
+    let (last, end) = last_lines(file)?;
+    Ok(Glance {
         head: Record {
             seq: line.seq,
             t: line.t,
             event,
         },
-        last: line.t,
-        end: None,
-    };
-    let mut end = len;
+        last: last.unwrap_or(line.t),
+        end,
+    })
+}
+
+/// When the last whole line of a journal was written, and the end of the run, if it ends with it.
+///
+/// # Errors
+/// When the file can't be read.
+pub fn last_lines(file: &File) -> io::Result<(Option<f64>, Option<Closing>)> {
+    let mut last: Option<f64> = None;
+    let mut closing = None;
+    let mut end = file.metadata()?.len();
     let mut is_last = true;
     for _ in 0..SHADOWS {
         let Some((start, whole)) = line_before(file, end)? else {
@@ -93,24 +105,28 @@ pub fn glance(file: &File) -> io::Result<Glance> {
             }
             break;
         };
-        if is_last || glance.last < line.t {
-            glance.last = line.t;
+        if is_last || last.is_none_or(|last| last < line.t) {
+            last = Some(line.t);
         }
         is_last = false;
         match line.event.as_str() {
             "shadow_diverged" | "shadow_ended" => end = start,
             "run_ended" => {
                 let line: Result<ClosingLine, _> = serde_json::from_reader(part(file, start, end));
-                glance.end = line.ok().map(|line| line.closing);
+                closing = line.ok().map(|line| line.closing);
                 break;
             }
             _ => break,
         }
     }
-    Ok(glance)
+    Ok((last, closing))
 }
 
-fn first_line(file: &File) -> io::Result<Vec<u8>> {
+/// The first line of a journal.
+///
+/// # Errors
+/// When the file can't be read, or the line is too long for one.
+pub fn first_line(file: &File) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut buffer = vec![0; BLOCK];
     loop {

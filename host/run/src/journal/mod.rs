@@ -6,6 +6,7 @@
 
 mod beginning;
 mod file;
+mod follow;
 mod glance;
 mod keep;
 mod memory;
@@ -16,7 +17,8 @@ pub mod trajectory;
 
 pub use beginning::{first_steps, of_fork};
 pub use file::{Claim, JournalFile, free_name};
-pub use glance::{Closing, Glance, glance};
+pub use follow::JournalFollower;
+pub use glance::{Closing, Glance, first_line, glance, last_lines};
 pub use keep::JournalChange;
 pub use memory::MemoryJournal;
 pub use mswea_core::Event;

@@ -203,6 +203,56 @@ fn record_at_once(text: &[u8], expected: u64) -> Option<Record> {
     })
 }
 
+/// What a line is.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are events, which a box would cost an allocation each"
+)]
+pub(super) enum ParsedLine {
+    /// An event.
+    Event(Record),
+    /// An event of this kind, which a later version wrote.
+    Unknown(String),
+    /// No line of a journal.
+    NoJson(serde_json::Error),
+}
+
+/// What the line with the number `line` is, whose event has the number `expected`.
+///
+/// # Errors
+/// When it is an event and not the one that is due, or not one that this version can read.
+pub(super) fn parsed(text: &[u8], expected: u64, line: usize) -> Result<ParsedLine, JournalError> {
+    if let Some(record) = record_at_once(text, expected) {
+        return Ok(ParsedLine::Event(record));
+    }
+    let head = match serde_json::from_slice::<Head<'_>>(text) {
+        Ok(head) => head,
+        Err(error) => return Ok(ParsedLine::NoJson(error)),
+    };
+    if head.seq != expected {
+        return Err(JournalError::Gap {
+            line,
+            expected,
+            found: head.seq,
+        });
+    }
+    if head.event == "run_started" {
+        check_format(text)?;
+    }
+    if !Event::KINDS.contains(&&*head.event) {
+        return Ok(ParsedLine::Unknown(head.event.into_owned()));
+    }
+    let event = serde_json::from_slice(text).map_err(|error| JournalError::Line {
+        line,
+        reason: format!("event `{}`: {error}", head.event),
+    })?;
+    Ok(ParsedLine::Event(Record {
+        seq: head.seq,
+        t: head.t,
+        event,
+    }))
+}
+
 fn lines(
     mut input: impl BufRead,
     name: impl Fn() -> String,
@@ -223,54 +273,25 @@ fn lines(
         }
         line += 1;
         let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
-        if let Some(record) = record_at_once(text, log.last_seq + 1) {
-            log.last_seq = record.seq;
-            log.len += bytes as u64;
-            log.lacks_newline = text.len() == bytes;
-            take(record);
-            continue;
-        }
-        // a power cut may leave zeros, or a block that never reached the disk, where the last
-        // lines were; so a last line is torn whenever it is no JSON
-        let head = match serde_json::from_slice::<Head<'_>>(text) {
-            Ok(head) => head,
-            Err(error) => {
-                if input.fill_buf().map_err(io)?.is_empty() {
-                    log.torn = Some(TornLine { line, bytes });
-                    return Ok(log);
-                }
+        let expected = log.last_seq + 1;
+        match parsed(text, expected, line)? {
+            ParsedLine::Event(record) => take(record),
+            ParsedLine::Unknown(kind) => log.unknown.push(UnknownEvent {
+                seq: expected,
+                kind,
+            }),
+            // a power cut may leave zeros, or a block that never reached the disk, where the last
+            // lines were; so a last line is torn whenever it is no JSON
+            ParsedLine::NoJson(_) if input.fill_buf().map_err(io)?.is_empty() => {
+                log.torn = Some(TornLine { line, bytes });
+                return Ok(log);
+            }
+            ParsedLine::NoJson(error) => {
                 return Err(JournalError::Line {
                     line,
                     reason: error.to_string(),
                 });
             }
-        };
-        let expected = log.last_seq + 1;
-        if head.seq != expected {
-            return Err(JournalError::Gap {
-                line,
-                expected,
-                found: head.seq,
-            });
-        }
-        if head.event == "run_started" {
-            check_format(text)?;
-        }
-        if Event::KINDS.contains(&&*head.event) {
-            let event = serde_json::from_slice(text).map_err(|error| JournalError::Line {
-                line,
-                reason: format!("event `{}`: {error}", head.event),
-            })?;
-            take(Record {
-                seq: head.seq,
-                t: head.t,
-                event,
-            });
-        } else {
-            log.unknown.push(UnknownEvent {
-                seq: head.seq,
-                kind: head.event.into_owned(),
-            });
         }
         log.last_seq = expected;
         log.len += bytes as u64;

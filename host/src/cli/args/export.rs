@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 #[derive(Clone, Debug, Args)]
 pub struct ExportArgs {
     /// The run: its id, the beginning of its id, its journal or trajectory, a trajectory of
-    /// mini-swe-agent, or one in ATIF
+    /// mini-swe-agent or SWE-agent, or one in ATIF
     #[arg(value_name = "RUN", value_hint = ValueHint::FilePath)]
     pub run: PathBuf,
     /// The format

@@ -163,7 +163,7 @@ fn a_task_may_begin_with_a_dash_and_be_empty() {
 
 #[test]
 fn commands() {
-    let vectors: [(&[&str], &str); 17] = [
+    let vectors: [(&[&str], &str); 19] = [
         (&["demo"], "Demo(DemoArgs { keep: false"),
         (&["demo", "--keep", "--json"], "Demo(DemoArgs { keep: true"),
         (&["plugin", "list"], "Plugin(List { json: false })"),
@@ -203,6 +203,14 @@ fn commands() {
         (&["completions", "bash"], "Completions { shell: Bash }"),
         (&["completions", "zsh"], "Completions { shell: Zsh }"),
         (&["man"], "Man"),
+        (
+            &["view"],
+            "View(ViewArgs { paths: [], listen: \"127.0.0.1:0\" })",
+        ),
+        (
+            &["view", "a", "b", "--listen", "x", "--listen", "y"],
+            "View(ViewArgs { paths: [\"a\", \"b\"], listen: \"y\" })",
+        ),
         (
             &["ship", "out/bin"],
             "Ship { output: \"out/bin\", plugins: [] }",

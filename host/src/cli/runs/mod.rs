@@ -13,3 +13,8 @@ pub use list::list;
 pub use remove::remove;
 pub use repair::repair;
 pub use show::show;
+
+/// The journals of this user's runs.
+pub(super) fn journals() -> Vec<std::path::PathBuf> {
+    find::all().into_iter().map(|place| place.journal).collect()
+}

@@ -1,0 +1,149 @@
+//! Reading trajectories of SWE-agent (`*.traj`).
+
+use mswea_core::Usage;
+use serde_json::{Value, json};
+
+use crate::conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
+
+/// Whether a file's content is a trajectory of SWE-agent.
+pub fn is_sweagent(value: &Value) -> bool {
+    value.get("trajectory").is_some_and(Value::is_array)
+        && value.get("info").is_some_and(Value::is_object)
+        && value.get("messages").is_none()
+}
+
+/// The run of a trajectory of SWE-agent. It has neither times nor the tokens of single steps.
+pub fn from_sweagent(value: &Value) -> Conversation {
+    let info = &value["info"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let count = |key: &str| info["model_stats"][key].as_u64().unwrap_or_default();
+    let mut steps = prompts(&value["history"]);
+    let all = value["trajectory"].as_array();
+    for (number, it) in all.into_iter().flatten().enumerate() {
+        steps.push(step(number, it));
+    }
+    Conversation {
+        run_id: text(&value["environment"]),
+        program: ("SWE-agent".to_owned(), text(&info["swe_agent_version"])),
+        model: model(value),
+        format: "SWE-agent".to_owned(),
+        plugins: Vec::new(),
+        steps,
+        usage: Usage {
+            input_tokens: count("tokens_sent"),
+            output_tokens: count("tokens_received"),
+            ..Usage::default()
+        },
+        cost: info["model_stats"]["instance_cost"].as_f64(),
+        exit_status: info["exit_status"].as_str().map(str::to_owned),
+        submission: text(&info["submission"]),
+    }
+}
+
+/// The model of the config with which the run can be repeated.
+fn model(value: &Value) -> Option<String> {
+    let config = &value["replay_config"];
+    let parsed = config.as_str().map(serde_json::from_str::<Value>);
+    let config = match parsed {
+        Some(parsed) => parsed.ok()?,
+        None => config.clone(),
+    };
+    let name = config.pointer("/agent/model/name")?.as_str()?;
+    Some(name.to_owned())
+}
+
+/// The messages before the first reply. Demonstrations are part of them.
+fn prompts(history: &Value) -> Vec<ConversationStep> {
+    let all = history.as_array().into_iter().flatten();
+    let is_reply = |it: &&Value| it["role"] == "assistant" && it["is_demo"] != true;
+    let prompts = all.take_while(|it| !is_reply(it));
+    let steps = prompts.map(|it| ConversationStep {
+        source: match it["role"].as_str() {
+            Some("system") => StepSource::System,
+            Some("assistant") => StepSource::Agent,
+            _ => StepSource::User,
+        },
+        text: content(&it["content"]),
+        ..ConversationStep::default()
+    });
+    steps.collect()
+}
+
+fn step(number: usize, it: &Value) -> ConversationStep {
+    let text = |key: &str| it[key].as_str().unwrap_or_default().to_owned();
+    let action = text("action");
+    let thought = match text("thought") {
+        thought if thought.is_empty() => text("response"),
+        thought => thought,
+    };
+    let id = format!("action_{number}");
+    let call = RecordedCall {
+        id: id.clone(),
+        name: "bash".to_owned(),
+        arguments: json!({ "command": action.trim_end() }),
+        is_of_text: true,
+    };
+    let has_action = !action.trim().is_empty();
+    ConversationStep {
+        source: StepSource::Agent,
+        text: thought,
+        calls: Vec::from_iter(has_action.then_some(call)),
+        shown: vec![ShownResult {
+            call: has_action.then_some(id),
+            text: text("observation"),
+            seconds: it["execution_time"].as_f64(),
+            ..ShownResult::default()
+        }],
+        is_reply: true,
+        ..ConversationStep::default()
+    }
+}
+
+/// The text of a message, which may consist of parts.
+fn content(value: &Value) -> String {
+    match value {
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|it| it["text"].as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        value => value.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trajectory_is_read() {
+        let value = json!({
+            "environment": "repo__1",
+            "trajectory": [
+                { "action": "ls\n", "observation": "a", "thought": "look", "response": "r", "execution_time": 0.5 },
+                { "action": "", "observation": "no action", "thought": "", "response": "hm", "execution_time": 0.0 },
+            ],
+            "history": [
+                { "role": "system", "content": "s" },
+                { "role": "assistant", "content": "demo", "is_demo": true },
+                { "role": "user", "content": [{ "type": "text", "text": "task" }] },
+                { "role": "assistant", "content": "r" },
+            ],
+            "info": {
+                "exit_status": "submitted", "submission": "diff", "swe_agent_version": "1.1.0",
+                "model_stats": { "instance_cost": 0.5, "tokens_sent": 10, "tokens_received": 3, "api_calls": 2 },
+            },
+            "replay_config": "{\"agent\":{\"model\":{\"name\":\"m\"}}}",
+        });
+        assert!(is_sweagent(&value));
+        let run = from_sweagent(&value);
+        let texts: Vec<&str> = run.steps.iter().map(|step| step.text.as_str()).collect();
+        assert_eq!(texts, ["s", "demo", "task", "look", "hm"]);
+        assert_eq!(run.steps[3].calls[0].arguments["command"], "ls");
+        assert_eq!(run.steps[3].shown[0].seconds, Some(0.5));
+        assert_eq!(run.steps[4].calls.len(), 0);
+        assert_eq!((run.cost, run.usage.input_tokens), (Some(0.5), 10));
+        assert_eq!(run.model.as_deref(), Some("m"));
+        assert_eq!(run.exit_status.as_deref(), Some("submitted"));
+        assert!(!is_sweagent(&json!({ "messages": [], "info": {} })));
+    }
+}

@@ -1,0 +1,104 @@
+//! Reads a journal while its run goes on: each time, only what was added since.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+
+use super::read::{ParsedLine, parsed};
+use super::{JournalError, Record};
+
+/// How far a journal was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalFollower {
+    /// How many bytes of it.
+    len: u64,
+    /// The number of the last event.
+    last_seq: u64,
+}
+
+impl JournalFollower {
+    /// How many bytes were read.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether nothing was read yet.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Hands out the events that were added, each with the place where its line begins. A last line without
+    /// its newline is being written, and is left for the next time; events of a later version are left out.
+    ///
+    /// # Errors
+    /// When the file can't be read, or a line is damaged; what is before it has been handed out.
+    pub fn read(
+        &mut self,
+        file: &File,
+        name: &str,
+        mut take: impl FnMut(u64, Record),
+    ) -> Result<(), JournalError> {
+        let io = |source| JournalError::Io {
+            path: name.to_owned(),
+            source,
+        };
+        let mut input = BufReader::with_capacity(1 << 18, file);
+        input.seek(SeekFrom::Start(self.len)).map_err(io)?;
+        let mut buffer = Vec::new();
+        loop {
+            buffer.clear();
+            let bytes = input.read_until(b'\n', &mut buffer).map_err(io)?;
+            let Some(text) = buffer.strip_suffix(b"\n") else {
+                return Ok(());
+            };
+            let expected = self.last_seq + 1;
+            let line = usize::try_from(expected).unwrap_or(usize::MAX);
+            match parsed(text, expected, line)? {
+                ParsedLine::Event(record) => take(self.len, record),
+                ParsedLine::Unknown(_) => {}
+                ParsedLine::NoJson(error) => {
+                    return Err(JournalError::Line {
+                        line,
+                        reason: error.to_string(),
+                    });
+                }
+            }
+            self.last_seq = expected;
+            self.len += bytes as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn what_was_added_is_handed_out_once() {
+        let mut file = tempfile::tempfile().unwrap();
+        let mut follower = JournalFollower::default();
+        let line = |seq| format!("{{\"seq\":{seq},\"t\":1.0,\"event\":\"allowed\",\"index\":0}}\n");
+        let future = "{\"seq\":2,\"t\":1.0,\"event\":\"of_the_future\"}\n";
+        let third = (line(1).len() + future.len()) as u64;
+        let fourth = third + line(3).len() as u64;
+        // What is written, and the places of the events that are new.
+        for (text, expected) in [
+            (line(1), vec![0]),
+            (String::new(), vec![]),
+            (future.to_owned() + &line(3)[..20], vec![]),
+            (line(3)[20..].to_owned() + &line(4), vec![third, fourth]),
+        ] {
+            file.write_all(text.as_bytes()).unwrap();
+            let mut found = Vec::new();
+            follower
+                .read(&file, "x", |at, record| found.push((at, record.seq)))
+                .unwrap();
+            let places: Vec<u64> = found.iter().map(|(at, _)| *at).collect();
+            assert_eq!(places, expected, "{text}");
+        }
+        file.write_all(b"no JSON\n").unwrap();
+        let error = follower.read(&file, "x", |_, _| {}).unwrap_err();
+        assert!(error.to_string().contains("line 5"), "{error}");
+    }
+}

@@ -1,0 +1,112 @@
+// The runs of a folder together: statuses, cost against steps, failures of the same kind.
+
+import { count, dollars, duration, each_second, el, link, now, svg } from "./tools.js";
+import { all_runs, badge, renew } from "./list.js";
+
+const [W, H, PAD] = [420, 220, 34];
+
+const middle = (values) => {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted.length ? sorted[Math.floor(sorted.length / 2)] : 0;
+};
+
+function add(groups, name, it) {
+  const of = groups.get(name);
+  if (of) of.push(it);
+  else groups.set(name, [it]);
+}
+
+// An error without what differs from run to run.
+export const kind_of = (error) => error
+  .replace(/0x[0-9a-f]+|[0-9a-f]{12,}/gi, "…")
+  .replace(/\d+/g, "N")
+  .replace(/(["'`]).*?\1/g, "$1…$1")
+  .slice(0, 160);
+
+function plot(title, runs, x, y, x_text, y_text, go) {
+  const [most_x, most_y] = [Math.max(...runs.map(x), 1e-9), Math.max(...runs.map(y), 1e-9)];
+  const at = (it) => [PAD + (x(it) / most_x) * (W - PAD - 8), H - PAD - (y(it) / most_y) * (H - PAD - 12)];
+  const dots = runs.slice(0, 5000).map((it) => {
+    const [cx, cy] = at(it);
+    const off = it.status.toLowerCase() !== "submitted" && !it.running;
+    return svg("circle", { class: "dot" + (off ? " off" : ""), cx, cy, r: 3.5, onclick: () => go(link({ run: it.id })) },
+      svg("title", {}, `${it.name}: ${x_text(x(it))}, ${y_text(y(it))}, ${it.status}`));
+  });
+  return el("figure", {}, el("figcaption", {}, title), svg("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title },
+    svg("line", { x1: PAD, y1: H - PAD, x2: W, y2: H - PAD }), svg("line", { x1: PAD, y1: 0, x2: PAD, y2: H - PAD }),
+    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, x_text(most_x)),
+    svg("text", { x: PAD + 4, y: 12 }, y_text(most_y)), dots));
+}
+
+// How many runs have how much of something.
+function distribution(title, runs, of, text) {
+  const values = runs.map(of);
+  const most = Math.max(...values, 1e-9);
+  const bars = new Array(Math.min(24, Math.max(4, Math.ceil(Math.sqrt(runs.length))))).fill(0);
+  for (const value of values) bars[Math.min(bars.length - 1, Math.floor((value / most) * bars.length))] += 1;
+  const top = Math.max(...bars);
+  const width = (W - PAD - 8) / bars.length;
+  const shapes = bars.map((number, index) => {
+    const height = (number / top) * (H - PAD - 16);
+    return svg("rect", { class: "model", x: PAD + index * width + 1, y: H - PAD - height, width: width - 2, height },
+      svg("title", {}, `${text((index / bars.length) * most)} to ${text(((index + 1) / bars.length) * most)}: ${number} runs`));
+  });
+  return el("figure", {}, el("figcaption", {}, title), svg("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title },
+    svg("line", { x1: PAD, y1: H - PAD, x2: W, y2: H - PAD }), shapes,
+    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, text(most)),
+    svg("text", { x: 0, y: 12 }, `${top} runs`)));
+}
+
+function ended(runs) {
+  const done = runs.filter((it) => !it.running && it.last).sort((one, other) => one.last - other.last);
+  if (done.length < 2) return null;
+  const start = Math.min(...done.map((it) => it.started));
+  const numbered = done.map((it, index) => ({ ...it, index: index + 1, at: it.last - start }));
+  return numbered;
+}
+
+export function show_batch(main, name, go) {
+  document.title = name || "All runs";
+  const box = el("div", {});
+  main.append(el("header", {}, el("a", { href: "/" }, "← runs"), el("h1", {}, name || "all runs")), box);
+
+  function draw() {
+    const runs = [...all_runs().values()].filter((it) => !name || it.name.startsWith(name + "/"));
+    const by = new Map();
+    for (const it of runs) add(by, it.status, it);
+    const cost = runs.reduce((sum, it) => sum + (it.cost ?? 0), 0);
+    const statuses = el("table", { id: "statuses" },
+      el("tr", {}, ["Status", "Runs", "Cost", "Middle cost", "Middle steps", "Middle time"].map((it, at) => el("th", { class: at ? "number" : null }, it))),
+      [...by].sort((one, other) => other[1].length - one[1].length).map(([status, of]) => el("tr", {},
+        el("td", {}, el("a", { href: link({ q: status }) }, badge(of[0]))),
+        [of.length, dollars(of.reduce((sum, it) => sum + (it.cost ?? 0), 0)), dollars(middle(of.map((it) => it.cost ?? 0))),
+          middle(of.map((it) => it.steps)), duration(middle(of.map((it) => (it.running ? now() : it.last) - it.started)))]
+          .map((it) => el("td", { class: "number" }, it)))));
+    const failures = new Map();
+    for (const it of runs) {
+      if (it.running || it.status.toLowerCase() === "submitted") continue;
+      const kind = `${it.status}\n${kind_of(it.error ?? "")}`;
+      add(failures, kind, it);
+    }
+    const clusters = [...failures].sort((one, other) => other[1].length - one[1].length).slice(0, 100).map(([, of]) =>
+      el("details", {}, el("summary", {}, el("b", {}, of.length), " × ", badge(of[0]), " ", of[0].error ?? ""),
+        of.slice(0, 200).map((it) => el("div", {}, el("a", { href: link({ run: it.id }) }, it.name)))));
+    const timed = ended(runs);
+    box.replaceChildren(...[
+      el("p", { class: "summary" }, `${runs.length} runs · ${dollars(cost)} · ${count(runs.reduce((sum, it) => sum + it.input + it.output, 0))} tokens`),
+      statuses,
+      runs.length ? plot("Cost against steps", runs, (it) => it.steps, (it) => it.cost ?? 0, (it) => `${it} steps`, dollars, go) : "",
+      runs.length ? plot("Time against steps", runs, (it) => it.steps, (it) => (it.running ? now() : it.last) - it.started, (it) => `${it} steps`, duration, go) : "",
+      runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${Math.round(it)} steps`),
+        distribution("Cost", runs, (it) => it.cost ?? 0, dollars)] : "",
+      timed ? plot("Ended over time", timed, (it) => it.at, (it) => it.index, duration, (it) => `${it} runs`, go) : "",
+      clusters.length ? el("h2", {}, "Failures of the same kind") : "", clusters].flat(2));
+  }
+
+  let drawn = false;
+  return each_second(async () => {
+    const changed = await renew();
+    if ((changed && String(getSelection()).length === 0 && !box.querySelector("details[open]")) || !drawn) draw();
+    drawn = true;
+  });
+}

@@ -1,0 +1,113 @@
+// One step of a run: what was thought, said, called, and what came of it.
+
+import { count, dollars, duration, el, link, moment } from "./tools.js";
+
+const LINES = 25;
+
+// A text of the record: a string, or the ends of a long one.
+const whole_url = (id, step, part) => "/api/text?" + new URLSearchParams({ id, step, part });
+
+export const length = (text) => (typeof text === "string" ? text.length : text?.bytes ?? 0);
+
+function lines(text) {
+  let n = 1;
+  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) n += 1;
+  return n;
+}
+
+export function text_of(text, kind, id, step, part) {
+  if (!text) return null;
+  if (typeof text === "string") return el("pre", { class: kind }, text);
+  return el("div", {},
+    el("pre", { class: kind }, text.head),
+    el("p", {}, el("a", { href: whole_url(id, step, part), target: "_blank", rel: "noopener" },
+      `… ${count(text.bytes)} bytes in all: show the whole text`)),
+    el("pre", { class: kind }, text.tail));
+}
+
+// Folded if it is long.
+function folded(title, text, kind, id, step, part) {
+  if (!text) return null;
+  const all = typeof text === "string" ? lines(text) : null;
+  const open = all !== null && all <= LINES && text.length < 4000;
+  const size = all === null ? `${count(text.bytes)} bytes` : `${all} lines`;
+  const it = el("details", { open }, el("summary", {}, title, open ? "" : ` · ${size}`));
+  // What is not shown costs nothing.
+  const fill = () => { if (it.open && it.children.length === 1) it.append(text_of(text, kind, id, step, part)); };
+  it.addEventListener("toggle", fill);
+  fill();
+  return it;
+}
+
+function images(all) {
+  return (all ?? []).map((image) => image.data
+    ? el("img", { class: "shown", alt: "image", src: image.data })
+    : el("p", { class: "soft" }, "image, not fetched: ", typeof image.named === "string" ? image.named : image.named.head));
+}
+
+export function step_times(step) {
+  const model = step.asked && step.time ? Math.max(0, step.time - step.asked) : 0;
+  const shell = step.shown.reduce((sum, it) => sum + (it.seconds ?? 0), 0);
+  return { model, shell };
+}
+
+export const step_tokens = (step) =>
+  step.usage ? (step.usage.input_tokens ?? 0) + (step.usage.output_tokens ?? 0) : 0;
+
+function facts(step) {
+  const { model, shell } = step_times(step);
+  const usage = step.usage;
+  return [
+    model ? `model ${duration(model)}` : null,
+    shell ? `commands ${duration(shell)}` : null,
+    usage ? `${count(usage.input_tokens)} in${usage.cache_read_tokens ? ` (${count(usage.cache_read_tokens)} cached)` : ""}, ${count(usage.output_tokens)} out` : null,
+    step.cost !== null && step.reply ? dollars(step.cost) : null,
+    step.finish && !["stop", "tool_calls"].includes(step.finish) ? `ended by ${step.finish}` : null,
+  ].filter(Boolean).join(" · ");
+}
+
+const WHO = { system: "System", user: "User", agent: "Model" };
+
+export function step_box(id, step, has_record) {
+  const n = step.step;
+  const parts = [];
+  if (step.reasoning) {
+    parts.push(el("div", { class: "thought" }, folded("Thought", step.reasoning, "said", id, n, "reasoning")));
+  }
+  if (step.source === "agent") parts.push(text_of(step.text, "said", id, n, "text"));
+  else parts.push(folded(step.source === "system" ? "Prompt" : "Message", step.text, "said", id, n, "text"));
+  parts.push(images(step.images));
+  step.calls.forEach((call, index) => {
+    if (call.name !== "bash") parts.push(el("div", { class: "soft" }, call.name));
+    parts.push(text_of(call.text, "call", id, n, `call-${index}`));
+  });
+  if (step.rejected) parts.push(el("p", { class: "error" }, `The reply was not usable: ${step.rejected}`));
+  step.shown.forEach((it, index) => {
+    const code = it.returncode;
+    const title = [
+      code === null ? "Feedback" : "Output",
+      code === null ? null : el("span", { class: code === 0 ? "good" : "bad" }, ` · exit code ${code}`),
+      it.seconds === null ? null : ` · ${duration(it.seconds)}`,
+      it.unseen ? " · the model has not seen it" : null,
+    ];
+    parts.push(folded(el("span", {}, title), it.text || "(no output)", "output", id, n, `shown-${index}`));
+    if (it.exception) parts.push(text_of(it.exception, "error", id, n, "text"));
+    parts.push(images(it.images));
+  });
+  if (has_record) {
+    const record = el("details", {}, el("summary", {}, "as recorded"));
+    record.addEventListener("toggle", async () => {
+      if (!record.open || record.children.length > 1) return;
+      const answer = await fetch("/api/record?" + new URLSearchParams({ id, step: n }));
+      record.append(el("pre", { class: "output" }, await answer.text()));
+    });
+    parts.push(record);
+  }
+  return el("section", { class: "step " + step.source, id: `step-${n}` },
+    el("h3", {},
+      el("a", { href: link({ run: id }, `#step-${n}`) }, `${n}`),
+      WHO[step.source] ?? step.source,
+      el("span", { class: "soft" }, facts(step)),
+      step.time ? el("span", { class: "soft", title: moment(step.time) }, new Date(step.time * 1000).toLocaleTimeString()) : null),
+    parts);
+}

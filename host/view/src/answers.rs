@@ -1,0 +1,63 @@
+//! Answers to requests. Each has the headers that keep the page's content from doing anything.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+
+/// The body of an answer.
+pub(crate) type PageAnswer = Response<Full<Bytes>>;
+
+/// What the page may do: its own scripts and styles, requests to its own server, images that are in the
+/// record itself.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// An answer of this kind.
+pub(crate) fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> PageAnswer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE.as_str(), kind),
+        (CONTENT_SECURITY_POLICY.as_str(), POLICY),
+        (CACHE_CONTROL.as_str(), "no-store"),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// Plain text, which a browser shows as text.
+pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> PageAnswer {
+    answer(status, "text/plain; charset=utf-8", text)
+}
+
+/// JSON.
+pub(crate) fn jsoned(value: &Value) -> PageAnswer {
+    answer(
+        StatusCode::OK,
+        "application/json",
+        value.to_string().into_bytes(),
+    )
+}
+
+/// JSON that is the same as long as its tag is.
+pub(crate) fn tagged(tag: &str, value: &Value) -> PageAnswer {
+    let mut answer = jsoned(value);
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        answer.headers_mut().insert(ETAG, tag);
+    }
+    answer
+}
+
+/// A refusal, whose text says why.
+pub(crate) fn refused(status: StatusCode, why: &str) -> PageAnswer {
+    let text = json!({ "message": why }).to_string();
+    answer(status, "application/json", text.into_bytes())
+}

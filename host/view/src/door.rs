@@ -1,0 +1,186 @@
+//! Who may ask: whoever shows the token, from a page of this server itself.
+//!
+//! Any page in the user's browser can send requests to this machine, under any name that leads to it (DNS
+//! rebinding). So the name in `Host` has to be an address or `localhost`, an `Origin` has to be the same, and
+//! the token is in no page but the one that the program has printed.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::net::IpAddr;
+
+use hyper::header::{COOKIE, HOST, HeaderMap, HeaderValue, ORIGIN};
+use mswea_executor::remote::AccessToken;
+
+/// What a request may do.
+pub(crate) enum Entry {
+    /// It is answered.
+    Allowed,
+    /// It has the token in its address: the browser keeps it in this cookie, and asks again without it.
+    Keeps(String),
+    /// It is refused, for this reason.
+    Refused(&'static str),
+}
+
+/// The check of requests.
+pub(crate) struct ViewDoor {
+    token: AccessToken,
+    /// As it is in the address.
+    shown: String,
+    /// The name of the cookie: cookies are shared by all ports of a machine.
+    cookie: String,
+    /// The name in the address that the server listens on, if it is no IP address.
+    name: Option<String>,
+}
+
+impl ViewDoor {
+    /// A door with a new token. `listen`: the address as it was given.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub(crate) fn new(listen: &str, port: u16) -> io::Result<Self> {
+        let mut bytes = [0; 24];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let shown: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = AccessToken::new(&shown).map_err(io::Error::other)?;
+        let name = host_name(listen);
+        Ok(Self {
+            token,
+            shown,
+            cookie: format!("mswea-view-{port}"),
+            name: Some(name.to_ascii_lowercase()).filter(|it| it.parse::<IpAddr>().is_err()),
+        })
+    }
+
+    /// The token, for the address.
+    pub(crate) fn token(&self) -> &str {
+        &self.shown
+    }
+
+    /// Whether a request may be answered. `given`: the token of its address.
+    pub(crate) fn check(&self, headers: &HeaderMap, given: Option<&str>) -> Entry {
+        let mut hosts = headers.get_all(HOST).iter();
+        let (Some(Ok(host)), None) = (hosts.next().map(HeaderValue::to_str), hosts.next()) else {
+            return Entry::Refused("the request has to name one host");
+        };
+        if !self.is_ours(host) {
+            return Entry::Refused(
+                "this server is asked under its address, as it was printed, and under no other name",
+            );
+        }
+        let is_same = |origin: &HeaderValue| {
+            let origin = origin.to_str().ok();
+            origin.and_then(|it| it.strip_prefix("http://")) == Some(host)
+        };
+        if !headers.get_all(ORIGIN).iter().all(is_same) {
+            return Entry::Refused("another page may not ask this server");
+        }
+        let is_foreign = |from: &HeaderValue| !matches!(from.as_bytes(), b"same-origin" | b"none");
+        if given.is_none() && headers.get_all("sec-fetch-site").iter().any(is_foreign) {
+            return Entry::Refused("another page may not ask this server");
+        }
+        // Compared also where there is none, so that this takes as long.
+        let is_given = self.token.is(given.unwrap_or_default().as_bytes());
+        let is_kept = self.token.is(self.kept(headers).unwrap_or_default());
+        match (is_given, is_kept) {
+            (true, _) => Entry::Keeps(format!(
+                "{}={}; Path=/; HttpOnly; SameSite=Strict",
+                self.cookie, self.shown
+            )),
+            (false, true) => Entry::Allowed,
+            (false, false) => Entry::Refused(
+                "the token is missing or wrong: open the address that `mswea-host view` has printed",
+            ),
+        }
+    }
+
+    /// Whether a name leads to this server and can't be another machine's, too. The port is not compared: a
+    /// tunnel may have another one.
+    fn is_ours(&self, host: &str) -> bool {
+        let name = host_name(host).to_ascii_lowercase();
+        name == "localhost" || name.parse::<IpAddr>().is_ok() || Some(name) == self.name
+    }
+
+    fn kept<'h>(&self, headers: &'h HeaderMap) -> Option<&'h [u8]> {
+        let cookies = headers.get_all(COOKIE).iter();
+        let mut cookies = cookies.flat_map(|all| all.as_bytes().split(|byte| *byte == b';'));
+        cookies.find_map(|cookie| {
+            let cookie = cookie.trim_ascii();
+            let value = cookie.strip_prefix(self.cookie.as_bytes())?;
+            value.strip_prefix(b"=")
+        })
+    }
+}
+
+/// The host of `HOST:PORT`, without the brackets of an IPv6 address.
+fn host_name(address: &str) -> &str {
+    if let Some(rest) = address.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or_default();
+    }
+    match address.rsplit_once(':') {
+        Some((name, _)) => name,
+        None => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type DoorVector<'v> = (&'v [(&'static str, &'v str)], bool, &'v str);
+
+    #[test]
+    fn only_the_own_page_with_the_token_may_ask() {
+        let door = ViewDoor::new("box.example:80", 80).unwrap();
+        let token = door.token().to_owned();
+        let cookie = format!("a=b; mswea-view-80={token}");
+        let host = ("host", "127.0.0.1:80");
+        let good = ("cookie", cookie.as_str());
+        // The headers, whether the token is in the address, and the outcome.
+        let vectors: [DoorVector<'_>; 16] = [
+            (&[host], false, "refused"),
+            (&[host], true, "keeps"),
+            (&[host, good], false, "allowed"),
+            (&[host, ("cookie", "mswea-view-80=x")], false, "refused"),
+            (&[host, ("cookie", "mswea-view-80=")], false, "refused"),
+            (&[good], false, "refused"),
+            (&[("host", "localhost:1"), good], false, "allowed"),
+            (&[("host", "LOCALHOST"), good], false, "allowed"),
+            (&[("host", "[::1]:80"), good], false, "allowed"),
+            (&[("host", "box.example:80"), good], false, "allowed"),
+            (&[("host", "evil.example:80"), good], false, "refused"),
+            (&[("host", "evil.example:80")], true, "refused"),
+            (
+                &[("host", "127.0.0.1.evil.example"), good],
+                false,
+                "refused",
+            ),
+            (
+                &[host, good, ("origin", "http://127.0.0.1:80")],
+                false,
+                "allowed",
+            ),
+            (
+                &[host, good, ("origin", "http://evil.example")],
+                false,
+                "refused",
+            ),
+            (
+                &[host, good, ("sec-fetch-site", "cross-site")],
+                false,
+                "refused",
+            ),
+        ];
+        for (headers, has_token, expected) in vectors {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(*name, HeaderValue::from_str(value).unwrap());
+            }
+            let found = match door.check(&map, has_token.then_some(&token)) {
+                Entry::Allowed => "allowed",
+                Entry::Keeps(_) => "keeps",
+                Entry::Refused(_) => "refused",
+            };
+            assert_eq!(found, expected, "{headers:?} {has_token}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Runs that are read whole: a few are kept, and of one that goes on only what was added is read.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mswea_core::Event;
+use mswea_export::{
+    Conversation, ConversationReader, from_atif, from_sweagent, is_atif, is_sweagent,
+};
+use mswea_run::journal::JournalFollower;
+use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
+use serde_json::{Value, json};
+
+use crate::card::{FileStamp, is_held};
+use crate::places::RunPlace;
+
+/// How many are kept.
+const KEPT: usize = 6;
+/// The most bytes of the record of a step that are shown.
+const RAW: u64 = 4 << 20;
+
+/// The runs that are kept, the last used last.
+#[derive(Default)]
+pub(crate) struct OpenedRuns(Mutex<VecDeque<(String, Arc<Mutex<OpenedRun>>)>>);
+
+impl OpenedRuns {
+    /// A run, as its file is now.
+    ///
+    /// # Errors
+    /// A message if it can't be read.
+    pub(crate) fn with<T>(
+        &self,
+        id: &str,
+        place: &RunPlace,
+        use_it: impl FnOnce(&OpenedRun) -> T,
+    ) -> Result<T, String> {
+        let run = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = all.iter().position(|(known, _)| known == id);
+            let entry = at.and_then(|at| all.remove(at));
+            let entry = entry.unwrap_or_else(|| (id.to_owned(), Arc::default()));
+            let run = entry.1.clone();
+            all.push_back(entry);
+            if all.len() > KEPT {
+                all.pop_front();
+            }
+            run
+        };
+        let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
+        run.refresh(place)?;
+        Ok(use_it(&run))
+    }
+}
+
+/// A run that is not kept.
+///
+/// # Errors
+/// A message if it can't be read.
+pub(crate) fn read_once(place: &RunPlace) -> Result<OpenedRun, String> {
+    let mut run = OpenedRun::default();
+    run.refresh(place)?;
+    Ok(run)
+}
+
+/// A run.
+#[derive(Default)]
+pub(crate) struct OpenedRun {
+    stamp: Option<FileStamp>,
+    source: RunSource,
+    /// What is wrong with the rest of the file.
+    damage: Option<String>,
+    /// What the host does now, and since when.
+    now: Option<(String, f64)>,
+    is_running: bool,
+}
+
+#[derive(Default)]
+enum RunSource {
+    #[default]
+    Nothing,
+    Journal(Box<FollowedJournal>),
+    /// It does not grow.
+    Whole(Box<Conversation>),
+}
+
+#[derive(Default)]
+struct FollowedJournal {
+    follower: JournalFollower,
+    reader: ConversationReader,
+    /// Where the record of each step begins.
+    begins: Vec<u64>,
+    /// Where the record of the query began that has no reply yet.
+    asked: Option<u64>,
+    /// Outputs that no message shows were added, since the run does not go on.
+    is_settled: bool,
+    head: Value,
+}
+
+impl OpenedRun {
+    /// The conversation so far.
+    pub(crate) fn conversation(&self) -> &Conversation {
+        static NOTHING: std::sync::LazyLock<Conversation> =
+            std::sync::LazyLock::new(Conversation::default);
+        match &self.source {
+            RunSource::Nothing => &NOTHING,
+            RunSource::Journal(journal) => journal.reader.so_far(),
+            RunSource::Whole(run) => run,
+        }
+    }
+
+    /// Dollars so far.
+    pub(crate) fn cost(&self) -> Option<f64> {
+        match &self.source {
+            RunSource::Journal(journal) => journal.reader.cost(),
+            _ => self.conversation().cost,
+        }
+    }
+
+    /// The first step that may still change.
+    pub(crate) fn first_open(&self) -> usize {
+        match &self.source {
+            RunSource::Journal(journal) => journal.reader.first_open(),
+            _ => self.conversation().steps.len(),
+        }
+    }
+
+    /// What is wrong with the rest of the file, what the host does now, and the run's plugins and config.
+    pub(crate) fn about(&self) -> Value {
+        let now = self.now.as_ref().filter(|_| self.is_running);
+        json!({
+            "running": self.is_running,
+            "damage": self.damage,
+            "now": now.map(|(event, since)| json!({ "event": event, "since": since })),
+            "head": match &self.source {
+                RunSource::Journal(journal) => journal.head.clone(),
+                _ => Value::Null,
+            },
+        })
+    }
+
+    /// A word that changes whenever the run does.
+    pub(crate) fn tag(&self) -> String {
+        let stamp = self.stamp.unwrap_or_default();
+        format!("{stamp:?} {}", self.is_running)
+    }
+
+    /// Brings it up to date.
+    fn refresh(&mut self, place: &RunPlace) -> Result<(), String> {
+        let failed = |error: io::Error| format!("`{}`: {error}", place.name);
+        if !place.is_journal {
+            let stamp = FileStamp::of(&place.path).map_err(failed)?;
+            if self.stamp != Some(stamp) {
+                self.source = RunSource::Whole(Box::new(whole(&place.path)?));
+                self.stamp = Some(stamp);
+            }
+            return Ok(());
+        }
+        let file = mswea_files::open(&place.path, u64::MAX).map_err(failed)?;
+        let stamp = FileStamp::of(&place.path).map_err(failed)?;
+        let is_same = self.stamp == Some(stamp);
+        // The lock of a run that is over is left alone, for who may be about to continue it.
+        if !is_same || self.is_running {
+            self.is_running = is_held(&file);
+        }
+        let has_grown = self.stamp.is_some_and(|before| before.has_grown_to(&stamp));
+        let mut journal = match std::mem::take(&mut self.source) {
+            RunSource::Journal(journal) if is_same || has_grown && !journal.is_settled => journal,
+            _ => {
+                self.now = None;
+                Box::default()
+            }
+        };
+        self.stamp = Some(stamp);
+        if !is_same || journal.follower.is_empty() {
+            let now = &mut self.now;
+            let read = journal.go_on(&file, &place.name, |event, t| *now = Some((event, t)));
+            self.damage = read.err();
+        }
+        if !self.is_running && !journal.is_settled {
+            journal.reader.settle();
+            journal.is_settled = true;
+        }
+        self.source = RunSource::Journal(journal);
+        Ok(())
+    }
+
+    /// What is recorded of a step, from the journal itself; none if there is no journal.
+    pub(crate) fn record(&self, place: &RunPlace, step: usize) -> Option<io::Result<String>> {
+        let RunSource::Journal(journal) = &self.source else {
+            return None;
+        };
+        let begin = *journal.begins.get(step)?;
+        let end = journal.begins.get(step + 1).copied();
+        let end = end.unwrap_or_else(|| journal.follower.len());
+        let bytes = end.saturating_sub(begin).min(RAW);
+        let read = || {
+            let file = mswea_files::open(&place.path, u64::MAX)?;
+            let mut text = vec![0; usize::try_from(bytes).unwrap_or_default()];
+            file.read_exact_at(&mut text, begin)?;
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        };
+        Some(read())
+    }
+}
+
+impl FollowedJournal {
+    fn go_on(
+        &mut self,
+        file: &File,
+        name: &str,
+        mut now: impl FnMut(String, f64),
+    ) -> Result<(), String> {
+        let Self {
+            follower,
+            reader,
+            begins,
+            asked,
+            head,
+            ..
+        } = self;
+        let read = follower.read(file, name, |at, record| {
+            match &record.event {
+                Event::RunStarted {
+                    config,
+                    plugins,
+                    task,
+                    parent,
+                    ..
+                } => {
+                    *head = json!({
+                        "config": config, "plugins": plugins, "task": task, "parent": parent,
+                    });
+                }
+                Event::QueryStarted { .. } => *asked = Some(at),
+                _ => {}
+            }
+            reader.take(&record);
+            if let Some(word) = doing(&record.event) {
+                now(word, record.t);
+            }
+            let steps = reader.so_far().steps.len();
+            if begins.len() < steps {
+                let of_query = match &record.event {
+                    Event::Reply { .. } => asked.take(),
+                    _ => None,
+                };
+                begins.resize(steps, of_query.unwrap_or(at));
+            }
+        });
+        read.map_err(|error| error.to_string())
+    }
+}
+
+/// What the host does after an event, for people; none if it goes on as before.
+fn doing(event: &Event) -> Option<String> {
+    let word = match event {
+        Event::QueryStarted { query, .. } => format!("waits for the model (query {query})"),
+        Event::Retry {
+            attempt, message, ..
+        } => format!("tries again (attempt {attempt}): {message}"),
+        Event::Action { action, .. } => format!("runs: {}", action.command),
+        Event::RunStarted { .. } | Event::RunResumed { .. } => {
+            "prepares the environment".to_owned()
+        }
+        Event::SalvageStarted => "saves the diff".to_owned(),
+        Event::Interrupted => "was interrupted, and waits for the user".to_owned(),
+        Event::Reply { .. } | Event::Output { .. } | Event::Observed { .. } => "goes on".to_owned(),
+        _ => return None,
+    };
+    Some(word.chars().take(300).collect())
+}
+
+/// A trajectory without a journal.
+fn whole(path: &Path) -> Result<Conversation, String> {
+    let shown = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut bytes = mswea_files::read(path, mswea_files::RECORDS)
+        .map_err(|error| format!("`{shown}`: {error}"))?;
+    let value = serde_json::from_slice(&bytes).or_else(|error| {
+        // Python writes half a character as it is.
+        match replace_lone_surrogates(&mut bytes) {
+            0 => Err(error),
+            _ => serde_json::from_slice(&bytes),
+        }
+    });
+    let value: Value = value.map_err(|error| format!("`{shown}` is no trajectory: {error}"))?;
+    drop(bytes);
+    if is_atif(&value) {
+        return from_atif(&value).map_err(|error| format!("`{shown}`: {error}"));
+    }
+    if is_sweagent(&value) {
+        return Ok(from_sweagent(&value));
+    }
+    let records = records_from_trajectory(&value, &shown);
+    let records = records.map_err(|reason| format!("`{shown}`: {reason}"))?;
+    Ok(mswea_export::from_records(&records))
+}

@@ -1,0 +1,143 @@
+//! Search in the texts of all runs, for a bounded time and with a bounded number of results.
+
+use std::time::{Duration, Instant};
+
+use fancy_regex::{Regex, RegexBuilder};
+use mswea_export::{Conversation, ConversationStep, SecretValues};
+use mswea_text::{harmless, one_line};
+use serde_json::{Value, json};
+
+use crate::opened;
+use crate::steps::{self, cleaned};
+use crate::table::ListedRun;
+
+/// How long a search goes on, and how many places it finds in all and in one run.
+const TIME: Duration = Duration::from_millis(2_500);
+const PLACES: usize = 200;
+const PLACES_OF_RUN: usize = 5;
+/// How much is shown around a place, in characters.
+const AROUND: usize = 100;
+/// How much of a match is shown.
+const MATCH: usize = 300;
+/// The longest pattern.
+const PATTERN: usize = 1_000;
+/// How often an engine may go back within a text.
+const BACKTRACKS: usize = 200_000;
+
+/// What is looked for.
+pub(crate) struct SearchFor {
+    regex: Regex,
+    /// The record has these characters as they are, so a file without them need not be parsed.
+    is_plain: bool,
+}
+
+impl SearchFor {
+    /// A text, without regard to case, or a regular expression.
+    ///
+    /// # Errors
+    /// A message if it is empty, too long, or no regular expression.
+    pub(crate) fn new(text: &str, is_regex: bool) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("write what is to be found".to_owned());
+        }
+        if text.len() > PATTERN {
+            return Err(format!(
+                "the text to be found has more than {PATTERN} bytes"
+            ));
+        }
+        let pattern = match is_regex {
+            true => text.to_owned(),
+            false => format!("(?i){}", fancy_regex::escape(text)),
+        };
+        let built = RegexBuilder::new(&pattern)
+            .backtrack_limit(BACKTRACKS)
+            .build();
+        let is_literal = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '_' | '-' | '.');
+        Ok(Self {
+            regex: built
+                .map_err(|error| format!("the regular expression is not valid: {error}"))?,
+            is_plain: !is_regex && text.chars().all(is_literal),
+        })
+    }
+
+    /// Searches the runs from `cursor` on.
+    pub(crate) fn run(&self, runs: &[ListedRun], cursor: usize, secrets: &SecretValues) -> Value {
+        let began = Instant::now();
+        let mut found = Vec::new();
+        let mut places = 0;
+        let mut skipped = 0;
+        let mut at = cursor.min(runs.len());
+        while at < runs.len() && places < PLACES && began.elapsed() < TIME {
+            let run = &runs[at];
+            at += 1;
+            if self.is_plain && !self.may_be_in(run) {
+                continue;
+            }
+            let Ok(open) = opened::read_once(&run.place) else {
+                skipped += 1;
+                continue;
+            };
+            match self.places(open.conversation(), secrets) {
+                Ok(hits) if hits.is_empty() => {}
+                Ok(hits) => {
+                    places += hits.len();
+                    let mut card = run.card.to_json(&run.id, &run.place.name, secrets);
+                    card["hits"] = hits.into();
+                    found.push(card);
+                }
+                Err(()) => skipped += 1,
+            }
+        }
+        json!({ "runs": found, "cursor": at, "total": runs.len(), "skipped": skipped })
+    }
+
+    fn may_be_in(&self, run: &ListedRun) -> bool {
+        let Ok(bytes) = mswea_files::read(&run.place.path, mswea_files::RECORDS) else {
+            return true;
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        self.regex.is_match(&*text).unwrap_or(true)
+    }
+
+    /// The places in a run; nothing if the expression takes too long.
+    fn places(&self, run: &Conversation, secrets: &SecretValues) -> Result<Vec<Value>, ()> {
+        let mut hits = Vec::new();
+        for (index, step) in run.steps.iter().enumerate() {
+            for (name, text) in parts(step) {
+                if hits.len() >= PLACES_OF_RUN {
+                    return Ok(hits);
+                }
+                if !self.regex.is_match(&*text).map_err(drop)? {
+                    continue;
+                }
+                // In the text as it is shown: a part of a secret is not found.
+                let text = cleaned(text.into_owned(), secrets);
+                let Some(found) = self.regex.find(&*text).map_err(drop)? else {
+                    continue;
+                };
+                let before = text[..found.start()].chars().rev().take(AROUND);
+                let before: String = before.collect::<Vec<_>>().into_iter().rev().collect();
+                let after: String = text[found.end()..].chars().take(AROUND).collect();
+                let shown: String = found.as_str().chars().take(MATCH).collect();
+                hits.push(json!({
+                    "step": index, "part": one_line(name), "before": before, "match": harmless(&shown), "after": after,
+                }));
+            }
+        }
+        Ok(hits)
+    }
+}
+
+type PartOfStep<'s> = (&'static str, std::borrow::Cow<'s, str>);
+
+fn parts(step: &ConversationStep) -> impl Iterator<Item = PartOfStep<'_>> {
+    let own = [
+        ("text", step.text.as_str().into()),
+        ("thought", step.reasoning.as_str().into()),
+    ];
+    let calls = step.calls.iter();
+    let calls = calls.map(|call| ("action", steps::call_text(&call.arguments).into()));
+    let shown = step.shown.iter();
+    let shown = shown.map(|it| ("output", steps::readable(&it.text)));
+    own.into_iter().chain(calls).chain(shown)
+}

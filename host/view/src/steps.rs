@@ -1,0 +1,184 @@
+//! Steps as the page gets them: long texts are cut, secrets blanked, escape sequences removed.
+
+use std::borrow::Cow;
+
+use mswea_export::{ConversationStep, SecretValues, ShownResult, embedded};
+use mswea_text::harmless;
+use serde_json::{Value, json};
+
+/// A longer text is cut; the whole is fetched when it is asked for.
+const LONGEST: usize = 16_000;
+/// How much of the beginning and of the end of such a text is sent.
+const HEAD: usize = 6_000;
+const TAIL: usize = 4_000;
+/// No secret is longer: as much is looked at beyond a cut, so that none is cut in two.
+const MARGIN: usize = 8_000;
+/// The largest image that is sent.
+const IMAGE: usize = 8 << 20;
+
+/// A step.
+pub(crate) fn step(index: usize, step: &ConversationStep, secrets: &SecretValues) -> Value {
+    let calls = step.calls.iter().map(|call| {
+        let text = call_text(&call.arguments);
+        json!({ "id": call.id, "name": harmless(&call.name), "text": shown(&text, secrets) })
+    });
+    json!({
+        "step": index,
+        "source": step.source.word(),
+        "reply": step.is_reply,
+        "asked": step.asked,
+        "time": step.time,
+        "model": step.model,
+        "text": shown(&step.text, secrets),
+        "reasoning": shown(&step.reasoning, secrets),
+        "images": images(&step.images, secrets),
+        "calls": calls.collect::<Vec<_>>(),
+        "shown": step.shown.iter().map(|it| result(it, secrets)).collect::<Vec<_>>(),
+        "usage": step.usage,
+        "cost": step.cost,
+        "finish": step.finish_reason,
+        "rejected": step.rejected,
+    })
+}
+
+fn result(it: &ShownResult, secrets: &SecretValues) -> Value {
+    json!({
+        "call": it.call,
+        "text": shown(&readable(&it.text), secrets),
+        "images": images(&it.images, secrets),
+        "returncode": it.returncode,
+        "exception": it.exception.as_ref().map(|it| shown(it, secrets)),
+        "seconds": it.seconds,
+        "unseen": it.is_unseen,
+    })
+}
+
+/// An observation in JSON with its strings as they are: the return code is shown elsewhere.
+pub(crate) fn readable(text: &str) -> Cow<'_, str> {
+    let is_object = text.starts_with('{') && text.trim_end().ends_with('}');
+    let keys = match serde_json::from_str(text) {
+        Ok(Value::Object(keys)) if is_object && keys.contains_key("returncode") => keys,
+        _ => return text.into(),
+    };
+    let mut out = String::new();
+    for (key, value) in keys {
+        match (key.as_str(), value) {
+            ("returncode", _) => {}
+            ("output", Value::String(text)) => out.push_str(&text),
+            (_, Value::String(text)) if text.is_empty() => {}
+            (_, Value::String(text)) => out.push_str(&format!("<{key}>\n{text}\n")),
+            (_, value) => out.push_str(&format!("<{key}>\n{value}\n")),
+        }
+    }
+    out.into()
+}
+
+/// Images whose bytes are in the record, and the names of others, which are never fetched.
+fn images(all: &[String], secrets: &SecretValues) -> Value {
+    let each = all.iter().map(|address| match embedded(address) {
+        Some(_) if address.len() <= IMAGE => json!({ "data": address }),
+        Some(kind) => json!({ "named": format!("{kind}, {} bytes", address.len()) }),
+        None => json!({ "named": shown(address, secrets) }),
+    });
+    each.collect()
+}
+
+/// What is called, as text: a command as it is, other arguments as JSON.
+pub(crate) fn call_text(arguments: &Value) -> String {
+    match arguments {
+        Value::Object(keys) => match keys.get("command") {
+            Some(Value::String(command)) if keys.len() == 1 => command.clone(),
+            _ => format!("{arguments:#}"),
+        },
+        Value::String(text) => text.clone(),
+        other => format!("{other:#}"),
+    }
+}
+
+/// A part of a step by its name: `text`, `reasoning`, `call-0`, `shown-0`.
+pub(crate) fn part(step: &ConversationStep, name: &str) -> Option<String> {
+    let numbered = |prefix| name.strip_prefix(prefix)?.parse::<usize>().ok();
+    if let Some(index) = numbered("call-") {
+        return step.calls.get(index).map(|it| call_text(&it.arguments));
+    }
+    if let Some(index) = numbered("shown-") {
+        return step
+            .shown
+            .get(index)
+            .map(|it| readable(&it.text).into_owned());
+    }
+    match name {
+        "text" => Some(step.text.clone()),
+        "reasoning" => Some(step.reasoning.clone()),
+        _ => None,
+    }
+}
+
+/// A whole text, without secrets and escape sequences.
+pub(crate) fn cleaned(mut text: String, secrets: &SecretValues) -> String {
+    secrets.remove_from_text(&mut text);
+    harmless(&text)
+}
+
+/// A text as the page shows it: a string, or the two ends of a long one.
+pub(crate) fn shown(text: &str, secrets: &SecretValues) -> Value {
+    if text.len() <= LONGEST {
+        return cleaned(text.to_owned(), secrets).into();
+    }
+    json!({
+        "head": beginning(&cleaned(beginning(text, HEAD + MARGIN).to_owned(), secrets), HEAD),
+        "tail": end(&cleaned(end(text, TAIL + MARGIN).to_owned(), secrets), TAIL),
+        "bytes": text.len(),
+    })
+}
+
+/// At most this many bytes from the beginning.
+pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// At most this many bytes from the end.
+fn end(text: &str, bytes: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_observation_in_json_is_shown_as_its_output() {
+        for (text, expected) in [
+            (r#"{"returncode": 0, "output": "a\nb"}"#, "a\nb"),
+            (
+                r#"{"returncode": 1, "output": "a\n", "exception_info": "late", "n": 3}"#,
+                "a\n<exception_info>\nlate\n<n>\n3\n",
+            ),
+            (r#"{"output": "a"}"#, r#"{"output": "a"}"#),
+            ("{", "{"),
+            ("text", "text"),
+        ] {
+            assert_eq!(readable(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_no_secret_with_it() {
+        let secrets = SecretValues::new(["hunter2-hunter2".to_owned()]);
+        assert_eq!(shown("a\u{1b}[1mb", &secrets), "ab");
+        for at in (HEAD - 20)..(HEAD + 5) {
+            let mut text = "x".repeat(100_000);
+            text.replace_range(at..at + 15, "hunter2-hunter2");
+            let place = text.len() - TAIL - 10;
+            text.replace_range(place..place + 15, "hunter2-hunter2");
+            let value = shown(&text, &secrets);
+            assert!(!value.to_string().contains("hunter2"), "{at}");
+            assert!(!value.to_string().contains("unter2"), "{at}");
+            assert_eq!(value["bytes"], 100_000);
+            assert!(value["tail"].as_str().unwrap().len() <= TAIL);
+        }
+        // Characters of several bytes are not cut.
+        let value = shown(&"ä€𝄞".repeat(20_000), &secrets);
+        assert!(value["head"].as_str().unwrap().len() <= HEAD);
+    }
+}

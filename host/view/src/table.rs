@@ -1,0 +1,267 @@
+//! The list of runs: which there are, what is shown of each, and what of this has changed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mswea_export::SecretValues;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::card::{self, FileStamp, RunCard};
+use crate::notes::{self, RunNotes};
+use crate::places::{self, RunPlace};
+use crate::settings::ViewRoots;
+use crate::tally::JournalTally;
+
+/// The shortest time between two looks at the folders; a long look is not repeated before ten times its
+/// length.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How many bytes of an id are kept.
+const ID: usize = 8;
+
+/// The list.
+pub(crate) struct RunTable {
+    roots: ViewRoots,
+    secrets: SecretValues,
+    state: Mutex<TableState>,
+}
+
+struct TableState {
+    looked: Option<(Instant, Duration)>,
+    /// Of the first change in this process.
+    first: u64,
+    revision: u64,
+    rows: BTreeMap<String, TableRow>,
+    gone: Vec<(u64, String)>,
+}
+
+#[derive(Clone)]
+struct TableRow {
+    place: RunPlace,
+    stamp: FileStamp,
+    tally: JournalTally,
+    card: RunCard,
+    changed: u64,
+}
+
+/// A run of the list.
+#[derive(Clone)]
+pub(crate) struct ListedRun {
+    pub(crate) id: String,
+    pub(crate) place: RunPlace,
+    pub(crate) card: RunCard,
+}
+
+impl RunTable {
+    pub(crate) fn new(roots: ViewRoots, secrets: SecretValues) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        // A page that knows the list of an earlier server gets this one whole.
+        let first = since.unwrap_or_default().as_secs() * 1000;
+        let state = Mutex::new(TableState {
+            looked: None,
+            first,
+            revision: first,
+            rows: BTreeMap::new(),
+            gone: Vec::new(),
+        });
+        Self {
+            roots,
+            secrets,
+            state,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, TableState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state after a look at the folders, unless there was one just now. Reads files, so it is not for
+    /// the thread of the connections.
+    fn looked_at(&self) -> MutexGuard<'_, TableState> {
+        let mut state = self.state();
+        let is_due = state.looked.is_none_or(|(then, took)| {
+            then.elapsed() >= PAUSE.max(took * 10).min(Duration::from_secs(60))
+        });
+        if is_due {
+            let began = Instant::now();
+            state.look(&self.roots);
+            state.looked = Some((Instant::now(), began.elapsed()));
+        }
+        state
+    }
+
+    /// The tag of the current state.
+    pub(crate) fn tag(&self) -> String {
+        format!("\"{}\"", self.looked_at().revision)
+    }
+
+    /// What has changed since a revision: all, if it is not one of this process.
+    pub(crate) fn changes(&self, since: u64, notes: &RunNotes) -> (String, Value) {
+        let state = self.looked_at();
+        let since = match (state.first..=state.revision).contains(&since) {
+            true => since,
+            false => 0,
+        };
+        let changed = state.rows.iter().filter(|(_, row)| row.changed > since);
+        let runs: Vec<Value> = changed
+            .map(|(id, row)| {
+                let mut card = row.card.to_json(id, &row.place.name, &self.secrets);
+                let label = notes.of(notes::key(&row.place, &row.card.run_id)).label;
+                if !label.is_empty() {
+                    card["label"] = label.into();
+                }
+                card
+            })
+            .collect();
+        let gone = state.gone.iter().filter(|(at, _)| *at > since);
+        let gone: Vec<&String> = gone.map(|(_, id)| id).collect();
+        let value = json!({
+            "revision": state.revision,
+            "whole": since == 0,
+            "runs": runs,
+            "gone": if since == 0 { Vec::new() } else { gone },
+            "total": state.rows.len(),
+        });
+        (format!("\"{}\"", state.revision), value)
+    }
+
+    /// All runs, the newest first.
+    pub(crate) fn all(&self) -> Vec<ListedRun> {
+        let state = self.looked_at();
+        let all = state.rows.iter().map(|(id, row)| row.listed(id));
+        let mut all: Vec<ListedRun> = all.collect();
+        all.sort_by(|one, other| other.card.started.total_cmp(&one.card.started));
+        all
+    }
+
+    /// Something else that the list shows of a run has changed.
+    pub(crate) fn touch(&self, id: &str) {
+        let mut state = self.state();
+        state.revision += 1;
+        let revision = state.revision;
+        if let Some(row) = state.rows.get_mut(id) {
+            row.changed = revision;
+        }
+    }
+
+    /// The run with this id.
+    pub(crate) fn find(&self, id: &str) -> Option<ListedRun> {
+        let state = self.looked_at();
+        state.rows.get(id).map(|row| row.listed(id))
+    }
+}
+
+impl TableRow {
+    fn listed(&self, id: &str) -> ListedRun {
+        ListedRun {
+            id: id.to_owned(),
+            place: self.place.clone(),
+            card: self.card.clone(),
+        }
+    }
+}
+
+impl TableState {
+    fn look(&mut self, roots: &ViewRoots) {
+        let places = places::all(roots);
+        let mut old = std::mem::take(&mut self.rows);
+        let mut old_of: HashMap<PathBuf, (String, TableRow)> = HashMap::with_capacity(old.len());
+        while let Some((id, row)) = old.pop_first() {
+            old_of.insert(row.place.path.clone(), (id, row));
+        }
+        let mut known = Vec::with_capacity(places.len());
+        let mut work = Vec::new();
+        for place in places {
+            let Ok(stamp) = FileStamp::of(&place.path) else {
+                continue;
+            };
+            let before = old_of.remove(&place.path);
+            match before {
+                // A run that goes on may be killed, which does not change its file.
+                Some((id, row)) if row.stamp == stamp && !row.card.is_running => {
+                    known.push((id, row));
+                }
+                before => work.push((place, stamp, before)),
+            }
+        }
+        for (id, row) in known {
+            self.rows.insert(id, row);
+        }
+        for (id, row) in read_all(work) {
+            let is_new = row.changed == 0;
+            let changed = match is_new {
+                true => {
+                    self.revision += 1;
+                    self.revision
+                }
+                false => row.changed,
+            };
+            self.rows.insert(id, TableRow { changed, ..row });
+        }
+        for (_, (id, _)) in old_of {
+            self.revision += 1;
+            self.gone.push((self.revision, id));
+        }
+    }
+}
+
+/// A file to be read, and what is known of it.
+type CardWork = (RunPlace, FileStamp, Option<(String, TableRow)>);
+
+/// The rows of files; those that have changed have the revision 0.
+fn read_all(work: Vec<CardWork>) -> Vec<(String, TableRow)> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = work.len().div_ceil(workers).max(64);
+    let mut parts: Vec<Vec<CardWork>> = Vec::new();
+    let mut work = work.into_iter().peekable();
+    while work.peek().is_some() {
+        parts.push(work.by_ref().take(each).collect());
+    }
+    std::thread::scope(|scope| {
+        let threads = parts
+            .into_iter()
+            .map(|part| scope.spawn(|| part.into_iter().map(read).collect::<Vec<_>>()));
+        let threads: Vec<_> = threads.collect();
+        let rows = threads.into_iter().filter_map(|thread| thread.join().ok());
+        rows.flatten().collect()
+    })
+}
+
+fn read((place, stamp, before): CardWork) -> (String, TableRow) {
+    let id = match &before {
+        Some((id, _)) => id.clone(),
+        None => id_of(&place),
+    };
+    let mut tally = match &before {
+        Some((_, row)) if row.stamp.has_grown_to(&stamp) => row.tally.clone(),
+        _ => JournalTally::default(),
+    };
+    let card = card::read(&place, &mut tally).unwrap_or_else(|error| RunCard {
+        status: "unreadable".to_owned(),
+        error,
+        last: card::changed(&place.path),
+        bytes: stamp.bytes,
+        ..RunCard::default()
+    });
+    let changed = match &before {
+        Some((_, row)) if row.card == card => row.changed,
+        _ => 0,
+    };
+    let row = TableRow {
+        place,
+        stamp,
+        tally,
+        card,
+        changed,
+    };
+    (id, row)
+}
+
+/// The same for a path at every start, so that links go on working.
+fn id_of(place: &RunPlace) -> String {
+    let digest = Sha256::digest(place.path.as_os_str().as_encoded_bytes());
+    let bytes = digest.iter().take(ID);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
