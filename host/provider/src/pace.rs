@@ -36,6 +36,10 @@ impl Paces {
 #[derive(Default)]
 pub(super) struct Pace {
     state: Mutex<PaceState>,
+    /// Those that wait, in their order. Only the first one looks at the state, so one that stops waiting has
+    /// taken no wake-up from another.
+    queue: tokio::sync::Mutex<()>,
+    /// Wakes the first one.
     freed: Notify,
 }
 
@@ -61,13 +65,14 @@ enum Turn {
 impl Pace {
     /// Waits for the turn of a request. The request is on its way until what is returned is dropped.
     pub(super) async fn turn(self: &Arc<Self>) -> OnItsWay {
+        let _first = self.queue.lock().await;
         loop {
-            let freed = self.freed.notified();
             let turn = self.lock().turn();
             match turn {
                 Turn::Now => return OnItsWay(self.clone()),
                 Turn::At(time) => tokio::time::sleep_until(time).await,
-                Turn::AnAnswer => freed.await,
+                // A wake-up from before is kept, so none is lost in between.
+                Turn::AnAnswer => self.freed.notified().await,
             }
         }
     }
@@ -107,11 +112,7 @@ impl OnItsWay {
         let is_over = limit > f64::from(state.limited_at.saturating_mul(2));
         state.limit = (!is_over).then_some(limit);
         drop(state);
-        match is_over {
-            true => self.0.freed.notify_waiters(),
-            // The place of this request, and the one that may be new.
-            false => self.0.freed.notify_one(),
-        }
+        self.0.freed.notify_one();
     }
 
     /// The provider has refused because of its rate. `asked`: how long it asks to wait.
@@ -215,5 +216,52 @@ mod tests {
         drop(all);
         let got = tokio::time::timeout(Duration::from_secs(1), second).await;
         assert!(got.is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_that_stops_while_the_provider_asks_to_wait_wakes_the_next() {
+        let pace = Arc::new(Pace::default());
+        let one = pace.turn().await;
+        one.refused(None);
+        let mut waiting = Vec::new();
+        for _ in 0..3 {
+            let pace = pace.clone();
+            waiting.push(tokio::spawn(async move { pace.turn().await }));
+            tokio::task::yield_now().await;
+        }
+        one.refused(Some(Duration::from_millis(60)));
+        drop(one);
+        // The first one is awake now, and waits for the time.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        waiting.remove(0).abort();
+        for next in waiting {
+            let got = tokio::time::timeout(Duration::from_secs(1), next).await;
+            assert!(got.is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn turns_are_given_in_the_order_of_asking() {
+        let pace = Arc::new(Pace::default());
+        let one = pace.turn().await;
+        one.refused(None);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let asked = |number: u32| {
+            let (pace, order) = (pace.clone(), order.clone());
+            tokio::spawn(async move {
+                let _turn = pace.turn().await;
+                order.lock().unwrap().push(number);
+            })
+        };
+        let first = [asked(0), asked(1)];
+        tokio::task::yield_now().await;
+        drop(one);
+        // It asks at the moment at which a place is free.
+        drop(pace.turn().await);
+        order.lock().unwrap().push(2);
+        for one in first {
+            one.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2]);
     }
 }
