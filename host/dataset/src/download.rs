@@ -1,19 +1,22 @@
 //! Fetches one file: what a broken connection has left is not fetched again, and what is there under its
 //! name is whole.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqwest::header::RANGE;
-use reqwest::{RequestBuilder, StatusCode};
+use reqwest::header::{CONTENT_RANGE, RANGE};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::DatasetError;
+use crate::file_rows::LIMIT;
 
 /// Requests of one file or list, before it is given up.
 pub(crate) const TRIES: u32 = 4;
+/// The pause between two looks at whether another process has fetched the file.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// A file, and where it goes.
 pub(crate) struct FileAt<'a> {
@@ -51,7 +54,9 @@ pub(crate) async fn fetch(
         .open(&part);
     let mut target = opened.map_err(DatasetError::io("make", &part))?;
     // Another process may fetch the same file.
-    target.lock().map_err(DatasetError::io("lock", &part))?;
+    lock(&target)
+        .await
+        .map_err(DatasetError::io("lock", &part))?;
     if is_whole(file) {
         return Ok(());
     }
@@ -84,6 +89,17 @@ pub(crate) async fn fetch(
     fs::rename(&part, file.path).map_err(DatasetError::io("rename", &part))
 }
 
+/// Waits for a lock, and leaves the thread to others meanwhile.
+async fn lock(file: &File) -> std::io::Result<()> {
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK).await,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
 /// Whether another process has fetched it in the meantime.
 fn is_whole(file: &FileAt<'_>) -> bool {
     let found = fs::metadata(file.path);
@@ -104,7 +120,14 @@ async fn append(
     part: &Path,
 ) -> Result<(), PartFault> {
     let io = |error| PartFault::File(DatasetError::io("write", part)(error));
-    let again = |error: reqwest::Error| PartFault::Again(chain(&error));
+    let again = |error: reqwest::Error| match error.is_redirect() {
+        true => PartFault::File(DatasetError::Refused(format!(
+            "`{}` can't be fetched: {}",
+            file.url,
+            said(error)
+        ))),
+        false => PartFault::Again(said(error)),
+    };
     let mut have = target.seek(SeekFrom::End(0)).map_err(io)?;
     let is_complete = file.size == Some(have);
     if !is_complete {
@@ -114,7 +137,12 @@ async fn append(
         }
         let mut response = request.send().await.map_err(again)?;
         match response.status() {
-            StatusCode::PARTIAL_CONTENT if have > 0 => {}
+            StatusCode::PARTIAL_CONTENT if have > 0 && begins_at(&response, have) => {}
+            StatusCode::PARTIAL_CONTENT => {
+                target.set_len(0).map_err(io)?;
+                let why = "it sends another part of the file than was asked for";
+                return Err(PartFault::Again(why.to_owned()));
+            }
             // It sends the whole file, or there is nothing behind this place.
             StatusCode::OK | StatusCode::RANGE_NOT_SATISFIABLE => {
                 target.set_len(0).map_err(io)?;
@@ -131,6 +159,10 @@ async fn append(
             have += chunk.len() as u64;
             if file.size.is_some_and(|size| have > size) {
                 break;
+            }
+            if have > LIMIT {
+                target.set_len(0).map_err(io)?;
+                return Err(PartFault::File(too_large(&file.url)));
             }
         }
     }
@@ -154,6 +186,28 @@ async fn append(
     }))
 }
 
+/// Whether an answer with a part of a file says nothing else than that it begins at this byte.
+fn begins_at(response: &Response, byte: u64) -> bool {
+    let range = response.headers().get(CONTENT_RANGE);
+    let begin = range.and_then(|it| {
+        it.to_str()
+            .ok()?
+            .trim()
+            .strip_prefix("bytes ")?
+            .split('-')
+            .next()
+    });
+    range.is_none() || begin.and_then(|it| it.trim().parse().ok()) == Some(byte)
+}
+
+/// No larger file is read, so none is fetched.
+pub(crate) fn too_large(name: &str) -> DatasetError {
+    DatasetError::Refused(format!(
+        "`{name}` is larger than {} GiB, and no larger file is read",
+        LIMIT >> 30
+    ))
+}
+
 fn sha256(file: &mut File) -> std::io::Result<String> {
     file.rewind()?;
     let mut hash = Sha256::new();
@@ -173,12 +227,21 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     let new = PathBuf::from(name);
-    fs::write(&new, content).map_err(DatasetError::io("write", &new))?;
-    fs::rename(&new, path).map_err(DatasetError::io("rename", &new))
+    let written = fs::write(&new, content)
+        .map_err(DatasetError::io("write", &new))
+        .and_then(|()| fs::rename(&new, path).map_err(DatasetError::io("rename", &new)));
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
 }
 
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+/// An error of a request with its causes, without the address: after a redirect it may hold a signature.
+pub(crate) fn said(error: reqwest::Error) -> String {
+    chain(&error.without_url())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

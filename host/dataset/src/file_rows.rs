@@ -9,7 +9,7 @@ use crate::error::DatasetError;
 use crate::parquet_rows::of_parquet;
 
 /// The largest file that is read.
-const LIMIT: u64 = 4 << 30;
+pub(crate) const LIMIT: u64 = 4 << 30;
 
 /// The rows of a file, each as its fields.
 ///

@@ -13,7 +13,9 @@ use reqwest::{Client, RequestBuilder, Response};
 
 use crate::download::{self, FileAt, TRIES};
 use crate::error::DatasetError;
+use crate::file_rows::LIMIT;
 use crate::listing::RepoListing;
+use crate::redirects::{self, is_own};
 
 /// The address of the Hub, if `HF_ENDPOINT` names no mirror.
 const ENDPOINT: &str = "https://huggingface.co";
@@ -23,7 +25,7 @@ const CONNECT: Duration = Duration::from_secs(20);
 /// The longest silence of a server.
 const SILENCE: Duration = Duration::from_secs(60);
 /// The largest list of files that is read.
-const LIMIT: usize = 64 << 20;
+const LIST: usize = 64 << 20;
 
 /// What stays in an address as it is.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
@@ -63,6 +65,12 @@ impl Hub {
                 "`HF_ENDPOINT` is `{endpoint}`, which is no address: write it as `{ENDPOINT}`"
             )));
         };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(DatasetError::Refused(
+                "`HF_ENDPOINT` has a user's name or a password in it, which messages would show: give a token in `HF_TOKEN`"
+                    .to_owned(),
+            ));
+        }
         let tls = match url.scheme() {
             "http" => mswea_tls::trusting_nobody(),
             _ => mswea_tls::trusting_roots(variable, &["h2", "http/1.1"]),
@@ -71,6 +79,7 @@ impl Hub {
             .tls_backend_preconfigured(tls.map_err(DatasetError::Refused)?)
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
+            .redirect(redirects::of(&url))
             .user_agent("mswea-host")
             .build()
             .map_err(|error| {
@@ -109,6 +118,9 @@ impl Hub {
         let mut paths = Vec::new();
         let mut wanted = Vec::new();
         for file in files {
+            if file.size.is_some_and(|size| size > LIMIT) {
+                return Err(download::too_large(&file.path));
+            }
             let path = of_commit.join(&file.path);
             let size = fs::metadata(&path).ok().map(|it| it.len());
             if size.is_none() || file.size.is_some_and(|it| Some(it) != size) {
@@ -124,7 +136,8 @@ impl Hub {
                 "the split `{split}` of `{repo}` is not in the cache, and `HF_HUB_OFFLINE` forbids to fetch it: run it once without"
             )));
         }
-        let bytes: u64 = wanted.iter().filter_map(|(file, _)| file.size).sum();
+        let sizes = wanted.iter().filter_map(|(file, _)| file.size);
+        let bytes = sizes.fold(0, u64::saturating_add);
         #[allow(clippy::cast_precision_loss)]
         let size = bytes as f64 / 1e6;
         said(&format!(
@@ -197,8 +210,11 @@ impl Hub {
         let listing: Result<RepoListing, _> = serde_json::from_slice(&answer);
         let why = match listing {
             Ok(listing) if is_commit(&listing.sha) => {
-                fs::create_dir_all(folder).map_err(DatasetError::io("make", folder))?;
-                download::replace(&kept, &answer)?;
+                let made = fs::create_dir_all(folder).map_err(DatasetError::io("make", folder));
+                // A cache that only others may write to can still hold all files.
+                if let Err(error) = made.and_then(|()| download::replace(&kept, &answer)) {
+                    said(&format!("{error}; the list of the data set is not kept"));
+                }
                 return Ok(listing);
             }
             Ok(_) => "it names no commit".to_owned(),
@@ -236,7 +252,7 @@ impl Hub {
     }
 
     async fn list_once(&self, url: &str) -> Result<Vec<u8>, ListFault> {
-        let failed = |error: reqwest::Error| ListFault::Network(download::chain(&error));
+        let failed = |error: reqwest::Error| ListFault::Network(download::said(error));
         let mut response: Response = self.get(url).send().await.map_err(failed)?;
         if !response.status().is_success() {
             return Err(ListFault::Status(response.status().as_u16()));
@@ -244,7 +260,7 @@ impl Hub {
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             answer.extend_from_slice(&chunk);
-            if answer.len() > LIMIT {
+            if answer.len() > LIST {
                 return Err(ListFault::Network("the answer is too long".to_owned()));
             }
         }
@@ -292,13 +308,7 @@ fn is_commit(sha: &str) -> bool {
 }
 
 fn is_loopback(endpoint: &str) -> bool {
-    let host = url::Url::parse(endpoint).ok();
-    host.is_some_and(|url| match url.host() {
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        Some(url::Host::Domain(name)) => name == "localhost",
-        None => false,
-    })
+    url::Url::parse(endpoint).is_ok_and(|url| is_own(&url))
 }
 
 /// The token that `huggingface-cli login` has left.

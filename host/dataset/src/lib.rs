@@ -10,6 +10,7 @@ mod hub;
 mod listing;
 mod named;
 mod parquet_rows;
+mod redirects;
 
 pub use error::DatasetError;
 pub use file_rows::rows;

@@ -1,23 +1,59 @@
 //! Reads the rows of a parquet file.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mswea_core::Object;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use serde_json::Value;
 
+use crate::file_rows::LIMIT;
+
+/// About how many bytes a value takes beside its text.
+const VALUE: u64 = 64;
+
 /// The rows of `file`, each as its fields; null where a field has no value.
 pub(crate) fn of_parquet(file: File) -> Result<Vec<Object>, String> {
+    // The crate checks some values of a file with assertions.
+    catch_unwind(AssertUnwindSafe(|| read(file, LIMIT))).unwrap_or_else(|_| {
+        Err(
+            "it is no parquet file that can be read: it is damaged, and the reader failed"
+                .to_owned(),
+        )
+    })
+}
+
+/// The rows, which take about `most` bytes at the most: a small file can hold the same value any number of times.
+fn read(file: File, most: u64) -> Result<Vec<Object>, String> {
     let reader = SerializedFileReader::new(file).map_err(|error| said(&error))?;
     let rows = reader.get_row_iter(None).map_err(|error| said(&error))?;
-    rows.map(
-        |row| match row.map_err(|error| said(&error))?.to_json_value() {
+    let mut bytes: u64 = 0;
+    rows.map(|row| {
+        let row = row.map_err(|error| said(&error))?.to_json_value();
+        bytes = bytes.saturating_add(size(&row));
+        if bytes > most {
+            return Err(format!("its rows take more than {} MiB", most >> 20));
+        }
+        match row {
             Value::Object(fields) => Ok(fields),
             other => Err(format!("a row is no object but `{other}`")),
-        },
-    )
+        }
+    })
     .collect()
+}
+
+fn size(value: &Value) -> u64 {
+    VALUE
+        + match value {
+            Value::String(text) => text.len() as u64,
+            Value::Array(items) => items.iter().map(size).sum(),
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(name, it)| name.len() as u64 + size(it))
+                .sum(),
+            _ => 0,
+        }
 }
 
 fn said(error: &ParquetError) -> String {
@@ -62,6 +98,31 @@ mod tests {
             std::fs::write(&path, &whole[..len]).unwrap();
             let error = of_parquet(File::open(&path).unwrap()).unwrap_err();
             assert!(error.contains("no parquet file"), "{len}: {error}");
+        }
+    }
+
+    #[test]
+    fn rows_that_take_too_much_are_refused() {
+        let open = || File::open(example()).unwrap();
+        assert_eq!(read(open(), 4096).unwrap().len(), 2);
+        let error = read(open(), 600).unwrap_err();
+        assert!(error.contains("its rows take more than"), "{error}");
+    }
+
+    #[test]
+    fn what_is_damaged_is_an_error_or_other_rows() {
+        let whole = std::fs::read(example()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("damaged.parquet");
+        for at in (2..whole.len()).step_by(5) {
+            for value in [0, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[at] = value;
+                std::fs::write(&path, &damaged).unwrap();
+                let file = File::open(&path).unwrap();
+                let read = catch_unwind(|| of_parquet(file).map(|it| it.len()));
+                assert!(read.is_ok(), "byte {at} as {value}");
+            }
         }
     }
 }
