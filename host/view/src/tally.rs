@@ -2,9 +2,10 @@
 //! added.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
 use mswea_core::Usage;
+use mswea_run::journal::LONGEST_LINE;
 use serde::Deserialize;
 
 /// How much of a line tells the kind of its event.
@@ -46,15 +47,21 @@ impl JournalTally {
     }
 
     /// Reads what was added.
-    pub(crate) fn go_on(&mut self, file: &File) -> std::io::Result<()> {
+    pub(crate) fn go_on(&mut self, file: &File) -> io::Result<()> {
         let mut input = BufReader::with_capacity(1 << 18, file);
         input.seek(SeekFrom::Start(self.read))?;
         let mut line = Vec::new();
         loop {
             line.clear();
-            let bytes = input.read_until(b'\n', &mut line)?;
+            let mut bounded = input.by_ref().take(LONGEST_LINE);
+            let bytes = bounded.read_until(b'\n', &mut line)?;
             if line.last() != Some(&b'\n') {
-                return Ok(());
+                return match bytes as u64 == LONGEST_LINE {
+                    true => Err(io::Error::other(
+                        "it has a line that is too long for a journal",
+                    )),
+                    false => Ok(()),
+                };
             }
             self.read += bytes as u64;
             match kind(&line) {

@@ -1,10 +1,13 @@
 //! Reads a journal while its run goes on: each time, only what was added since.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
 use super::read::{ParsedLine, parsed};
 use super::{JournalError, Record};
+
+/// The longest line that is read. A file may be a hole of any length, which a command of the model has made.
+pub const LONGEST_LINE: u64 = 256 << 20;
 
 /// How far a journal was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +38,16 @@ impl JournalFollower {
         &mut self,
         file: &File,
         name: &str,
+        take: impl FnMut(u64, Record),
+    ) -> Result<(), JournalError> {
+        self.read_lines(file, name, LONGEST_LINE, take)
+    }
+
+    fn read_lines(
+        &mut self,
+        file: &File,
+        name: &str,
+        longest: u64,
         mut take: impl FnMut(u64, Record),
     ) -> Result<(), JournalError> {
         let io = |source| JournalError::Io {
@@ -46,12 +59,19 @@ impl JournalFollower {
         let mut buffer = Vec::new();
         loop {
             buffer.clear();
-            let bytes = input.read_until(b'\n', &mut buffer).map_err(io)?;
-            let Some(text) = buffer.strip_suffix(b"\n") else {
-                return Ok(());
-            };
+            let mut bounded = input.by_ref().take(longest);
+            let bytes = bounded.read_until(b'\n', &mut buffer).map_err(io)?;
             let expected = self.last_seq + 1;
             let line = usize::try_from(expected).unwrap_or(usize::MAX);
+            let Some(text) = buffer.strip_suffix(b"\n") else {
+                if (bytes as u64) < longest {
+                    return Ok(());
+                }
+                return Err(JournalError::Line {
+                    line,
+                    reason: format!("it is longer than {} MiB", longest >> 20),
+                });
+            };
             match parsed(text, expected, line)? {
                 ParsedLine::Event(record) => take(self.len, record),
                 ParsedLine::Unknown(_) => {}
@@ -100,5 +120,22 @@ mod tests {
         file.write_all(b"no JSON\n").unwrap();
         let error = follower.read(&file, "x", |_, _| {}).unwrap_err();
         assert!(error.to_string().contains("line 5"), "{error}");
+    }
+
+    #[test]
+    fn a_hole_is_not_read_whole() {
+        let mut file = tempfile::tempfile().unwrap();
+        let line = "{\"seq\":1,\"t\":1.0,\"event\":\"allowed\",\"index\":0}\n";
+        file.write_all(line.as_bytes()).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let mut follower = JournalFollower::default();
+        let mut found = 0;
+        let read = follower.read_lines(&file, "x", 1 << 20, |_, _| found += 1);
+        let error = read.unwrap_err().to_string();
+        assert!(
+            error.contains("line 2") && error.contains("longer than 1 MiB"),
+            "{error}"
+        );
+        assert_eq!((found, follower.len()), (1, line.len() as u64));
     }
 }

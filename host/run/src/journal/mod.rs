@@ -17,7 +17,7 @@ pub mod trajectory;
 
 pub use beginning::{first_steps, of_fork};
 pub use file::{Claim, JournalFile, free_name};
-pub use follow::JournalFollower;
+pub use follow::{JournalFollower, LONGEST_LINE};
 pub use glance::{Closing, Glance, first_line, glance, last_lines};
 pub use keep::JournalChange;
 pub use memory::MemoryJournal;
