@@ -182,10 +182,19 @@ fn a_data_set_is_fetched_once_and_used_without_the_hub() {
         .local_addr()
         .unwrap();
     let run = swebench(Host::after(&run), &server, &format!("http://{gone}"), &[]).expect(0);
-    run.says(&[
+    let run = run.says(&[
         "can't be reached",
         "the data set is used as it is in the cache",
     ]);
+
+    // A cache that holds all files need not be writable: here the list can't be replaced.
+    let kept = run.dir.join(CACHE).join(REPO.replace('/', "--"));
+    std::fs::remove_file(kept.join("listing.json")).unwrap();
+    std::fs::create_dir(kept.join("listing.json")).unwrap();
+    let run = swebench(Host::after(&run), &server, &hub.url, &[]).expect(0);
+    let run = run.says(&["the list of the data set is not kept"]);
+    let names = std::fs::read_dir(run.dir.join(CACHE).join(REPO.replace('/', "--"))).unwrap();
+    assert_eq!(names.count(), 2, "nothing else is left");
 }
 
 #[test]
@@ -248,4 +257,21 @@ fn what_the_hub_refuses_is_said() {
         let run = run.says(&words);
         assert!(!run.dir.join("res").exists());
     }
+}
+
+/// The crate that reads parquet panics at this file.
+#[test]
+fn a_damaged_file_is_a_clear_error() {
+    let server = model();
+    let mut damaged = file();
+    damaged[7] = 0;
+    let host = Host::new().file("damaged.parquet", damaged);
+    let run = swebench(
+        host,
+        &server,
+        "http://127.0.0.1:1",
+        &["--subset", "damaged.parquet"],
+    );
+    run.expect(2)
+        .says(&["`damaged.parquet`", "damaged", "reader failed"]);
 }

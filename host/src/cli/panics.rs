@@ -53,6 +53,22 @@ pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
     }));
 }
 
+/// What `work` returns. If it panics, which is the fault of what it reads, `told` says so and the program ends:
+/// the release does not unwind. Only while there is no run, and no other thread.
+pub fn blaming<T>(told: String, work: impl FnOnce() -> T) -> T {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let place = info.location().map(ToString::to_string);
+        tracing::info!(place, text = info.payload_as_str(), "a reader has failed");
+        output::error(&told);
+        front::settle();
+        std::process::exit(i32::from(ExitCode::Usage.code()));
+    }));
+    let done = work();
+    std::panic::set_hook(before);
+    done
+}
+
 /// The message that the standard library's hook prints. That hook would write past the queue, and
 /// block if the reader has stopped reading.
 fn told(info: &PanicHookInfo<'_>) -> String {

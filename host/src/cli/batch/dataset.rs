@@ -1,6 +1,6 @@
 //! The files of a data set, for the commands that name one: those of the Hub are fetched into the cache.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use mswea_core::Object;
@@ -9,12 +9,13 @@ use mswea_secrecy as secrecy;
 
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
+use crate::cli::panics;
 
 /// The rows of the `split` of the data set `subset`.
 pub(in crate::cli) fn split_rows(subset: &str, split: &str) -> Result<Vec<Object>, Failure> {
     let mut rows = Vec::new();
     for file in files(subset, split)? {
-        rows.extend(mswea_dataset::rows(&file).map_err(failure)?);
+        rows.extend(read(&file)?);
     }
     match rows.is_empty() {
         true => Err(Failure::usage(format!(
@@ -48,8 +49,8 @@ fn files(subset: &str, split: &str) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The rows of a file of instances.
-pub(in crate::cli) fn file_rows(file: &std::path::Path) -> Result<Vec<Object>, Failure> {
-    let rows = mswea_dataset::rows(file).map_err(failure)?;
+pub(in crate::cli) fn file_rows(file: &Path) -> Result<Vec<Object>, Failure> {
+    let rows = read(file)?;
     match rows.is_empty() {
         true => Err(Failure::usage(format!(
             "`{}` has no instances",
@@ -57,6 +58,15 @@ pub(in crate::cli) fn file_rows(file: &std::path::Path) -> Result<Vec<Object>, F
         ))),
         false => Ok(rows),
     }
+}
+
+/// The crate that reads parquet panics at some damaged files.
+fn read(file: &Path) -> Result<Vec<Object>, Failure> {
+    let told = format!(
+        "`{}`: it can't be read: it is damaged, and its reader failed; fetch or write it again",
+        file.display()
+    );
+    panics::blaming(told, || mswea_dataset::rows(file)).map_err(failure)
 }
 
 fn failure(error: DatasetError) -> Failure {
