@@ -41,7 +41,7 @@ export function show_search(main, values) {
       }
       state.cursor = value.cursor;
       told.textContent = `${state.found} places found · ${value.cursor} of ${value.total} runs searched`
-        + (value.skipped ? ` · ${value.skipped} could not be read` : "");
+        + (value.skipped ? ` · ${value.skipped} could not be searched whole` : "");
       more.hidden = value.cursor >= value.total;
     } catch (error) {
       told.textContent = error.message;

@@ -115,6 +115,12 @@ fn write(path: &Path, file: &NotesFile) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut text = serde_json::to_vec_pretty(file).map_err(std::io::Error::other)?;
     text.push(b'\n');
+    // It could not be read again.
+    if text.len() as u64 > mswea_files::SETTINGS {
+        return Err(std::io::Error::other(
+            "there are too many notes: remove some, or make them shorter",
+        ));
+    }
     let mut new = tempfile::Builder::new()
         .prefix(".view-notes")
         .tempfile_in(folder)?;
@@ -146,6 +152,25 @@ mod tests {
         assert_eq!(RunNotes::beside(&roots).of("s"), RunNote::default());
         let long = note(&"x".repeat(LABEL + 1));
         assert!(notes.keep("r", long).unwrap_err().contains("label"));
+
+        // What can't be read again is not written.
+        let runs = (0..220).map(|run| {
+            (
+                format!("r{run}"),
+                RunNote {
+                    note: "x".repeat(NOTE),
+                    ..note("l")
+                },
+            )
+        });
+        let mut many = NotesFile {
+            runs: runs.collect(),
+            ..NotesFile::default()
+        };
+        assert!(write(&notes.path, &many).is_err());
+        many.runs.retain(|key, _| key.len() < 4);
+        write(&notes.path, &many).unwrap();
+        notes.keep("r1", note("one")).unwrap();
 
         // A file that is something else is left alone.
         std::fs::write(folder.path().join(NAME), "[]").unwrap();

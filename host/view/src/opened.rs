@@ -9,17 +9,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mswea_core::Event;
 use mswea_export::{
-    Conversation, ConversationReader, from_atif, from_sweagent, is_atif, is_sweagent,
+    Conversation, ConversationReader, SecretValues, from_atif, from_sweagent, is_atif, is_sweagent,
 };
 use mswea_run::journal::JournalFollower;
 use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
+use mswea_text::one_line;
 use serde_json::{Value, json};
 
 use crate::card::{FileStamp, is_held};
 use crate::places::RunPlace;
+use crate::steps::{MARGIN, beginning};
 
 /// How many are kept.
 const KEPT: usize = 6;
+/// How much is shown of what the host does now.
+const NOW: usize = 300;
 /// The most bytes of the record of a step that are shown.
 const RAW: u64 = 4 << 20;
 
@@ -129,17 +133,21 @@ impl OpenedRun {
     }
 
     /// What is wrong with the rest of the file, what the host does now, and the run's plugins and config.
-    pub(crate) fn about(&self) -> Value {
+    pub(crate) fn about(&self, secrets: &SecretValues) -> Value {
         let now = self.now.as_ref().filter(|_| self.is_running);
-        json!({
+        let now = now
+            .map(|(event, since)| json!({ "event": first_words(event, secrets), "since": since }));
+        let mut about = json!({
             "running": self.is_running,
             "damage": self.damage,
-            "now": now.map(|(event, since)| json!({ "event": event, "since": since })),
+            "now": now,
             "head": match &self.source {
                 RunSource::Journal(journal) => journal.head.clone(),
                 _ => Value::Null,
             },
-        })
+        });
+        secrets.remove_from_value(&mut about);
+        about
     }
 
     /// A word that changes whenever the run does.
@@ -255,6 +263,13 @@ impl FollowedJournal {
     }
 }
 
+/// The beginning of a text. It is cut last, so that no part of a secret is left.
+fn first_words(text: &str, secrets: &SecretValues) -> String {
+    let mut text = beginning(text, NOW + MARGIN).to_owned();
+    secrets.remove_from_text(&mut text);
+    one_line(&text).chars().take(NOW).collect()
+}
+
 /// What the host does after an event, for people; none if it goes on as before.
 fn doing(event: &Event) -> Option<String> {
     let word = match event {
@@ -271,7 +286,7 @@ fn doing(event: &Event) -> Option<String> {
         Event::Reply { .. } | Event::Output { .. } | Event::Observed { .. } => "goes on".to_owned(),
         _ => return None,
     };
-    Some(word.chars().take(300).collect())
+    Some(word)
 }
 
 /// A trajectory without a journal.
@@ -297,4 +312,27 @@ fn whole(path: &Path) -> Result<Conversation, String> {
     let records = records_from_trajectory(&value, &shown);
     let records = records.map_err(|reason| format!("`{shown}`: {reason}"))?;
     Ok(mswea_export::from_records(&records))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_now_has_no_part_of_a_secret() {
+        let secrets = SecretValues::new(["hunter2-hunter2".to_owned()]);
+        for at in NOW - 20..NOW + 5 {
+            let text = format!(
+                "{}hunter2-hunter2\u{1b}[1m\n{}",
+                "x".repeat(at),
+                "y".repeat(20_000)
+            );
+            let shown = first_words(&text, &secrets);
+            assert!(
+                !shown.contains("hunt") && !shown.contains('\u{1b}'),
+                "{at}: {shown}"
+            );
+            assert!(shown.len() <= NOW);
+        }
+    }
 }

@@ -360,8 +360,7 @@ fn conversation(
     let mut card = run.card.to_json(&run.id, &run.place.name, &shared.secrets);
     // The list may be older than the run itself.
     card["cost"] = json!(open.cost());
-    let mut about = open.about();
-    shared.secrets.remove_from_value(&mut about);
+    let about = open.about(&shared.secrets);
     let submission = match all.submission.len() <= SUBMISSION {
         true => Value::from(steps::cleaned(all.submission.clone(), &shared.secrets)),
         false => steps::shown(&all.submission, &shared.secrets),
@@ -410,7 +409,7 @@ fn record(shared: &ViewedRuns, asked: &AskedFor, run: &ListedRun, open: &OpenedR
     let mut out = String::new();
     for line in text.lines() {
         match serde_json::from_str::<Value>(line) {
-            Ok(value) => out.push_str(&format!("{value:#}")),
+            Ok(value) => out.push_str(&steps::indented(&value)),
             Err(_) => out.push_str(line),
         }
         out.push('\n');

@@ -12,7 +12,9 @@ const LONGEST: usize = 16_000;
 const HEAD: usize = 6_000;
 const TAIL: usize = 4_000;
 /// No secret is longer: as much is looked at beyond a cut, so that none is cut in two.
-const MARGIN: usize = 8_000;
+pub(crate) const MARGIN: usize = 8_000;
+/// Longer JSON is shown as it is written.
+const INDENTED: usize = 256 << 10;
 /// The largest image that is sent.
 const IMAGE: usize = 8 << 20;
 
@@ -88,10 +90,19 @@ pub(crate) fn call_text(arguments: &Value) -> String {
     match arguments {
         Value::Object(keys) => match keys.get("command") {
             Some(Value::String(command)) if keys.len() == 1 => command.clone(),
-            _ => format!("{arguments:#}"),
+            _ => indented(arguments),
         },
         Value::String(text) => text.clone(),
-        other => format!("{other:#}"),
+        other => indented(other),
+    }
+}
+
+/// JSON in several lines; in one if it is long, because each line of a deep value has many spaces.
+pub(crate) fn indented(value: &Value) -> String {
+    let plain = value.to_string();
+    match plain.len() <= INDENTED {
+        true => format!("{value:#}"),
+        false => plain,
     }
 }
 
@@ -160,6 +171,14 @@ mod tests {
         ] {
             assert_eq!(readable(text), expected);
         }
+    }
+
+    #[test]
+    fn deep_arguments_do_not_become_long() {
+        let small = json!({ "a": [1] });
+        assert_eq!(call_text(&small), format!("{small:#}"));
+        let deep = (0..120).fold(json!(vec![0; 200_000]), |inner, _| json!([inner]));
+        assert!(call_text(&deep).len() < 500_000);
     }
 
     #[test]
