@@ -332,7 +332,7 @@ mod tests {
                 !shown.contains("hunt") && !shown.contains('\u{1b}'),
                 "{at}: {shown}"
             );
-            assert!(shown.len() <= NOW);
+            assert!(shown.chars().count() <= NOW);
         }
     }
 }
