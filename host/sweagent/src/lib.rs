@@ -2,6 +2,7 @@
 //! journal becomes its trajectory ([`Trajectory`](trajectory::trajectory)), and its small commands work on
 //! its files ([`tidy`]).
 
+pub mod attempts;
 mod batch_settings;
 mod batch_statuses;
 mod configs;
