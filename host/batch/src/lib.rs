@@ -36,14 +36,14 @@ mod whole_file;
 mod work;
 mod worker;
 
-pub use claims::WorkerName;
+pub use claims::{WorkerName, attempt_folder};
 pub use compare::BatchComparison;
 pub use engine::BatchEngine;
 pub use error::BatchError;
 pub use fields::{FieldTemplates, NamedRow};
 pub use folder::{BatchFolder, FolderState, Redo};
 pub use frozen::{FrozenBatch, preflight};
-pub use job::{BatchJob, BatchLimits};
+pub use job::{BatchJob, BatchLimits, InstanceCourse};
 pub use manifest::{BatchInstance, check_id};
 pub use merge::merge;
 pub use outcome::{BatchResult, Severity, severity};

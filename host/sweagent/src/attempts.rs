@@ -3,8 +3,16 @@
 
 mod budget;
 mod choice;
+mod combined;
+mod questions;
 mod scores;
+mod settings;
 
 pub use budget::{AttemptBudget, AttemptTally, NoMore};
 pub use choice::{candidates, chosen, preselected};
+pub use combined::{ModelStats, combined};
+pub use questions::{choice_question, review_question, try_questions};
 pub use scores::{ScoreRules, best_of};
+pub use settings::{
+    AttemptJudge, AttemptsSettings, ChooserSettings, ReviewerSettings, StepsShown, attempts_of,
+};

@@ -33,5 +33,5 @@ pub use keys::{SweCommand, check_tree, keys};
 pub use places::{SweFiles, replay_folder, standard_folder};
 pub use problem::{SweProblem, read_problem};
 pub use replay::{RecordedRun, recorded};
-pub use translate::{Translated, TranslationInput, translate};
+pub use translate::{Translated, TranslationInput, translate, translate_model};
 pub use tree::GivenTree;

@@ -18,7 +18,7 @@ use crate::cli::batch::MoreFiles;
 use crate::cli::exit::ExitCode;
 use crate::cli::front::BatchFront;
 use crate::cli::output::Failure;
-use mswea_batch::{BatchResult, BatchWatcher};
+use mswea_batch::{BatchResult, BatchWatcher, attempt_folder};
 use mswea_core::Progress;
 use mswea_sweagent::{SweBatchStatuses, SweFiles, trajectory};
 
@@ -164,6 +164,13 @@ impl SweFilesOf {
             return Ok(uncaught());
         }
         let config = self.configs.get(&result.instance_id);
+        if config.is_some_and(|it| it.pointer("/agent/retry_loop").is_some()) {
+            let place = attempt_folder(&files.folder(), result.attempts);
+            let made = trajectory::read(&place.join(format!("{}.traj", result.instance_id)))?;
+            let status = made["info"]["exit_status"].as_str().map(str::to_owned);
+            write_files(&files, &made)?;
+            return Ok(status.unwrap_or_else(uncaught));
+        }
         let name = config.and_then(|it| it.pointer("/env/name"));
         let name = name.and_then(Value::as_str).unwrap_or("main");
         let config = config.unwrap_or(&Value::Null);
