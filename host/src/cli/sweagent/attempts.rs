@@ -219,7 +219,8 @@ impl Attempts<'_> {
             Ok((place, choice)) => (Some(place), choice, true),
             Err(Unjudged::Stopped) => (None, None, false),
         };
-        self.write(&ended, place, judges.reviews(), choice.as_ref()).await;
+        self.write(&ended, place, judges.reviews(), choice.as_ref())
+            .await;
         let mut account = judges.end(self, is_whole);
         for done in &ended.dones {
             if let RunOutcome::Ended(it) = &done.outcome {
