@@ -362,6 +362,45 @@ fn a_stop_ends_a_review_and_keeps_the_attempts() {
 }
 
 #[test]
+fn a_killed_host_leaves_what_was_done() {
+    let server = server(&[
+        Say::Run("echo a >>a.txt"),
+        Say::Submit,
+        Say::Judge("1"),
+        Say::Late,
+        Say::Submit,
+        Say::Judge("7"),
+        Say::Judge("7"),
+    ]);
+    let started = host(&config(&server, REVIEWER, "")).args(FLAGS).spawn();
+    assert!(server.wait_for(4, Duration::from_secs(30)));
+    started.signal(Signal::KILL);
+    let run = started.wait();
+    let made = read(&files(&run).join("one.traj"));
+    let attempts = made["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), 1);
+    let patch = attempts[0]["info"]["submission"].as_str().unwrap();
+    assert!(patch.contains("+a"), "{patch}");
+    let journal = fs::read_to_string(files(&run).join("one.reviewer.events.jsonl")).unwrap();
+    assert!(journal.contains("\"ask_reply\""), "{journal}");
+    // Again: the first attempt's journals are kept, and its environment is a new one.
+    let run = Host::after(&run)
+        .env("USER", "me")
+        .args(FLAGS)
+        .run()
+        .expect(0);
+    let made = read(&files(&run).join("one.traj"));
+    assert_eq!(made["info"]["review"]["accept"], 7.0);
+    assert_eq!(made["info"]["submission"], Value::Null);
+    for name in [
+        "attempt_0/one.events.jsonl.1",
+        "one.reviewer.events.jsonl.1",
+    ] {
+        assert!(files(&run).join(name).exists(), "{name}");
+    }
+}
+
+#[test]
 fn a_batch_makes_attempts_at_each_instance() {
     let server = server(&[
         Say::Run("echo a >>a.txt"),
@@ -411,7 +450,7 @@ fn a_batch_makes_attempts_at_each_instance() {
 
 #[test]
 fn what_is_wrong_with_attempts_is_named() {
-    let server = server(&[]);
+    let server = server(&[Say::Submit]);
     let good = config(&server, REVIEWER, "");
     for (old, new, parts) in [
         (
@@ -448,7 +487,7 @@ fn what_is_wrong_with_attempts_is_named() {
             &["no `agent.model` of its own", "agent_configs"],
         ),
         ("    tools:", "    tols:", &["tols", "did you mean"]),
-        ("openai/m", "nothing/m", &["nothing/m"]),
+        ("name: openai/m, ", "", &["no model was given"]),
     ] {
         assert!(good.contains(old), "{old}");
         let run = host(&good.replacen(old, new, 1))

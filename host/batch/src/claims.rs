@@ -158,7 +158,7 @@ fn file(folder: &Path, number: u32, suffix: &str) -> PathBuf {
 }
 
 /// The folder of an attempt.
-pub fn attempt_folder(folder: &Path, number: u32) -> PathBuf {
+pub(crate) fn attempt_folder(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("attempt.{number}"))
 }
 

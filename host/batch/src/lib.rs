@@ -36,7 +36,7 @@ mod whole_file;
 mod work;
 mod worker;
 
-pub use claims::{WorkerName, attempt_folder};
+pub use claims::WorkerName;
 pub use compare::BatchComparison;
 pub use engine::BatchEngine;
 pub use error::BatchError;

@@ -86,9 +86,10 @@ impl Attempts<'_> {
         loop {
             let number = ended.made.len();
             if let Some(why) = self.plan.settings.budget.over(ended.tally) {
-                tracing::info!("no attempt follows attempt {number}: {}", why.words());
+                tracing::info!("there is no attempt {number}: {}", why.words());
                 break;
             }
+            self.announce(&ended);
             let done = match self.attempt(number, ended.tally.cost).await {
                 Ok(done) => done,
                 Err(error) => refused(error),
@@ -100,13 +101,15 @@ impl Attempts<'_> {
                         return done;
                     }
                 } else {
-                    self.warn(&format!("attempt {} can't be made: {error}", number + 1));
+                    self.warn(&format!("attempt {number} can't be made: {error}"));
                 }
                 break;
             }
             is_stopped = is_interrupted(&done) || self.stop.is_stopped();
             let is_last = is_stopped || is_final(&done);
             self.take(&mut ended, done, number).await;
+            // A review takes its time, and the process may be killed meanwhile.
+            self.write(&ended, None, judges.reviews(), None).await;
             if !is_stopped {
                 is_stopped = self.review(&mut judges, &mut ended).await.is_err();
             }
@@ -174,7 +177,7 @@ impl Attempts<'_> {
         let made = match made {
             Some(Ok(made)) => made,
             Some(Err(error)) => {
-                let text = format!("the trajectory of attempt {}: {error}", number + 1);
+                let text = format!("the trajectory of attempt {number}: {error}");
                 self.warn(&text);
                 Value::default()
             }
@@ -299,6 +302,20 @@ impl Attempts<'_> {
         if let Some(Err(error)) = written.await {
             self.warn(&format!("can't write `{shown}`: {error}"));
         }
+    }
+
+    /// Says that an attempt begins, and what became of the last one.
+    fn announce(&self, ended: &EndedAttempts) {
+        let number = ended.made.len();
+        let last = ended.made.last().map(|made| {
+            let status = made["info"]["exit_status"].as_str().unwrap_or_default();
+            match ended.scores.last() {
+                Some(score) => format!("; attempt {}: {status}, score {score:.2}", number - 1),
+                None => format!("; attempt {}: {status}", number - 1),
+            }
+        });
+        let text = format!("attempt {number}{}", last.unwrap_or_default());
+        self.front.show(&Progress::Preparing(&text));
     }
 
     fn warn(&self, text: &str) {

@@ -182,6 +182,15 @@ impl SingleRun<'_> {
             return Ok(done.code);
         }
         let made = trajectory::read(&trajectory)?;
+        let info = &made["info"];
+        if let Some(place) = info["best_attempt_idx"].as_u64() {
+            let count = made["attempts"].as_array().map_or(0, Vec::len);
+            let cost = info["model_stats"]["instance_cost"].as_f64();
+            output::note(&format!(
+                "attempt {place} counts, of {count}; all together cost ${:.4}",
+                cost.unwrap_or_default()
+            ));
+        }
         leave(files, &made, repo)?;
         Ok(done.code)
     }
