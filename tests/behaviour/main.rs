@@ -62,6 +62,7 @@ mod side_by_side;
 mod signals;
 mod story;
 mod swapped;
+mod swe_attempts;
 mod sweagent;
 mod swerex;
 mod terminal;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::host::Host;
 
 /// A repository with one file, below the host's folder.
-fn repository(host: &Host) -> PathBuf {
+pub(crate) fn repository(host: &Host) -> PathBuf {
     let repo = host.dir().join("repo");
     fs::create_dir(&repo).unwrap();
     fs::write(repo.join("a.txt"), "one\n").unwrap();

@@ -118,6 +118,11 @@ impl Attempt<'_> {
         from: Option<Earlier>,
     ) -> Done {
         let (source, stop) = &self.stop;
+        if let Some(course) = &self.job.course {
+            let (front, stop) = (self.front.clone(), stop.clone());
+            let run = course.run(self.runtime, self.instance, &self.place, front, stop);
+            return run.await;
+        }
         let task = match &from {
             Some(earlier) => earlier.state().task.clone(),
             None => self.instance.task.clone(),

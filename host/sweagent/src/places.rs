@@ -31,6 +31,10 @@ fn of_user(variable: &dyn Fn(&str) -> Option<String>) -> PathBuf {
 
 /// The model and its main settings, as a part of a name.
 pub fn model_id(tree: &GivenTree) -> String {
+    // Attempts may have several models.
+    if tree.given("agent.retry_loop").is_some() {
+        return "unknown".to_owned();
+    }
     let text = |key: &str| {
         tree.given(key)
             .and_then(GivenTree::text)
