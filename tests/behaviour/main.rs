@@ -57,6 +57,7 @@ mod salvage;
 mod sandboxes;
 mod screens;
 mod sessions;
+mod setup;
 mod shell_limits;
 mod side_by_side;
 mod signals;
