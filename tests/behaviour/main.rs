@@ -7,6 +7,7 @@ mod addresses;
 mod bad_input;
 mod bad_servers;
 mod batches;
+mod browsers;
 mod command;
 mod config_cli;
 mod containers;

@@ -33,6 +33,8 @@ pub enum Need {
     SweRex,
     /// The daemons and commands of Slurm.
     Slurm,
+    /// A browser without a window.
+    Chromium,
 }
 
 impl Need {
@@ -51,11 +53,12 @@ impl Need {
             Self::Openssl => "openssl",
             Self::SweRex => "swe-rex",
             Self::Slurm => "slurm",
+            Self::Chromium => "chromium",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 13] = [const { OnceLock::new() }; 13];
+        static FOUND: [OnceLock<Option<String>>; 14] = [const { OnceLock::new() }; 14];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker
@@ -78,6 +81,7 @@ impl Need {
             Self::Npm => works("npm", &["--version"]),
             Self::Tmux => works("tmux", &["-V"]),
             Self::Openssl => works("openssl", &["version"]),
+            Self::Chromium => works("chromium", &["--version"]),
             Self::Slurm => works(
                 "sh",
                 &[
