@@ -278,6 +278,7 @@ fn runs_are_listed_and_read() {
     assert_eq!(step["shown"][0]["returncode"], 3);
     assert!(step["shown"][0]["text"].as_str().unwrap().contains("one"));
     assert!(step["asked"].as_f64().unwrap() <= step["time"].as_f64().unwrap());
+    assert_eq!(step["view"], json!({ "start": 0, "messages": 2 }));
     let rest = view.get(&format!("/api/run?id={id}&from=4")).json();
     assert_eq!(rest["steps"].as_array().unwrap().len(), 1);
     let record = view.get(&format!("/api/record?id={id}&step=2"));

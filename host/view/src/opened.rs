@@ -20,7 +20,7 @@ use crate::journal_card::is_held;
 use crate::places::RunPlace;
 
 /// How many are kept.
-const KEPT: usize = 6;
+const KEPT: usize = 4;
 /// The most bytes of the record of a step that are shown.
 const RAW: u64 = 4 << 20;
 
