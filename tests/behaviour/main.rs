@@ -8,6 +8,7 @@ mod bad_input;
 mod bad_servers;
 mod batch_screen;
 mod batches;
+mod browsers;
 mod command;
 mod config_cli;
 mod containers;

@@ -15,11 +15,12 @@ use mswea_run::journal::JournalFollower;
 use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
 use serde_json::{Value, json};
 
-use crate::card::{FileStamp, is_held};
+use crate::card::FileStamp;
+use crate::journal_card::is_held;
 use crate::places::RunPlace;
 
 /// How many are kept.
-const KEPT: usize = 6;
+const KEPT: usize = 4;
 /// The most bytes of the record of a step that are shown.
 const RAW: u64 = 4 << 20;
 
