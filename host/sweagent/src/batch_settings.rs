@@ -114,10 +114,7 @@ impl SweBatchSettings {
             workers,
             redo: is("redo_existing"),
             raises: is("raise_exceptions"),
-            total_cost: tree
-                .given("agent.model.total_cost_limit")
-                .and_then(|it| it.value().as_f64())
-                .unwrap_or(0.0),
+            total_cost: total_cost(tree),
         })
     }
 
@@ -131,6 +128,17 @@ impl SweBatchSettings {
             InstanceSource::SweBench { subset, split, .. } => format!("swe_bench_{subset}_{split}"),
         }
     }
+}
+
+/// The dollars of the whole batch; of several agents, the least that one of them names.
+fn total_cost(tree: &GivenTree) -> f64 {
+    let limit = |of: &GivenTree, key: &str| of.given(key).and_then(|it| it.value().as_f64());
+    let own = limit(tree, "agent.model.total_cost_limit");
+    let agents = tree.given("agent.agent_configs");
+    let agents = agents.map(GivenTree::items).unwrap_or_default().iter();
+    let limits = agents.filter_map(|it| limit(it, "model.total_cost_limit"));
+    let limits = own.into_iter().chain(limits).filter(|it| *it > 0.0);
+    limits.min_by(f64::total_cmp).unwrap_or_default()
 }
 
 fn source(

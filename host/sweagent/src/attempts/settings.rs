@@ -119,8 +119,11 @@ const MOST_SAMPLES: i64 = 1000;
 /// [`SweAgentError`] with all that is wrong.
 pub fn attempts_of(tree: &GivenTree) -> Result<Option<AttemptsSettings>, SweAgentError> {
     let kind = tree.given("agent.type");
-    if kind.and_then(GivenTree::text) != Some("retry") {
-        return Ok(None);
+    match kind.and_then(GivenTree::text) {
+        Some("retry") => {}
+        // Without a type, the keys decide.
+        None if kind.is_none() && tree.given("agent.retry_loop").is_some() => {}
+        _ => return Ok(None),
     }
     let agent = tree.given("agent");
     let mut reader = SettingsReader::default();
@@ -133,7 +136,7 @@ pub fn attempts_of(tree: &GivenTree) -> Result<Option<AttemptsSettings>, SweAgen
             reader.problems.push(problem.hint(hint));
         }
     }
-    let at = kind.map(|it| it.at.clone());
+    let at = kind.or(agent).map(|it| it.at.clone());
     let at = at.unwrap_or(GivenAt::Flag("--agent.type".to_owned()));
     let agents = reader.agents(tree, &at);
     let judged = match tree.given("agent.retry_loop") {
