@@ -236,6 +236,9 @@ mod tests {
         assert_eq!((made.name().as_str(), made.workers), ("b", 3));
         assert!(made.shuffle && made.redo && !made.raises);
         assert_eq!((made.filter.as_str(), made.slice.as_str()), ("a.*", ":3"));
+        let agents = r#"--agent.agent_configs=[{"model": {"total_cost_limit": 5}}, {"model": {"total_cost_limit": 4}}, {}]"#;
+        let made = read(&["--instances.path=b.jsonl", agents]).unwrap();
+        assert_eq!(made.total_cost, 4.0);
         let made = read(&["--instances.type=swe_bench", "--instances.split=test"]).unwrap();
         assert_eq!(made.name(), "swe_bench_lite_test");
     }

@@ -429,3 +429,55 @@ impl SettingsReader {
         texts.unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::read_yaml;
+
+    fn read(retry_loop: &str) -> Result<AttemptsSettings, String> {
+        let yaml = format!(
+            "agent:\n  agent_configs: [{{model: {{name: m}}}}]\n  retry_loop: {{{retry_loop}}}\n"
+        );
+        let read = attempts_of(&read_yaml("c.yaml", &yaml).unwrap());
+        read.map(Option::unwrap).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn keys_that_are_not_given_have_defaults() {
+        let read = read(
+            "max_attempts: 2, cost_limit: 3, accept_score: 1, model: {name: r}, reviewer_config: {system_template: s, instance_template: i, traj_formatter: {}}",
+        );
+        let settings = read.unwrap();
+        assert_eq!(
+            settings.budget,
+            AttemptBudget {
+                max_attempts: 2,
+                cost_limit: 3.0,
+                min_budget: 0.0,
+                max_accepts: 1
+            }
+        );
+        let AttemptJudge::Reviewer(reviewer) = settings.judge else {
+            panic!("{:?}", settings.judge);
+        };
+        assert_eq!((reviewer.samples, reviewer.rules.range), (5, (None, None)));
+        assert!(reviewer.steps.template.starts_with("Model: {{response}}"));
+    }
+
+    #[test]
+    fn other_agents_have_no_attempts() {
+        let tree = read_yaml("c.yaml", "agent: {type: default}\n").unwrap();
+        assert_eq!(attempts_of(&tree), Ok(None));
+    }
+
+    #[test]
+    fn all_that_is_missing_is_named() {
+        let error = read("type: chooser, chooser: {}").unwrap_err();
+        for key in ["max_attempts", "cost_limit", "chooser.model"] {
+            let words = format!("`agent.retry_loop.{key}` is missing");
+            assert!(error.contains(&words), "{error}");
+        }
+        assert!(error.contains("c.yaml:3:"), "{error}");
+    }
+}
