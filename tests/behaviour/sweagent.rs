@@ -47,7 +47,7 @@ fn server(calls: &[(&str, Value)]) -> Server {
     Server::start(Scenario::new(turns.collect::<Vec<_>>()))
 }
 
-fn read(path: &Path) -> Value {
+pub(crate) fn read(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     serde_json::from_str(&text).unwrap()
 }

@@ -10,7 +10,7 @@ use crate::wiring::seconds;
 use crate::{Job, Runtime, SetupError, keys, locks};
 use mswea_core::{Context, Front, Stop};
 use mswea_executor::aside;
-use mswea_run::journal::JournalFile;
+use mswea_run::journal::{JournalFile, MemoryJournal};
 use mswea_run::{Inquiry, RunLimits, bug};
 use mswea_secrecy as secrecy;
 
@@ -32,14 +32,10 @@ impl Runtime {
         let global = self.global.clone()?;
         let secrets = Arc::new(keys::secrets(config));
         let variables = self.variables(&job, &secrets);
-        let path = journal.to_owned();
-        let created = aside("journal", move || JournalFile::create(path)).await;
-        let file = created.ok_or_else(|| SetupError::Internal(bug("the journal of questions")))?;
-        let file = file.map_err(SetupError::Journal)?;
-        let file = file.with_clock(job.clock.clone());
+        // The file is made once the model can be asked.
         let context = Context {
             clock: job.clock.clone(),
-            ..Context::new(front, Arc::new(file), stop)
+            ..Context::new(front, Arc::new(MemoryJournal::new()), stop)
         };
         let setup = RoleSetup {
             runtime: self,
@@ -52,6 +48,14 @@ impl Runtime {
         };
         let roles = setup.make(secrets.clone()).await?;
         secrecy::hide(&secret_names(config, &secrets, roles.secrets));
+        let path = journal.to_owned();
+        let created = aside("journal", move || JournalFile::create(path)).await;
+        let file = created.ok_or_else(|| SetupError::Internal(bug("the journal of questions")))?;
+        let file = file.map_err(SetupError::Journal)?;
+        let context = Context {
+            journal: Arc::new(file.with_clock(job.clock.clone())),
+            ..context
+        };
         let agent = &config.agent;
         let limits = RunLimits {
             steps: agent.step_limit,

@@ -25,7 +25,7 @@ pub(super) use plan::AttemptsPlan;
 use plan::PlannedRun;
 
 /// The attempts at one problem.
-pub(super) struct Attempts<'a> {
+pub(super) struct AttemptSeries<'a> {
     pub(super) plan: &'a AttemptsPlan,
     /// The folder of the instance's files.
     pub(super) folder: PathBuf,
@@ -52,7 +52,7 @@ impl InstanceCourse for AttemptsCourse {
             let done = refused(session::SetupError::Internal(text));
             return Box::pin(std::future::ready(done));
         };
-        let attempts = Attempts {
+        let attempts = AttemptSeries {
             plan,
             folder: folder.to_owned(),
             runtime,
@@ -73,7 +73,7 @@ struct EndedAttempts {
     tally: AttemptTally,
 }
 
-impl Attempts<'_> {
+impl AttemptSeries<'_> {
     /// Makes attempts until one is accepted or no further one is allowed, and chooses one of them. The result is
     /// that of the chosen one, with the account of everything.
     pub(super) async fn run(self) -> Done {
@@ -98,6 +98,7 @@ impl Attempts<'_> {
                 if number == 0 || self.stop.is_stopped() {
                     is_stopped = self.stop.is_stopped();
                     if number == 0 {
+                        judges.end(&self, false);
                         return done;
                     }
                 } else {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::attempts::{Attempts, AttemptsPlan};
+use super::attempts::{AttemptSeries, AttemptsPlan};
 use super::tidying::{write, write_json};
 use crate::cli::args::{DisplayArgs, RunArgs};
 use crate::cli::exit::ExitCode;
@@ -163,7 +163,7 @@ impl SingleRun<'_> {
         let before = std::fs::metadata(&trajectory).and_then(|it| it.modified());
         let of_attempts: Arc<dyn Front> = front.clone();
         let done = run::drive(&options, &front, None, async |runtime, stop, _| {
-            let attempts = Attempts {
+            let attempts = AttemptSeries {
                 plan,
                 folder: folder.clone(),
                 runtime: &runtime,

@@ -119,8 +119,11 @@ const MOST_SAMPLES: i64 = 1000;
 /// [`SweAgentError`] with all that is wrong.
 pub fn attempts_of(tree: &GivenTree) -> Result<Option<AttemptsSettings>, SweAgentError> {
     let kind = tree.given("agent.type");
-    if kind.and_then(GivenTree::text) != Some("retry") {
-        return Ok(None);
+    match kind.and_then(GivenTree::text) {
+        Some("retry") => {}
+        // Without a type, the keys decide.
+        None if kind.is_none() && tree.given("agent.retry_loop").is_some() => {}
+        _ => return Ok(None),
     }
     let agent = tree.given("agent");
     let mut reader = SettingsReader::default();
@@ -133,7 +136,7 @@ pub fn attempts_of(tree: &GivenTree) -> Result<Option<AttemptsSettings>, SweAgen
             reader.problems.push(problem.hint(hint));
         }
     }
-    let at = kind.map(|it| it.at.clone());
+    let at = kind.or(agent).map(|it| it.at.clone());
     let at = at.unwrap_or(GivenAt::Flag("--agent.type".to_owned()));
     let agents = reader.agents(tree, &at);
     let judged = match tree.given("agent.retry_loop") {
@@ -424,5 +427,57 @@ impl SettingsReader {
             read,
         );
         texts.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::read_yaml;
+
+    fn read(retry_loop: &str) -> Result<AttemptsSettings, String> {
+        let yaml = format!(
+            "agent:\n  agent_configs: [{{model: {{name: m}}}}]\n  retry_loop: {{{retry_loop}}}\n"
+        );
+        let read = attempts_of(&read_yaml("c.yaml", &yaml).unwrap());
+        read.map(Option::unwrap).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn keys_that_are_not_given_have_defaults() {
+        let read = read(
+            "max_attempts: 2, cost_limit: 3, accept_score: 1, model: {name: r}, reviewer_config: {system_template: s, instance_template: i, traj_formatter: {}}",
+        );
+        let settings = read.unwrap();
+        assert_eq!(
+            settings.budget,
+            AttemptBudget {
+                max_attempts: 2,
+                cost_limit: 3.0,
+                min_budget: 0.0,
+                max_accepts: 1
+            }
+        );
+        let AttemptJudge::Reviewer(reviewer) = settings.judge else {
+            panic!("{:?}", settings.judge);
+        };
+        assert_eq!((reviewer.samples, reviewer.rules.range), (5, (None, None)));
+        assert!(reviewer.steps.template.starts_with("Model: {{response}}"));
+    }
+
+    #[test]
+    fn other_agents_have_no_attempts() {
+        let tree = read_yaml("c.yaml", "agent: {type: default}\n").unwrap();
+        assert_eq!(attempts_of(&tree), Ok(None));
+    }
+
+    #[test]
+    fn all_that_is_missing_is_named() {
+        let error = read("type: chooser, chooser: {}").unwrap_err();
+        for key in ["max_attempts", "cost_limit", "chooser.model"] {
+            let words = format!("`agent.retry_loop.{key}` is missing");
+            assert!(error.contains(&words), "{error}");
+        }
+        assert!(error.contains("c.yaml:3:"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::Attempts;
+use super::AttemptSeries;
 use mswea_core::{Message, ModelError, ModelFailure, Progress};
 use mswea_executor::aside;
 use mswea_run::{Account, Inquiry};
@@ -40,7 +40,7 @@ pub(super) struct AttemptReview {
 
 impl Judges {
     /// Makes the models ready.
-    pub(super) async fn of(attempts: &Attempts<'_>) -> Result<Self, SetupError> {
+    pub(super) async fn of(attempts: &AttemptSeries<'_>) -> Result<Self, SetupError> {
         let (main, preselector) = match &attempts.plan.settings.judge {
             AttemptJudge::Reviewer(reviewer) => {
                 (inquiry(attempts, &reviewer.model, "reviewer").await?, None)
@@ -68,7 +68,7 @@ impl Judges {
     /// Has an attempt scored; none if attempts are not scored.
     pub(super) async fn review(
         &mut self,
-        attempts: &Attempts<'_>,
+        attempts: &AttemptSeries<'_>,
         number: usize,
         made: &Value,
     ) -> Result<Option<AttemptReview>, Unjudged> {
@@ -133,7 +133,7 @@ impl Judges {
     /// The attempt that counts, and what the trajectory says of the choice.
     pub(super) async fn choose(
         &mut self,
-        attempts: &Attempts<'_>,
+        attempts: &AttemptSeries<'_>,
         made: &[Value],
         scores: &[f64],
     ) -> Result<(usize, Option<Value>), Unjudged> {
@@ -200,7 +200,7 @@ impl Judges {
     }
 
     /// Ends the journals. Returns what all questions have used.
-    pub(super) fn end(self, attempts: &Attempts<'_>, is_whole: bool) -> Account {
+    pub(super) fn end(self, attempts: &AttemptSeries<'_>, is_whole: bool) -> Account {
         let mut sum = Account::default();
         for inquiry in [Some(self.main), self.preselector].into_iter().flatten() {
             if let Err(error) = inquiry.end(is_whole) {
@@ -214,7 +214,7 @@ impl Judges {
 
 /// Asks for a choice among the attempts of `left`; the reply and what was asked, or none if there is no reply.
 async fn ask(
-    attempts: &Attempts<'_>,
+    attempts: &AttemptSeries<'_>,
     inquiry: &mut Inquiry,
     settings: &ChooserSettings,
     who: &str,
@@ -245,7 +245,7 @@ async fn ask(
 
 /// A question; none if its template failed, which the user is told.
 fn rendered(
-    attempts: &Attempts<'_>,
+    attempts: &AttemptSeries<'_>,
     question: Option<Result<String, TemplateError>>,
 ) -> Option<String> {
     match question? {
@@ -258,7 +258,7 @@ fn rendered(
 }
 
 /// Tells the user of a question without a reply, unless the user has stopped it.
-fn failed(attempts: &Attempts<'_>, who: &str, error: &ModelError) -> Result<(), Unjudged> {
+fn failed(attempts: &AttemptSeries<'_>, who: &str, error: &ModelError) -> Result<(), Unjudged> {
     if error.class == ModelFailure::Interrupted {
         return Err(Unjudged::Stopped);
     }
@@ -267,7 +267,7 @@ fn failed(attempts: &Attempts<'_>, who: &str, error: &ModelError) -> Result<(), 
 }
 
 async fn inquiry(
-    attempts: &Attempts<'_>,
+    attempts: &AttemptSeries<'_>,
     model: &GivenTree,
     name: &str,
 ) -> Result<Inquiry, SetupError> {
