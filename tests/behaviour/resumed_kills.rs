@@ -105,7 +105,9 @@ fn killed_until_its_end(random: &mut fastrand::Rng, most: u64) -> u64 {
 /// Under SWE-agent's rules: replies that are asked for again, and the submission of what was saved at the end.
 #[test]
 fn no_reply_is_lost_when_it_is_asked_for_again() {
-    let seed = std::env::var("MSWEA_SEED").ok().and_then(|it| it.parse().ok());
+    let seed = std::env::var("MSWEA_SEED")
+        .ok()
+        .and_then(|it| it.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("MSWEA_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);

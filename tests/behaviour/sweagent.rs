@@ -445,3 +445,24 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
     assert!(refused.stderr.contains(words), "{}", refused.stderr);
     assert_eq!(server.served(), 8);
 }
+
+#[test]
+fn an_id_that_is_no_name_of_a_folder_is_refused() {
+    let server = server(&[("submit", json!({}))]);
+    let long = "x".repeat(201);
+    for (id, part) in [
+        ("", "is empty"),
+        ("a/b", "has a slash"),
+        ("a\\b", "has a slash"),
+        ("..", "begins with a dot"),
+        ("a\nb", "`a\\nb` has a control character"),
+        ("\u{1b}[31m", "has a control character"),
+        (&long, "is longer than 200 bytes"),
+    ] {
+        let host = Host::new().file("mine.yaml", CONFIG).env("SOME_KEY", "k");
+        let id = format!("--problem_statement.id={id}");
+        let refused = host.args(run(&server, &[&id])).run().expect(2);
+        assert!(refused.stderr.contains(part), "{refused}");
+        assert!(!refused.dir.join("trajectories").exists());
+    }
+}
