@@ -65,4 +65,5 @@ mod terminal;
 mod tools;
 mod traps;
 mod trust;
+mod typed_ahead;
 mod workers;
