@@ -71,5 +71,6 @@ mod terminal;
 mod tools;
 mod traps;
 mod trust;
+mod typed_ahead;
 mod views;
 mod workers;

@@ -249,7 +249,14 @@ fn look(journal: &Path, id: &str, number: u32, can_go_on: bool) -> Before {
             }
         }
         // What failed may be the environment itself.
-        Some((_, status)) if status == "EnvironmentError" => Before::Nothing,
+        Some((_, status))
+            if matches!(
+                status.as_str(),
+                "EnvironmentError" | "exit_environment_error"
+            ) =>
+        {
+            Before::Nothing
+        }
         _ if can_go_on => match Earlier::to_resume(journal) {
             Ok(earlier) => Before::Going(Box::new(earlier)),
             Err(error) => {

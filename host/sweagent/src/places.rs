@@ -59,6 +59,21 @@ pub fn model_id(tree: &GivenTree) -> String {
     )
 }
 
+/// File systems take names of 255 bytes, and the names of an instance's files are longer than its id.
+const LONGEST_ID: usize = 200;
+
+/// Why an id can't be the name of a folder, if so.
+pub(crate) fn unusable_id(id: &str) -> Option<&'static str> {
+    match id {
+        "" => Some("is empty"),
+        it if it.contains(['/', '\\']) => Some("has a slash in it"),
+        it if it.starts_with('.') => Some("begins with a dot"),
+        it if it.chars().any(char::is_control) => Some("has a control character in it"),
+        it if it.len() > LONGEST_ID => Some("is longer than 200 bytes"),
+        _ => None,
+    }
+}
+
 /// The files of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweFiles {

@@ -103,6 +103,9 @@ impl SingleRun<'_> {
         let layers = Layers::load(&sources, &ProcessEnvironment).map_err(usage)?;
         let config = configs::resolve(&layers)?;
         let work = Path::new(&config.environment.cwd);
+        if work.starts_with(&instance) && config.workspace.repo.is_some() {
+            refuse_earlier(&files, work)?;
+        }
         if config.environment.environment_class == "local" {
             std::fs::create_dir_all(work)
                 .with_context(|| format!("can't make the folder `{}`", work.display()))?;
@@ -194,6 +197,30 @@ impl SingleRun<'_> {
         leave(files, &made, repo)?;
         Ok(done.code)
     }
+}
+
+/// Refuses a folder in which an earlier run has worked, before anything is written: the repository could not
+/// be copied there, and the files of a run that failed at that would replace those of the earlier one.
+fn refuse_earlier(files: &SweFiles, work: &Path) -> Result<(), Failure> {
+    let is_used = std::fs::read_dir(work).is_ok_and(|mut entries| entries.next().is_some());
+    if !is_used {
+        return Ok(());
+    }
+    let problem =
+        SweAgentProblem::new(format!("an earlier run has worked in `{}`", work.display()));
+    let folder = files.folder();
+    let remedy = match files.named("events.jsonl").exists() {
+        true => format!(
+            "`mswea-host resume {}` goes on with it; for a new run, move the folder `{}` away, or give another `--output_dir`",
+            files.named("traj.json").display(),
+            folder.display()
+        ),
+        false => format!(
+            "remove the folder `{}`, or give another `--output_dir`",
+            folder.display()
+        ),
+    };
+    Err(problem.hint(&remedy).into())
 }
 
 /// Writes the trajectory, the prediction and the patch of an instance. Returns the patch.
