@@ -35,6 +35,8 @@ pub enum Need {
     Slurm,
     /// The real Ray, from the registry of Python.
     Ray,
+    /// A browser without a window.
+    Chromium,
 }
 
 impl Need {
@@ -54,11 +56,12 @@ impl Need {
             Self::SweRex => "swe-rex",
             Self::Slurm => "slurm",
             Self::Ray => "ray",
+            Self::Chromium => "chromium",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 14] = [const { OnceLock::new() }; 14];
+        static FOUND: [OnceLock<Option<String>>; 15] = [const { OnceLock::new() }; 15];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker
@@ -81,6 +84,7 @@ impl Need {
             Self::Npm => works("npm", &["--version"]),
             Self::Tmux => works("tmux", &["-V"]),
             Self::Openssl => works("openssl", &["version"]),
+            Self::Chromium => works("chromium", &["--version"]),
             Self::Slurm => works(
                 "sh",
                 &[

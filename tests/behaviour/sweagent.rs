@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::host::Host;
 
 /// A repository with one file, below the host's folder.
-fn repository(host: &Host) -> PathBuf {
+pub(crate) fn repository(host: &Host) -> PathBuf {
     let repo = host.dir().join("repo");
     fs::create_dir(&repo).unwrap();
     fs::write(repo.join("a.txt"), "one\n").unwrap();
@@ -47,7 +47,7 @@ fn server(calls: &[(&str, Value)]) -> Server {
     Server::start(Scenario::new(turns.collect::<Vec<_>>()))
 }
 
-fn read(path: &Path) -> Value {
+pub(crate) fn read(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     serde_json::from_str(&text).unwrap()
 }
@@ -444,4 +444,42 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
     let words = "`--instances.filter` (`nothing`) has to match";
     assert!(refused.stderr.contains(words), "{}", refused.stderr);
     assert_eq!(server.served(), 8);
+}
+
+#[test]
+fn an_id_that_is_no_name_of_a_folder_is_refused() {
+    let server = server(&[("submit", json!({}))]);
+    let long = "x".repeat(201);
+    for (id, part) in [
+        ("", "is empty"),
+        ("a/b", "has a slash"),
+        ("a\\b", "has a slash"),
+        ("..", "begins with a dot"),
+        ("a\nb", "`a\\nb` has a control character"),
+        ("\u{1b}[31m", "has a control character"),
+        (&long, "is longer than 200 bytes"),
+    ] {
+        let host = Host::new().file("mine.yaml", CONFIG).env("SOME_KEY", "k");
+        let id = format!("--problem_statement.id={id}");
+        let refused = host.args(run(&server, &[&id])).run().expect(2);
+        assert!(refused.stderr.contains(part), "{refused}");
+        assert!(!refused.dir.join("trajectories").exists());
+    }
+}
+
+#[test]
+fn a_second_run_leaves_the_files_of_the_first_as_they_are() {
+    let server = server(&[("submit", json!({})), ("submit", json!({}))]);
+    let host = Host::new().file("mine.yaml", CONFIG).env("SOME_KEY", "k");
+    repository(&host);
+    let more = ["--env.repo.path=repo", "--output_dir=out"];
+    let done = host.args(run(&server, &more)).run().expect(0);
+    let traj = done.dir.join("out/o__r-1/o__r-1.traj");
+    let before = fs::read(&traj).unwrap();
+    let again = Host::after(&done).env("SOME_KEY", "k");
+    let again = again.args(run(&server, &more)).run().expect(2);
+    let again = again.says(&["an earlier run has worked in", "o__r-1.traj.json` goes on"]);
+    assert!(again.stderr.contains("another `--output_dir`"), "{again}");
+    assert_eq!(fs::read(&traj).unwrap(), before);
+    assert_eq!(server.requests().len(), 1);
 }

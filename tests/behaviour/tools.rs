@@ -1,6 +1,7 @@
 //! Bundles of tools (`[tools]`): written here, in SWE-agent's layout.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use scripted_server::{Scenario, Server, Turn};
@@ -419,6 +420,12 @@ fn under_swe_agent_s_rules_questions_are_temporary_and_ends_submit() {
         .run()
         .expect(4);
     assert_eq!(run.stdout, "the work\n");
+    let kept = fs::metadata(run.dir.join("tools-root/tools/.mswea-shell")).unwrap();
+    assert_eq!(
+        kept.permissions().mode() & 0o077,
+        0,
+        "others read variables"
+    );
     let info = &run.trajectory()["info"];
     assert_eq!(info["exit_status"], "submitted (exit_format)");
     assert_eq!(info["submission"], "the work\n");

@@ -13,11 +13,11 @@ use crate::host::{Host, Running, Signal};
 use crate::story::{commands, turns};
 
 /// A server of the page.
-struct View {
+pub struct View {
     running: Running,
     /// Address and port.
-    address: String,
-    token: String,
+    pub address: String,
+    pub token: String,
 }
 
 /// An answer.
@@ -37,7 +37,7 @@ impl Answer {
 
 impl View {
     /// Starts it in the folder of `host`.
-    fn of(host: Host, paths: &[&str]) -> Self {
+    pub fn of(host: Host, paths: &[&str]) -> Self {
         let mut running = host.arg("view").args(paths).spawn();
         running.until("the address", |it| it.stdout().contains('\n'));
         let url = running.stdout();
@@ -95,14 +95,14 @@ impl View {
         self.bare("GET", path, &headers, "")
     }
 
-    fn runs(&self) -> Vec<Value> {
+    pub fn runs(&self) -> Vec<Value> {
         let list = self.get("/api/runs?since=0").json();
         list["runs"].as_array().unwrap().clone()
     }
 
     /// The id of the run with this task.
     #[track_caller]
-    fn id(&self, task: &str) -> String {
+    pub fn id(&self, task: &str) -> String {
         let runs = self.runs();
         let run = runs.iter().find(|run| run["task"] == task);
         let run = run.unwrap_or_else(|| panic!("no run `{task}`: {runs:?}"));
@@ -122,7 +122,7 @@ impl View {
     }
 
     /// Ctrl-C ends it.
-    fn end(self) {
+    pub fn end(self) {
         self.running.signal(Signal::INT);
         self.running.wait().expect(0);
     }
@@ -278,6 +278,7 @@ fn runs_are_listed_and_read() {
     assert_eq!(step["shown"][0]["returncode"], 3);
     assert!(step["shown"][0]["text"].as_str().unwrap().contains("one"));
     assert!(step["asked"].as_f64().unwrap() <= step["time"].as_f64().unwrap());
+    assert_eq!(step["view"], json!({ "start": 0, "messages": 2 }));
     let rest = view.get(&format!("/api/run?id={id}&from=4")).json();
     assert_eq!(rest["steps"].as_array().unwrap().len(), 1);
     let record = view.get(&format!("/api/record?id={id}&step=2"));

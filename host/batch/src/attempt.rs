@@ -118,6 +118,11 @@ impl Attempt<'_> {
         from: Option<Earlier>,
     ) -> Done {
         let (source, stop) = &self.stop;
+        if let Some(course) = &self.job.course {
+            let (front, stop) = (self.front.clone(), stop.clone());
+            let run = course.run(self.runtime, self.instance, &self.place, front, stop);
+            return run.await;
+        }
         let task = match &from {
             Some(earlier) => earlier.state().task.clone(),
             None => self.instance.task.clone(),
@@ -244,7 +249,14 @@ fn look(journal: &Path, id: &str, number: u32, can_go_on: bool) -> Before {
             }
         }
         // What failed may be the environment itself.
-        Some((_, status)) if status == "EnvironmentError" => Before::Nothing,
+        Some((_, status))
+            if matches!(
+                status.as_str(),
+                "EnvironmentError" | "exit_environment_error"
+            ) =>
+        {
+            Before::Nothing
+        }
         _ if can_go_on => match Earlier::to_resume(journal) {
             Ok(earlier) => Before::Going(Box::new(earlier)),
             Err(error) => {

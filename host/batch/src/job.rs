@@ -1,12 +1,17 @@
 //! What the runs of a batch have in common, and how the batch is worked on.
 
-use std::path::PathBuf;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mswea_config::{Config, Layers};
-use mswea_session::Job;
+use mswea_core::{Front, Stop};
+use mswea_session::{Done, Job, Runtime};
 
 use crate::floor::MachineFloor;
+use crate::manifest::BatchInstance;
 use crate::settings::BatchConfig;
 
 /// What the runs of a batch have in common.
@@ -26,6 +31,22 @@ pub struct BatchJob {
     pub guard_program: Option<PathBuf>,
     /// When it stops, and how often it tries.
     pub limits: BatchLimits,
+    /// What takes the place of a single run for each instance, if something does.
+    pub course: Option<Arc<dyn InstanceCourse>>,
+}
+
+/// How an instance is worked on, if not with a single run.
+pub trait InstanceCourse: Debug + Send + Sync {
+    /// Works on an instance to its end. `folder` is for its files; those that a run would leave there are the
+    /// result's.
+    fn run<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        instance: &'a BatchInstance,
+        folder: &'a Path,
+        front: Arc<dyn Front>,
+        stop: Stop,
+    ) -> Pin<Box<dyn Future<Output = Done> + Send + 'a>>;
 }
 
 impl BatchJob {

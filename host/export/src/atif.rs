@@ -306,6 +306,7 @@ fn read_step(value: &Value) -> Result<ConversationStep, String> {
     let metrics = value.get("metrics").filter(|it| it.is_object());
     Ok(ConversationStep {
         asked: None,
+        view: None,
         source,
         time: None,
         text,

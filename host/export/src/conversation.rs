@@ -1,6 +1,6 @@
 //! A run as the steps of a conversation, whichever file it was read from.
 
-use mswea_core::Usage;
+use mswea_core::{Usage, View};
 use serde_json::Value;
 
 /// A run.
@@ -60,6 +60,8 @@ pub struct ConversationStep {
     pub time: Option<f64>,
     /// When the model was asked, in Unix seconds; none if unknown.
     pub asked: Option<f64>,
+    /// The view of the history that was sent; none if unknown.
+    pub view: Option<View>,
     /// Its text.
     pub text: String,
     /// The addresses of its images.

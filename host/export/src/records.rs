@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mswea_core::{Action, Event, Message, Output, Part, Reply, Usage};
+use mswea_core::{Action, Event, Message, Output, Part, Reply, Usage, View};
 use mswea_run::journal::Record;
 use serde_json::{Value, json};
 
@@ -31,8 +31,9 @@ pub struct ConversationReader {
     /// The calls of the actions of the step.
     of_actions: Vec<Option<String>>,
     started: BTreeMap<usize, f64>,
-    /// When the last query was begun.
+    /// When the last query was begun, and what was sent.
     asked: Option<f64>,
+    view: Option<View>,
     /// The outputs that no message shows yet, with their seconds.
     ran: BTreeMap<usize, (Output, Option<f64>)>,
     cost: f64,
@@ -107,7 +108,10 @@ impl ConversationReader {
                     false => self.message(message, t),
                 }
             }
-            Event::QueryStarted { .. } => self.asked = Some(t).filter(|t| *t > 0.0),
+            Event::QueryStarted { view, .. } => {
+                self.asked = Some(t).filter(|t| *t > 0.0);
+                self.view = *view;
+            }
             Event::Reply {
                 reply,
                 cost,
@@ -218,10 +222,11 @@ impl ConversationReader {
             _ => None,
         });
         let reasoning = reasoning.collect::<Vec<_>>().join("\n");
-        let asked = self.asked.take();
+        let (asked, view) = (self.asked.take(), self.view.take());
         self.begin(ConversationStep {
             source: StepSource::Agent,
             asked,
+            view,
             time: Some(timestamp).filter(|t| *t > 0.0),
             text: message.text(),
             images: images(message),

@@ -114,7 +114,7 @@ fn a_killed_run_in_atif() {
     let mut again = from_atif(&made).unwrap();
     assert_eq!(again.steps.len(), told.steps.len());
     for (again, told) in again.steps.iter_mut().zip(&told.steps) {
-        (again.time, again.asked) = (told.time, told.asked);
+        (again.time, again.asked, again.view) = (told.time, told.asked, told.view);
         assert_eq!(again, told);
     }
 }

@@ -23,7 +23,7 @@ use super::EnvironmentLookup;
 use super::coding::Decoder;
 use super::fault::{self, RequestFault, TimeoutPhase, origin};
 use super::outgoing;
-use super::pace::{Pace, Paces};
+use super::pace::{Paces, ProviderPace};
 use super::proxy::{self, Proxy};
 use super::request::Prepared;
 use super::settings::{Limit, RequestSettings};
@@ -63,7 +63,7 @@ impl Http {
     }
 
     /// The pace of the provider that gets `request`.
-    pub(super) fn pace(&self, request: &Prepared) -> Arc<Pace> {
+    pub(super) fn pace(&self, request: &Prepared) -> Arc<ProviderPace> {
         self.paces.of(&origin(&request.url))
     }
 

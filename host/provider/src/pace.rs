@@ -19,11 +19,11 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The paces of all providers, by the origins of their addresses.
 #[derive(Clone, Default)]
-pub(super) struct Paces(Arc<Mutex<HashMap<String, Arc<Pace>>>>);
+pub(super) struct Paces(Arc<Mutex<HashMap<String, Arc<ProviderPace>>>>);
 
 impl Paces {
     /// The pace of the provider at `origin`.
-    pub(super) fn of(&self, origin: &str) -> Arc<Pace> {
+    pub(super) fn of(&self, origin: &str) -> Arc<ProviderPace> {
         let mut paces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match paces.get(origin) {
             Some(pace) => pace.clone(),
@@ -34,7 +34,7 @@ impl Paces {
 
 /// The pace of one provider.
 #[derive(Default)]
-pub(super) struct Pace {
+pub(super) struct ProviderPace {
     state: Mutex<PaceState>,
     /// Those that wait, in their order. Only the first one looks at the state, so one that stops waiting has
     /// taken no wake-up from another.
@@ -62,7 +62,7 @@ enum Turn {
     AnAnswer,
 }
 
-impl Pace {
+impl ProviderPace {
     /// Waits for the turn of a request. The request is on its way until what is returned is dropped.
     pub(super) async fn turn(self: &Arc<Self>) -> OnItsWay {
         let _first = self.queue.lock().await;
@@ -99,7 +99,7 @@ impl PaceState {
 }
 
 /// A request that is on its way.
-pub(super) struct OnItsWay(Arc<Pace>);
+pub(super) struct OnItsWay(Arc<ProviderPace>);
 
 impl OnItsWay {
     /// An answer has come, so the provider takes a little more.
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     /// How many of `count` requests may be sent at once.
-    async fn sent(pace: &Arc<Pace>, count: usize) -> Vec<OnItsWay> {
+    async fn sent(pace: &Arc<ProviderPace>, count: usize) -> Vec<OnItsWay> {
         let mut all = Vec::new();
         for _ in 0..count {
             match tokio::time::timeout(Duration::from_millis(1), pace.turn()).await {
@@ -162,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_halves_what_is_on_its_way_and_answers_raise_it() {
-        let pace = Arc::new(Pace::default());
+        let pace = Arc::new(ProviderPace::default());
         let all = sent(&pace, 16).await;
         assert_eq!(all.len(), 16);
         for one in &all {
@@ -189,7 +189,7 @@ mod tests {
 
     #[tokio::test]
     async fn while_the_provider_asks_to_wait_nothing_is_sent() {
-        let pace = Arc::new(Pace::default());
+        let pace = Arc::new(ProviderPace::default());
         let one = pace.turn().await;
         let begun = Instant::now();
         one.refused(Some(Duration::from_millis(60)));
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_stops_waiting_takes_no_turn_from_another() {
-        let pace = Arc::new(Pace::default());
+        let pace = Arc::new(ProviderPace::default());
         let all = sent(&pace, 2).await;
         all[0].refused(None);
         let (first, second) = (pace.clone(), pace.clone());
@@ -220,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_stops_while_the_provider_asks_to_wait_wakes_the_next() {
-        let pace = Arc::new(Pace::default());
+        let pace = Arc::new(ProviderPace::default());
         let one = pace.turn().await;
         one.refused(None);
         let mut waiting = Vec::new();
@@ -242,7 +242,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_are_given_in_the_order_of_asking() {
-        let pace = Arc::new(Pace::default());
+        let pace = Arc::new(ProviderPace::default());
         let one = pace.turn().await;
         one.refused(None);
         let order = Arc::new(Mutex::new(Vec::new()));

@@ -12,6 +12,7 @@ mod answers;
 mod calls;
 mod caught;
 mod global;
+mod inquiry;
 mod r#loop;
 mod multimodal;
 mod needs;
@@ -30,6 +31,7 @@ pub use agent::{Agent, Ended};
 pub use answers::Answers;
 pub use caught::{bug, caught};
 pub use global::{GlobalAccount, GlobalLimits, LimitError};
+pub use inquiry::Inquiry;
 
 pub use multimodal::{BadRegex, Multimodal};
 pub use next::{Need, next};

@@ -1,6 +1,6 @@
 //! The functions that perform the needs of a run, one file for each kind.
 
-mod asking;
+pub(crate) mod asking;
 mod closing;
 mod judge;
 mod observe;

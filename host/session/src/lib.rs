@@ -19,6 +19,7 @@ pub mod outside;
 pub mod pins;
 mod plugins;
 mod prepare;
+mod questions;
 mod record;
 mod record_error;
 mod replay;

@@ -115,7 +115,7 @@ impl Runtime {
     }
 
     /// The variables of the templates.
-    fn variables(&self, job: &Job<'_>, secrets: &Secrets) -> Arc<Variables> {
+    pub(crate) fn variables(&self, job: &Job<'_>, secrets: &Secrets) -> Arc<Variables> {
         let config = job.config;
         let base = wiring::base_variables(config, job.task);
         let variables = Variables::new(self.templates.clone(), base, mswea_config::redacted);
@@ -278,7 +278,7 @@ fn prompts(config: &Config, variables: Arc<Variables>) -> Prompts {
 }
 
 /// The first event of a new run.
-fn started(job: &Job<'_>, plugins: Value) -> Event {
+pub(crate) fn started(job: &Job<'_>, plugins: Value) -> Event {
     Event::RunStarted {
         format: FORMAT.to_owned(),
         run_id: job.run_id.to_owned(),
@@ -338,7 +338,11 @@ fn settings(job: &Job<'_>, own_files: &[String]) -> RunSettings {
 }
 
 /// The names of all secrets in the config, the secrets file and the grants.
-fn secret_names(config: &Config, secrets: &Secrets, granted: Vec<String>) -> Vec<String> {
+pub(crate) fn secret_names(
+    config: &Config,
+    secrets: &Secrets,
+    granted: Vec<String>,
+) -> Vec<String> {
     let providers = config.providers.values();
     let mut names: Vec<String> = config
         .model

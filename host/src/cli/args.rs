@@ -36,7 +36,7 @@ pub use batch::{
     BatchWorkerArgs, EngineName, SelectArgs, SwebenchArgs, SwebenchSingleArgs, WorkArgs,
 };
 pub use export::{ExportArgs, ExportFormat};
-pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs};
+pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs, SetupArgs};
 pub use person::PersonArgs;
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
@@ -153,6 +153,8 @@ pub enum HostCommand {
     Sweagent(SweagentCommand),
     /// Tell what works on this machine, and how to get the rest
     Doctor(DoctorArgs),
+    /// Ask for a provider, its key and a model, try them, and keep them
+    Setup(SetupArgs),
     /// Remove what killed runs have left behind: processes, folders, containers
     #[command(
         after_help = "Only what is certainly left behind is removed: never anything of a \

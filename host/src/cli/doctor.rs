@@ -48,7 +48,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 /// A front that shows nothing.
-struct SilentFront;
+pub(super) struct SilentFront;
 
 impl Front for SilentFront {
     fn show(&self, _: &Progress<'_>) {}

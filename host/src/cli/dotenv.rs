@@ -36,7 +36,8 @@ pub(super) fn read(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn path() -> Option<PathBuf> {
+/// Where it is; none without a home.
+pub(super) fn path() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|folder| !folder.is_empty());
     let folder = match folder("MSWEA_GLOBAL_CONFIG_DIR") {
         Some(folder) => PathBuf::from(folder),

@@ -6,7 +6,7 @@ use mswea_config::{Config, PROVIDERS, resolve_model};
 use mswea_provider::{Secrets, process_environment};
 
 /// A model to begin with, for the providers whose keys most users have.
-const MODELS: &[(&str, &str)] = &[
+pub(super) const MODELS: &[(&str, &str)] = &[
     ("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-4-5"),
     ("OPENAI_API_KEY", "openai/gpt-5"),
     ("GEMINI_API_KEY", "gemini/gemini-2.5-pro"),
@@ -83,7 +83,7 @@ pub(super) fn check(config: &Config) -> Result<(), Failure> {
         format!(
             "{missing}\n  found: {found}\n  a hosted model: {hosted}\n  \
              a server of your own: mswea-host -m local/NAME --base-url http://127.0.0.1:8000/v1\n  \
-             without a model: mswea-host demo (and `mswea-host doctor` tells what works here)"
+             without a model: mswea-host demo (`mswea-host setup` asks for a key and a model, `mswea-host doctor` tells what works here)"
         ),
     ))
 }

@@ -28,6 +28,7 @@ mod replay;
 mod run;
 mod runs;
 mod runtime;
+mod setup;
 mod ship;
 mod signals;
 mod sweagent;
@@ -150,6 +151,7 @@ pub fn main() -> ExitCode {
         Some(HostCommand::SwebenchSingle(args)) => batch::single(&args),
         Some(HostCommand::Sweagent(command)) => sweagent::run(&command),
         Some(HostCommand::Doctor(args)) => doctor::run(&args),
+        Some(HostCommand::Setup(args)) => setup::setup(&args),
         Some(HostCommand::Gc(args)) => gc::run(&args),
         Some(HostCommand::Runtime(RuntimeCommand::Serve(args))) => runtime::serve(&args),
         Some(HostCommand::Completions { shell }) => output::data(|out| {

@@ -348,6 +348,28 @@ pub(super) fn execute(
             home.as_deref(),
         ));
     }
+    let (of_run, end) = (front.clone(), attendant.clone());
+    drive(
+        options,
+        front,
+        attendant,
+        async move |runtime, stop, person| {
+            let done = session::run(&runtime, job, of_run, person, stop).await;
+            if let Some(attendant) = &end {
+                attendant.end();
+            }
+            done
+        },
+    )
+}
+
+/// Makes what work needs that ends as one run does, and does it: the runtime, the signals, the end.
+pub(super) fn drive(
+    options: &ProcessOptions<'_>,
+    front: &Arc<dyn CliFront>,
+    attendant: Option<Arc<Attendant>>,
+    work: impl AsyncFnOnce(Arc<Runtime>, Stop, Arc<dyn Person>) -> session::Done,
+) -> Result<RunResult, Failure> {
     let runtime = Arc::new(Runtime::new(options.cache.clone()).sweeping());
     let last_words = runtime.clone();
     panics::on_panic(move || last_words.last_words());
@@ -356,14 +378,11 @@ pub(super) fn execute(
         .build()
         .context("can't start the runtime")?;
     let done = tokio.block_on(async {
-        let (watched, stop, person) = watched(attendant.clone());
+        let (watched, stop, person) = watched(attendant);
         watched
             .context("can't watch for signals")
             .map_err(Failure::from)?;
-        let done = session::run(&runtime, job, front.clone(), person, stop.clone()).await;
-        if let Some(attendant) = &attendant {
-            attendant.end();
-        }
+        let done = work(runtime.clone(), stop.clone(), person).await;
         runtime.swept(&stop).await;
         conclude(done, options, &**front, &stop).await
     });

@@ -121,10 +121,7 @@ impl SweBatchSettings {
             workers,
             redo: is("redo_existing"),
             raises: is("raise_exceptions"),
-            total_cost: tree
-                .given("agent.model.total_cost_limit")
-                .and_then(|it| it.value().as_f64())
-                .unwrap_or(0.0),
+            total_cost: total_cost(tree),
         })
     }
 
@@ -143,6 +140,17 @@ impl SweBatchSettings {
             }
         }
     }
+}
+
+/// The dollars of the whole batch; of several agents, the least that one of them names.
+fn total_cost(tree: &GivenTree) -> f64 {
+    let limit = |of: &GivenTree, key: &str| of.given(key).and_then(|it| it.value().as_f64());
+    let own = limit(tree, "agent.model.total_cost_limit");
+    let agents = tree.given("agent.agent_configs");
+    let agents = agents.map(GivenTree::items).unwrap_or_default().iter();
+    let limits = agents.filter_map(|it| limit(it, "model.total_cost_limit"));
+    let limits = own.into_iter().chain(limits).filter(|it| *it > 0.0);
+    limits.min_by(f64::total_cmp).unwrap_or_default()
 }
 
 fn source(
@@ -243,6 +251,9 @@ mod tests {
         assert_eq!((made.name().as_str(), made.workers), ("b", 3));
         assert!(made.shuffle && made.redo && !made.raises);
         assert_eq!((made.filter.as_str(), made.slice.as_str()), ("a.*", ":3"));
+        let agents = r#"--agent.agent_configs=[{"model": {"total_cost_limit": 5}}, {"model": {"total_cost_limit": 4}}, {}]"#;
+        let made = read(&["--instances.path=b.jsonl", agents]).unwrap();
+        assert_eq!(made.total_cost, 4.0);
         let made = read(&["--instances.type=swe_bench", "--instances.split=test"]).unwrap();
         assert_eq!(made.name(), "swe_bench_lite_test");
     }

@@ -7,10 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::fault::{SweAgentError, SweAgentProblem};
 use crate::given_at::GivenAt;
 use crate::keys::{SweCommand, check, shortened};
+use crate::places::unusable_id;
 use crate::tree::{GivenContent, GivenTree};
-
-/// File systems take names of 255 bytes, and the names of an instance's files are longer than its id.
-const LONGEST_ID: usize = 200;
 
 /// An instance of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,15 +75,13 @@ fn check_id(id: &GivenTree) -> Result<String, SweAgentProblem> {
             return Err(SweAgentProblem::at(&id.at, message).hint("put it into quotes"));
         }
     };
-    let reason = match name.as_str() {
-        "" => "is empty",
-        it if it.contains(['/', '\\']) => "has a slash in it",
-        it if it.starts_with('.') => "begins with a dot",
-        it if it.chars().any(char::is_control) => "has a control character in it",
-        it if it.len() > LONGEST_ID => "is longer than 200 bytes",
-        "preds.json" | "batch.json" | "manifest.jsonl" => "is the name of a file of the batch",
-        it if it.starts_with("run_batch") => "begins like the names of the batch's files",
-        _ => return Ok(name),
+    let reason = match (unusable_id(&name), name.as_str()) {
+        (Some(reason), _) => reason,
+        (None, "preds.json" | "batch.json" | "manifest.jsonl") => {
+            "is the name of a file of the batch"
+        }
+        (None, it) if it.starts_with("run_batch") => "begins like the names of the batch's files",
+        (None, _) => return Ok(name),
     };
     let message = format!(
         "the id `{}` {reason}",

@@ -2,6 +2,7 @@
 //! journal becomes its trajectory ([`Trajectory`](trajectory::trajectory)), and its small commands work on
 //! its files ([`tidy`]).
 
+pub mod attempts;
 mod batch_settings;
 mod batch_statuses;
 mod configs;
@@ -32,5 +33,5 @@ pub use keys::{SweCommand, check_tree, keys};
 pub use places::{SweFiles, replay_folder, standard_folder};
 pub use problem::{SweProblem, read_problem};
 pub use replay::{RecordedRun, recorded};
-pub use translate::{Translated, TranslationInput, translate};
+pub use translate::{Translated, TranslationInput, translate, translate_model};
 pub use tree::GivenTree;

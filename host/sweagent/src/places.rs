@@ -31,6 +31,10 @@ fn of_user(variable: &dyn Fn(&str) -> Option<String>) -> PathBuf {
 
 /// The model and its main settings, as a part of a name.
 pub fn model_id(tree: &GivenTree) -> String {
+    // Attempts may have several models.
+    if tree.given("agent.retry_loop").is_some() {
+        return "unknown".to_owned();
+    }
     let text = |key: &str| {
         tree.given(key)
             .and_then(GivenTree::text)
@@ -53,6 +57,21 @@ pub fn model_id(tree: &GivenTree) -> String {
         number("agent.model.temperature", 0.0),
         number("agent.model.per_instance_cost_limit", 3.0),
     )
+}
+
+/// File systems take names of 255 bytes, and the names of an instance's files are longer than its id.
+const LONGEST_ID: usize = 200;
+
+/// Why an id can't be the name of a folder, if so.
+pub(crate) fn unusable_id(id: &str) -> Option<&'static str> {
+    match id {
+        "" => Some("is empty"),
+        it if it.contains(['/', '\\']) => Some("has a slash in it"),
+        it if it.starts_with('.') => Some("begins with a dot"),
+        it if it.chars().any(char::is_control) => Some("has a control character in it"),
+        it if it.len() > LONGEST_ID => Some("is longer than 200 bytes"),
+        _ => None,
+    }
 }
 
 /// The files of an instance.

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::fault::{SweAgentError, SweAgentProblem};
 use crate::flags::expand;
 use crate::github::{self, IssueSource};
+use crate::places::unusable_id;
 use crate::tree::GivenTree;
 
 /// The largest file of a problem statement.
@@ -113,11 +114,11 @@ pub async fn read_problem(
         .given("id")
         .and_then(GivenTree::text)
         .map_or(id, str::to_owned);
-    if id.is_empty() || id.contains('/') || id.starts_with('.') {
-        let message = format!("the id `{id}` can't be the name of a folder");
-        return Err(SweAgentProblem::at(&given.at, message)
-            .hint("set `problem_statement.id`")
-            .into());
+    if let Some(reason) = unusable_id(&id) {
+        let at = given.given("id").map_or(&given.at, |it| &it.at);
+        let message = format!("the id `{}` {reason}", id.escape_debug());
+        let hint = "it is the name of a folder: set `problem_statement.id` to letters, digits, `_`, `-` and dots";
+        return Err(SweAgentProblem::at(at, message).hint(hint).into());
     }
     let mut extra_fields = Map::new();
     let fields = given

@@ -115,6 +115,17 @@ impl Book {
                     seconds: 0.0,
                 });
             }
+            // Questions of history processors are paid, too.
+            Event::AskReply { reply, cost, .. } => {
+                self.cost += cost.unwrap_or_default();
+                if let Some(usage) = &reply.usage {
+                    self.sent += usage.input_tokens;
+                    self.received += usage.output_tokens;
+                }
+            }
+            Event::QueryFailed {
+                cost: Some(cost), ..
+            } => self.cost += cost,
             Event::QueryStarted { .. } => self.queries += 1,
             Event::Accepted { actions } => self.accepted(actions),
             Event::Rejected {

@@ -74,6 +74,41 @@ pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentErro
     }
 }
 
+/// Translates only the model of a configuration, for a question outside of a run.
+///
+/// # Errors
+/// [`SweAgentError`] with everything that can't be translated.
+pub fn translate_model(input: TranslationInput<'_>) -> Result<Translated, SweAgentError> {
+    let mut work = TranslationWork {
+        input,
+        done: Translated::default(),
+        problems: Vec::new(),
+    };
+    model::model(&mut work);
+    match work.problems.is_empty() {
+        true => Ok(work.done),
+        false => Err(SweAgentError(work.problems)),
+    }
+}
+
+impl Translated {
+    /// Gives the secrets names of their own, which end with `tag`: several configurations of one process may
+    /// hold different keys.
+    #[must_use]
+    pub fn with_own_secrets(mut self, tag: &str) -> Self {
+        for (name, _) in &mut self.secrets {
+            let own = format!("{name}_{tag}");
+            for (_, value, _) in &mut self.settings {
+                if value.as_str() == Some(name) {
+                    *value = own.as_str().into();
+                }
+            }
+            *name = own;
+        }
+        self
+    }
+}
+
 /// A translation under way.
 struct TranslationWork<'a> {
     input: TranslationInput<'a>,

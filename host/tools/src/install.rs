@@ -114,7 +114,10 @@ pub fn finish(place: &ToolsPlace, bundles: &[Bundle]) -> String {
         }
     }
     let file = quoted(&place.shell_file());
-    text.push_str(&format!("{{ export -p; declare -f; }} > {file}"));
+    // Variables may be secrets: the file is for the user of the shell alone.
+    text.push_str(&format!(
+        "rm -f -- {file}; ( umask 077; {{ export -p; declare -f; }} > {file} )"
+    ));
     text
 }
 

@@ -5,7 +5,7 @@ import { all_runs, badge, renew } from "./list.js";
 
 const [W, H, PAD] = [420, 220, 34];
 
-const middle = (values) => {
+const median = (values) => {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted.length ? sorted[Math.floor(sorted.length / 2)] : 0;
 };
@@ -76,11 +76,11 @@ export function show_batch(main, name, go) {
     for (const it of runs) add(by, it.status, it);
     const cost = runs.reduce((sum, it) => sum + (it.cost ?? 0), 0);
     const statuses = el("table", { id: "statuses" },
-      el("tr", {}, ["Status", "Runs", "Cost", "Middle cost", "Middle steps", "Middle time"].map((it, at) => el("th", { class: at ? "number" : null }, it))),
+      el("tr", {}, ["Status", "Runs", "Cost", "Median cost", "Median steps", "Median time"].map((it, at) => el("th", { class: at ? "number" : null }, it))),
       [...by].sort((one, other) => other[1].length - one[1].length).map(([status, of]) => el("tr", {},
         el("td", {}, el("a", { href: link({ q: status }) }, badge(of[0]))),
-        [of.length, dollars(of.reduce((sum, it) => sum + (it.cost ?? 0), 0)), dollars(middle(of.map((it) => it.cost ?? 0))),
-          middle(of.map((it) => it.steps)), duration(middle(of.map((it) => (it.running ? now() : it.last) - it.started)))]
+        [of.length, dollars(of.reduce((sum, it) => sum + (it.cost ?? 0), 0)), dollars(median(of.map((it) => it.cost ?? 0))),
+          median(of.map((it) => it.steps)), duration(median(of.map((it) => (it.running ? now() : it.last) - it.started)))]
           .map((it) => el("td", { class: "number" }, it)))));
     const failures = new Map();
     for (const it of runs) {

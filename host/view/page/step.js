@@ -61,6 +61,8 @@ function facts(step) {
     model ? `model ${duration(model)}` : null,
     shell ? `commands ${duration(shell)}` : null,
     usage ? `${count(usage.input_tokens)} in${usage.cache_read_tokens ? ` (${count(usage.cache_read_tokens)} cached)` : ""}, ${count(usage.output_tokens)} out` : null,
+    step.view ? `${step.view.messages} messages sent` + (step.view.start && step.view.start < step.view.messages
+      ? `, those from ${step.view.start} on new or changed` : "") : null,
     step.cost !== null && step.reply ? dollars(step.cost) : null,
     step.finish && !["stop", "tool_calls"].includes(step.finish) ? `ended by ${step.finish}` : null,
   ].filter(Boolean).join(" · ");

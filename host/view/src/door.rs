@@ -12,7 +12,7 @@ use hyper::header::{COOKIE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use mswea_executor::remote::AccessToken;
 
 /// What a request may do.
-pub(crate) enum Entry {
+pub(crate) enum DoorAnswer {
     /// It is answered.
     Allowed,
     /// It has the token in its address: the browser keeps it in this cookie, and asks again without it.
@@ -57,13 +57,13 @@ impl ViewDoor {
     }
 
     /// Whether a request may be answered. `given`: the token of its address.
-    pub(crate) fn check(&self, headers: &HeaderMap, given: Option<&str>) -> Entry {
+    pub(crate) fn check(&self, headers: &HeaderMap, given: Option<&str>) -> DoorAnswer {
         let mut hosts = headers.get_all(HOST).iter();
         let (Some(Ok(host)), None) = (hosts.next().map(HeaderValue::to_str), hosts.next()) else {
-            return Entry::Refused("the request has to name one host");
+            return DoorAnswer::Refused("the request has to name one host");
         };
         if !self.is_ours(host) {
-            return Entry::Refused(
+            return DoorAnswer::Refused(
                 "this server is asked under its address, as it was printed, and under no other name",
             );
         }
@@ -72,22 +72,22 @@ impl ViewDoor {
             origin.and_then(|it| it.strip_prefix("http://")) == Some(host)
         };
         if !headers.get_all(ORIGIN).iter().all(is_same) {
-            return Entry::Refused("another page may not ask this server");
+            return DoorAnswer::Refused("another page may not ask this server");
         }
         let is_foreign = |from: &HeaderValue| !matches!(from.as_bytes(), b"same-origin" | b"none");
         if given.is_none() && headers.get_all("sec-fetch-site").iter().any(is_foreign) {
-            return Entry::Refused("another page may not ask this server");
+            return DoorAnswer::Refused("another page may not ask this server");
         }
         // Compared also where there is none, so that this takes as long.
         let is_given = self.token.is(given.unwrap_or_default().as_bytes());
         let is_kept = self.token.is(self.kept(headers).unwrap_or_default());
         match (is_given, is_kept) {
-            (true, _) => Entry::Keeps(format!(
+            (true, _) => DoorAnswer::Keeps(format!(
                 "{}={}; Path=/; HttpOnly; SameSite=Strict",
                 self.cookie, self.shown
             )),
-            (false, true) => Entry::Allowed,
-            (false, false) => Entry::Refused(
+            (false, true) => DoorAnswer::Allowed,
+            (false, false) => DoorAnswer::Refused(
                 "the token is missing or wrong: open the address that `mswea-host view` has printed",
             ),
         }
@@ -176,9 +176,9 @@ mod tests {
                 map.append(*name, HeaderValue::from_str(value).unwrap());
             }
             let found = match door.check(&map, has_token.then_some(&token)) {
-                Entry::Allowed => "allowed",
-                Entry::Keeps(_) => "keeps",
-                Entry::Refused(_) => "refused",
+                DoorAnswer::Allowed => "allowed",
+                DoorAnswer::Keeps(_) => "keeps",
+                DoorAnswer::Refused(_) => "refused",
             };
             assert_eq!(found, expected, "{headers:?} {has_token}");
         }

@@ -1,7 +1,7 @@
 //! The page of `mswea-host view`: recorded runs in a browser on this machine, also while they go on.
 //!
 //! `server` has the connections, `door` who may ask, `routes` what is asked. `places` finds the files of
-//! runs, `card` reads what a list shows of one, `table` keeps the list; `opened` has the runs that are read
+//! runs, `card` is what a list shows of one (`journal_card`, `foreign_card`), `table` keeps the list; `opened` has the runs that are read
 //! whole. The files of the page are in `page/`, and inside of the program.
 //!
 //! Nothing here writes, but `notes`, and no request names a file: a run is named by an id that the server
@@ -12,6 +12,7 @@ mod card;
 mod compare;
 mod door;
 mod foreign_card;
+mod journal_card;
 mod notes;
 mod opened;
 mod page;

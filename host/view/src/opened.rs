@@ -16,12 +16,13 @@ use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surro
 use mswea_text::one_line;
 use serde_json::{Value, json};
 
-use crate::card::{FileStamp, is_held};
+use crate::card::FileStamp;
+use crate::journal_card::is_held;
 use crate::places::RunPlace;
 use crate::steps::{MARGIN, beginning};
 
 /// How many are kept.
-const KEPT: usize = 6;
+const KEPT: usize = 4;
 /// How much is shown of what the host does now.
 const NOW: usize = 300;
 /// The most bytes of the record of a step that are shown.

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::answers::{self, PageAnswer, jsoned, plain, refused, tagged};
 use crate::compare;
-use crate::door::{Entry, ViewDoor};
+use crate::door::{DoorAnswer, ViewDoor};
 use crate::notes::{self, RunNote, RunNotes};
 use crate::opened::{OpenedRun, OpenedRuns};
 use crate::page;
@@ -102,7 +102,7 @@ pub(crate) async fn answer(
     let asked = AskedFor::of(request.uri().query());
     let token = asked.0.get("token").map(String::as_str);
     match routes.door.check(request.headers(), token) {
-        Entry::Refused(why) => {
+        DoorAnswer::Refused(why) => {
             let mut answer = refused(StatusCode::FORBIDDEN, why);
             let close = HeaderValue::from_static("close");
             answer.headers_mut().insert(CONNECTION, close);
@@ -112,8 +112,8 @@ pub(crate) async fn answer(
             StatusCode::SERVICE_UNAVAILABLE,
             "there are too many connections: close other windows of this page",
         ),
-        Entry::Keeps(cookie) => kept(&request, &cookie),
-        Entry::Allowed => route(routes, request, asked).await,
+        DoorAnswer::Keeps(cookie) => kept(&request, &cookie),
+        DoorAnswer::Allowed => route(routes, request, asked).await,
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn step(index: usize, step: &ConversationStep, secrets: &SecretValues
         "source": step.source.word(),
         "reply": step.is_reply,
         "asked": step.asked,
+        "view": step.view,
         "time": step.time,
         "model": step.model,
         "text": shown(&step.text, secrets),

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::card::{self, FileStamp, RunCard};
+use crate::foreign_card;
+use crate::journal_card;
 use crate::notes::{self, RunNotes};
 use crate::places::{self, RunPlace};
 use crate::settings::ViewRoots;
@@ -238,7 +240,11 @@ fn read((place, stamp, before): CardWork) -> (String, TableRow) {
         Some((_, row)) if row.stamp.has_grown_to(&stamp) => row.tally.clone(),
         _ => JournalTally::default(),
     };
-    let card = card::read(&place, &mut tally).unwrap_or_else(|error| RunCard {
+    let card = match place.is_journal {
+        true => journal_card::read(&place.path, &mut tally),
+        false => foreign_card::read(&place.path),
+    };
+    let card = card.unwrap_or_else(|error| RunCard {
         status: "unreadable".to_owned(),
         error,
         last: card::changed(&place.path),

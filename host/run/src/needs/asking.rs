@@ -15,15 +15,15 @@ use mswea_core::{
 };
 
 /// Sends a processor's question to the model.
-pub(super) struct LoopAsker<'a> {
-    pub(super) model: &'a mut dyn Model,
-    pub(super) recorder: &'a Recorder,
-    pub(super) pricing: &'a dyn Pricing,
-    pub(super) global: &'a GlobalAccount,
-    pub(super) context: &'a Context,
-    pub(super) limits: &'a RunLimits,
+pub(crate) struct LoopAsker<'a> {
+    pub(crate) model: &'a mut dyn Model,
+    pub(crate) recorder: &'a Recorder,
+    pub(crate) pricing: &'a dyn Pricing,
+    pub(crate) global: &'a GlobalAccount,
+    pub(crate) context: &'a Context,
+    pub(crate) limits: &'a RunLimits,
     /// Why a question was aborted, if the processor is not at fault: this ends the run.
-    pub(super) cut: Option<End>,
+    pub(crate) cut: Option<End>,
 }
 
 impl LoopAsker<'_> {

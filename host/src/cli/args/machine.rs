@@ -21,6 +21,14 @@ pub struct GcArgs {
     pub docker: Vec<String>,
 }
 
+/// Flags of `setup`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SetupArgs {
+    /// Ask nothing, only send a short question to this model
+    #[arg(long = "try", value_name = "MODEL")]
+    pub try_model: Option<String>,
+}
+
 /// Flags of `doctor`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct DoctorArgs {

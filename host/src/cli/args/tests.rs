@@ -163,7 +163,7 @@ fn a_task_may_begin_with_a_dash_and_be_empty() {
 
 #[test]
 fn commands() {
-    let vectors: [(&[&str], &str); 19] = [
+    let vectors: [(&[&str], &str); 21] = [
         (&["demo"], "Demo(DemoArgs { keep: false"),
         (&["demo", "--keep", "--json"], "Demo(DemoArgs { keep: true"),
         (&["plugin", "list"], "Plugin(List { json: false })"),
@@ -178,6 +178,11 @@ fn commands() {
             "Config(Show { origin: true",
         ),
         (&["config", "schema"], "Config(Schema)"),
+        (&["setup"], "Setup(SetupArgs { try_model: None"),
+        (
+            &["setup", "--try", "openai/m"],
+            "Setup(SetupArgs { try_model: Some(",
+        ),
         (&["doctor"], "Doctor(DoctorArgs { json: false, url: None"),
         (
             &["doctor", "--json"],

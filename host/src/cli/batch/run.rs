@@ -16,8 +16,8 @@ use crate::cli::output::{self, Failure};
 use crate::cli::{panics, signals};
 use mswea_batch::{
     BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits,
-    BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, MachineFloor,
-    Predictions, Redo, ResultFiles, Selection, preflight, work,
+    BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, InstanceCourse,
+    MachineFloor, Predictions, Redo, ResultFiles, Selection, preflight, work,
 };
 use mswea_config::Sources;
 use mswea_core::{Object, Stop, StopSource};
@@ -46,6 +46,8 @@ pub(in crate::cli) struct BatchPlan<'a> {
     pub(in crate::cli) swebench: bool,
     /// Files beside those of a batch.
     pub(in crate::cli) files: Option<&'a dyn MoreFiles>,
+    /// What takes the place of a single run for each instance.
+    pub(in crate::cli) course: Option<Arc<dyn InstanceCourse>>,
 }
 
 /// What the configs of the instances are made of.
@@ -87,6 +89,7 @@ pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
         sources: BatchSources::Common(sources),
         swebench: false,
         files: None,
+        course: None,
     })
 }
 
@@ -254,7 +257,8 @@ async fn opened(
         BatchSources::Common(sources) => BatchConfig::load(sources, &known),
         BatchSources::Own(sources) => BatchConfig::load_each(sources),
     };
-    let (job, frozen) = job(config.map_err(failure)?, plan.run, plan.work, &runtime).await?;
+    let (mut job, frozen) = job(config.map_err(failure)?, plan.run, plan.work, &runtime).await?;
+    job.course.clone_from(&plan.course);
     let model = match plan.files {
         Some(files) => Some(files.model_name()),
         None => job.config.common().model.model_name.clone(),
@@ -347,6 +351,7 @@ pub(super) async fn job(
         fsync: run.fsync,
         guard_program: std::env::current_exe().ok(),
         limits: limits(work),
+        course: None,
     };
     let frozen = preflight(runtime, &job).await.map_err(failure)?;
     Ok((job, frozen))

@@ -38,6 +38,7 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
         sources: BatchSources::Common(sources),
         swebench: true,
         files: None,
+        course: None,
     })
 }
 

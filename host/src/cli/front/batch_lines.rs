@@ -99,11 +99,16 @@ mod tests {
                 40,
                 Some(0.5),
                 format!(
-                    "{bar} 10/40 · $5.00 of about $20.00 · 30.0 a minute · about 1 min 0 s left"
+                    "{bar} 10/40 · $5.0000 of about $20.0000 · 30.0 a minute · about 1 min 0 s left"
                 ),
             ),
-            (10, 40, None, format!("{bar} 10/40 · $5.00 of about $20.00")),
-            (0, 0, None, format!("{} 0/0 · $5.00", ".".repeat(30))),
+            (
+                10,
+                40,
+                None,
+                format!("{bar} 10/40 · $5.0000 of about $20.0000"),
+            ),
+            (0, 0, None, format!("{} 0/0 · $5.0000", ".".repeat(30))),
         ] {
             assert_eq!(progress_line(done, all, 5.0, rate), expected);
         }

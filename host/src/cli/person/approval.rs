@@ -82,7 +82,9 @@ impl Approval {
 fn parts(command: &str) -> Option<Vec<Vec<String>>> {
     let mut parts = vec![Vec::new()];
     let mut word: Option<String> = None;
-    let mut chars = command.trim().chars().peekable();
+    // To a shell, other characters that look blank are parts of a word.
+    let command = command.trim_matches([' ', '\t', '\n']);
+    let mut chars = command.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\'' => {
@@ -184,6 +186,9 @@ mod tests {
             ("ls <<EOF\nEOF", false),
             ("ls\nrm x", false),
             ("ls \\\nx", false),
+            (" ls\n", true),
+            ("\u{3000}ls", false),
+            ("\u{b}ls", false),
             ("(ls)", false),
             ("{ ls; }", false),
             ("PATH=. ls", false),

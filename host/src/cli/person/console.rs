@@ -29,8 +29,6 @@ const LOOK: Timespec = Timespec {
 /// How long the reader waits while the program is in the background.
 const AWAY: Duration = Duration::from_millis(200);
 
-/// How often a question looks whether the terminal shows what it is about.
-const SHOWING: Duration = Duration::from_millis(10);
 /// Looks without waiting.
 const NOW: Timespec = Timespec {
     tv_sec: 0,
@@ -152,10 +150,6 @@ impl KeyConsole {
 impl Held<'_> {
     /// Asks for a text. What is typed before the terminal shows the question does not answer it.
     pub async fn ask(&self, prompt: Prompt) -> Typed {
-        // What the question is about is on its way to the terminal.
-        while !self.0.lock().gone && !self.0.desk.is_written() {
-            tokio::time::sleep(SHOWING).await;
-        }
         let answer = {
             let mut state = self.0.lock();
             // A text of several lines may be begun before it is asked for: no Enter sends it.
@@ -258,7 +252,7 @@ impl ConsoleShared {
             }
             state.is_shown |= self.desk.is_written();
             if !state.is_shown {
-                // A stopped terminal (Ctrl-S) does not show the question yet.
+                // A long command is still being printed, or the terminal is stopped (Ctrl-S).
                 let open = state.open.take();
                 self.settle(&mut state);
                 state.open = open;

@@ -2,17 +2,19 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::attempts::{AttemptsCourse, AttemptsPlan};
 use super::many_files::SweBatchFiles;
 use super::single::{help, local_repo, read_variables, without_secrets};
 use crate::cli::args::{RunArgs, SelectArgs, WorkArgs};
 use crate::cli::batch::{BatchPlan, BatchSources, split_rows, work_on};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
-use mswea_batch::{BatchError, BatchInstance, Picked, Redo, Selection, image_name};
+use mswea_batch::{BatchError, BatchInstance, InstanceCourse, Picked, Redo, Selection, image_name};
 use mswea_config::Sources;
 use mswea_secrecy as secrecy;
 use mswea_sweagent::{
@@ -52,6 +54,10 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     for warning in &made.warnings {
         output::warning(warning);
     }
+    let course: Option<Arc<dyn InstanceCourse>> = match made.plans.is_empty() {
+        true => None,
+        false => Some(Arc::new(AttemptsCourse(made.plans))),
+    };
     let files = SweBatchFiles::new(folder.clone(), shown, made.configs);
     work_on(BatchPlan {
         dir: &folder,
@@ -81,6 +87,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         sources: BatchSources::Own(made.sources),
         swebench: false,
         files: Some(&files),
+        course,
     })
 }
 
@@ -190,6 +197,8 @@ struct MadeInstances {
     sources: Vec<(String, Sources)>,
     /// The configuration of each instance, as its files show it.
     configs: HashMap<String, Value>,
+    /// The plans of those that are worked on with several attempts.
+    plans: HashMap<String, AttemptsPlan>,
     warnings: Vec<String>,
     /// Local repositories that were looked at.
     repositories: HashSet<String>,
@@ -220,13 +229,22 @@ impl MadeInstances {
             run: folder.to_owned(),
             id: id.clone(),
         };
-        let translated = translate(TranslationInput {
-            tree: &own,
-            problem: &problem,
-            folder: &files.folder().to_string_lossy(),
-            place,
-            variable: &variable,
-        })?;
+        let shown = without_secrets(&own);
+        let plan = AttemptsPlan::of(&own, &problem, place, shown.clone())?;
+        let mut translated = match &plan {
+            Some(plan) => plan.first(&files.folder())?,
+            None => translate(TranslationInput {
+                tree: &own,
+                problem: &problem,
+                folder: &files.folder().to_string_lossy(),
+                place,
+                variable: &variable,
+            })?,
+        };
+        if let Some(plan) = plan {
+            translated.warnings = plan.warnings(&files.folder())?;
+            self.plans.insert(id.clone(), plan);
+        }
         for (name, secret) in &translated.secrets {
             secrecy::supply(name, secret);
         }
@@ -252,7 +270,7 @@ impl MadeInstances {
             ..Sources::default()
         };
         self.sources.push((id.clone(), sources));
-        self.configs.insert(id.clone(), without_secrets(&own));
+        self.configs.insert(id.clone(), shown);
         Ok(())
     }
 }

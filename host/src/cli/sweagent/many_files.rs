@@ -164,6 +164,13 @@ impl SweFilesOf {
             return Ok(uncaught());
         }
         let config = self.configs.get(&result.instance_id);
+        if self.has_attempts(&result.instance_id) {
+            // It is written after each attempt.
+            let made = trajectory::read(&files.named("traj"))?;
+            let status = made["info"]["exit_status"].as_str().map(str::to_owned);
+            write_files(&files, &made)?;
+            return Ok(status.unwrap_or_else(uncaught));
+        }
         let name = config.and_then(|it| it.pointer("/env/name"));
         let name = name.and_then(Value::as_str).unwrap_or("main");
         let config = config.unwrap_or(&Value::Null);
@@ -177,8 +184,17 @@ impl SweFilesOf {
         Ok(status.to_owned())
     }
 
+    /// Whether an instance is worked on with several attempts.
+    fn has_attempts(&self, id: &str) -> bool {
+        let config = self.configs.get(id);
+        config.is_some_and(|it| it.pointer("/agent/retry_loop").is_some())
+    }
+
     /// Whether the trajectory of an instance is there, and whole.
     fn has_trajectory(&self, id: &str) -> bool {
+        if self.has_attempts(id) && !self.of(id).named("pred").exists() {
+            return false;
+        }
         let ends = || -> std::io::Result<bool> {
             let mut file = File::open(self.of(id).named("traj"))?;
             file.seek(SeekFrom::End(-2))?;

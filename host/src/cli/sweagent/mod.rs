@@ -1,5 +1,6 @@
 //! The commands of `sweagent`.
 
+mod attempts;
 mod many;
 mod many_files;
 mod replaying;

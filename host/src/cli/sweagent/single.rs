@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::attempts::{AttemptSeries, AttemptsPlan};
 use super::tidying::{write, write_json};
 use crate::cli::args::{DisplayArgs, RunArgs};
 use crate::cli::exit::ExitCode;
@@ -13,6 +15,7 @@ use crate::cli::front;
 use crate::cli::output::{self, Failure};
 use crate::cli::{configs, dotenv, run};
 use mswea_config::{Layers, ProcessEnvironment, Sources};
+use mswea_core::Front;
 use mswea_secrecy as secrecy;
 use mswea_session::{self as session, Job};
 use mswea_sweagent::{
@@ -68,7 +71,11 @@ impl SingleRun<'_> {
             id: problem.id.clone(),
         };
         let repo = local_repo(tree, &variable)?;
+        let repo = repo.filter(|_| applies_patch(tree));
         let instance = files.folder();
+        if let Some(plan) = AttemptsPlan::of(tree, &problem, 0, shown.clone())? {
+            return self.attempts(&plan, &files, &shown, repo.as_deref());
+        }
         let translated = translate(TranslationInput {
             tree,
             problem: &problem,
@@ -96,6 +103,9 @@ impl SingleRun<'_> {
         let layers = Layers::load(&sources, &ProcessEnvironment).map_err(usage)?;
         let config = configs::resolve(&layers)?;
         let work = Path::new(&config.environment.cwd);
+        if work.starts_with(&instance) && config.workspace.repo.is_some() {
+            refuse_earlier(&files, work)?;
+        }
         if config.environment.environment_class == "local" {
             std::fs::create_dir_all(work)
                 .with_context(|| format!("can't make the folder `{}`", work.display()))?;
@@ -122,13 +132,95 @@ impl SingleRun<'_> {
             .unwrap_or("main");
         let made = trajectory::trajectory(journal, &shown, name)
             .context("the trajectory can't be made")?;
-        leave(
-            &files,
-            &made,
-            repo.as_deref().filter(|_| applies_patch(tree)),
-        )?;
+        leave(&files, &made, repo.as_deref())?;
         Ok(done.code)
     }
+
+    /// Makes several attempts, and writes the files of the one that counts.
+    fn attempts(
+        &self,
+        plan: &AttemptsPlan,
+        files: &SweFiles,
+        shown: &Value,
+        repo: Option<&str>,
+    ) -> Result<ExitCode, Failure> {
+        let folder = files.folder();
+        let layers = Layers::load(
+            &Sources {
+                translated: plan.first(&folder)?.settings,
+                ..Sources::default()
+            },
+            &ProcessEnvironment,
+        );
+        let layers = layers.map_err(|error| Failure::usage(error.to_string()))?;
+        write_json(&files.config(), shown)?;
+        let display = DisplayArgs::default();
+        let front = front::make(&display);
+        run::warn(&layers, display, &*front);
+        for warning in plan.warnings(&folder)? {
+            output::warning(&warning);
+        }
+        let args = RunArgs::default();
+        let options = run::process_options(&args);
+        let trajectory = files.named("traj");
+        let before = std::fs::metadata(&trajectory).and_then(|it| it.modified());
+        let of_attempts: Arc<dyn Front> = front.clone();
+        let done = run::drive(&options, &front, None, async |runtime, stop, _| {
+            let attempts = AttemptSeries {
+                plan,
+                folder: folder.clone(),
+                runtime: &runtime,
+                front: of_attempts,
+                stop,
+            };
+            attempts.run().await
+        })?;
+        done.tell(display);
+        let after = std::fs::metadata(&trajectory).and_then(|it| it.modified());
+        let (Ok(after), before) = (after, before.ok()) else {
+            return Ok(done.code);
+        };
+        if Some(after) == before {
+            // It is of an earlier run.
+            return Ok(done.code);
+        }
+        let made = trajectory::read(&trajectory)?;
+        let info = &made["info"];
+        if let Some(place) = info["best_attempt_idx"].as_u64() {
+            let count = made["attempts"].as_array().map_or(0, Vec::len);
+            let cost = info["model_stats"]["instance_cost"].as_f64();
+            output::note(&format!(
+                "attempt {place} counts, of {count}; all together cost ${:.4}",
+                cost.unwrap_or_default()
+            ));
+        }
+        leave(files, &made, repo)?;
+        Ok(done.code)
+    }
+}
+
+/// Refuses a folder in which an earlier run has worked, before anything is written: the repository could not
+/// be copied there, and the files of a run that failed at that would replace those of the earlier one.
+fn refuse_earlier(files: &SweFiles, work: &Path) -> Result<(), Failure> {
+    let is_used = std::fs::read_dir(work).is_ok_and(|mut entries| entries.next().is_some());
+    if !is_used {
+        return Ok(());
+    }
+    let problem =
+        SweAgentProblem::new(format!("an earlier run has worked in `{}`", work.display()));
+    let folder = files.folder();
+    let remedy = match files.named("events.jsonl").exists() {
+        true => format!(
+            "`mswea-host resume {}` goes on with it; for a new run, move the folder `{}` away, or give another `--output_dir`",
+            files.named("traj.json").display(),
+            folder.display()
+        ),
+        false => format!(
+            "remove the folder `{}`, or give another `--output_dir`",
+            folder.display()
+        ),
+    };
+    Err(problem.hint(&remedy).into())
 }
 
 /// Writes the trajectory, the prediction and the patch of an instance. Returns the patch.
@@ -258,28 +350,39 @@ pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
 
 /// The configuration without the secrets in it.
 pub(super) fn without_secrets(tree: &GivenTree) -> Value {
-    const PLACES: [&str; 4] = [
-        "/agent/model/api_key",
-        "/env/deployment/auth_token",
-        "/instances/deployment/auth_token",
-        "/deployment/auth_token",
-    ];
     let value = tree.value();
     // Others are in variables, in arguments of the model and of Docker, in URLs.
     let mut clean = mswea_config::redacted(&value);
-    for place in PLACES {
-        let Some(secret) = value.pointer(place) else {
-            continue;
-        };
-        if let Some(shown) = clean.pointer_mut(place) {
-            let is_named = secret.as_str().is_some_and(|text| text.starts_with('$'));
-            *shown = match is_named || secret.is_null() {
-                true => secret.clone(),
-                false => "REDACTED".into(),
-            };
-        }
-    }
+    redact_keys(&value, &mut clean);
     clean
+}
+
+/// Redacts all keys of models and tokens of deployments, also those of attempts and of their judges. The names
+/// of variables that hold them stay.
+fn redact_keys(value: &Value, clean: &mut Value) {
+    match (value, clean) {
+        (Value::Object(map), Value::Object(clean)) => {
+            for (name, value) in map {
+                let Some(clean) = clean.get_mut(name) else {
+                    continue;
+                };
+                if !["api_key", "auth_token"].contains(&name.as_str()) {
+                    redact_keys(value, clean);
+                    continue;
+                }
+                let is_named = value.as_str().is_some_and(|text| text.starts_with('$'));
+                *clean = match is_named || value.is_null() {
+                    true => value.clone(),
+                    false => "REDACTED".into(),
+                };
+            }
+        }
+        (Value::Array(items), Value::Array(clean)) => {
+            let items = items.iter().zip(clean);
+            items.for_each(|(value, clean)| redact_keys(value, clean));
+        }
+        _ => {}
+    }
 }
 
 /// Prints the keys of a command.

@@ -61,10 +61,10 @@ pub(super) fn agent(work: &mut TranslationWork<'_>) {
     work.refuse_unless(
         "agent.type",
         &[json!("default")],
-        "this version has the type `default`: one attempt, without a person",
+        "the types are `default`, and `retry` for several attempts",
     );
     for key in ["agent.agent_configs", "agent.retry_loop"] {
-        work.refuse_unless(key, &[], "use an agent of the type `default`");
+        work.refuse_unless(key, &[], "they belong to an agent of the type `retry`");
     }
     work.refuse_unless(
         "agent.action_sampler",

@@ -321,8 +321,8 @@ fn bad_input_is_named_with_its_place_and_its_remedy() {
         ),
         (
             model,
-            &["--agent.type=retry"],
-            &["`agent.type`", "`default`"],
+            &["--agent.type=shell"],
+            &["`agent.type`", "`retry` for several attempts"],
         ),
         (model, &["--agent.model.name=human"], &["the model `human`"]),
         (

@@ -303,7 +303,7 @@ fn commands() {
     }
     assert_eq!(
         shown.err.take(),
-        "[1/3] $ a\n        b\n[2/3] $ cd\n[3/3] $ (an empty command)\n"
+        "[1/3] $ a\n        b\n[2/3] $ c␛[8md␍\n[3/3] $ (an empty command)\n"
     );
     shown.front.show(&Progress::Denied {
         policy: "blocklist",

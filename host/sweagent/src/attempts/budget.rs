@@ -1,0 +1,143 @@
+//! Whether there is a further attempt, and what it may cost.
+
+/// How many attempts there may be, and what they may cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptBudget {
+    /// The largest number of attempts; 0: no limit.
+    pub max_attempts: u32,
+    /// Dollars of all attempts and reviews; 0: no limit.
+    pub cost_limit: f64,
+    /// The dollars that have to be left for a new attempt; 0: any.
+    pub min_budget: f64,
+    /// After so many accepted attempts there is no further one; 0: no limit.
+    pub max_accepts: u32,
+}
+
+/// What has been done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AttemptTally {
+    /// Attempts that have ended.
+    pub attempts: u32,
+    /// Those of them that were accepted.
+    pub accepted: u32,
+    /// Dollars.
+    pub cost: f64,
+}
+
+/// Why there is no further attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMore {
+    /// `cost_limit` is reached.
+    Cost,
+    /// `max_attempts` have ended.
+    Attempts,
+    /// `max_accepts` were accepted.
+    Accepted,
+    /// Less than `min_budget_for_new_attempt` is left.
+    Budget,
+}
+
+impl NoMore {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Cost => "`cost_limit` is reached",
+            Self::Attempts => "`max_attempts` have ended",
+            Self::Accepted => "`max_accepts` were accepted",
+            Self::Budget => "less than `min_budget_for_new_attempt` is left",
+        }
+    }
+}
+
+impl AttemptBudget {
+    /// Why no attempt follows, if none does.
+    pub fn over(&self, tally: AttemptTally) -> Option<NoMore> {
+        let reached = |count: u32, limit: u32| limit > 0 && count >= limit;
+        let left = self.cost_limit - tally.cost;
+        if self.cost_limit > 0.0 && left <= 0.0 {
+            Some(NoMore::Cost)
+        } else if reached(tally.attempts, self.max_attempts) {
+            Some(NoMore::Attempts)
+        } else if reached(tally.accepted, self.max_accepts) {
+            Some(NoMore::Accepted)
+        } else if self.cost_limit > 0.0 && self.min_budget > 0.0 && left < self.min_budget {
+            Some(NoMore::Budget)
+        } else {
+            None
+        }
+    }
+
+    /// The cost limit of the next attempt, whose own is `own`; 0 is no limit.
+    pub fn limit(&self, spent: f64, own: f64) -> f64 {
+        if self.cost_limit <= 0.0 {
+            return own;
+        }
+        // What is left of a budget that is used up is not "no limit".
+        let left = (self.cost_limit - spent).max(f64::MIN_POSITIVE);
+        match own > 0.0 {
+            true => own.min(left),
+            false => left,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(cost_limit: f64, min_budget: f64) -> AttemptBudget {
+        AttemptBudget {
+            max_attempts: 3,
+            cost_limit,
+            min_budget,
+            max_accepts: 1,
+        }
+    }
+
+    #[test]
+    fn what_is_left_limits_the_next_attempt() {
+        let budget = budget(2.5, 0.0);
+        let limits = [0.0, 1.1, 2.2].map(|spent| budget.limit(spent, 2.0));
+        for (limit, expected) in limits.iter().zip([2.0, 1.4, 0.3]) {
+            assert!((limit - expected).abs() < 1e-9, "{limits:?}");
+        }
+        assert_eq!(budget.limit(1.0, 0.0), 1.5);
+        assert!(budget.limit(2.5, 2.0) > 0.0);
+        let unlimited = AttemptBudget {
+            cost_limit: 0.0,
+            ..budget
+        };
+        assert_eq!(unlimited.limit(7.0, 2.0), 2.0);
+    }
+
+    #[test]
+    fn the_first_reason_ends_the_attempts() {
+        let tally = |attempts, accepted, cost| AttemptTally {
+            attempts,
+            accepted,
+            cost,
+        };
+        for (budget, tally, expected) in [
+            (budget(3.0, 1.5), tally(1, 0, 1.0), None),
+            (budget(3.0, 1.5), tally(2, 0, 2.0), Some(NoMore::Budget)),
+            (budget(3.0, 0.0), tally(2, 0, 2.0), None),
+            (budget(3.0, 0.0), tally(2, 0, 3.5), Some(NoMore::Cost)),
+            (budget(3.0, 0.0), tally(2, 0, 3.0), Some(NoMore::Cost)),
+            (budget(3.0, 0.0), tally(3, 1, 1.0), Some(NoMore::Attempts)),
+            (budget(3.0, 0.0), tally(1, 1, 1.0), Some(NoMore::Accepted)),
+            (budget(0.0, 0.0), tally(1, 0, 99.0), None),
+            (budget(0.0, 1.5), tally(1, 0, 99.0), None),
+            (
+                AttemptBudget {
+                    max_attempts: 0,
+                    max_accepts: 0,
+                    ..budget(0.0, 0.0)
+                },
+                tally(99, 99, 99.0),
+                None,
+            ),
+        ] {
+            assert_eq!(budget.over(tally), expected, "{budget:?} {tally:?}");
+        }
+    }
+}

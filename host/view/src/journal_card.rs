@@ -1,0 +1,109 @@
+//! What the list shows of a run with a journal, read from its first and last lines.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use mswea_run::journal::{first_line, last_lines};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::card::{RunCard, first_of, last_of};
+use crate::tally::JournalTally;
+
+/// What is read of the first line; the rest of the config is long.
+#[derive(Deserialize)]
+struct HeadLine {
+    t: f64,
+    event: String,
+    run_id: String,
+    host_version: String,
+    task: String,
+    #[serde(default)]
+    config: HeadConfig,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadConfig {
+    model: HeadModel,
+    environment: HeadEnvironment,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadModel {
+    model_name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadEnvironment {
+    environment_class: Option<String>,
+}
+
+/// Reads the card of a journal. `tally` is what was counted of the same file before.
+///
+/// # Errors
+/// A message if the file can't be read as a run.
+pub(crate) fn read(path: &Path, tally: &mut JournalTally) -> Result<RunCard, String> {
+    let file = mswea_files::open(path, u64::MAX).map_err(|error| error.to_string())?;
+    let first = first_line(&file).map_err(|error| error.to_string())?;
+    let head: HeadLine =
+        serde_json::from_slice(&first).map_err(|error| format!("it is no journal: {error}"))?;
+    if head.event != "run_started" {
+        return Err("it does not begin with `run_started`".to_owned());
+    }
+    let (last, end) = last_lines(&file).map_err(|error| error.to_string())?;
+    let card = RunCard {
+        run_id: head.run_id,
+        task: first_of(&head.task),
+        model: head.config.model.model_name.unwrap_or_default(),
+        environment: head
+            .config
+            .environment
+            .environment_class
+            .unwrap_or_default(),
+        started: head.t,
+        last: last.unwrap_or(head.t),
+        program: format!("mswea-host {}", head.host_version),
+        bytes: file.metadata().map(|it| it.len()).unwrap_or_default(),
+        ..RunCard::default()
+    };
+    if let Some(end) = end {
+        let error = end.extra.get("message").and_then(Value::as_str);
+        return Ok(RunCard {
+            status: end.exit_status,
+            steps: end.queries,
+            cost: end.cost,
+            input: end.usage.input_tokens,
+            output: end.usage.output_tokens,
+            error: last_of(error.unwrap_or_default()),
+            ..card
+        });
+    }
+    tally.go_on(&file).map_err(|error| error.to_string())?;
+    let is_running = is_held(&file);
+    let status = if is_running { "running" } else { "killed" };
+    Ok(RunCard {
+        status: status.to_owned(),
+        is_running,
+        steps: tally.queries,
+        cost: tally.cost(),
+        input: tally.usage.input_tokens,
+        output: tally.usage.output_tokens,
+        ..card
+    })
+}
+
+/// Whether a process holds the journal: its run goes on.
+pub(crate) fn is_held(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => true,
+        Ok(()) => {
+            // At once, because a process may be about to continue the run.
+            let _ = file.unlock();
+            false
+        }
+        Err(TryLockError::Error(_)) => false,
+    }
+}

@@ -1,0 +1,247 @@
+//! The page of `view` in a real browser: a click through list, run, search, comparison and a run that goes
+//! on; hostile content does nothing.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use scripted_server::Turn;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::host::Host;
+use crate::needs::Need;
+use crate::story::{commands, turns};
+use crate::views::View;
+
+/// A browser without a window, which is told what to do over a pipe (the DevTools protocol).
+struct Browser {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    number: u64,
+    session: Option<String>,
+    /// What the page has complained about.
+    complaints: Vec<String>,
+    _profile: TempDir,
+}
+
+impl Browser {
+    fn start() -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        // The browser reads from descriptor 3 and writes to 4.
+        let script = format!(
+            "exec chromium --headless=new --no-sandbox --disable-gpu --no-first-run --disable-dev-shm-usage \
+             --remote-debugging-pipe --user-data-dir='{}' about:blank 3<&0 4>&1 </dev/null >/dev/null 2>&1",
+            profile.path().display()
+        );
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut browser = Self {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            number: 0,
+            session: None,
+            complaints: Vec::new(),
+            _profile: profile,
+        };
+        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = browser.call("Target.attachToTarget", attach);
+        browser.session = session["sessionId"].as_str().map(str::to_owned);
+        for part in ["Page", "Runtime", "Log"] {
+            browser.call(&format!("{part}.enable"), json!({}));
+        }
+        browser
+    }
+
+    fn call(&mut self, method: &str, values: Value) -> Value {
+        self.number += 1;
+        let mut message = json!({ "id": self.number, "method": method, "params": values });
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.as_str().into();
+        }
+        self.input
+            .write_all(format!("{message}\0").as_bytes())
+            .unwrap();
+        loop {
+            let mut bytes = Vec::new();
+            self.output.read_until(0, &mut bytes).unwrap();
+            assert_eq!(bytes.pop(), Some(0), "the browser has ended");
+            let answer: Value = serde_json::from_slice(&bytes).unwrap();
+            if answer["id"] == self.number {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+            if matches!(
+                answer["method"].as_str(),
+                Some("Log.entryAdded" | "Runtime.exceptionThrown" | "Runtime.consoleAPICalled")
+            ) {
+                self.complaints.push(answer["params"].to_string());
+            }
+        }
+    }
+
+    fn go(&mut self, url: &str) {
+        self.call("Page.navigate", json!({ "url": url }));
+    }
+
+    /// The value of an expression in the page.
+    fn value(&mut self, script: &str) -> Value {
+        let values = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
+        let answer = self.call("Runtime.evaluate", values);
+        match answer["exceptionDetails"].is_null() {
+            true => answer["result"]["value"].clone(),
+            // An element may not be there yet.
+            false => Value::Null,
+        }
+    }
+
+    /// Waits until an expression has this value.
+    #[track_caller]
+    fn until(&mut self, script: &str, expected: Value) {
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let found = self.value(script);
+            if found == expected {
+                return;
+            }
+            assert!(
+                Instant::now() < end,
+                "`{script}` is {found} and not {expected}; {:?}",
+                self.complaints
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn key(&mut self, key: &str) {
+        let text = if key.len() == 1 { key } else { "" };
+        let values = json!({ "type": "keyDown", "key": key, "text": text });
+        self.call("Input.dispatchKeyEvent", values);
+        let values = json!({ "type": "keyUp", "key": key });
+        self.call("Input.dispatchKeyEvent", values);
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_click_through_all_parts_of_the_page() {
+    if !Need::Chromium.is_met() {
+        return;
+    }
+    let script = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">";
+    let say = format!("printf '%s' '{}'", script.replace('\'', "\"'\""));
+    let server = commands(&[&say, "echo two"]);
+    let first = Host::new()
+        .server(&server)
+        .args(["-t", script, "-o", "first.traj.json"]);
+    let first = first.run().expect(0);
+    let server = commands(&[&say, "echo three", "echo four"]);
+    let second = Host::after(&first).server(&server);
+    let second = second.args(["-t", script, "-o", "second.traj.json"]);
+    second.run().expect(0);
+    let wait = Turn::commands(&["while ! test -e go; do sleep 0.05; done"]);
+    let server = turns([Turn::commands(&["echo one"]), wait]);
+    let live = Host::after(&first).server(&server);
+    let mut live = live.args(["-t", "live", "-o", "live.traj.json"]).spawn();
+    live.until("the second query", |_| server.served() == 2);
+
+    let view = View::of(Host::after(&first), &["."]);
+    let mut browser = Browser::start();
+    browser.go(&format!("http://{}/?token={}", view.address, view.token));
+    let rows = "document.querySelectorAll('table.runs tbody tr').length";
+    browser.until(rows, json!(3));
+    browser.until("location.search", json!(""));
+    browser.until("document.querySelectorAll('.badge.going').length", json!(1));
+
+    // The list: a filter.
+    let filter = |text: &str| {
+        format!(
+            "(f => {{ f.value = '{text}'; f.dispatchEvent(new Event('input')) }})(document.getElementById('filter'))"
+        )
+    };
+    browser.value(&filter("owned"));
+    browser.until(rows, json!(2));
+    browser.value(&filter(""));
+    browser.until(rows, json!(3));
+
+    // A run that goes on: it grows, and its end comes, without a new load.
+    browser.value("[...document.querySelectorAll('table.runs a')].at(0).click()");
+    let steps = "document.querySelectorAll('.step').length";
+    browser.until(steps, json!(4));
+    let now = "document.getElementById('now').textContent.startsWith('runs: while')";
+    browser.until(now, json!(true));
+    browser.value("window.mark = 1");
+    std::fs::write(live.dir().join("go"), "").unwrap();
+    live.wait().expect(0);
+    browser.until(steps, json!(5));
+    let end = "document.getElementById('end').textContent.includes('Submitted')";
+    browser.until(end, json!(true));
+    assert_eq!(browser.value("window.mark"), 1);
+
+    // Keys and the chart lead to steps.
+    for (key, hash) in [
+        ("0", "#step-0"),
+        ("$", "#step-4"),
+        ("h", "#step-3"),
+        ("ArrowRight", "#step-4"),
+    ] {
+        browser.key(key);
+        browser.until("location.hash", json!(hash));
+    }
+    browser.value(
+        "document.querySelectorAll('.chart .hit')[1].dispatchEvent(new MouseEvent('click', { bubbles: true }))",
+    );
+    browser.until("document.querySelector('.step.here').id", json!("step-3"));
+    browser.key("q");
+    browser.until(rows, json!(3));
+
+    // Two runs side by side.
+    browser.value("document.querySelectorAll('table.runs input')[1].click()");
+    browser.value("document.querySelectorAll('table.runs input')[2].click()");
+    browser.value("document.getElementById('compare').click()");
+    let told = "document.getElementById('told').textContent";
+    browser.until(told, json!("the first difference is at step 3 and step 3"));
+    browser.until(
+        "document.querySelectorAll('.pair.first .step').length",
+        json!(2),
+    );
+
+    // The search.
+    browser.value("history.back()");
+    browser.until(rows, json!(3));
+    browser.value("document.getElementById('to-search').click()");
+    browser.value("document.getElementById('query').value = 'ECHO THREE'");
+    browser.value("document.getElementById('look').click()");
+    browser.until(
+        "document.querySelector('mark').textContent",
+        json!("echo three"),
+    );
+    browser.value("document.querySelector('.hit-text a').click()");
+    browser.until("document.querySelector('.step.here').id", json!("step-3"));
+
+    // What the record says is text, and the page has loaded nothing else.
+    browser.value("for (const it of document.querySelectorAll('details')) it.open = true");
+    let shown = "document.getElementById('steps').textContent.includes('<img src=x onerror=')";
+    browser.until(shown, json!(true));
+    assert_eq!(browser.value("document.images.length"), 0);
+    assert_eq!(browser.value("document.scripts.length"), 1);
+    assert_ne!(browser.value("document.title"), "owned");
+    let outside = "performance.getEntriesByType('resource').filter(it => !it.name.startsWith(location.origin)).length";
+    assert_eq!(browser.value(outside), 0);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    drop(browser);
+    view.end();
+}
