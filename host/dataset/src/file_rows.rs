@@ -19,7 +19,7 @@ pub fn rows(path: &Path) -> Result<Vec<Object>, DatasetError> {
     let suffix = path.extension().and_then(|it| it.to_str()).unwrap_or("");
     if suffix.eq_ignore_ascii_case("parquet") {
         let file = mswea_files::open(path, LIMIT).map_err(DatasetError::io("read", path))?;
-        let rows = of_parquet(file);
+        let rows = of_parquet(file, LIMIT);
         return rows
             .map_err(|reason| DatasetError::Refused(format!("`{}`: {reason}", path.display())));
     }

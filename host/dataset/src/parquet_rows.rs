@@ -8,15 +8,14 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use serde_json::Value;
 
-use crate::file_rows::LIMIT;
-
 /// About how many bytes a value takes beside its text.
 const VALUE: u64 = 64;
 
-/// The rows of `file`, each as its fields; null where a field has no value.
-pub(crate) fn of_parquet(file: File) -> Result<Vec<Object>, String> {
+/// The rows of `file`, each as its fields; null where a field has no value. `most`: about how many bytes they may
+/// take, because a small file can hold the same value any number of times.
+pub(crate) fn of_parquet(file: File, most: u64) -> Result<Vec<Object>, String> {
     // The crate checks some values of a file with assertions.
-    catch_unwind(AssertUnwindSafe(|| read(file, LIMIT))).unwrap_or_else(|_| {
+    catch_unwind(AssertUnwindSafe(|| read(file, most))).unwrap_or_else(|_| {
         Err(
             "it is no parquet file that can be read: it is damaged, and the reader failed"
                 .to_owned(),
@@ -24,7 +23,6 @@ pub(crate) fn of_parquet(file: File) -> Result<Vec<Object>, String> {
     })
 }
 
-/// The rows, which take about `most` bytes at the most: a small file can hold the same value any number of times.
 fn read(file: File, most: u64) -> Result<Vec<Object>, String> {
     let reader = SerializedFileReader::new(file).map_err(|error| said(&error))?;
     let rows = reader.get_row_iter(None).map_err(|error| said(&error))?;
@@ -78,7 +76,7 @@ mod tests {
 
     #[test]
     fn rows_have_the_types_of_their_columns() {
-        let rows = of_parquet(File::open(example()).unwrap()).unwrap();
+        let rows = of_parquet(File::open(example()).unwrap(), 1 << 30).unwrap();
         let rows: Vec<Value> = rows.into_iter().map(Value::Object).collect();
         assert_eq!(
             serde_json::to_value(rows).unwrap(),
@@ -96,7 +94,7 @@ mod tests {
         for len in [0, 4, whole.len() / 2, whole.len() - 1] {
             let path = folder.path().join("cut.parquet");
             std::fs::write(&path, &whole[..len]).unwrap();
-            let error = of_parquet(File::open(&path).unwrap()).unwrap_err();
+            let error = of_parquet(File::open(&path).unwrap(), 1 << 30).unwrap_err();
             assert!(error.contains("no parquet file"), "{len}: {error}");
         }
     }
@@ -120,7 +118,7 @@ mod tests {
                 damaged[at] = value;
                 std::fs::write(&path, &damaged).unwrap();
                 let file = File::open(&path).unwrap();
-                let read = catch_unwind(|| of_parquet(file).map(|it| it.len()));
+                let read = catch_unwind(|| of_parquet(file, 1 << 30).map(|it| it.len()));
                 assert!(read.is_ok(), "byte {at} as {value}");
             }
         }
