@@ -141,10 +141,18 @@ fn ctrl_c_interrupts_what_runs_and_asks() {
     assert!(screen.contains("echo it is $((6"), "{screen}");
 }
 
-/// Types the lines, each after the text before it is there.
+/// Types the lines, each after the text before it is there and the screen has come to rest: what is typed before a
+/// question is shown does not answer it.
 pub fn play(terminal: &Terminal, script: &[(&str, &str)]) {
     for (shown, typed) in script {
-        terminal.until(shown);
+        let mut screen = terminal.until(shown);
+        loop {
+            std::thread::sleep(Duration::from_millis(250));
+            let before = std::mem::replace(&mut screen, terminal.screen());
+            if before == screen {
+                break;
+            }
+        }
         match *typed {
             "^C" => terminal.keys(&["C-c"]),
             "^D" => terminal.keys(&["C-d"]),
