@@ -268,11 +268,8 @@ mod tests {
                 &["type `fil`"],
             ),
             (
-                &["--instances.dataset_name=o/d"],
-                &[
-                    "the flag `--instances.dataset_name`",
-                    "load_dataset('o/d', split='dev')",
-                ],
+                &["--instances.type=huggingface"],
+                &["need a data set", "--instances.dataset_name=OWNER/NAME"],
             ),
             (&["--instances.type=swesmith"], &["swesmith"]),
             (
