@@ -37,8 +37,7 @@ pub(crate) struct FloorWatch {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MayBegin {
     Yes,
-    /// Not yet. The text says why, if it was not said yet.
-    NotYet(Option<String>),
+    NotYet,
     /// It does not get better, and nothing of this batch runs.
     Never(String),
 }
@@ -54,8 +53,12 @@ impl FloorWatch {
         }
     }
 
-    /// Whether an instance may begin while so many are running.
-    pub(crate) async fn may_begin(&mut self, running: usize) -> MayBegin {
+    /// Whether an instance may begin while so many are running. `said` is told once what is too little.
+    pub(crate) async fn may_begin(
+        &mut self,
+        running: usize,
+        said: &(dyn Fn(&str) + Sync),
+    ) -> MayBegin {
         if self.floor == MachineFloor::default() {
             return MayBegin::Yes;
         }
@@ -77,8 +80,10 @@ impl FloorWatch {
         if running == 0 && since.elapsed() >= PATIENCE {
             return MayBegin::Never(short);
         }
-        let is_new = !std::mem::replace(&mut self.told, true);
-        MayBegin::NotYet(is_new.then_some(short))
+        if !std::mem::replace(&mut self.told, true) {
+            said(&short);
+        }
+        MayBegin::NotYet
     }
 }
 
@@ -166,24 +171,28 @@ mod tests {
     #[tokio::test]
     async fn too_little_is_said_once() {
         let folder = std::env::temp_dir();
+        let told = std::sync::Mutex::new(Vec::new());
+        let said = |short: &str| told.lock().unwrap().push(short.to_owned());
         let floor = |memory, disk| MachineFloor { memory, disk };
         let mut enough = FloorWatch::new(&floor(1, 1), &folder);
-        assert_eq!(enough.may_begin(3).await, MayBegin::Yes);
+        assert_eq!(enough.may_begin(3, &said).await, MayBegin::Yes);
         let mut none = FloorWatch::new(&MachineFloor::default(), Path::new("/nonexistent"));
-        assert_eq!(none.may_begin(0).await, MayBegin::Yes);
+        assert_eq!(none.may_begin(0, &said).await, MayBegin::Yes);
         for (floor, name) in [
             (floor(1 << 40, 0), "--min-memory"),
             (floor(0, 1 << 50), "--min-disk"),
         ] {
             let mut short = FloorWatch::new(&floor, &folder);
-            let MayBegin::NotYet(Some(text)) = short.may_begin(1).await else {
-                panic!("it may begin");
-            };
-            assert!(text.contains(name), "{text}");
-            assert_eq!(short.may_begin(0).await, MayBegin::NotYet(None));
+            assert_eq!(short.may_begin(1, &said).await, MayBegin::NotYet);
+            assert_eq!(short.may_begin(0, &said).await, MayBegin::NotYet);
             short.short_since = Instant::now().checked_sub(PATIENCE);
-            assert_eq!(short.may_begin(1).await, MayBegin::NotYet(None));
-            assert!(matches!(short.may_begin(0).await, MayBegin::Never(_)));
+            assert_eq!(short.may_begin(1, &said).await, MayBegin::NotYet);
+            assert!(matches!(
+                short.may_begin(0, &said).await,
+                MayBegin::Never(_)
+            ));
+            let texts = std::mem::take(&mut *told.lock().unwrap());
+            assert!(texts.len() == 1 && texts[0].contains(name), "{texts:?}");
         }
     }
 }

@@ -190,14 +190,10 @@ pub async fn work(
             if queue.is_empty() {
                 break;
             }
-            match machine.may_begin(running.len()).await {
+            let said = |short: &str| watcher.waits(short);
+            match machine.may_begin(running.len(), &said).await {
                 MayBegin::Yes => {}
-                MayBegin::NotYet(said) => {
-                    if let Some(short) = said {
-                        watcher.waits(&short);
-                    }
-                    break;
-                }
+                MayBegin::NotYet => break,
                 MayBegin::Never(short) => {
                     end.why = BatchWhy::Limit(short);
                     break;
@@ -208,9 +204,10 @@ pub async fn work(
             };
             running.spawn(one(shared.clone(), place, instance));
         }
-        let may_wait = end.why == BatchWhy::Finished && !queue.is_empty();
-        let has_room = running.len() < job.limits.workers.max(1);
-        let is_held = may_wait && has_room;
+        // Instances are left and there is room for one: the machine has too little free.
+        let is_held = end.why == BatchWhy::Finished
+            && !queue.is_empty()
+            && running.len() < job.limits.workers.max(1);
         let finished = tokio::select! {
             biased;
             times = asked.next() => {

@@ -108,14 +108,10 @@ pub async fn work_claims(
             && !stop.is_stopped()
             && running.len() < job.limits.workers.max(1)
         {
-            match machine.may_begin(running.len()).await {
+            let said = |short: &str| watcher.waits(short);
+            match machine.may_begin(running.len(), &said).await {
                 MayBegin::Yes => {}
-                MayBegin::NotYet(said) => {
-                    if let Some(short) = said {
-                        watcher.waits(&short);
-                    }
-                    break;
-                }
+                MayBegin::NotYet => break,
                 MayBegin::Never(short) => {
                     end.why = BatchWhy::Limit(short);
                     break;

@@ -8,7 +8,7 @@ use super::front::CliFront;
 use super::output::{self, Failure};
 use super::{atif, on_end, run, signals};
 use mswea_config::Config;
-use mswea_core::{Progress, StopSource};
+use mswea_core::Progress;
 use mswea_session::Earlier;
 
 use super::exit::ExitCode;
@@ -55,8 +55,7 @@ pub(super) fn finish(
         .context("can't start the runtime")?;
     let place = trajectory.display().to_string();
     let is_delivered = tokio.block_on(async {
-        let (source, stop) = StopSource::new();
-        signals::watch(source).context("can't watch for signals")?;
+        let stop = signals::stop()?;
         Ok::<_, anyhow::Error>(run::delivered(front, &stop, &place).await)
     })?;
     if !is_delivered {

@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use super::exit::ExitCode;
 use super::{output, signals};
 use mswea_config::RunSection;
-use mswea_core::{Command, Executor as _, StopSource};
+use mswea_core::{Command, Executor as _};
 use mswea_executor::LocalSettings;
 use mswea_secrecy as secrecy;
 
@@ -85,8 +85,7 @@ fn execute(command: &str, section: &RunSection, ended: &EndedRun<'_>) -> anyhow:
         .build()
         .context("can't start the runtime")?;
     let output = runtime.block_on(async {
-        let (source, stop) = StopSource::new();
-        signals::watch(source).context("can't watch for signals")?;
+        let stop = signals::stop()?;
         let mut executor = mswea_executor::LocalExecutor::new(settings);
         let output = executor.execute(&Command::new(command), &stop).await;
         executor.cleanup().await;

@@ -10,7 +10,7 @@ use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::run::{self, setup_code};
 use anyhow::Context as _;
-use mswea_core::{Front, StopSource};
+use mswea_core::Front;
 use mswea_session::{self as session, Difference, Earlier, Job, Runtime, Unwatched};
 use mswea_text::harmless;
 
@@ -60,8 +60,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         .build()
         .context("can't start the runtime")?;
     let (replayed, delivered) = tokio.block_on(async {
-        let (source, stop) = StopSource::new();
-        super::signals::watch(source).context("can't watch for signals")?;
+        let stop = super::signals::stop()?;
         let replayed = session::replay(&runtime, job, front, stop.clone()).await;
         shown.conclude(ExitCode::Submitted, None);
         let place = journal.display().to_string();

@@ -82,8 +82,7 @@ fn asked_task(person: &Attendant) -> Result<Option<String>, Failure> {
         .build()
         .context("can't start the runtime")?;
     tokio.block_on(async {
-        let (source, stop) = StopSource::new();
-        signals::watch(source).context("can't watch for signals")?;
+        let stop = signals::stop()?;
         person.begin();
         tokio::select! {
             task = person.task() => Ok(task),

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use mswea_config::is_credential_value;
-use mswea_core::StopSource;
 use mswea_executor::remote::AccessToken;
 use mswea_executor::{LocalSettings, Sandbox, SandboxKind};
 use mswea_serve::{RuntimeServer, ServeSettings};
@@ -18,14 +17,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let settings = settings(args)?;
     let runtime = output::runtime()?;
     runtime.block_on(async {
-        let (source, stop) = StopSource::new();
-        let no_signals = |error: std::io::Error| {
-            Failure::new(
-                ExitCode::Failed,
-                format!("signals can't be received: {error}"),
-            )
-        };
-        signals::watch(source).map_err(no_signals)?;
+        let stop = signals::stop()?;
         let server = RuntimeServer::bind(settings).await;
         let server = server.map_err(|error| Failure::usage(error.to_string()))?;
         output::data(|out| writeln!(out, "{}", server.url()))?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use mswea_config::{Layers, PROVIDERS, ProcessEnvironment, Sources};
-use mswea_core::{Message, StopSource};
+use mswea_core::Message;
 use mswea_plugin_host::Cache;
 use mswea_secrecy as secrecy;
 use mswea_session::{Job, Runtime};
@@ -291,8 +291,7 @@ fn try_model(model: &str) -> Result<ExitCode, Failure> {
     let tokio = tokio.context("can't start the runtime")?;
     let runtime = Runtime::new(Cache::of_user());
     let answered = tokio.block_on(async {
-        let (source, stop) = StopSource::new();
-        signals::watch(source).context("can't watch for signals")?;
+        let stop = signals::stop()?;
         let run_id = mswea_session::new_run_id();
         let job = Job {
             layers: Some(&layers),

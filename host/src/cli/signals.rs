@@ -5,7 +5,18 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use mswea_core::StopSource;
+use anyhow::Context as _;
+use mswea_core::{Stop, StopSource};
+
+/// The stop flag of a command that signals end.
+///
+/// # Errors
+/// If signals can't be received.
+pub fn stop() -> anyhow::Result<Stop> {
+    let (source, stop) = StopSource::new();
+    watch(source).context("signals can't be received")?;
+    Ok(stop)
+}
 
 /// Turns signals into the stop flag for as long as the runtime lives. The second one ends the
 /// run at once: the running command is killed and nothing is salvaged.

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use mswea_core::StopSource;
 use mswea_view::{ViewRoots, ViewServer, ViewSettings};
 
 use super::args::ViewArgs;
@@ -20,14 +19,7 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     };
     let runtime = output::runtime()?;
     let done = runtime.block_on(async {
-        let (source, stop) = StopSource::new();
-        let no_signals = |error: std::io::Error| {
-            Failure::new(
-                ExitCode::Failed,
-                format!("signals can't be received: {error}"),
-            )
-        };
-        signals::watch(source).map_err(no_signals)?;
+        let stop = signals::stop()?;
         let server = ViewServer::bind(settings).await;
         let server = server.map_err(|error| Failure::usage(error.to_string()))?;
         if server.is_public() {

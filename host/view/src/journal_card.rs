@@ -1,9 +1,8 @@
 //! What the list shows of a run with a journal, read from its first and last lines.
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use mswea_run::journal::{first_line, last_lines};
+use mswea_run::journal::{first_line, is_held, last_lines};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -93,17 +92,4 @@ pub(crate) fn read(path: &Path, tally: &mut JournalTally) -> Result<RunCard, Str
         output: tally.usage.output_tokens,
         ..card
     })
-}
-
-/// Whether a process holds the journal: its run goes on.
-pub(crate) fn is_held(file: &File) -> bool {
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => true,
-        Ok(()) => {
-            // At once, because a process may be about to continue the run.
-            let _ = file.unlock();
-            false
-        }
-        Err(TryLockError::Error(_)) => false,
-    }
 }

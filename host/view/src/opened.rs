@@ -11,13 +11,12 @@ use mswea_core::Event;
 use mswea_export::{
     Conversation, ConversationReader, SecretValues, from_atif, from_sweagent, is_atif, is_sweagent,
 };
-use mswea_run::journal::JournalFollower;
 use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
+use mswea_run::journal::{JournalFollower, is_held};
 use mswea_text::one_line;
 use serde_json::{Value, json};
 
 use crate::card::FileStamp;
-use crate::journal_card::is_held;
 use crate::places::RunPlace;
 use crate::steps::{MARGIN, beginning};
 

@@ -368,6 +368,20 @@ pub(super) fn lock(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether a process holds the journal: its run goes on.
+#[must_use]
+pub fn is_held(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => true,
+        Ok(()) => {
+            // Not for a moment longer than needed: a process may be about to continue the run.
+            let _ = file.unlock();
+            false
+        }
+        Err(TryLockError::Error(_)) => false,
+    }
+}
+
 /// The length of the file, if it is still at `spot`.
 pub(super) fn still_there(file: &File, spot: &Spot) -> io::Result<Option<u64>> {
     let ours = file.metadata()?;

@@ -16,7 +16,7 @@ mod spot;
 pub mod trajectory;
 
 pub use beginning::{first_steps, of_fork};
-pub use file::{Claim, JournalFile, free_name};
+pub use file::{Claim, JournalFile, free_name, is_held};
 pub use follow::{JournalFollower, LONGEST_LINE};
 pub use glance::{Closing, Glance, first_line, glance, last_lines};
 pub use keep::JournalChange;

@@ -3,7 +3,7 @@
 //! leads to them.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Metadata, TryLockError};
+use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use mswea_core::Event;
 use mswea_executor::{aside, folder_of_handle};
-use mswea_run::journal::glance;
+use mswea_run::journal::{glance, is_held};
 
 use super::{Earlier, EarlierError};
 use crate::files::{runs_folder, trajectory_beside};
@@ -249,19 +249,6 @@ fn held_files() -> Option<BTreeSet<u64>> {
         words.nth(4)?.rsplit(':').next()?.parse().ok()
     };
     Some(locks.lines().filter_map(number).collect())
-}
-
-/// Whether a process holds the journal: its run goes on.
-fn is_held(file: &File) -> bool {
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => true,
-        Ok(()) => {
-            // Not for a moment longer than needed: a run that is about to go on wants it.
-            let _ = file.unlock();
-            false
-        }
-        Err(TryLockError::Error(_)) => false,
-    }
 }
 
 /// The folder of the last environment that a journal has.

@@ -20,7 +20,7 @@ use mswea_batch::{
     MachineFloor, Predictions, Redo, ResultFiles, Selection, preflight, work,
 };
 use mswea_config::Sources;
-use mswea_core::{Object, Stop, StopSource};
+use mswea_core::{Object, Stop};
 use mswea_executor::limit_pulls;
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
@@ -225,8 +225,7 @@ pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> 
     let last_words = runtime.clone();
     panics::on_panic(move || last_words.last_words());
     let code = tokio.block_on(async {
-        let (source, stop) = StopSource::new();
-        signals::watch(source).context("can't watch for signals")?;
+        let stop = signals::stop()?;
         let code = opened(&plan, runtime.clone(), &stop).await;
         runtime.swept(&stop).await;
         code

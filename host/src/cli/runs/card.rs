@@ -1,6 +1,6 @@
 //! A summary of a run: its id and task, its status and its cost.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use mswea_files as regular_file;
 use mswea_run::State;
-use mswea_run::journal::{self, Event, Glance};
+use mswea_run::journal::{self, Event, Glance, is_held};
 use mswea_session::trajectory_of;
 
 /// The largest journal that is read whole for a list.
@@ -140,19 +140,6 @@ pub(super) fn head(path: &Path) -> Result<String, String> {
     {
         Event::RunStarted { run_id, .. } => Ok(run_id),
         _ => Err(no(path, "it does not begin with `run_started`")),
-    }
-}
-
-/// Whether a process holds the journal: its run is still running.
-pub(super) fn is_held(file: &File) -> bool {
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => true,
-        Ok(()) => {
-            // The lock is released at once, because a process may be about to continue the run.
-            let _ = file.unlock();
-            false
-        }
-        Err(TryLockError::Error(_)) => false,
     }
 }
 
