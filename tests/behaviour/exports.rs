@@ -17,7 +17,7 @@ fn a_run_is_exported_without_secrets() {
         let host = Host::after(&run).env("OTHER_API_KEY", "hunter2-hunter2");
         host.args(["export", "traj.json"]).args(args).run()
     };
-    for format in ["html", "md", "atif", "jsonl"] {
+    for format in ["html", "md", "atif", "jsonl", "swe-agent", "asciinema"] {
         let told = export(&["--to", format]).expect(0);
         assert!(!told.stdout.contains("hunter2"), "{told}");
         assert!(told.stdout.contains("[secret removed]"), "{told}");
@@ -27,8 +27,26 @@ fn a_run_is_exported_without_secrets() {
         assert_eq!(written, told.stdout);
         assert_eq!(written.contains("<script>"), format != "html");
     }
-    let told = export(&["--to", "swe-agent"]).expect(2);
+    let told = export(&["--to", "swebench"]).expect(2);
     assert!(told.stderr.contains("swe-agent"), "{told}");
+
+    // SWE-agent's own tools and ours read what is written for them.
+    fs::rename(run.dir.join("run.swe-agent"), run.dir.join("run.traj")).unwrap();
+    let again = Host::after(&run).args(["export", "run.traj", "--to", "md"]);
+    let told = again.run().expect(0);
+    assert!(told.stdout.contains("program: SWE-agent"), "{told}");
+    assert!(told.stdout.contains("echo the key is"), "{told}");
+    let recorded = fs::read_to_string(run.dir.join("run.asciinema")).unwrap();
+    let mut lines = recorded
+        .lines()
+        .map(|it| serde_json::from_str::<Value>(it).unwrap());
+    assert_eq!(lines.next().unwrap()["version"], 2);
+    let events: Vec<Value> = lines.collect();
+    let times: Vec<f64> = events.iter().map(|it| it[0].as_f64().unwrap()).collect();
+    assert!(times.is_sorted() && times[0] == 0.0, "{times:?}");
+    let shown: String = events.iter().map(|it| it[2].as_str().unwrap()).collect();
+    assert!(shown.contains("$ echo the key is"), "{shown}");
+    assert!(shown.contains("Submitted\u{1b}[0m\r\n"), "{shown}");
 
     // A trajectory of ATIF is read, too.
     fs::rename(run.dir.join("run.atif"), run.dir.join("atif.json")).unwrap();

@@ -1,6 +1,7 @@
 //! Recorded runs in the formats of other programs, and as pages: a run becomes a [`Conversation`],
 //! and each format is a function of it.
 
+mod asciinema;
 mod atif;
 mod conversation;
 mod html;
@@ -13,6 +14,7 @@ mod sweagent;
 mod tests;
 mod time;
 
+pub use asciinema::to_asciinema;
 pub use atif::{from_atif, is_atif, to_atif, to_jsonl};
 pub use conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
 pub use html::to_html;
@@ -20,4 +22,4 @@ pub use images::embedded;
 pub use markdown::to_markdown;
 pub use records::{ConversationReader, from_records};
 pub use redact::SecretValues;
-pub use sweagent::{from_sweagent, is_sweagent};
+pub use sweagent::{from_sweagent, is_sweagent, to_sweagent};

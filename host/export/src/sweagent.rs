@@ -1,9 +1,10 @@
-//! Reading trajectories of SWE-agent (`*.traj`).
+//! Trajectories of SWE-agent (`*.traj`), read and written.
 
 use mswea_core::Usage;
 use serde_json::{Value, json};
 
 use crate::conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
+use crate::markdown::command;
 
 /// Whether a file's content is a trajectory of SWE-agent.
 pub fn is_sweagent(value: &Value) -> bool {
@@ -38,6 +39,119 @@ pub fn from_sweagent(value: &Value) -> Conversation {
         exit_status: info["exit_status"].as_str().map(str::to_owned),
         submission: text(&info["submission"]),
     }
+}
+
+/// The run as SWE-agent writes it, but without the state of the environment, which is not recorded, and
+/// without the messages of each query, which are those of the history before it. `mswea-host sweagent` writes
+/// its trajectories itself.
+pub fn to_sweagent(run: &Conversation) -> Value {
+    let mut history: Vec<Value> = Vec::new();
+    let mut trajectory: Vec<Value> = Vec::new();
+    for step in &run.steps {
+        history.push(said(step));
+        let mut observation = Vec::new();
+        for shown in &step.shown {
+            observation.push(shown.text.as_str());
+            if !shown.is_unseen {
+                history.push(observed(shown, step));
+            }
+        }
+        if step.source == StepSource::Agent {
+            let seconds = step.shown.iter().filter_map(|it| it.seconds);
+            trajectory.push(json!({
+                "action": actions(step),
+                "observation": observation.join("\n"),
+                "response": step.text,
+                "thought": step.text,
+                "execution_time": seconds.sum::<f64>(),
+                "state": {},
+                // SWE-agent repeats the whole history here in each step.
+                "query": [],
+                "extra_info": {},
+            }));
+        }
+    }
+    let calls = run.steps.iter().filter(|step| step.is_reply).count();
+    let submission = match run.submission.is_empty() {
+        true => Value::Null,
+        false => run.submission.as_str().into(),
+    };
+    let config = json!({ "agent": { "model": { "name": run.model } } });
+    json!({
+        "trajectory": trajectory,
+        "history": history,
+        "info": {
+            "model_stats": {
+                "instance_cost": run.cost.unwrap_or_default(),
+                "tokens_sent": run.usage.input_tokens,
+                "tokens_received": run.usage.output_tokens,
+                "api_calls": calls,
+            },
+            "submission": submission,
+            "exit_status": run.exit_status,
+        },
+        // SWE-agent has a text here, which holds JSON.
+        "replay_config": config.to_string(),
+        "environment": run.run_id,
+    })
+}
+
+/// The commands of a step, one on each line.
+fn actions(step: &ConversationStep) -> String {
+    let commands = step.calls.iter().map(|call| command(&call.arguments));
+    commands.collect::<Vec<_>>().join("\n")
+}
+
+/// The message of a step, as an item of the history.
+fn said(step: &ConversationStep) -> Value {
+    let (role, kind) = match step.source {
+        StepSource::System => ("system", "system_prompt"),
+        StepSource::User => ("user", "observation"),
+        StepSource::Agent => ("assistant", "action"),
+    };
+    let mut item = json!({
+        "role": role, "content": content_of(&step.text, &step.images), "agent": "main", "message_type": kind,
+    });
+    if step.source == StepSource::Agent {
+        item["thought"] = step.text.as_str().into();
+        item["action"] = actions(step).into();
+    }
+    let calls = step.calls.iter().filter(|call| !call.is_of_text);
+    let calls: Vec<Value> = calls
+        .map(|call| {
+            json!({ "id": call.id, "type": "function",
+                "function": { "name": call.name, "arguments": call.arguments.to_string() } })
+        })
+        .collect();
+    if !calls.is_empty() {
+        item["tool_calls"] = calls.into();
+    }
+    item
+}
+
+/// A result, as an item of the history.
+fn observed(shown: &ShownResult, step: &ConversationStep) -> Value {
+    let mut item = json!({
+        "role": "user", "content": content_of(&shown.text, &shown.images), "agent": "main",
+        "message_type": "observation",
+    });
+    let mut called = step.calls.iter().filter(|call| !call.is_of_text);
+    if let Some(call) = called.find(|call| Some(&call.id) == shown.call.as_ref()) {
+        item["role"] = "tool".into();
+        item["tool_call_ids"] = json!([call.id]);
+    }
+    item
+}
+
+fn content_of(text: &str, images: &[String]) -> Value {
+    if images.is_empty() {
+        return text.into();
+    }
+    let images = images.iter();
+    let images = images.map(|url| json!({ "type": "image_url", "image_url": { "url": url } }));
+    std::iter::once(json!({ "type": "text", "text": text }))
+        .chain(images)
+        .collect()
 }
 
 /// The model of the config with which the run can be repeated.
@@ -145,5 +259,13 @@ mod tests {
         assert_eq!(run.model.as_deref(), Some("m"));
         assert_eq!(run.exit_status.as_deref(), Some("submitted"));
         assert!(!is_sweagent(&json!({ "messages": [], "info": {} })));
+        // What is written is read as the same run.
+        let mut again = from_sweagent(&to_sweagent(&run));
+        assert_eq!(again.program.1, "");
+        again.program.1.clone_from(&run.program.1);
+        // The demonstration is part of what SWE-agent has as the first reply.
+        assert_eq!(again.steps.len(), run.steps.len());
+        assert_eq!(again.submission, run.submission);
+        assert_eq!(again.steps[3..], run.steps[3..]);
     }
 }

@@ -10,8 +10,8 @@ use super::atif::{secrets, write};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use mswea_export::{
-    Conversation, from_atif, from_records, from_sweagent, is_atif, is_sweagent, to_atif, to_html,
-    to_jsonl, to_markdown,
+    Conversation, from_atif, from_records, from_sweagent, is_atif, is_sweagent, to_asciinema,
+    to_atif, to_html, to_jsonl, to_markdown, to_sweagent,
 };
 use mswea_session::Earlier;
 
@@ -23,6 +23,8 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         ExportFormat::Html => to_html(&run, args.focused),
         ExportFormat::Md => to_markdown(&run, args.focused),
         ExportFormat::Jsonl => to_jsonl(&run),
+        ExportFormat::Asciinema => to_asciinema(&run, args.focused),
+        ExportFormat::SweAgent => format!("{:#}\n", to_sweagent(&run)),
         ExportFormat::Atif => {
             let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
             format!("{value:#}\n")

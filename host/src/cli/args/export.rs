@@ -17,7 +17,7 @@ pub struct ExportArgs {
     /// Write to this file instead of stdout
     #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// In `html` and `md`: leave out the system prompt and the model's reasoning
+    /// In `html`, `md` and `asciinema`: leave out the system prompt and the model's reasoning
     #[arg(long)]
     pub focused: bool,
 }
@@ -33,4 +33,8 @@ pub enum ExportFormat {
     Atif,
     /// The steps as ATIF has them, one JSON object a line
     Jsonl,
+    /// A trajectory of SWE-agent, `*.traj`
+    SweAgent,
+    /// A recording of a terminal, for `asciinema play`
+    Asciinema,
 }
