@@ -21,12 +21,17 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start() -> Self {
+    /// `is_patient`: nodes that answer late, because the machine is busy for a long time, are not given up.
+    fn start(is_patient: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let extra = folder.path().join("extra.conf");
+        let patience = "MessageTimeout=60\nBatchStartTimeout=120\nUnkillableStepTimeout=300\nKillWait=30\nSlurmdTimeout=120\n";
+        fs::write(&extra, if is_patient { patience } else { "" }).unwrap();
         let up = Command::new("bash")
             .arg(tooling().join("slurm-up.sh"))
             .arg(folder.path())
             .env("DOWN_AFTER", "5")
+            .env("EXTRA_CONF", &extra)
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&up.stderr);
@@ -174,7 +179,7 @@ fn slurm_starts_the_workers_and_a_lost_node_loses_nothing() {
     // The proof: see `CLUSTER.md`.
     let is_large = count >= 1000;
     let workers = if is_large { "16" } else { "2" };
-    let cluster = Cluster::start();
+    let cluster = Cluster::start(is_large);
     let server = server(40);
     // The proof takes another binary, because builds replace this one.
     let program = std::env::var_os("MSWEA_SLURM_PROGRAM").map(PathBuf::from);
@@ -190,7 +195,8 @@ fn slurm_starts_the_workers_and_a_lost_node_loses_nothing() {
     let host = host.args(["batch", "submit", "out", "--instances", "i.jsonl"]);
     let host = host.args(["--array", "4", "-w", workers, "--mem", "200"]);
     let host = host.args(["--cpus-per-task", "4"]);
-    let variable = format!("--export=SLURM_CONF={}", cluster.variables[0].1);
+    // Not that of a login shell, which may be slow here.
+    let variable = format!("--export=ALL,SLURM_CONF={}", cluster.variables[0].1);
     let host = host.args([
         format!("--sbatch={variable}"),
         "--sbatch=--chdir=/".to_owned(),

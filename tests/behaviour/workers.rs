@@ -272,3 +272,58 @@ fn mistakes_are_refused() {
         .expect(2);
     run.says(&["no job was submitted"]);
 }
+
+/// What a worker needs of apptainer: it unpacks an image into a folder, and runs a command in it; here without a
+/// sandbox.
+const APPTAINER: &str = r#"#!/bin/bash
+env=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --version) echo 'apptainer version 1.3.4'; exit 0;;
+    build) [ "$2" = --sandbox ] && [ ! -e "$3" ] && [ -d "$4" ] && exec cp -a "$4" "$3"; exit 9;;
+    --env) env+=("$2"); shift;;
+    --writable) root=$2; shift;;
+    --pwd) pwd=$2; shift;;
+    bash) break;;
+  esac
+  shift
+done
+cd "$root/$pwd" && exec env -i PATH="$PATH" "${env[@]}" "$@"
+"#;
+
+#[test]
+fn a_node_without_docker_uses_unpacked_images() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let server = server(0);
+    let mut host = Host::new()
+        .file("i.jsonl", instances(2))
+        .file("bin/apptainer", APPTAINER);
+    for id in [0, 1].map(instance) {
+        host = host.file(&format!("images/{id}/work/steps"), format!("of {id}\n"));
+    }
+    let dir = host.dir();
+    let program = dir.join("bin/apptainer");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", dir.join("bin").display());
+    let image = format!("--image-template={}/images/{{{{ id }}}}", dir.display());
+    let class = [
+        "--environment-class",
+        "apptainer",
+        "-c",
+        "environment.cwd=/work",
+    ];
+    let host = host.args(["batch", "submit", "out", "--engine", "none"]);
+    let host = host.args(["--instances", "i.jsonl", &image]).args(class);
+    let run = flags(host, &server).env("PATH", &path).run().expect(0);
+    let host = worker(Host::after(&run), &server, &class).env("PATH", &path);
+    let run = host.run().expect(0);
+    for (id, result) in results(&dir.join("out")) {
+        let expected = format!("of {id}\none\ntwo\n");
+        assert_eq!(result["submission"], expected, "{result}\n{run}");
+        // Each run has had a copy.
+        let kept = fs::read_to_string(dir.join("images").join(&id).join("work/steps"));
+        assert_eq!(kept.unwrap(), format!("of {id}\n"));
+    }
+    assert_eq!(results(&dir.join("out")).len(), 2, "{run}");
+}
