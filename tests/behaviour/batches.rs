@@ -181,6 +181,10 @@ fn events_and_figures() {
     .expect(0)
     .says(&["[1/1] i01: Submitted"]);
     assert!(run.dir.join("out/.redone/i01.1/result.json").exists());
+    let run = batch(Host::after(&run), &server, &["--redo-status", "Submited"])
+        .run()
+        .expect(0)
+        .says(&["no instance has this exit status; there are `Submitted`"]);
     let look = Host::after(&run)
         .args(["batch", "status", "out", "--json"])
         .run()

@@ -1,6 +1,6 @@
 //! `batch run`: from flags to a batch that is worked on.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -283,6 +283,7 @@ async fn opened(
         .filter(|it| !plan.swebench || plan.redo.existing || !predictions.has(&it.id))
         .map(|it| it.id.clone())
         .collect();
+    warn_of_statuses(&folder, &plan.redo)?;
     let left = folder.to_do(&ids, &plan.redo).map_err(failure)?;
     let results = folder.results().map_err(failure)?;
     let predicted = match plan.redo.existing {
@@ -338,6 +339,24 @@ async fn opened(
         return Ok(ExitCode::Failed);
     }
     Ok(code)
+}
+
+/// A status that no instance has may be misspelt, or all of them have been run again.
+fn warn_of_statuses(folder: &BatchFolder, redo: &Redo) -> Result<(), Failure> {
+    if redo.statuses.is_empty() {
+        return Ok(());
+    }
+    let results = folder.results().map_err(failure)?;
+    let there: BTreeSet<&str> = results.iter().map(|it| &*it.exit_status).collect();
+    for wanted in &redo.statuses {
+        if !there.iter().any(|it| it.eq_ignore_ascii_case(wanted)) {
+            let there = there.iter().copied().collect::<Vec<_>>().join("`, `");
+            output::warning(&format!(
+                "`--redo-status {wanted}`: no instance has this exit status; there are `{there}`"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What the runs of a batch have in common, and as the directory keeps it.
