@@ -48,7 +48,7 @@ def main():
     points = [(0, 0), *((times[i], i + 1) for i in range(0, len(times), step)), (times[-1], len(times))]
     line = " ".join(f"{x(time):.1f},{y(count):.1f}" for time, count in points)
     out.append(f'<polyline points="{line}" fill="none" stroke="#0b57d0" stroke-width="2"/>')
-    out.append(f'<text x="{LEFT}" y="20">{len(times):,} instances: results over time; {preemptions} preemptions of a worker (below)</text>')
+    out.append(f'<text x="{LEFT}" y="20">{len(times):,} instances: results over time; {preemptions} requests to preempt a worker (below)</text>')
     out.append("</svg>")
     print("\n".join(out))
 
