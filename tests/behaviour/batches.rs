@@ -76,7 +76,8 @@ fn submissions(dir: &Path, id: &str) -> usize {
 #[test]
 fn exactly_one_result_whatever_is_killed() {
     let kills: u64 = std::env::var("MSWEA_BATCH_KILLS").map_or(4, |kills| kills.parse().unwrap());
-    let count = 12;
+    // More than run at a time.
+    let count = 40;
     let server = server(20).recording(false);
     let mut host = Host::new().file("i.jsonl", instances(count));
     let out = host.dir().join("out");
@@ -86,7 +87,7 @@ fn exactly_one_result_whatever_is_killed() {
         let mut done = results(&out);
         let mut last: Option<Run> = None;
         while done.len() < count && killed < kills {
-            let mut running = batch(host, &server, &["-w", "4"]).spawn();
+            let mut running = batch(host, &server, &["-w", "32"]).spawn();
             running.until_file("out/batch.json");
             thread::sleep(Duration::from_millis(40 + killed * 37 % 400));
             running.signal(Signal::KILL);
@@ -104,7 +105,7 @@ fn exactly_one_result_whatever_is_killed() {
             host = Host::after(&run);
             last = Some(run);
         }
-        let run = batch(host, &server, &["-w", "4"]).run().expect(0);
+        let run = batch(host, &server, &["-w", "32"]).run().expect(0);
         drop(last);
         let now = results(&out);
         assert_eq!(now.len(), count, "{run}");
@@ -180,6 +181,10 @@ fn events_and_figures() {
     .expect(0)
     .says(&["[1/1] i01: Submitted"]);
     assert!(run.dir.join("out/.redone/i01.1/result.json").exists());
+    let run = batch(Host::after(&run), &server, &["--redo-status", "Submited"])
+        .run()
+        .expect(0)
+        .says(&["no instance has this exit status; there are `Submitted`"]);
     let look = Host::after(&run)
         .args(["batch", "status", "out", "--json"])
         .run()

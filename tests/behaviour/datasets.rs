@@ -6,11 +6,13 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use scripted_server::{Scenario, Server};
 use serde_json::{Value, json};
 
 use crate::host::Host;
+use crate::readers::on_a_small_disk;
 use crate::run::Run;
 
 const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -37,6 +39,10 @@ enum Trouble {
     Forbidden,
     /// Its list names no commit but a folder.
     Sha,
+    /// A file comes in two parts, the second one after a while.
+    Slow,
+    /// The file has a mebibyte.
+    Large,
 }
 
 impl FakeHub {
@@ -47,8 +53,11 @@ impl FakeHub {
         let noted = asked.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A client that goes away is none of the server's faults.
-                let _ = answer(&stream, trouble, &noted);
+                let noted = noted.clone();
+                thread::spawn(move || {
+                    // A client that goes away is none of the server's faults.
+                    let _ = answer(&stream, trouble, &noted);
+                });
             }
         });
         Self { url, asked }
@@ -85,7 +94,10 @@ fn answer(stream: &TcpStream, trouble: Trouble, asked: &Mutex<Vec<String>>) -> s
         asked.push(format!("{path} {} {has_token}", range.unwrap_or("-")));
         asked.len() <= 2
     };
-    let whole = file();
+    let whole = match trouble {
+        Trouble::Large => vec![0; 1 << 20],
+        _ => file(),
+    };
     let listing = format!("/api/datasets/{REPO}/revision/main?blobs=true").to_lowercase();
     let place = format!("/datasets/{REPO}/resolve/{SHA}/data/test-00000-of-00001.parquet");
     let (status, body) = if trouble == Trouble::Forbidden {
@@ -125,14 +137,23 @@ fn answer(stream: &TcpStream, trouble: Trouble, asked: &Mutex<Vec<String>>) -> s
         stream,
         "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     )?;
-    match trouble == Trouble::Breaks && is_first && path.contains("/resolve/") {
-        true => stream.write_all(&body[..100]),
-        false => stream.write_all(&body),
+    match trouble {
+        Trouble::Breaks if is_first && path.contains("/resolve/") => stream.write_all(&body[..100]),
+        Trouble::Slow if path.contains("/resolve/") => {
+            stream.write_all(&body[..100])?;
+            thread::sleep(Duration::from_secs(2));
+            stream.write_all(&body[100..])
+        }
+        _ => stream.write_all(&body),
     }
 }
 
 /// `swebench` with the data set, in folders of this machine.
 fn swebench(host: Host, server: &Server, hub: &str, more: &[&str]) -> Run {
+    call(host, server, hub, more).run()
+}
+
+fn call(host: Host, server: &Server, hub: &str, more: &[&str]) -> Host {
     // The shell's own start-up file is that of the images.
     let flags = "swebench --subset verified --split test -o res -l 0 -c swebench -c environment.environment_class=local -c environment.cwd=. -c environment.env.BASH_ENV=/dev/null";
     host.args(flags.split(' '))
@@ -141,7 +162,6 @@ fn swebench(host: Host, server: &Server, hub: &str, more: &[&str]) -> Run {
         .env("HF_TOKEN", "hf_secret")
         .env("MSWEA_DATASET_CACHE", CACHE)
         .server(server)
-        .run()
 }
 
 fn model() -> Server {
@@ -274,4 +294,44 @@ fn a_damaged_file_is_a_clear_error() {
     );
     run.expect(2)
         .says(&["`damaged.parquet`", "damaged", "reader failed"]);
+}
+
+#[test]
+fn two_that_fetch_into_one_cache_fetch_once() {
+    let server = model();
+    let hub = FakeHub::start(Trouble::Slow);
+    let cache = tempfile::tempdir().unwrap();
+    let start = || {
+        let host = call(Host::new(), &server, &hub.url, &[]);
+        host.env("MSWEA_DATASET_CACHE", cache.path()).spawn()
+    };
+    let both = [start(), start(), start()];
+    for one in both {
+        let run = one.wait().expect(0);
+        let text = std::fs::read(run.dir.join("res/preds.json")).unwrap();
+        let preds: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(preds.as_object().unwrap().len(), 2, "{run}");
+    }
+    let asked = hub.asked();
+    let fetched = asked.iter().filter(|it| it.contains("/resolve/"));
+    assert_eq!(fetched.count(), 1, "{asked:?}");
+    let folder = cache.path().join(REPO.replace('/', "--"));
+    let data = std::fs::read_dir(folder.join(SHA).join("data")).unwrap();
+    assert_eq!(data.count(), 1, "nothing else is left");
+}
+
+#[test]
+fn a_full_disk_is_said_with_what_to_do() {
+    let server = model();
+    let hub = FakeHub::start(Trouble::Large);
+    let host = call(Host::new(), &server, &hub.url, &[]);
+    let Some(host) = on_a_small_disk(host.env("MSWEA_DATASET_CACHE", "full/cache")) else {
+        return;
+    };
+    let run = host.run().expect(1).says(&[
+        "No space left on device",
+        "`MSWEA_DATASET_CACHE`",
+        "the same command goes on",
+    ]);
+    assert!(!run.dir.join("res").exists(), "{run}");
 }

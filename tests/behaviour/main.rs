@@ -62,6 +62,7 @@ mod setup;
 mod shell_limits;
 mod side_by_side;
 mod signals;
+mod slurm;
 mod story;
 mod swapped;
 mod swe_attempts;

@@ -5,6 +5,7 @@
 //! the result (requests, trajectory, exit code). Intended differences are listed in `differences.json`,
 //! with their reasons; any other difference is a failure. `record.py` compares by the same rules.
 
+mod batch;
 mod compare;
 
 use std::collections::BTreeSet;
@@ -158,13 +159,22 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn differing(name: &str, allowed: &Allowed) -> Option<String> {
     let recording = read(&folder().join("recorded").join(format!("{name}.json")));
     let (got, printed) = play(&recording["given"]);
-    let mut found = differences(&recording["result"], &got);
-    found.retain(|difference| !allowed.lists(name, difference));
+    let found = unlisted(name, &recording["result"], &got, allowed);
     let unlike = unlike_inspected(name, &got["trajectory"]);
-    if found.is_empty() && unlike.is_none() {
+    if found.is_none() && unlike.is_none() {
         return None;
     }
     let mut report = format!("\n== {name}\n{}", unlike.unwrap_or_default());
+    report.push_str(&found.unwrap_or_default());
+    writeln!(report, "   last printed: {printed}").unwrap();
+    Some(report)
+}
+
+/// The first differences that are not on the list, if there are any.
+fn unlisted(name: &str, mini: &Value, ours: &Value, allowed: &Allowed) -> Option<String> {
+    let mut found = differences(mini, ours);
+    found.retain(|difference| !allowed.lists(name, difference));
+    let mut report = String::new();
     for Difference { path, mini, ours } in found.iter().take(12) {
         let (mini, ours) = (shown(mini.as_ref()), shown(ours.as_ref()));
         let path = compare::pointer(path);
@@ -173,8 +183,7 @@ fn differing(name: &str, allowed: &Allowed) -> Option<String> {
     if found.len() > 12 {
         writeln!(report, "   and {} more", found.len() - 12).unwrap();
     }
-    writeln!(report, "   last printed: {printed}").unwrap();
-    Some(report)
+    (!found.is_empty()).then_some(report)
 }
 
 /// The keys of a message that mini-swe-agent's inspector reads.
@@ -234,7 +243,21 @@ fn play(given: &Value) -> (Value, String) {
     // mini-swe-agent's clock was this many times as fast, so the server's delays are divided by it.
     let clock = given["clock"].as_u64().unwrap_or(1);
     let server = Server::start(scenario(&given["replies"], clock));
-    let host = Host::new();
+    let (host, places) = given_to(Host::new(), given, &server);
+    let run = host.run();
+    let printed = run.stderr.trim().lines().last().unwrap_or_default();
+    let trajectory = fs::read(run.dir.join(TRAJECTORY)).ok();
+    let result = json!({
+        "exit": run.status,
+        "stderr": if run.status == 0 { "" } else { printed },
+        "requests": requests(&server),
+        "trajectory": trajectory.map(|text| serde_json::from_slice::<Value>(&text).unwrap()),
+    });
+    (normal(result, &places), printed.to_owned())
+}
+
+/// A call with the arguments, variables and files of a recording.
+fn given_to(host: Host, given: &Value, server: &Server) -> (Host, Places) {
     let places = Places {
         address: server.address().to_string(),
         work: host.dir(),
@@ -248,10 +271,11 @@ fn play(given: &Value) -> (Value, String) {
     for (name, content) in given["files"].as_object().unwrap() {
         host = host.file(name, text(content));
     }
-    let run = host.run();
-    let printed = run.stderr.trim().lines().last().unwrap_or_default();
-    let trajectory = fs::read(run.dir.join(TRAJECTORY)).ok();
-    let requests: Vec<Value> = server
+    (host, places)
+}
+
+fn requests(server: &Server) -> Vec<Value> {
+    server
         .requests()
         .iter()
         .map(|request| {
@@ -267,14 +291,7 @@ fn play(given: &Value) -> (Value, String) {
                 "body": request.json(),
             })
         })
-        .collect();
-    let result = json!({
-        "exit": run.status,
-        "stderr": if run.status == 0 { "" } else { printed },
-        "requests": requests,
-        "trajectory": trajectory.map(|text| serde_json::from_slice::<Value>(&text).unwrap()),
-    });
-    (normal(result, &places), printed.to_owned())
+        .collect()
 }
 
 /// The replies in order. A further request gets status 404, after which no program tries again.

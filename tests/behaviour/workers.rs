@@ -1,27 +1,28 @@
-//! Many workers on one batch: every instance gets exactly one result, whatever is killed, also on a real
-//! cluster of Slurm.
+//! Many workers on one batch: every instance gets exactly one result, whatever is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scripted_server::{After, Scenario, Server, Turn};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::host::{Host, Running, Signal};
-use crate::needs::{Need, tooling};
 use crate::run::Run;
 
-fn instances(count: usize) -> String {
-    let lines = (0..count).map(|i| format!("{{\"id\": \"i{i:03}\", \"task\": \"Do {i}\"}}\n"));
-    lines.collect()
+/// The id of the instance at this place.
+pub fn instance(place: usize) -> String {
+    format!("i{place:03}")
 }
 
-fn server(delay: u64) -> Server {
+pub fn instances(count: usize) -> String {
+    let line = |i| format!("{{\"id\": \"{}\", \"task\": \"Do {i}\"}}\n", instance(i));
+    (0..count).map(line).collect()
+}
+
+pub fn server(delay: u64) -> Server {
     let commands = [
         "echo one >> steps",
         "sleep 0.02; echo two >> steps",
@@ -33,7 +34,7 @@ fn server(delay: u64) -> Server {
     Server::start(scenario).recording(false)
 }
 
-fn flags(host: Host, server: &Server) -> Host {
+pub fn flags(host: Host, server: &Server) -> Host {
     host.server(server).args(["-l", "0", "-q"])
 }
 
@@ -50,7 +51,7 @@ fn worker(host: Host, server: &Server, arguments: &[&str]) -> Host {
 }
 
 /// The result of each instance that has one.
-fn results(out: &Path) -> BTreeMap<String, Value> {
+pub fn results(out: &Path) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(out).into_iter().flatten().flatten() {
         if let Ok(text) = fs::read(entry.path().join("result.json")) {
@@ -62,7 +63,7 @@ fn results(out: &Path) -> BTreeMap<String, Value> {
 }
 
 /// The attempts at each instance that have submitted, and those that were begun.
-fn attempts(out: &Path, id: &str) -> (usize, usize) {
+pub fn attempts(out: &Path, id: &str) -> (usize, usize) {
     let (mut submitted, mut begun) = (0, 0);
     for entry in fs::read_dir(out.join(id)).unwrap().flatten() {
         let journal = entry.path().join(format!("{id}.events.jsonl"));
@@ -75,7 +76,7 @@ fn attempts(out: &Path, id: &str) -> (usize, usize) {
 }
 
 /// Every instance has one result, which is that of the files beside it.
-fn whole(out: &Path, count: usize, run: &Run) {
+pub fn whole(out: &Path, count: usize, run: &Run) {
     let results = results(out);
     assert_eq!(results.len(), count, "{run}");
     for (id, result) in &results {
@@ -272,162 +273,57 @@ fn mistakes_are_refused() {
     run.says(&["no job was submitted"]);
 }
 
-/// A cluster of Slurm on this machine, until it is dropped.
-struct Cluster {
-    folder: TempDir,
-    variables: Vec<(String, String)>,
-}
-
-impl Cluster {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let up = Command::new("bash")
-            .arg(tooling().join("slurm-up.sh"))
-            .arg(folder.path())
-            .env("DOWN_AFTER", "5")
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&up.stderr);
-        assert!(up.status.success(), "{text}");
-        let conf = folder.path().join("etc/slurm.conf").display().to_string();
-        let variables = vec![("SLURM_CONF".to_owned(), conf)];
-        Self { folder, variables }
-    }
-
-    fn call(&self, program: &str, arguments: &[&str]) -> String {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null());
-        let output = command
-            .envs(self.variables.iter().cloned())
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// Ends a node with all that runs on it, as a power failure does.
-    fn kill_node(&self, node: &str) {
-        let spool = self
-            .folder
-            .path()
-            .join("spool")
-            .join(node)
-            .display()
-            .to_string();
-        for process in fs::read_dir("/proc").unwrap().flatten() {
-            let path = process.path();
-            let line = fs::read(path.join("cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            let is_daemon = line.contains("slurmd") && line.contains(&format!(" {node} "));
-            if is_daemon || line.contains(&format!("{spool}/")) || is_of_node(&path, node) {
-                kill(&path);
-            }
-        }
-        self.call(
-            "scontrol",
-            &[
-                "update",
-                &format!("nodename={node}"),
-                "state=down",
-                "reason=test",
-            ],
-        );
-    }
-}
-
-fn is_of_node(process: &Path, node: &str) -> bool {
-    let variables = fs::read(process.join("environ")).unwrap_or_default();
-    let wanted = format!("SLURMD_NODENAME={node}");
-    variables
-        .split(|byte| *byte == 0)
-        .any(|it| it == wanted.as_bytes())
-}
-
-fn kill(process: &Path) {
-    let id = process.file_name().and_then(|it| it.to_str()?.parse().ok());
-    if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::kill_process(id, Signal::KILL);
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let script = tooling().join("slurm-down.sh");
-        let _ = Command::new("bash")
-            .arg(script)
-            .arg(self.folder.path())
-            .output();
-    }
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(120),
-            "waited for {what}"
-        );
-        thread::sleep(Duration::from_millis(200));
-    }
-}
+/// What a worker needs of apptainer: it unpacks an image into a folder, and runs a command in it; here without a
+/// sandbox.
+const APPTAINER: &str = r#"#!/bin/bash
+env=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --version) echo 'apptainer version 1.3.4'; exit 0;;
+    build) [ "$2" = --sandbox ] && [ ! -e "$3" ] && [ -d "$4" ] && exec cp -a "$4" "$3"; exit 9;;
+    --env) env+=("$2"); shift;;
+    --writable) root=$2; shift;;
+    --pwd) pwd=$2; shift;;
+    bash) break;;
+  esac
+  shift
+done
+cd "$root/$pwd" && exec env -i PATH="$PATH" "${env[@]}" "$@"
+"#;
 
 #[test]
-fn slurm_starts_the_workers_and_a_lost_node_loses_nothing() {
-    if !Need::Slurm.is_met() {
-        return;
+fn a_node_without_docker_uses_unpacked_images() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let server = server(0);
+    let mut host = Host::new()
+        .file("i.jsonl", instances(2))
+        .file("bin/apptainer", APPTAINER);
+    for id in [0, 1].map(instance) {
+        host = host.file(&format!("images/{id}/work/steps"), format!("of {id}\n"));
     }
-    let count: usize = std::env::var("MSWEA_SLURM_INSTANCES").map_or(60, |it| it.parse().unwrap());
-    let cluster = Cluster::start();
-    let server = server(40);
-    let of = |host: Host| {
-        let variables = cluster.variables.iter();
-        variables.fold(host, |host, (name, value)| host.env(name, value))
-    };
-    let host = of(Host::new().file("i.jsonl", instances(count)));
-    let host = host.args(["batch", "submit", "out", "--instances", "i.jsonl"]);
-    let host = host.args([
-        "--array",
-        "4",
-        "-w",
-        "2",
-        "--mem",
-        "200",
-        "--cpus-per-task",
-        "4",
-    ]);
-    let variable = format!("--export=SLURM_CONF={}", cluster.variables[0].1);
-    let host = host.args([
-        format!("--sbatch={variable}"),
-        "--sbatch=--chdir=/".to_owned(),
-    ]);
-    let run = flags(host, &server).run().expect(0).says(&[]);
-    assert!(run.stdout.contains("4 workers for"), "{run}");
-    let out: PathBuf = run.dir.join("out");
-    // One node is lost, and one element is told to stop and is started again.
-    until("a third of the results", || results(&out).len() > count / 3);
-    cluster.kill_node("node1");
-    let job = fs::read_to_string(out.join("jobs")).unwrap();
-    cluster.call("scontrol", &["requeue", &format!("{}_2", job.trim())]);
-    let status = of(Host::after(&run))
-        .args(["batch", "status", "out"])
-        .run()
-        .expect(0);
-    assert!(status.stdout.contains("jobs in the queue: "), "{status}");
-    until("all results", || results(&out).len() == count);
-    whole(&out, count, &status);
-    until("the end of the jobs", || {
-        cluster.call("squeue", &["-h"]).trim().is_empty()
-    });
-    let host = of(Host::after(&status)).args(["batch", "cancel", "out"]);
+    let dir = host.dir();
+    let program = dir.join("bin/apptainer");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", dir.join("bin").display());
+    let image = format!("--image-template={}/images/{{{{ id }}}}", dir.display());
+    let class = [
+        "--environment-class",
+        "apptainer",
+        "-c",
+        "environment.cwd=/work",
+    ];
+    let host = host.args(["batch", "submit", "out", "--engine", "none"]);
+    let host = host.args(["--instances", "i.jsonl", &image]).args(class);
+    let run = flags(host, &server).env("PATH", &path).run().expect(0);
+    let host = worker(Host::after(&run), &server, &class).env("PATH", &path);
     let run = host.run().expect(0);
-    let host = of(Host::after(&run)).args(["batch", "submit", "out", "--array", "2"]);
-    let host = flags(host.args(["--partition", "none", "-w", "2"]), &server);
-    let run = host.run().expect(0);
-    assert!(run.stderr.is_empty() && run.stdout.is_empty(), "{run}");
-    // A partition that is not there.
-    let host = of(Host::new().file("i.jsonl", instances(1)));
-    let host = host.args(["batch", "submit", "out", "--instances", "i.jsonl"]);
-    let host = flags(host.args(["--partition", "nowhere"]), &server);
-    host.run()
-        .expect(2)
-        .says(&["`sbatch` has refused the job", "partition", "sinfo"]);
+    for (id, result) in results(&dir.join("out")) {
+        let expected = format!("of {id}\none\ntwo\n");
+        assert_eq!(result["submission"], expected, "{result}\n{run}");
+        // Each run has had a copy.
+        let kept = fs::read_to_string(dir.join("images").join(&id).join("work/steps"));
+        assert_eq!(kept.unwrap(), format!("of {id}\n"));
+    }
+    assert_eq!(results(&dir.join("out")).len(), 2, "{run}");
 }

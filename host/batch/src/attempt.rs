@@ -11,6 +11,7 @@ use mswea_core::{Front, Nobody, StopSource};
 use mswea_executor::aside;
 use mswea_run::journal::glance;
 use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
+use mswea_template::python::{Escapes, push_json_str};
 
 use crate::folder::journal_name;
 use crate::job::BatchJob;
@@ -178,8 +179,11 @@ impl Attempt<'_> {
             };
         }
         if let Ok(trajectory) = done.trajectory {
-            let id = self.instance.id.clone();
-            aside("trajectory", move || name_instance(&trajectory, &id)).await;
+            let (id, error) = (self.instance.id.clone(), result.error.clone());
+            aside("trajectory", move || {
+                name_instance(&trajectory, &id, error.as_deref());
+            })
+            .await;
         }
         AttemptEnd::Ended(Box::new(result))
     }
@@ -238,7 +242,7 @@ fn look(journal: &Path, id: &str, number: u32, can_go_on: bool) -> Before {
                 BatchResult::of_state(id, earlier.state(), number),
             ) {
                 (Ok((trajectory, _)), Some(result)) => {
-                    name_instance(&trajectory, id);
+                    name_instance(&trajectory, id, result.error.as_deref());
                     Before::Ended(Box::new(result))
                 }
                 (Err(error), _) => {
@@ -291,16 +295,24 @@ fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std:
     Ok(())
 }
 
-/// Puts the instance's id into its trajectory, where tools for mini-swe-agent's look for it. Without it the
-/// trajectory is still whole, so a failure is none of the run.
-fn name_instance(trajectory: &Path, id: &str) {
-    let key = format!("\"instance_id\": {}", serde_json::Value::from(id));
+/// Puts the instance's id into its trajectory, and the error that has ended its run, where tools for
+/// mini-swe-agent's look for them. Without them the trajectory is still whole, so a failure is none of the run.
+fn name_instance(trajectory: &Path, id: &str, error: Option<&str>) {
+    let key = format!("\"instance_id\": {}", json_text(id));
+    let error = error.map_or_else(String::new, |error| {
+        format!("\n    \"exception_str\": {},", json_text(error))
+    });
     let named = fs::read(trajectory).and_then(|text| {
         let rest = text.strip_prefix(b"{").unwrap_or(b"}");
         if rest.trim_ascii_start().starts_with(key.as_bytes()) || rest == b"}" {
             return Ok(());
         }
-        let whole = [b"{\n  ", key.as_bytes(), b",", rest].concat();
+        let info = b"\n  \"info\": {".as_slice();
+        let (info, rest) = match rest.strip_prefix(info) {
+            Some(rest) => ([info, error.as_bytes()].concat(), rest),
+            None => (Vec::new(), rest),
+        };
+        let whole = [b"{\n  ", key.as_bytes(), b",", &info, rest].concat();
         crate::whole_file::replace(trajectory, &whole)
     });
     if let Err(error) = named {
@@ -309,4 +321,15 @@ fn name_instance(trajectory: &Path, id: &str) {
             trajectory.display()
         );
     }
+}
+
+/// As the trajectory's other texts.
+fn json_text(text: &str) -> String {
+    let mut out = String::new();
+    let escapes = Escapes {
+        ascii: true,
+        html: false,
+    };
+    push_json_str(&mut out, text, escapes);
+    out
 }

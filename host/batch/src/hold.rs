@@ -15,8 +15,11 @@ const ATTEMPTS: u32 = 25;
 
 /// A directory with other files is not used by mistake.
 pub(crate) fn check_kind(path: &Path) -> Result<(), BatchError> {
-    let is_ours = ["batch.json", "manifest.jsonl", LOCK, "preds.json"]
-        .iter()
+    let ours = ["batch.json", "manifest.jsonl", LOCK];
+    // mini-swe-agent may have been stopped before its first result.
+    let is_ours = ours
+        .into_iter()
+        .chain(["preds.json", "minisweagent.log"])
         .any(|name| path.join(name).exists());
     if is_ours {
         return Ok(());

@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mswea_template::python::PythonJson;
+use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::error::BatchError;
@@ -104,8 +106,11 @@ impl Predictions {
         }
         let begun = Instant::now();
         let io = BatchError::io("write", &self.path);
-        match serde_json::to_vec_pretty(&self.entries) {
-            Ok(text) => whole_file::replace(&self.path, &text).map_err(io)?,
+        let mut text = Vec::new();
+        let python = PythonJson::default();
+        let mut serializer = serde_json::Serializer::with_formatter(&mut text, python);
+        match self.entries.serialize(&mut serializer) {
+            Ok(()) => whole_file::replace(&self.path, &text).map_err(io)?,
             Err(error) => return Err(io(error.into())),
         }
         self.pace.written(begun);
@@ -186,7 +191,7 @@ impl ExitStatuses {
     }
 }
 
-/// A YAML scalar: plain where that is certainly the text itself.
+/// A YAML scalar: plain where that is certainly the text itself, else in quotes as PyYAML has them.
 fn scalar(text: &str) -> String {
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text
@@ -194,8 +199,9 @@ fn scalar(text: &str) -> String {
             .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
         && !["yes", "no", "true", "false", "on", "off", "null", "y", "n"]
             .contains(&text.to_ascii_lowercase().as_str());
-    match is_plain {
-        true => text.to_owned(),
+    match text.chars().all(|c| c.is_ascii() && !c.is_control()) {
+        true if is_plain => text.to_owned(),
+        true => format!("'{}'", text.replace('\'', "''")),
         false => Value::from(text).to_string(),
     }
 }
@@ -250,7 +256,7 @@ mod tests {
         let text = std::fs::read_to_string(folder.path().join("exit_statuses_12.5.yaml")).unwrap();
         assert_eq!(
             text,
-            "instances_by_exit_status:\n    LimitsExceeded:\n    - a\n    Submitted:\n    - z-1\n    - \"1\"\n    - \"no\"\n"
+            "instances_by_exit_status:\n    LimitsExceeded:\n    - a\n    Submitted:\n    - z-1\n    - '1'\n    - 'no'\n"
         );
     }
 }

@@ -34,8 +34,25 @@ impl Selection {
     ///
     /// # Errors
     /// [`BatchError::Refused`] if the filter or the slice is wrong, or if nothing is left.
-    pub fn of<T: Picked>(&self, mut items: Vec<T>) -> Result<Vec<T>, BatchError> {
+    pub fn of<T: Picked>(&self, items: Vec<T>) -> Result<Vec<T>, BatchError> {
+        self.of_told(items, &|_| {})
+    }
+
+    /// As [`Selection::of`]; `said` is told what was left out, in the words of mini-swe-agent's log.
+    ///
+    /// # Errors
+    /// As [`Selection::of`].
+    pub fn of_told<T: Picked>(
+        &self,
+        mut items: Vec<T>,
+        said: &dyn Fn(&str),
+    ) -> Result<Vec<T>, BatchError> {
         let all = items.len();
+        let tell = |what: &str, left: usize| {
+            if left != all {
+                said(&format!("Instance {what}: {all} -> {left} instances"));
+            }
+        };
         if self.shuffle {
             items.sort_by(|a, b| a.id().cmp(b.id()));
             shuffle(&mut items);
@@ -56,9 +73,11 @@ impl Selection {
                 }
             }
             items = kept;
+            tell("filter", items.len());
         }
         if !self.slice.is_empty() {
             items = slice(items, &self.slice)?;
+            tell("slice", items.len());
         }
         if items.is_empty() {
             return Err(BatchError::Refused(match all {

@@ -58,6 +58,9 @@ pub(crate) async fn fetch(
         .await
         .map_err(DatasetError::io("lock", &part))?;
     if is_whole(file) {
+        // It was made anew when the other process had renamed its own; others that wait for it look at the whole
+        // file, too.
+        let _ = fs::remove_file(&part);
         return Ok(());
     }
     let mut wait = Duration::from_millis(500);

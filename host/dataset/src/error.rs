@@ -16,6 +16,17 @@ pub enum DatasetError {
         /// Why not.
         error: io::Error,
     },
+    /// The disk of the cache is full.
+    #[error(
+        "can't write `{}`: {error}: free some space, or name a folder on another disk with `MSWEA_DATASET_CACHE`; what there is of the file is kept, and the same command goes on",
+        path.display()
+    )]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
     /// The file or the data set can't be used; the text names the place and the remedy.
     #[error("{0}")]
     Refused(String),
@@ -27,6 +38,9 @@ pub enum DatasetError {
 impl DatasetError {
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |error| Self::Io { doing, path, error }
+        move |error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path, error },
+            _ => Self::Io { doing, path, error },
+        }
     }
 }

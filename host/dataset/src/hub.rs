@@ -98,7 +98,8 @@ impl Hub {
         })
     }
 
-    /// Fetches the files of a split. `said` is told what is fetched.
+    /// Fetches the files of a split, of this configuration of the data set or the default one. `said` is told
+    /// what is fetched.
     ///
     /// # Errors
     /// [`DatasetError`] if the Hub has no such data set or split, or if it can't be reached and the cache
@@ -106,12 +107,13 @@ impl Hub {
     pub async fn fetch(
         &self,
         repo: &str,
+        config: Option<&str>,
         split: &str,
         said: &(dyn Fn(&str) + Sync),
     ) -> Result<Vec<PathBuf>, DatasetError> {
         let folder = self.cache.join(repo.replace('/', "--"));
         let listing = self.listing(repo, &folder, said).await?;
-        let files = listing.files(split).map_err(|reason| {
+        let files = listing.files(split, config).map_err(|reason| {
             DatasetError::Refused(format!("the data set `{repo}` can't be used: {reason}"))
         })?;
         let of_commit = folder.join(&listing.sha);

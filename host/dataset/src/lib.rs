@@ -15,4 +15,4 @@ mod redirects;
 pub use error::DatasetError;
 pub use file_rows::rows;
 pub use hub::Hub;
-pub use named::{DatasetAt, locate, split_files};
+pub use named::{DatasetAt, full_name, locate, split_files};

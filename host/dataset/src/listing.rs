@@ -37,9 +37,10 @@ pub(crate) struct LargeFile {
 }
 
 impl RepoListing {
-    /// The files of `split`, in the order of their names; else a message that names the splits.
-    pub(crate) fn files(&self, split: &str) -> Result<Vec<RepoFile>, String> {
-        let declared = self.declared();
+    /// The files of `split`, in the order of their names; else a message that names the splits. `config`: of this
+    /// configuration of the data set.
+    pub(crate) fn files(&self, split: &str, config: Option<&str>) -> Result<Vec<RepoFile>, String> {
+        let declared = self.declared(config)?;
         let mut chosen: Vec<RepoFile> = if declared.is_empty() {
             let of_split = |file: &&RepoFile| words(&file.path).any(|word| word == split);
             self.readable().filter(of_split).cloned().collect()
@@ -65,15 +66,35 @@ impl RepoListing {
         files.filter(|file| rank(&file.path) < FORMATS.len() && is_inside(&file.path))
     }
 
-    /// The splits and patterns that the card declares for the default configuration, or for its first one.
-    fn declared(&self) -> Vec<(String, String)> {
+    /// The configuration of this name, or the default one; none if the card has no configurations.
+    fn config(&self, name: Option<&str>) -> Result<Option<&Value>, String> {
         let configs = self.card["configs"].as_array();
         let configs = configs.map(Vec::as_slice).unwrap_or_default();
-        let is_default =
-            |it: &&Value| it["default"] == true || it["config_name"].as_str() == Some("default");
-        let config = configs.iter().find(is_default).or(configs.first());
-        let Some(files) = config.map(|it| &it["data_files"]) else {
-            return Vec::new();
+        let of = |it: &Value| it["config_name"].as_str().unwrap_or("default").to_owned();
+        let is_wanted = |it: &&Value| match name {
+            Some(name) => of(it) == name,
+            None => configs.len() == 1 || it["default"] == true || of(it) == "default",
+        };
+        if let Some(config) = configs.iter().find(is_wanted) {
+            return Ok(Some(config));
+        }
+        let names = configs.iter().map(of).collect::<Vec<_>>().join("`, `");
+        match (name, configs.is_empty()) {
+            (None, true) => Ok(None),
+            (Some(name), true) => Err(format!("it has no configurations, so leave `:{name}` out")),
+            (Some(name), false) => Err(format!(
+                "it has no configuration `{name}`; its configurations are `{names}`"
+            )),
+            (None, false) => Err(format!(
+                "it has the configurations `{names}`, and none of them is the default one: name one after a colon, as `OWNER/NAME:CONFIGURATION`"
+            )),
+        }
+    }
+
+    /// The splits and patterns that the card declares for a configuration.
+    fn declared(&self, config: Option<&str>) -> Result<Vec<(String, String)>, String> {
+        let Some(files) = self.config(config)?.map(|it| &it["data_files"]) else {
+            return Ok(Vec::new());
         };
         let paths = |it: &Value| -> Vec<String> {
             let many = it.as_array().into_iter().flatten();
@@ -97,7 +118,7 @@ impl RepoListing {
                     .map(|path| ("train".to_owned(), path)),
             );
         }
-        declared
+        Ok(declared)
     }
 
     fn no_split(&self, split: &str, declared: &[(String, String)]) -> String {
@@ -166,7 +187,11 @@ mod tests {
         let siblings: Vec<Value> = files.iter().map(|it| json!({"rfilename": it})).collect();
         let answer = json!({"sha": "c0ffee", "siblings": siblings, "cardData": card});
         let listing: RepoListing = serde_json::from_value(answer).unwrap();
-        let files = listing.files(split)?;
+        let (split, config) = match split.split_once(':') {
+            Some((split, config)) => (split, Some(config)),
+            None => (split, None),
+        };
+        let files = listing.files(split, config)?;
         Ok(files.into_iter().map(|it| it.path).collect())
     }
 
@@ -180,12 +205,19 @@ mod tests {
             "data/test-00000-of-00002.parquet",
             "data/dev-0.parquet",
         ];
+        let several = json!({"configs": [
+            {"config_name": "one", "data_files": [{"split": "test", "path": "one/*"}]},
+            {"config_name": "two", "default": true, "data_files": [{"split": "test", "path": "two/*"}]}]});
+        let of_several = ["one/a.parquet", "two/b.parquet"];
         let both: &[&str] = &[
             "data/test-00000-of-00002.parquet",
             "data/test-00001-of-00002.parquet",
         ];
         for (files, card, split, expected) in [
             (&two[..], swe.clone(), "test", both),
+            (&two[..], swe.clone(), "test:default", both),
+            (&of_several, several.clone(), "test:one", &["one/a.parquet"]),
+            (&of_several, several, "test", &["two/b.parquet"]),
             (&two[..], Value::Null, "test", both),
             (&two[..], swe, "dev", &["data/dev-0.parquet"]),
             (
@@ -221,12 +253,26 @@ mod tests {
     #[test]
     fn no_files() {
         let card = json!({"configs": [{"data_files": [{"split": "dev", "path": "d*"}, {"split": "test", "path": "t*"}]}]});
-        for (files, card, reason) in [
-            (&["t.json"][..], card, "its splits are `dev`, `test`"),
-            (&["a.csv", "b.txt"], Value::Null, "its files are `a.csv`"),
-            (&["b.txt"], Value::Null, "no file of parquet"),
+        let several = json!({"configs": [{"config_name": "a"}, {"config_name": "b"}]});
+        for (files, card, split, reason) in [
+            (
+                &["t.json"][..],
+                card,
+                "train",
+                "its splits are `dev`, `test`",
+            ),
+            (
+                &["a.csv", "b.txt"],
+                Value::Null,
+                "train",
+                "its files are `a.csv`",
+            ),
+            (&["b.txt"], Value::Null, "train", "no file of parquet"),
+            (&["b.txt"], Value::Null, "train:a", "leave `:a` out"),
+            (&[], several.clone(), "train", "configurations `a`, `b`"),
+            (&[], several, "train:c", "no configuration `c`"),
         ] {
-            let error = chosen(files, card, "train").unwrap_err();
+            let error = chosen(files, card, split).unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
     }

@@ -23,12 +23,23 @@ const SUBSETS: &[(&str, &str)] = &[
 pub enum DatasetAt {
     /// In these files.
     Files(Vec<PathBuf>),
-    /// On the Hub, in this repository (`OWNER/NAME`, or `NAME`).
-    Hub(String),
+    /// On the Hub.
+    Hub {
+        /// The repository: `OWNER/NAME`, or `NAME`.
+        repo: String,
+        /// The configuration, if one is named.
+        config: Option<String>,
+    },
+}
+
+/// The name on the Hub of a data set with a short name; any other name as it is.
+pub fn full_name(subset: &str) -> &str {
+    let known = SUBSETS.iter().find(|(name, _)| *name == subset);
+    known.map_or(subset, |(_, repo)| repo)
 }
 
 /// Where the `split` of the data set `subset` is: in the file of this name, in a folder of this name (files
-/// `SPLIT.*` or `SPLIT-*.parquet`, there or in `data/`), or on the Hub.
+/// `SPLIT.*` or `SPLIT-*.parquet`, there or in `data/`), or on the Hub (`NAME`, `NAME:CONFIGURATION`).
 ///
 /// # Errors
 /// [`DatasetError::Refused`] if the folder has no such file, or if it is no name of a data set.
@@ -48,20 +59,28 @@ pub fn locate(subset: &str, split: &str) -> Result<DatasetAt, DatasetError> {
             ))
         });
     }
-    let known = SUBSETS.iter().find(|(name, _)| *name == subset);
-    let repo = known.map_or(subset, |(_, repo)| repo);
+    let (name, config) = match subset.split_once(':') {
+        Some((name, config)) => (name, Some(config)),
+        None => (subset, None),
+    };
+    let repo = full_name(name);
     let is_name = |part: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain)
     };
-    if repo.split('/').count() > 2 || !repo.split('/').all(is_name) || looks_like_a_file(repo) {
+    let is_empty = config.is_some_and(str::is_empty);
+    let parts = repo.split('/').count();
+    if parts > 2 || !repo.split('/').all(is_name) || looks_like_a_file(repo) || is_empty {
         let names: Vec<&str> = SUBSETS.iter().map(|(name, _)| *name).collect();
         return Err(DatasetError::Refused(format!(
             "`--subset {subset}`: there is no file or folder of this name, and no data set of the Hub has such a name (`OWNER/NAME`); the short names are `{}`",
             names[..names.len() - 1].join("`, `")
         )));
     }
-    Ok(DatasetAt::Hub(repo.to_owned()))
+    Ok(DatasetAt::Hub {
+        repo: repo.to_owned(),
+        config: config.map(str::to_owned),
+    })
 }
 
 fn looks_like_a_file(name: &str) -> bool {
@@ -104,7 +123,7 @@ pub async fn split_files(
 ) -> Result<Vec<PathBuf>, DatasetError> {
     match locate(subset, split)? {
         DatasetAt::Files(files) => Ok(files),
-        DatasetAt::Hub(repo) => hub.fetch(&repo, split, said).await,
+        DatasetAt::Hub { repo, config } => hub.fetch(&repo, config.as_deref(), split, said).await,
     }
 }
 
@@ -118,13 +137,15 @@ mod tests {
 
     #[test]
     fn names_of_the_hub() {
-        for (name, repo) in [
-            ("verified", "princeton-nlp/SWE-Bench_Verified"),
-            ("smith", "SWE-bench/SWE-smith"),
-            ("me/my-set_1.0", "me/my-set_1.0"),
-            ("squad", "squad"),
+        for (name, repo, config) in [
+            ("verified", "princeton-nlp/SWE-Bench_Verified", None),
+            ("smith", "SWE-bench/SWE-smith", None),
+            ("me/my-set_1.0", "me/my-set_1.0", None),
+            ("me/my-set:en.v2", "me/my-set", Some("en.v2")),
+            ("squad", "squad", None),
         ] {
-            assert_eq!(hub(name), Ok(DatasetAt::Hub(repo.to_owned())), "{name}");
+            let (repo, config) = (repo.to_owned(), config.map(str::to_owned));
+            assert_eq!(hub(name), Ok(DatasetAt::Hub { repo, config }), "{name}");
         }
         for name in [
             "a/b/c",
@@ -132,6 +153,7 @@ mod tests {
             "../x",
             "there/is none",
             "mine.jsonl",
+            "me/my-set:",
             "a/b.parquet",
             "",
         ] {

@@ -56,11 +56,12 @@ fn size(value: &Value) -> u64 {
 
 fn said(error: &ParquetError) -> String {
     let text = error.to_string();
-    match text.contains("Disabled feature at compile time") {
-        true => format!(
-            "this version reads parquet that is uncompressed or compressed with snappy, and not this one ({text}): write it again, for example with Python's `pandas.read_parquet(FILE).to_parquet(FILE, compression='snappy')`"
+    match text.split_once("Disabled feature at compile time: ") {
+        Some((_, codec)) => format!(
+            "it is compressed with {}, and this version reads parquet that is uncompressed or compressed with snappy: write it again, for example with Python's `pandas.read_parquet(FILE).to_parquet(FILE, compression='snappy')`",
+            codec.replace("flate2", "gzip")
         ),
-        false => format!("it is no parquet file that can be read: {text}"),
+        None => format!("it is no parquet file that can be read: {text}"),
     }
 }
 

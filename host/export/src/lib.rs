@@ -23,3 +23,4 @@ pub use markdown::to_markdown;
 pub use records::{ConversationReader, from_records};
 pub use redact::SecretValues;
 pub use sweagent::{from_sweagent, is_sweagent, to_sweagent};
+pub use time::iso;

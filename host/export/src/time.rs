@@ -1,7 +1,7 @@
 //! Unix seconds as text of ISO 8601.
 
 /// The time in UTC with milliseconds; none if it is no time of this era.
-pub(crate) fn iso(seconds: f64) -> Option<String> {
+pub fn iso(seconds: f64) -> Option<String> {
     // The end of the year 9999.
     if !(0.0..253_402_300_799.0).contains(&seconds) {
         return None;

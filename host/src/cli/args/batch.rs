@@ -69,14 +69,16 @@ Examples:
 
 /// The help of `swebench`.
 const SWEBENCH: &str = "\
-The flags and the files are those of `mini-extra swebench`: `preds.json`, `exit_statuses_TIME.yaml` and
-`ID/ID.traj.json` in the folder of `-o`. An instance in `preds.json` is not run again.
+The flags and the files are those of `mini-extra swebench`: `preds.json`, `exit_statuses_TIME.yaml`,
+`minisweagent.log` and `ID/ID.traj.json` in the folder of `-o`. An instance in `preds.json` is not run again.
 The config is the preset `swebench` unless `-c` names another one.
 
-`--subset` is a file (JSON lines, JSON, CSV), or a folder with `SPLIT.jsonl`; data sets are not fetched.
+`--subset` is `lite`, `verified`, `full`, `multimodal`, `multilingual`, `smith`, `rebench`, a data set of the Hub
+(`OWNER/NAME`), a file (parquet, JSON lines, JSON, CSV), or a folder with `SPLIT.parquet` or the like.
 
-Example:
-  mswea-host swebench --subset verified.jsonl -m openai/gpt-5 -w 16 -o results";
+Examples:
+  mswea-host swebench --subset verified --split test -m openai/gpt-5 -w 16 -o results
+  mswea-host swebench --subset mine.jsonl -m openai/gpt-5 -w 16 -o results";
 
 /// The commands about batches.
 #[derive(Clone, Debug, Subcommand)]
@@ -401,10 +403,10 @@ pub struct BatchExportArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = SWEBENCH)]
 pub struct SwebenchArgs {
-    /// The instances: a file or a folder
-    #[arg(long, value_name = "FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]
+    /// The instances: a data set's name, a file or a folder
+    #[arg(long, value_name = "NAME|FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]
     pub subset: String,
-    /// Which file of a folder
+    /// Which part of a data set
     #[arg(long, value_name = "NAME", default_value = "dev", help_heading = INSTANCES)]
     pub split: String,
     /// Which instances.
@@ -427,10 +429,10 @@ pub struct SwebenchArgs {
 /// Flags of `swebench-single`.
 #[derive(Clone, Debug, Args)]
 pub struct SwebenchSingleArgs {
-    /// The instances: a file or a folder
-    #[arg(long, value_name = "FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]
+    /// The instances: a data set's name, a file or a folder
+    #[arg(long, value_name = "NAME|FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]
     pub subset: String,
-    /// Which file of a folder
+    /// Which part of a data set
     #[arg(long, value_name = "NAME", default_value = "dev", help_heading = INSTANCES)]
     pub split: String,
     /// The id of the instance, or its place in the sorted ids, from 0

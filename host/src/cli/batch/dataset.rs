@@ -1,11 +1,13 @@
 //! The files of a data set, for the commands that name one: those of the Hub are fetched into the cache.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use mswea_core::Object;
 use mswea_dataset::{DatasetAt, DatasetError, Hub, locate, split_files};
 use mswea_secrecy as secrecy;
+use serde_json::Value;
 
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
@@ -17,11 +19,24 @@ pub(in crate::cli) fn split_rows(subset: &str, split: &str) -> Result<Vec<Object
     for file in files(subset, split)? {
         rows.extend(read(&file)?);
     }
+    fill(&mut rows);
     match rows.is_empty() {
         true => Err(Failure::usage(format!(
             "the split `{split}` of `{subset}` has no instances"
         ))),
         false => Ok(rows),
+    }
+}
+
+/// Gives each row the columns of all others: a data set has the same ones everywhere.
+fn fill(rows: &mut [Object]) {
+    let names: BTreeSet<String> = rows.iter().flat_map(|row| row.keys().cloned()).collect();
+    for row in rows.iter_mut().filter(|row| row.len() < names.len()) {
+        for name in &names {
+            if !row.contains_key(name) {
+                row.insert(name.clone(), Value::Null);
+            }
+        }
     }
 }
 

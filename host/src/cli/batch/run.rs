@@ -1,6 +1,6 @@
 //! `batch run`: from flags to a batch that is worked on.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -58,15 +58,24 @@ pub(in crate::cli) enum BatchSources {
     Own(Vec<(String, Sources)>),
 }
 
+/// How a batch begins.
+pub(in crate::cli) struct BatchStart<'a> {
+    /// The results that there are already.
+    pub(in crate::cli) done: &'a [BatchResult],
+    /// How many instances are run.
+    pub(in crate::cli) left: usize,
+    /// How many entries `preds.json` has, if they are not redone.
+    pub(in crate::cli) predicted: usize,
+}
+
 /// The files of a command that has some beside those of a batch.
 pub(in crate::cli) trait MoreFiles {
-    /// The name of the model in the predictions.
-    fn model_name(&self) -> String;
-    /// The batch begins. `done`: the results that there are already. The watcher is told what happens
-    /// further, and tells `front`.
+    /// The name of the model in the predictions, if it is not that of the config.
+    fn model_name(&self) -> Option<String>;
+    /// The batch begins. The watcher is told what happens further, and tells `front`.
     fn begin(
         &self,
-        done: &[BatchResult],
+        start: &BatchStart<'_>,
         front: Arc<BatchFront>,
     ) -> Result<Arc<dyn BatchWatcher>, Failure>;
     /// The batch has ended: what is left is written.
@@ -146,12 +155,13 @@ pub(super) fn sources(run: &RunArgs) -> Sources {
     }
 }
 
-/// The chosen instances of these rows.
+/// The chosen instances of these rows. `said` is told what was left out.
 pub(super) fn instances(
     rows: Vec<Object>,
     mut templates: FieldTemplates,
     sources: &Sources,
     select: &SelectArgs,
+    said: &dyn Fn(&str),
 ) -> Result<Vec<BatchInstance>, Failure> {
     // The config may have a command with the fields of an instance.
     let layers = mswea_config::Layers::load(sources, &mswea_config::ProcessEnvironment)
@@ -161,7 +171,7 @@ pub(super) fn instances(
     templates.startup = startup.and_then(|it| it.as_str()).map(str::to_owned);
     let engine = Templates::new();
     let named = templates.named(rows, &engine).map_err(failure)?;
-    let chosen = selection(select).of(named).map_err(failure)?;
+    let chosen = selection(select).of_told(named, said).map_err(failure)?;
     let made = chosen
         .into_iter()
         .map(|row| templates.instance(row, &engine));
@@ -192,7 +202,7 @@ pub(super) fn given(
     };
     let file = args.instances.as_deref();
     let rows = file.map(file_rows).transpose()?;
-    rows.map(|rows| instances(rows, templates, sources, &args.select))
+    rows.map(|rows| instances(rows, templates, sources, &args.select, &|_| {}))
         .transpose()
 }
 
@@ -258,10 +268,8 @@ async fn opened(
     };
     let (mut job, frozen) = job(config.map_err(failure)?, plan.run, plan.work, &runtime).await?;
     job.course.clone_from(&plan.course);
-    let model = match plan.files {
-        Some(files) => Some(files.model_name()),
-        None => job.config.common().model.model_name.clone(),
-    };
+    let model = plan.files.and_then(MoreFiles::model_name);
+    let model = model.or_else(|| job.config.common().model.model_name.clone());
     let model = model.unwrap_or_default();
     let mut folder = BatchFolder::open(plan.dir).map_err(failure)?;
     let mut predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
@@ -275,8 +283,13 @@ async fn opened(
         .filter(|it| !plan.swebench || plan.redo.existing || !predictions.has(&it.id))
         .map(|it| it.id.clone())
         .collect();
+    warn_of_statuses(&folder, &plan.redo)?;
     let left = folder.to_do(&ids, &plan.redo).map_err(failure)?;
     let results = folder.results().map_err(failure)?;
+    let predicted = match plan.redo.existing {
+        true => 0,
+        false => predictions.entries().len(),
+    };
     let removed: HashSet<&str> = left.iter().map(|it| it.id.as_str()).collect();
     predictions.renew(removed.into_iter(), results.iter());
     let statuses = plan.swebench.then(|| {
@@ -298,7 +311,12 @@ async fn opened(
             let ids: HashSet<&str> = known.iter().map(|it| it.id.as_str()).collect();
             let done = results.into_iter();
             let done = done.filter(|it| ids.contains(it.instance_id.as_str()));
-            more.begin(&done.collect::<Vec<_>>(), front.clone())?
+            let start = BatchStart {
+                done: &done.collect::<Vec<_>>(),
+                left: left.len(),
+                predicted,
+            };
+            more.begin(&start, front.clone())?
         }
         None => front.clone(),
     };
@@ -321,6 +339,24 @@ async fn opened(
         return Ok(ExitCode::Failed);
     }
     Ok(code)
+}
+
+/// A status that no instance has may be misspelt, or all of them have been run again.
+fn warn_of_statuses(folder: &BatchFolder, redo: &Redo) -> Result<(), Failure> {
+    if redo.statuses.is_empty() {
+        return Ok(());
+    }
+    let results = folder.results().map_err(failure)?;
+    let there: BTreeSet<&str> = results.iter().map(|it| &*it.exit_status).collect();
+    for wanted in &redo.statuses {
+        if !there.iter().any(|it| it.eq_ignore_ascii_case(wanted)) {
+            let there = there.iter().copied().collect::<Vec<_>>().join("`, `");
+            output::warning(&format!(
+                "`--redo-status {wanted}`: no instance has this exit status; there are `{there}`"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What the runs of a batch have in common, and as the directory keeps it.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use mswea_batch::{FieldTemplates, Redo};
 
 use super::dataset::split_rows;
+use super::mini_log::MiniLog;
 use super::run::{self, BatchPlan, BatchSources};
 use crate::cli::args::{RunArgs, SelectArgs, SwebenchArgs, SwebenchSingleArgs};
 use crate::cli::exit::ExitCode;
@@ -20,10 +21,14 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
     run::check_flags(&args.run, false)?;
     let flags = with_preset(&args.run);
     let sources = run::sources(&flags);
-    let rows = split_rows(&args.subset, &args.split)?;
-    let instances = run::instances(rows, templates(), &sources, &args.select)?;
     let output = flags.output.as_deref().filter(|output| !output.is_empty());
     let dir = PathBuf::from(output.unwrap_or(FOLDER));
+    let log = MiniLog::new(&dir, &flags.configs);
+    let name = mswea_dataset::full_name(&args.subset);
+    log.note(&format!("Loading dataset {name}, split {}...", args.split));
+    let rows = split_rows(&args.subset, &args.split)?;
+    let said = |text: &str| log.note(text);
+    let instances = run::instances(rows, templates(), &sources, &args.select, &said)?;
     run::work_on(BatchPlan {
         dir: &dir,
         instances: Some(instances),
@@ -37,7 +42,7 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
         run: &flags,
         sources: BatchSources::Common(sources),
         swebench: true,
-        files: None,
+        files: Some(&log),
         course: None,
     })
 }
@@ -52,6 +57,7 @@ pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
         templates(),
         &run::sources(&flags),
         &SelectArgs::default(),
+        &|_| {},
     )?;
     all.sort_by(|a, b| a.id.cmp(&b.id));
     let count = all.len();

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::single::write_files;
 use super::tidying::{write, write_json};
-use crate::cli::batch::MoreFiles;
+use crate::cli::batch::{BatchStart, MoreFiles};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::BatchFront;
 use crate::cli::output::Failure;
@@ -62,19 +62,19 @@ impl SweBatchFiles {
 }
 
 impl MoreFiles for SweBatchFiles {
-    fn model_name(&self) -> String {
-        self.shared.of("").run_name()
+    fn model_name(&self) -> Option<String> {
+        Some(self.shared.of("").run_name())
     }
 
     fn begin(
         &self,
-        done: &[BatchResult],
+        start: &BatchStart<'_>,
         front: Arc<BatchFront>,
     ) -> Result<Arc<dyn BatchWatcher>, Failure> {
         let shared = self.shared.clone();
         write_json(&shared.folder.join("run_batch.config.yaml"), &self.config)?;
         let mut statuses = SweBatchStatuses::default();
-        for result in done {
+        for result in start.done {
             // A process that was killed may not have written it.
             let status = match shared.has_trajectory(&result.instance_id) {
                 true => result.exit_status.clone(),
