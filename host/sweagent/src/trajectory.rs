@@ -7,12 +7,15 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use mswea_core::{Event, Message, Part, TOOL_STATE};
+use mswea_run::SAMPLED;
 use mswea_run::journal::{self, JournalError, Record};
 
 use crate::fault::SweAgentProblem;
 
 /// The version of SWE-agent whose format it is.
 const VERSION: &str = "1.1.0";
+/// The key of a demonstration's message with the keys that it had in the recorded run.
+pub(crate) const RECORDED: &str = "recorded";
 /// The version of SWE-ReX that belongs to it.
 const REX_VERSION: &str = "1.4.0";
 
@@ -92,11 +95,11 @@ impl Book {
             }
             Event::Opening { messages } => {
                 for message in messages {
-                    let kind = match message.role.as_str() {
-                        "system" => "system_prompt",
-                        _ => "observation",
-                    };
-                    self.history.push(item(message, kind));
+                    self.history.push(match message.extra.get("is_demo") {
+                        Some(_) => shown_item(message),
+                        None if message.role == "system" => item(message, "system_prompt"),
+                        None => item(message, "observation"),
+                    });
                 }
             }
             Event::Reply { reply, cost, .. } => {
@@ -104,6 +107,11 @@ impl Book {
                 if let Some(usage) = &reply.usage {
                     self.sent += usage.input_tokens;
                     self.received += usage.output_tokens;
+                }
+                let how = reply.message.extra.get(SAMPLED);
+                if how.is_some_and(|how| how.get("colleagues").is_none()) {
+                    // It was the answer to a question.
+                    self.queries = self.queries.saturating_sub(1);
                 }
                 self.open = Some(OpenEntry {
                     query: self.query(),
@@ -115,7 +123,8 @@ impl Book {
                     seconds: 0.0,
                 });
             }
-            // Questions of history processors are paid, too.
+            Event::Asked { .. } => self.queries += 1,
+            // Questions of history processors and samplers are paid, too.
             Event::AskReply { reply, cost, .. } => {
                 self.cost += cost.unwrap_or_default();
                 if let Some(usage) = &reply.usage {
@@ -195,6 +204,7 @@ impl Book {
         let mut item = item(&open.reply, "action");
         item["thought"] = open.thought.as_str().into();
         item["action"] = open.action.as_str().into();
+        item["thinking_blocks"] = json!([]);
         self.history.push(item);
     }
 
@@ -218,7 +228,7 @@ impl Book {
             "execution_time": open.seconds,
             "state": self.state,
             "query": open.query,
-            "extra_info": {},
+            "extra_info": open.reply.extra.get(SAMPLED).cloned().unwrap_or(json!({})),
         }));
     }
 
@@ -259,6 +269,19 @@ impl Book {
         self.info.insert("submission".to_owned(), patch);
         self.info.insert("exit_status".to_owned(), status.into());
     }
+}
+
+/// A message of a demonstration, with the keys of the recorded run.
+fn shown_item(message: &Message) -> Value {
+    let kind = message.extra.get("message_type").and_then(Value::as_str);
+    let mut item = item(message, kind.unwrap_or("demonstration"));
+    if let Some(Value::Object(recorded)) = message.extra.get(RECORDED) {
+        for (key, value) in recorded {
+            item[key] = value.clone();
+        }
+    }
+    item["is_demo"] = true.into();
+    item
 }
 
 /// A message as an item of SWE-agent's history.

@@ -58,7 +58,10 @@ pub struct TranslationInput<'a> {
 pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentError> {
     let mut work = TranslationWork {
         input,
-        done: Translated::default(),
+        done: Translated {
+            warnings: input.problem.warnings.clone(),
+            ..Translated::default()
+        },
         problems: Vec::new(),
     };
     environment::deployment(&mut work);
