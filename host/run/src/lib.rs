@@ -12,6 +12,7 @@ mod answers;
 mod calls;
 mod caught;
 mod demonstration;
+mod escapes;
 mod global;
 mod inquiry;
 mod r#loop;

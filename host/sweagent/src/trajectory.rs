@@ -16,6 +16,8 @@ use crate::fault::SweAgentProblem;
 const VERSION: &str = "1.1.0";
 /// The key of a demonstration's message with the keys that it had in the recorded run.
 pub(crate) const RECORDED: &str = "recorded";
+/// What a tool prints that asks for another reply and shows its output.
+const RETRY_MARK: &str = "###SWE-AGENT-RETRY-WITH-OUTPUT###";
 /// The version of SWE-ReX that belongs to it.
 const REX_VERSION: &str = "1.4.0";
 
@@ -109,10 +111,9 @@ impl Book {
                     self.received += usage.output_tokens;
                 }
                 let how = reply.message.extra.get(SAMPLED);
-                if how.is_some_and(|how| how.get("colleagues").is_none()) {
-                    // It was the answer to a question.
-                    self.queries = self.queries.saturating_sub(1);
-                }
+                // Else it was the answer to a question.
+                let is_own = how.is_none_or(|how| how.get("colleagues").is_some());
+                self.queries += u32::from(is_own);
                 self.open = Some(OpenEntry {
                     query: self.query(),
                     thought: reply.message.text(),
@@ -123,9 +124,9 @@ impl Book {
                     seconds: 0.0,
                 });
             }
-            Event::Asked { .. } => self.queries += 1,
             // Questions of history processors and samplers are paid, too.
             Event::AskReply { reply, cost, .. } => {
+                self.queries += 1;
                 self.cost += cost.unwrap_or_default();
                 if let Some(usage) = &reply.usage {
                     self.sent += usage.input_tokens;
@@ -135,11 +136,21 @@ impl Book {
             Event::QueryFailed {
                 cost: Some(cost), ..
             } => self.cost += cost,
-            Event::QueryStarted { .. } => self.queries += 1,
             Event::Accepted { actions } => self.accepted(actions),
             Event::Rejected {
-                feedback, requery, ..
+                code,
+                feedback,
+                requery,
+                ..
             } => {
+                match (code.as_str(), &mut self.open) {
+                    // The tool wants it to be forgotten.
+                    ("retry-without-output", open) => *open = None,
+                    ("retry-with-output", Some(open)) => {
+                        open.observation = open.observation.replace(RETRY_MARK, "");
+                    }
+                    _ => {}
+                }
                 self.close();
                 let Some(requery) = requery else {
                     self.history
@@ -205,6 +216,9 @@ impl Book {
         item["thought"] = open.thought.as_str().into();
         item["action"] = open.action.as_str().into();
         item["thinking_blocks"] = json!([]);
+        if item.get("tool_calls").is_none() {
+            item["tool_calls"] = Value::Null;
+        }
         self.history.push(item);
     }
 
@@ -245,10 +259,29 @@ impl Book {
             if let Some(last) = self.steps.last_mut() {
                 last["observation"] = submission.into();
             }
+            match self.history.last_mut() {
+                Some(last) if last["message_type"] == "observation" => {
+                    last["content"] = submission.into();
+                }
+                _ => {
+                    let message = Message::new("user", submission);
+                    self.history.push(item(&message, "observation"));
+                }
+            }
+        } else if status == "exit_command" {
+            // The command is not run, and its step shows that.
+            if let Some(last) = self.steps.last_mut() {
+                last["observation"] = "Exited".into();
+            }
+            if let Some(last) = self.history.last_mut()
+                && last["message_type"] == "observation"
+            {
+                last["content"] = "Exited".into();
+            }
         } else {
             let observation = match has_patch {
                 true => "Exited (autosubmitted)",
-                false => "Exited",
+                false => "",
             };
             self.steps.push(json!({
                 "action": "",

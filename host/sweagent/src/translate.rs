@@ -70,6 +70,7 @@ pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentErro
     agent::tools(&mut work);
     agent::history(&mut work);
     templates::templates(&mut work);
+    demonstrations::demonstrations(&mut work);
     model::model(&mut work);
     match work.problems.is_empty() {
         true => Ok(work.done),

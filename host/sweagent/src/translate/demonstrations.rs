@@ -13,7 +13,8 @@ use crate::trajectory::{self, RECORDED};
 use crate::tree::{GivenTree, read_yaml_file};
 
 /// Translates the demonstrations.
-pub(super) fn demonstrations(work: &mut TranslationWork<'_>, names: &TemplateNames) {
+pub(super) fn demonstrations(work: &mut TranslationWork<'_>) {
+    let names = TemplateNames::of(work);
     let paths = work.texts("agent.templates.demonstrations");
     let Some(tree) = work
         .given("agent.templates.demonstrations")

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TranslationWork, as_text, demonstrations};
+use super::{TranslationWork, as_text};
 use crate::tree::GivenTree;
 
 const NEXT_STEP: &str = "Observation: {{observation}}";
@@ -19,7 +19,6 @@ pub(super) fn templates(work: &mut TranslationWork<'_>) {
         ("agent.system_template", "system_template"),
         ("agent.instance_template", "instance_template"),
     ];
-    demonstrations::demonstrations(work, &names);
     for (ours, theirs) in prompts {
         let text = work.text(&format!("{at}.{theirs}")).unwrap_or_default();
         let text = names.over(text);
