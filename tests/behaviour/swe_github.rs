@@ -1,4 +1,5 @@
-//! `sweagent` with GitHub's API and images, from a server of the test; and its inspector.
+//! `sweagent` and what is around a run: GitHub's API and images, from a server of the test; variables of this
+//! process; the inspector.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -336,4 +337,20 @@ fn the_inspector_is_the_page_of_runs() {
     assert!(!answer.starts_with("HTTP/1.1 4"), "{answer}");
     running.signal(Signal::INT);
     running.wait();
+}
+
+#[test]
+fn variables_reach_the_tools_only_where_they_are_named() {
+    let server = model(&["echo \"$MINE,${OTHER-unset},${NOWHERE-unset}\""]);
+    let flag = "--agent.tools.propagate_env_variables=[\"MINE\", \"NOWHERE\"]";
+    let more = [
+        "--problem_statement.text=x",
+        "--problem_statement.id=one",
+        flag,
+    ];
+    let call = host().env("MINE", "a b").env("OTHER", "o");
+    let run = call.args(words(&server, &more)).run().expect(0);
+    let made = read(&run.dir.join("out/one/one.traj"));
+    // SWE-agent sets one that is not there to the text `None`.
+    assert_eq!(made["trajectory"][0]["observation"], "a b,unset,unset\n");
 }

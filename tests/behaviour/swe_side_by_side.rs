@@ -206,7 +206,14 @@ fn compared(made: &Value) -> Value {
         info["model_stats"]["api_calls"].clone(),
     );
     if let Some(review) = info.get("review") {
-        let shown = json!({"accept": review["accept"], "outputs": review["outputs"]});
+        let is_none = review["accept"]
+            .as_f64()
+            .is_some_and(|score| score <= -100.0);
+        let outputs = match is_none {
+            true => json!([WORDS]),
+            false => review["outputs"].clone(),
+        };
+        let shown = json!({"accept": review["accept"], "outputs": outputs});
         kept.insert("review".to_owned(), shown);
     }
     if let Some(chooser) = info.get("chooser") {

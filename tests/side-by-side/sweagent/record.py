@@ -58,6 +58,7 @@ mkdir "$1/up" "$1/work" "$1/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/up,workdir=$1/work" "$1/root"
 for d in proc dev sys tmp; do mount --rbind "/$d" "$1/root/$d"; done
 rm -rf "$1/root/root/tools" "$1/root/root/model.patch" "$1/root/root/.swe-agent-env" "$1/root/root/state.json" "$1/root/sbsrepo"
+: >"$1/root/root/.bashrc"
 place="$1/root"; folder="$2"; shift 2
 exec chroot "$place" sh -c 'cd "$1"; shift; exec "$@"' sh "$folder" "$@"
 """
@@ -242,7 +243,9 @@ def shown(made):
     kept = {key: info[key] for key in INFO if key in info}
     kept["api_calls"] = (info.get("model_stats") or {}).get("api_calls")
     if "review" in info:
-        kept["review"] = {"accept": info["review"]["accept"], "outputs": info["review"]["outputs"]}
+        review = info["review"]
+        outputs = ["@WORDS@"] if review["accept"] <= -100 else review["outputs"]
+        kept["review"] = {"accept": review["accept"], "outputs": outputs}
     if info.get("chooser"):
         kept["chooser"] = {key: info["chooser"][key] for key in ("chosen_idx", "response")}
     history = made.get("history")

@@ -325,7 +325,7 @@ SCENARIOS = {
     "show_docs": {
         "what": "the commands' documentation", "files": MINE,
         "config": config("json", bundles="tools/registry tools/submit", tools="env_variables: {WIDTH: '80'}\nenable_bash_tool: false").replace("path: 'tools/registry'", "path: 'tools/registry'\n    - path: '@WORK@/mine'\n      hidden_tools: [hidden]").replace("    - path: 'tools/submit'\n", "").replace("You work in a shell.", "'{{command_docs}}'"),
-        "replies": [say('{"thought": "t", "command": {"name": "show", "arguments": {"path": "a b", "line": 3, "range": "x"}}}'), say('{"thought": "t", "command": {"name": "say", "arguments": {"what": "forfeit"}}}')],
+        "replies": [say('{"thought": "t", "command": {"name": "change", "arguments": {"from": 1, "to": 2, "text": "a b"}}}'), say('{"thought": "t", "command": {"name": "say", "arguments": {"what": "forfeit"}}}')],
     },
     "show_demonstration": {
         "what": "a demonstration as a text", "files": {"demo.yaml": "history:\n- {role: system, content: s, agent: main, message_type: system_prompt}\n- {role: user, content: shown task, agent: main, message_type: observation}\n- {role: assistant, content: shown reply, agent: main, message_type: action, thought: t, action: ls}\n"},
