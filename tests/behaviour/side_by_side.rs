@@ -6,7 +6,7 @@
 //! with their reasons; any other difference is a failure. `record.py` compares by the same rules.
 
 mod batch;
-mod compare;
+pub(crate) mod compare;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ fn read(path: &Path) -> Value {
 }
 
 /// The names in a folder, without what follows the first dot.
-fn names(folder: &Path) -> BTreeSet<String> {
+pub(crate) fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).unwrap();
     entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -65,7 +65,7 @@ fn every_scenario_is_recorded() {
 }
 
 /// The last cell of every row of the tables under a heading, without the tables' first rows.
-fn reasons<'a>(page: &'a str, heading: &str) -> BTreeSet<&'a str> {
+pub(crate) fn reasons<'a>(page: &'a str, heading: &str) -> BTreeSet<&'a str> {
     let section = page.split_once(heading).map_or("", |(_, rest)| rest);
     let section = section.split("\n## ").next().unwrap_or_default();
     section
@@ -147,11 +147,11 @@ fn recordings_of_mini_swe_agent_are_matched() {
     );
 }
 
-fn next(names: &Mutex<Vec<String>>) -> Option<String> {
+pub(crate) fn next(names: &Mutex<Vec<String>>) -> Option<String> {
     lock(names).pop()
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -226,7 +226,7 @@ fn unlike_inspected(name: &str, trajectory: &Value) -> Option<String> {
     ))
 }
 
-fn shown(value: Option<&Value>) -> String {
+pub(crate) fn shown(value: Option<&Value>) -> String {
     let Some(value) = value else {
         return "(nothing)".to_owned();
     };
@@ -295,7 +295,7 @@ fn requests(server: &Server) -> Vec<Value> {
 }
 
 /// The replies in order. A further request gets status 404, after which no program tries again.
-fn scenario(replies: &Value, clock: u64) -> Scenario {
+pub(crate) fn scenario(replies: &Value, clock: u64) -> Scenario {
     let millis = |reply: &Value, key: &str| reply[key].as_u64().unwrap_or(0) / clock;
     let mut turns: Vec<Turn> = replies
         .as_array()

@@ -12,7 +12,7 @@ use crate::run::Run;
 use crate::sweagent::{read, repository};
 
 /// What a test does, as the turns of the server in their order.
-enum Say<'a> {
+pub(crate) enum Say<'a> {
     /// A command of an agent.
     Run(&'a str),
     /// The agent submits.
@@ -25,7 +25,7 @@ enum Say<'a> {
     Late,
 }
 
-fn server(turns: &[Say<'_>]) -> Server {
+pub(crate) fn server(turns: &[Say<'_>]) -> Server {
     let turns = turns.iter().map(|say| match say {
         Say::Run(command) => Turn::tool_call("bash", json!({"command": command})),
         Say::Submit => Turn::tool_call("submit", json!({})),
@@ -36,7 +36,7 @@ fn server(turns: &[Say<'_>]) -> Server {
     Server::start(Scenario::new(turns.collect::<Vec<_>>()))
 }
 
-const REVIEWER: &str = "
+pub(crate) const REVIEWER: &str = "
     type: score
     model: MODEL
     accept_score: 5
@@ -52,7 +52,7 @@ const REVIEWER: &str = "
       traj_formatter: {filter: [submit], item_template: '{{i_step}}:{{action}}:{{observation}}'}
 ";
 
-const CHOOSER: &str = "
+pub(crate) const CHOOSER: &str = "
     type: chooser
     max_attempts: 3
     cost_limit: 0
@@ -64,7 +64,7 @@ const CHOOSER: &str = "
 ";
 
 /// A config with one agent whose attempts are judged so.
-fn config(server: &Server, judge: &str, agent: &str) -> String {
+pub(crate) fn config(server: &Server, judge: &str, agent: &str) -> String {
     let model = |limit: &str| {
         let url = server.url();
         format!(
@@ -92,7 +92,7 @@ agent:
 const PRICES: &str =
     r#"{"openai/m": {"input_cost_per_token": 0.01, "output_cost_per_token": 0.0}}"#;
 
-fn host(config: &str) -> Host {
+pub(crate) fn host(config: &str) -> Host {
     let host = Host::new()
         .file("mine.yaml", config)
         .file("prices.json", PRICES)
@@ -101,7 +101,7 @@ fn host(config: &str) -> Host {
     host
 }
 
-const FLAGS: &[&str] = &[
+pub(crate) const FLAGS: &[&str] = &[
     "sweagent",
     "run",
     "--config=mine.yaml",
@@ -113,7 +113,7 @@ const FLAGS: &[&str] = &[
     "--output_dir=out",
 ];
 
-fn files(run: &Run) -> PathBuf {
+pub(crate) fn files(run: &Run) -> PathBuf {
     run.dir.join("out/one")
 }
 

@@ -14,7 +14,11 @@ use crate::host::Host;
 
 /// A repository with one file, below the host's folder.
 pub(crate) fn repository(host: &Host) -> PathBuf {
-    let repo = host.dir().join("repo");
+    repository_named(host, "repo")
+}
+
+pub(crate) fn repository_named(host: &Host, name: &str) -> PathBuf {
+    let repo = host.dir().join(name);
     fs::create_dir(&repo).unwrap();
     fs::write(repo.join("a.txt"), "one\n").unwrap();
     for arguments in [
@@ -231,7 +235,10 @@ fn what_is_wrong_is_named_before_a_run_begins() {
             &["--env.deployment.type=modal"],
             &["`modal`", "use the deployment `remote`"],
         ),
-        (&["--actions.open_pr=true"], &["`actions.open_pr`"]),
+        (
+            &["--actions.open_pr=true"],
+            &["`actions.open_pr` needs an issue"],
+        ),
         (
             &["--env.repo.path=repo"],
             &["changes that are not committed"],

@@ -35,6 +35,8 @@ const HARMLESS: &[&str] = &[
     "agent.rules",
     "agent.strategy_template",
     "agent.syntax_error_template",
+    "agent.demonstrations",
+    "agent.action_sampler",
     "agent.salvage_timeout",
     // Of a resumed run only the file's name is used, in the folder of its journal, and a file there must
     // be of this run; a fork has its own.

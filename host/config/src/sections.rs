@@ -58,6 +58,8 @@ pub struct AgentConfig {
     pub total_execution_timeout: f64,
     pub rules: String,
     pub strategy_template: Option<String>,
+    pub demonstrations: Map<String, Value>,
+    pub action_sampler: Map<String, Value>,
     pub syntax_error_template: String,
     pub salvage_command: Option<String>,
     pub salvage_timeout: f64,

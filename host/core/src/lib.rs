@@ -80,13 +80,17 @@ pub trait Model: Send {
         context: &Context,
     ) -> Result<Reply, ModelError>;
 
-    /// Sends one query without tools, whose messages are independent of the history, and does not
-    /// change the state of `query`.
+    /// Sends one query whose messages are independent of the history, and does not change the state
+    /// of `query`.
     ///
     /// # Errors
     /// As [`Model::query`].
-    async fn ask(&mut self, messages: Vec<Message>, context: &Context)
-    -> Result<Reply, ModelError>;
+    async fn ask(
+        &mut self,
+        messages: Vec<Message>,
+        tools: &[Tool],
+        context: &Context,
+    ) -> Result<Reply, ModelError>;
 
     /// Tokens and cost that were billed for queries whose futures were dropped before they had a
     /// reply or an error. Each bill is returned once. A bill that is not taken is part of the usage

@@ -154,6 +154,7 @@ impl Model for ProviderModel {
     async fn ask(
         &mut self,
         messages: Vec<Message>,
+        tools: &[Tool],
         context: &Context,
     ) -> Result<Reply, ModelError> {
         let second = match &mut self.second {
@@ -170,7 +171,7 @@ impl Model for ProviderModel {
                 &mut self.access,
                 &change,
                 &change.messages,
-                &[],
+                tools,
                 context,
                 &mut self.unreported,
             )

@@ -11,6 +11,8 @@ mod agent;
 mod answers;
 mod calls;
 mod caught;
+mod demonstration;
+mod escapes;
 mod global;
 mod inquiry;
 mod r#loop;
@@ -22,6 +24,7 @@ mod prompts;
 mod recorder;
 mod replay;
 mod rules;
+mod sampler;
 mod settings;
 mod state;
 mod submission;
@@ -30,6 +33,7 @@ mod variables;
 pub use agent::{Agent, Ended};
 pub use answers::Answers;
 pub use caught::{bug, caught};
+pub use demonstration::Demonstration;
 pub use global::{GlobalAccount, GlobalLimits, LimitError};
 pub use inquiry::Inquiry;
 
@@ -38,6 +42,7 @@ pub use next::{Need, next};
 pub use prompts::Prompts;
 pub use replay::ReplayEnd;
 pub use rules::{AgentRules, Signal, StepRule, signal};
+pub use sampler::{ActionSampler, ComparedSamples, Proposal, SAMPLED};
 pub use settings::{Parts, RunLimits, RunSettings};
 pub use state::{
     Account, Ending, Environment, OpenStep, PaidReply, Phase, Raised, Salvaging, Slot, Stage,

@@ -11,5 +11,6 @@ mod prepare;
 mod query;
 mod requery;
 mod run;
+mod sampling;
 
 pub(crate) use judge::NOT_ALLOWED;

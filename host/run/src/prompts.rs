@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use super::Variables;
+use super::{Demonstration, Variables};
 use mswea_core::{End, Message, Object, Problem, Reply};
 
 /// The templates that the loop itself renders; observations are the formatter's business.
 pub struct Prompts {
     /// First message.
     pub system: String,
-    /// Second message: the task.
+    /// The message with the task.
     pub instance: String,
-    /// A further paragraph of the second message.
+    /// Messages between these two.
+    pub demonstrations: Vec<Demonstration>,
+    /// A further paragraph of the message with the task.
     pub strategy: Option<String>,
     /// The template of the feedback on a malformed reply.
     pub format_error: String,
@@ -26,7 +28,7 @@ impl Prompts {
     ///
     /// # Errors
     /// [`End::Template`] if a template can't be rendered.
-    pub async fn opening(&self) -> Result<[Message; 2], End> {
+    pub async fn opening(&self) -> Result<Vec<Message>, End> {
         let render = async |key: &str, template: &str| {
             let rendered = self.variables.render(template, &Object::new()).await;
             rendered.map_err(|error| template_failed(error.named(key)))
@@ -37,10 +39,18 @@ impl Prompts {
             let strategy = render("agent.strategy_template", strategy).await?;
             instance = format!("{instance}\n{strategy}");
         }
-        Ok([
-            Message::new("system", system),
-            Message::new("user", instance),
-        ])
+        let mut messages = vec![Message::new("system", system)];
+        for demonstration in &self.demonstrations {
+            let text = match demonstration {
+                Demonstration::Template(template) => {
+                    Some(render("agent.demonstrations", template).await?)
+                }
+                Demonstration::Recorded(_) => None,
+            };
+            messages.push(demonstration.message(text));
+        }
+        messages.push(Message::new("user", instance));
+        Ok(messages)
     }
 
     /// The feedback on a command that bash can't read.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::global::GlobalAccount;
 use super::rules::AgentRules;
+use super::sampler::ActionSampler;
 use super::{Multimodal, Prompts};
 use crate::history::Chain;
 use mswea_core::{
@@ -86,4 +87,6 @@ pub struct RunSettings {
     /// Whether the tool call that submits and those after it get no result, as with the agent class
     /// `default` of mini-swe-agent.
     pub bare_submission: bool,
+    /// How the reply of a step is found, if the model is asked for several.
+    pub sampler: Option<ActionSampler>,
 }

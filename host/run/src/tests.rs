@@ -111,6 +111,7 @@ fn parts(replies: &[String], ran: Arc<Mutex<Vec<String>>>, stop: Option<StopSour
         pricing: Arc::new(OneDollar),
         global: Arc::default(),
         prompts: Prompts {
+            demonstrations: Vec::new(),
             system: "system".into(),
             instance: "task".into(),
             strategy: None,

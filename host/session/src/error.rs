@@ -39,6 +39,16 @@ pub enum SetupError {
         /// Where it was set.
         origin: Option<String>,
     },
+    /// The value of a key that is a map has a mistake.
+    #[error("`{key}`: {message}{}", origin.as_ref().map_or_else(String::new, |at| format!("\n  set by {at}")))]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What is wrong, and what to write instead.
+        message: String,
+        /// Where it was set.
+        origin: Option<String>,
+    },
     /// A granted host is no host pattern, or an address has no key of its own.
     #[error("{0}")]
     Grant(String),
@@ -92,6 +102,7 @@ impl SetupError {
             Self::Config(_)
             | Self::Template { .. }
             | Self::Multimodal { .. }
+            | Self::Value { .. }
             | Self::Grant(_)
             | Self::Replay(_)
             | Self::Workspace(_)

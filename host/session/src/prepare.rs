@@ -16,7 +16,10 @@ use mswea_executor::{StartupCommand, aside};
 use mswea_provider::Secrets;
 use mswea_run::history::Chain;
 use mswea_run::journal::{Event, FORMAT};
-use mswea_run::{Agent, Multimodal, Parts, Prompts, RunLimits, RunSettings, State, Variables, bug};
+use mswea_run::{
+    ActionSampler, Agent, Demonstration, Multimodal, Parts, Prompts, RunLimits, RunSettings, State,
+    Variables, bug,
+};
 use mswea_secrecy as secrecy;
 use mswea_tools::Toolset;
 
@@ -76,7 +79,7 @@ impl Runtime {
         // Before the first action, which could read them from this process.
         let secret_names = secret_names(config, &secrets, roles.secrets);
         secrecy::hide(&secret_names);
-        let settings = settings(&job, own_files);
+        let settings = settings(&job, own_files)?;
         let commands = startup_commands(&job, &variables, context.front.as_ref()).await?;
         let inner = environment_of(&job, secret_names, commands, tools.as_ref())?;
         let executor = placed(&job, inner, &others, &settings, own_files)?;
@@ -91,7 +94,7 @@ impl Runtime {
             person,
             pricing: Arc::new(roles.prices),
             global,
-            prompts: prompts(config, variables),
+            prompts: prompts(&job, variables)?,
             multimodal,
             onlookers: roles.onlookers,
         };
@@ -153,7 +156,17 @@ impl Runtime {
                 config.model.observation_template.as_ref(),
             ),
         ];
-        for (key, template) in templates {
+        let sampler = sampler(job)?;
+        let of_sampler = sampler.iter().flat_map(ActionSampler::templates);
+        let demonstrations = demonstrations(job)?;
+        let of_demonstrations = demonstrations.iter().filter_map(|it| match it {
+            Demonstration::Template(template) => Some(("agent.demonstrations", &**template)),
+            Demonstration::Recorded(_) => None,
+        });
+        let given = templates.map(|(key, template)| (key, template.map(String::as_str)));
+        let more = of_sampler.chain(of_demonstrations);
+        let more = more.map(|(key, template)| (key, Some(template)));
+        for (key, template) in given.into_iter().chain(more) {
             if let Some(template) = template {
                 self.templates
                     .check(key, template)
@@ -266,14 +279,35 @@ fn beginning(job: &Job<'_>, plugins: Value) -> (State, Event) {
     }
 }
 
-fn prompts(config: &Config, variables: Arc<Variables>) -> Prompts {
-    Prompts {
+fn prompts(job: &Job<'_>, variables: Arc<Variables>) -> Result<Prompts, SetupError> {
+    let config = job.config;
+    Ok(Prompts {
         system: config.agent.system_template.clone(),
         instance: config.agent.instance_template.clone(),
+        demonstrations: demonstrations(job)?,
         strategy: config.agent.strategy_template.clone(),
         format_error: config.model.format_error_template.clone(),
         syntax_error: config.agent.syntax_error_template.clone(),
         variables,
+    })
+}
+
+fn demonstrations(job: &Job<'_>) -> Result<Vec<Demonstration>, SetupError> {
+    let read = Demonstration::of(&job.config.agent.demonstrations);
+    read.map_err(bad_value(job, "agent.demonstrations"))
+}
+
+fn sampler(job: &Job<'_>) -> Result<Option<ActionSampler>, SetupError> {
+    let read = ActionSampler::of(&job.config.agent.action_sampler);
+    read.map_err(bad_value(job, "agent.action_sampler"))
+}
+
+fn bad_value(job: &Job<'_>, key: &'static str) -> impl FnOnce(String) -> SetupError {
+    let origin = job.origin(key);
+    move |message| SetupError::Value {
+        key,
+        message,
+        origin,
     }
 }
 
@@ -304,13 +338,14 @@ fn multimodal(job: &Job<'_>) -> Result<Option<Multimodal>, SetupError> {
     })
 }
 
-fn settings(job: &Job<'_>, own_files: &[String]) -> RunSettings {
+fn settings(job: &Job<'_>, own_files: &[String]) -> Result<RunSettings, SetupError> {
     let config = job.config;
     let agent = &config.agent;
     let salvage_set_by = job
         .layers
         .and_then(|layers| layers.origin_of("agent.salvage_command"));
-    RunSettings {
+    Ok(RunSettings {
+        sampler: sampler(job)?,
         limits: RunLimits {
             steps: agent.step_limit,
             cost: agent.cost_limit,
@@ -334,7 +369,7 @@ fn settings(job: &Job<'_>, own_files: &[String]) -> RunSettings {
         warn_unknown_cost: agent.cost_limit > 0.0 && config.model.cost_tracking != "ignore_errors",
         bare_submission: agent.agent_class.as_deref() == Some("default"),
         ..RunSettings::default()
-    }
+    })
 }
 
 /// The names of all secrets in the config, the secrets file and the grants.

@@ -139,6 +139,8 @@ const RUN: &[(&str, SweType)] = &[
     ("problem_statement.github_url", Text),
     ("problem_statement.extra_fields", Map),
     ("problem_statement.id", Text),
+    ("problem_statement.issue_images", List),
+    ("problem_statement.disable_image_processing", Truth),
     ("output_dir", Text),
     ("actions.open_pr", Truth),
     ("actions.apply_patch_locally", Truth),

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::fault::{SweAgentError, SweAgentProblem};
 use crate::flags::expand;
 use crate::github::{self, IssueSource};
+use crate::images::with_images;
 use crate::places::unusable_id;
 use crate::tree::GivenTree;
 
@@ -25,6 +26,8 @@ pub struct SweProblem {
     pub extra_fields: Map<String, Value>,
     /// The name of the repository; empty if there is none.
     pub repo: String,
+    /// What could not be read, for the user.
+    pub warnings: Vec<String>,
 }
 
 /// Reads the problem statement of `run`.
@@ -71,6 +74,12 @@ pub async fn read_problem(
                 .into());
         }
     };
+    let urls = images(tree, given, key)?;
+    // A statement with images is a text.
+    let kind = kind.map(|kind| match kind {
+        "swe_bench_multimodal" => "text",
+        kind => kind,
+    });
     if let Some(kind) = kind.filter(|kind| *kind != of_key) {
         let message =
             format!("a problem statement with `{key}` is of the type `{of_key}`, not `{kind}`");
@@ -136,12 +145,39 @@ pub async fn read_problem(
         }
         extra_fields.insert(name.clone(), value.value());
     }
+    let (text, warnings) = with_images(&text, &urls, variable).await;
     Ok(SweProblem {
         id,
         text,
         extra_fields,
         repo: named_repo(tree),
+        warnings,
     })
+}
+
+/// The addresses of the statement's images; none if they are switched off.
+fn images(tree: &GivenTree, given: &GivenTree, key: &str) -> Result<Vec<String>, SweAgentProblem> {
+    let Some(images) = given.given("issue_images") else {
+        return Ok(Vec::new());
+    };
+    if key != "text" {
+        let message = format!("a problem statement with `{key}` has no `issue_images`");
+        let problem = SweAgentProblem::at(&images.at, message);
+        return Err(problem.hint("give its text as `problem_statement.text`"));
+    }
+    let is_on = |key: &str| tree.given(key).is_some_and(|it| it.value() == true);
+    if is_on("problem_statement.disable_image_processing")
+        || is_on("agent.templates.disable_image_processing")
+    {
+        return Ok(Vec::new());
+    }
+    let urls = images.items().iter().map(|item| {
+        item.text().map(str::to_owned).ok_or_else(|| {
+            let problem = SweAgentProblem::at(&item.at, "an image is given by its address");
+            problem.hint("write `https://...`, in quotes")
+        })
+    });
+    urls.collect()
 }
 
 /// The name of the repository that a configuration has; empty if it has none.

@@ -7,12 +7,17 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use mswea_core::{Event, Message, Part, TOOL_STATE};
+use mswea_run::SAMPLED;
 use mswea_run::journal::{self, JournalError, Record};
 
 use crate::fault::SweAgentProblem;
 
 /// The version of SWE-agent whose format it is.
 const VERSION: &str = "1.1.0";
+/// The key of a demonstration's message with the keys that it had in the recorded run.
+pub(crate) const RECORDED: &str = "recorded";
+/// What a tool prints that asks for another reply and shows its output.
+const RETRY_MARK: &str = "###SWE-AGENT-RETRY-WITH-OUTPUT###";
 /// The version of SWE-ReX that belongs to it.
 const REX_VERSION: &str = "1.4.0";
 
@@ -92,11 +97,11 @@ impl Book {
             }
             Event::Opening { messages } => {
                 for message in messages {
-                    let kind = match message.role.as_str() {
-                        "system" => "system_prompt",
-                        _ => "observation",
-                    };
-                    self.history.push(item(message, kind));
+                    self.history.push(match message.extra.get("is_demo") {
+                        Some(_) => shown_item(message),
+                        None if message.role == "system" => item(message, "system_prompt"),
+                        None => item(message, "observation"),
+                    });
                 }
             }
             Event::Reply { reply, cost, .. } => {
@@ -105,6 +110,10 @@ impl Book {
                     self.sent += usage.input_tokens;
                     self.received += usage.output_tokens;
                 }
+                let how = reply.message.extra.get(SAMPLED);
+                // Else it was the answer to a question.
+                let is_own = how.is_none_or(|how| how.get("colleagues").is_some());
+                self.queries += u32::from(is_own);
                 self.open = Some(OpenEntry {
                     query: self.query(),
                     thought: reply.message.text(),
@@ -115,8 +124,9 @@ impl Book {
                     seconds: 0.0,
                 });
             }
-            // Questions of history processors are paid, too.
+            // Questions of history processors and samplers are paid, too.
             Event::AskReply { reply, cost, .. } => {
+                self.queries += 1;
                 self.cost += cost.unwrap_or_default();
                 if let Some(usage) = &reply.usage {
                     self.sent += usage.input_tokens;
@@ -126,11 +136,21 @@ impl Book {
             Event::QueryFailed {
                 cost: Some(cost), ..
             } => self.cost += cost,
-            Event::QueryStarted { .. } => self.queries += 1,
             Event::Accepted { actions } => self.accepted(actions),
             Event::Rejected {
-                feedback, requery, ..
+                code,
+                feedback,
+                requery,
+                ..
             } => {
+                match (code.as_str(), &mut self.open) {
+                    // The tool wants it to be forgotten.
+                    ("retry-without-output", open) => *open = None,
+                    ("retry-with-output", Some(open)) => {
+                        open.observation = open.observation.replace(RETRY_MARK, "");
+                    }
+                    _ => {}
+                }
                 self.close();
                 let Some(requery) = requery else {
                     self.history
@@ -195,6 +215,10 @@ impl Book {
         let mut item = item(&open.reply, "action");
         item["thought"] = open.thought.as_str().into();
         item["action"] = open.action.as_str().into();
+        item["thinking_blocks"] = json!([]);
+        if item.get("tool_calls").is_none() {
+            item["tool_calls"] = Value::Null;
+        }
         self.history.push(item);
     }
 
@@ -218,7 +242,7 @@ impl Book {
             "execution_time": open.seconds,
             "state": self.state,
             "query": open.query,
-            "extra_info": {},
+            "extra_info": open.reply.extra.get(SAMPLED).cloned().unwrap_or(json!({})),
         }));
     }
 
@@ -235,10 +259,29 @@ impl Book {
             if let Some(last) = self.steps.last_mut() {
                 last["observation"] = submission.into();
             }
+            match self.history.last_mut() {
+                Some(last) if last["message_type"] == "observation" => {
+                    last["content"] = submission.into();
+                }
+                _ => {
+                    let message = Message::new("user", submission);
+                    self.history.push(item(&message, "observation"));
+                }
+            }
+        } else if status == "exit_command" {
+            // The command is not run, and its step shows that.
+            if let Some(last) = self.steps.last_mut() {
+                last["observation"] = "Exited".into();
+            }
+            if let Some(last) = self.history.last_mut()
+                && last["message_type"] == "observation"
+            {
+                last["content"] = "Exited".into();
+            }
         } else {
             let observation = match has_patch {
                 true => "Exited (autosubmitted)",
-                false => "Exited",
+                false => "",
             };
             self.steps.push(json!({
                 "action": "",
@@ -259,6 +302,19 @@ impl Book {
         self.info.insert("submission".to_owned(), patch);
         self.info.insert("exit_status".to_owned(), status.into());
     }
+}
+
+/// A message of a demonstration, with the keys of the recorded run.
+fn shown_item(message: &Message) -> Value {
+    let kind = message.extra.get("message_type").and_then(Value::as_str);
+    let mut item = item(message, kind.unwrap_or("demonstration"));
+    if let Some(Value::Object(recorded)) = message.extra.get(RECORDED) {
+        for (key, value) in recorded {
+            item[key] = value.clone();
+        }
+    }
+    item["is_demo"] = true.into();
+    item
 }
 
 /// A message as an item of SWE-agent's history.

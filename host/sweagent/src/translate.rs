@@ -58,7 +58,10 @@ pub struct TranslationInput<'a> {
 pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentError> {
     let mut work = TranslationWork {
         input,
-        done: Translated::default(),
+        done: Translated {
+            warnings: input.problem.warnings.clone(),
+            ..Translated::default()
+        },
         problems: Vec::new(),
     };
     environment::deployment(&mut work);
@@ -67,6 +70,7 @@ pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentErro
     agent::tools(&mut work);
     agent::history(&mut work);
     templates::templates(&mut work);
+    demonstrations::demonstrations(&mut work);
     model::model(&mut work);
     match work.problems.is_empty() {
         true => Ok(work.done),

@@ -72,7 +72,8 @@ impl ToolsPlace {
 
     /// The variables that are exported before the installation, as shell text.
     pub fn exports(&self) -> String {
-        let mut task = self.task.as_str();
+        let task = without_images(&self.task);
+        let mut task = task.as_str();
         if task.len() > LONGEST_VARIABLE {
             tracing::warn!(
                 "the task is longer than a variable may be: `PROBLEM_STATEMENT` has its beginning"
@@ -98,7 +99,51 @@ impl ToolsPlace {
     }
 }
 
+/// A text without the data of images (`![NAME](data:...)`), which is of no use in a variable.
+fn without_images(text: &str) -> String {
+    const DATA: &str = "](data:image/";
+    let mut whole = String::with_capacity(text.len().min(LONGEST_VARIABLE));
+    let mut rest = text;
+    while let Some(place) = rest.find(DATA) {
+        let Some(end) = rest[place..].find(')') else {
+            break;
+        };
+        let before = &rest[..place];
+        let begin = before.rfind("![").unwrap_or(place);
+        whole.push_str(before[..begin].trim_end_matches('\n'));
+        rest = &rest[place + end + 1..];
+    }
+    whole + rest
+}
+
 /// A text as one word of the shell.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_left_out_of_the_variable() {
+        for (text, expected) in [
+            ("a", "a"),
+            ("a\n\n![u](data:image/png;base64,AA==)", "a"),
+            (
+                "a\n\n![u](data:image/png;base64,AA==)\n\n![v](data:image/webp;base64,BB)",
+                "a",
+            ),
+            (
+                "see ![u](data:image/png;base64,AA==), then ![w](w.png)",
+                "see , then ![w](w.png)",
+            ),
+            (
+                "](data:image/ without an end",
+                "](data:image/ without an end",
+            ),
+        ] {
+            assert_eq!(without_images(text), expected);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::settings::RunLimits;
 use crate::state::plausible_cost;
 use mswea_core::{
     Asker, Context, End, Event, Message, Model, ModelError, ModelFailure, Pricing, Progress,
-    REMEMBERED, Reply,
+    REMEMBERED, Reply, Tool,
 };
 
 /// Sends a processor's question to the model.
@@ -50,17 +50,33 @@ impl LoopAsker<'_> {
     }
 }
 
-#[async_trait]
-impl Asker for LoopAsker<'_> {
-    async fn ask(
+/// A question to the model.
+pub(crate) struct LoopQuestion<'q> {
+    /// Who asks: a processor, or what tells the question from others.
+    pub(crate) asker: &'q str,
+    pub(crate) purpose: &'q str,
+    /// The messages as the journal has them. Together with `asker` they are the question's identity.
+    pub(crate) recorded: Vec<Message>,
+    /// The messages that are sent.
+    pub(crate) messages: Vec<Message>,
+}
+
+impl LoopAsker<'_> {
+    /// Sends a question, unless it was answered before.
+    pub(crate) async fn put(
         &mut self,
-        processor: &str,
-        purpose: &str,
-        messages: Vec<Message>,
+        question: LoopQuestion<'_>,
+        tools: &[Tool],
     ) -> Result<Reply, ModelError> {
+        let LoopQuestion {
+            asker: processor,
+            purpose,
+            recorded,
+            messages,
+        } = question;
         let known = {
             let state = self.recorder.state();
-            state.answers.get(processor, &messages).cloned()
+            state.answers.get(processor, &recorded).cloned()
         };
         if let Some(mut answer) = known {
             answer.extra.insert(REMEMBERED.to_owned(), true.into());
@@ -75,12 +91,12 @@ impl Asker for LoopAsker<'_> {
         self.record(&Event::Asked {
             processor: processor.to_owned(),
             purpose: purpose.to_owned(),
-            messages: messages.clone(),
+            messages: recorded,
         })?;
         self.context
             .front
             .show(&Progress::Asked { processor, purpose });
-        let reply = match self.model.ask(messages, self.context).await {
+        let reply = match self.model.ask(messages, tools, self.context).await {
             Ok(reply) => reply,
             Err(error) => {
                 match error.class {
@@ -113,6 +129,24 @@ impl Asker for LoopAsker<'_> {
             response: None,
             ..reply
         })
+    }
+}
+
+#[async_trait]
+impl Asker for LoopAsker<'_> {
+    async fn ask(
+        &mut self,
+        processor: &str,
+        purpose: &str,
+        messages: Vec<Message>,
+    ) -> Result<Reply, ModelError> {
+        let question = LoopQuestion {
+            asker: processor,
+            purpose,
+            recorded: messages.clone(),
+            messages,
+        };
+        self.put(question, &[]).await
     }
 
     fn remembers(&self, processor: &str, messages: &[Message]) -> bool {

@@ -63,7 +63,7 @@ impl Agent {
         self.update_variables();
         let opening = self.parts.prompts.opening();
         let opening = unless_over(&self.context, self.time_left(), opening).await??;
-        let mut messages = opening.to_vec();
+        let mut messages = opening;
         for message in &mut messages {
             self.find_images(message);
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::asking::{LoopAsker, failure};
 use super::patience::unless_over;
+use super::sampling::SampledReply;
 use crate::agent::Agent;
 use crate::next::exceeded;
 use crate::state::plausible_cost;
@@ -22,6 +23,11 @@ impl Agent {
             )
         };
         self.show(&Progress::StepStarted { step, cost, tokens });
+        let sampler = self.settings.sampler.clone();
+        if sampler.is_some() {
+            // Each proposal gets the whole view.
+            self.lose_view();
+        }
         let change = self.view().await?;
         // The questions of the processors may have reached a limit.
         if let Err(end) = self.check_limits() {
@@ -39,8 +45,12 @@ impl Agent {
                 messages: change.start + change.messages.len(),
             }),
         })?;
-        match self.send(&change).await {
-            Ok(reply) => self.take(reply),
+        let sent = match &sampler {
+            None => self.send(&change).await.map(SampledReply::from),
+            Some(sampler) => self.sample(sampler, &change).await,
+        };
+        match sent {
+            Ok(sampled) => self.take(sampled),
             // The failure is recorded and counted; the same history is sent again.
             Err(End::Query { class, .. }) if self.settings.rules.resamples(&class) => {
                 self.lose_view();
@@ -95,14 +105,14 @@ impl Agent {
         self.seen = 0;
     }
 
-    fn check_limits(&self) -> Result<(), End> {
+    pub(super) fn check_limits(&self) -> Result<(), End> {
         if let Some(end) = exceeded(&self.recorder.state(), &self.settings.limits) {
             return Err(end);
         }
         self.parts.global.check()
     }
 
-    async fn send(&mut self, change: &Change) -> Result<Reply, End> {
+    pub(super) async fn send(&mut self, change: &Change) -> Result<Reply, End> {
         let time_left = self.time_left();
         let tools = self.parts.parser.tools();
         let answer = self.parts.model.query(change, tools, &self.context);
@@ -116,9 +126,13 @@ impl Agent {
         }
     }
 
-    fn take(&mut self, reply: Reply) -> Result<(), End> {
+    fn take(&mut self, sampled: SampledReply) -> Result<(), End> {
+        let SampledReply { reply, is_paid } = sampled;
         let usage = reply.usage.as_ref();
-        let cost = plausible_cost(usage.and_then(|usage| self.parts.pricing.cost(usage)));
+        let cost = match is_paid {
+            true => Some(0.0),
+            false => plausible_cost(usage.and_then(|usage| self.parts.pricing.cost(usage))),
+        };
         let was_known = !self.recorder.state().account.cost_unknown;
         if cost.is_none() && was_known && self.settings.warn_unknown_cost {
             self.show(&Progress::Warning(
@@ -146,7 +160,7 @@ impl Agent {
 
     /// Called if the run or the step had to end during a query or a question: charges the usage
     /// that was billed until then.
-    fn cut_short(&mut self, end: End) -> End {
+    pub(super) fn cut_short(&mut self, end: End) -> End {
         let Some(usage) = self.parts.model.take_unreported_usage() else {
             return end;
         };

@@ -1,10 +1,13 @@
 //! Runs an action in the environment, skips it, or reports it as interrupted.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::agent::Agent;
+use crate::escapes::without_escapes;
+use crate::rules::AgentRules;
 use crate::state::Slot;
 use crate::submission;
 use mswea_core::{Command, End, Event, Object, Output, Progress};
@@ -36,7 +39,12 @@ impl Agent {
             ..Command::new(&action.command)
         };
         let stop = &self.context.stop;
-        let output = self.parts.executor.execute(&command, stop).await;
+        let mut output = self.parts.executor.execute(&command, stop).await;
+        if self.settings.rules == AgentRules::SweAgent
+            && let Cow::Owned(shown) = without_escapes(&output.output)
+        {
+            output.output = shown;
+        }
         self.put_out(index, submission::refuse_cut(output))
     }
 

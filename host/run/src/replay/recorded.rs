@@ -76,7 +76,7 @@ impl Model for Recorded {
         Err(no_reply())
     }
 
-    async fn ask(&mut self, _: Vec<Message>, _: &Context) -> Result<Reply, ModelError> {
+    async fn ask(&mut self, _: Vec<Message>, _: &[Tool], _: &Context) -> Result<Reply, ModelError> {
         let mut known = self.known();
         match known.answers.pop_front() {
             Some(answer) => answer,

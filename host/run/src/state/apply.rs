@@ -8,6 +8,7 @@ use super::failures::{is_filtered, timeouts};
 use super::{
     Confirmation, Ending, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost,
 };
+use crate::sampler::SAMPLED;
 use crate::submission::submission;
 use mswea_core::{Action, End, Event, Message, Object, Reply, TOOL_STATE, Usage, exit_message};
 
@@ -226,6 +227,9 @@ impl State {
                 timestamp,
             } => {
                 self.charge(reply.usage.as_ref(), *cost, true);
+                if is_counted_before(reply) {
+                    self.account.questions = self.account.questions.saturating_sub(1);
+                }
                 self.phase = Phase::Replied(Arc::new(PaidReply {
                     reply: reply.clone(),
                     cost: plausible_cost(*cost),
@@ -407,6 +411,13 @@ impl State {
             None => account.cost_unknown |= is_reply || usage.is_some(),
         }
     }
+}
+
+/// Whether a reply was the answer to a question, which counts as one, and is now that of the query, which
+/// counts, too.
+fn is_counted_before(reply: &Reply) -> bool {
+    let how = reply.message.extra.get(SAMPLED);
+    how.is_some_and(|how| how.get("colleagues").is_none())
 }
 
 impl Slot {

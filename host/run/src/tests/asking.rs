@@ -56,7 +56,12 @@ impl Model for Curious {
         })
     }
 
-    async fn ask(&mut self, _: Vec<Message>, context: &Context) -> Result<Reply, ModelError> {
+    async fn ask(
+        &mut self,
+        _: Vec<Message>,
+        _: &[Tool],
+        context: &Context,
+    ) -> Result<Reply, ModelError> {
         *self.asked.lock().unwrap() += 1;
         if self.retries {
             let retry = Event::Retry {
@@ -146,6 +151,7 @@ fn curious(model: Curious, global: Arc<GlobalAccount>) -> Parts {
         pricing: Arc::new(OneDollar),
         global,
         prompts: Prompts {
+            demonstrations: Vec::new(),
             system: "system".into(),
             instance: "task".into(),
             strategy: None,

@@ -82,7 +82,12 @@ impl Model for Script {
     }
 
     /// Has no answer to what ends in `!`.
-    async fn ask(&mut self, messages: Vec<Message>, _: &Context) -> Result<Reply, ModelError> {
+    async fn ask(
+        &mut self,
+        messages: Vec<Message>,
+        _: &[Tool],
+        _: &Context,
+    ) -> Result<Reply, ModelError> {
         let usage = Some(Usage {
             input_tokens: 3,
             ..Usage::default()

@@ -98,6 +98,19 @@ pub enum SweagentCommand {
         #[arg(long)]
         remove: bool,
     },
+    /// Show the trajectories below a folder on a page, as `view` does
+    #[command(visible_alias = "I")]
+    Inspector {
+        /// The folder
+        #[arg(long, default_value = ".", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        directory: PathBuf,
+        /// The port of the page on this machine; 0 is any free one
+        #[arg(long, default_value_t = 8000, value_name = "PORT")]
+        port: u16,
+        /// No effect: SWE-agent takes gold patches from it
+        #[arg(long = "data_path", value_name = "FILE", value_hint = ValueHint::FilePath)]
+        data_path: Option<PathBuf>,
+    },
     /// Write the replies of a trajectory as a demonstration
     TrajToDemo(DemoFileArgs),
 }

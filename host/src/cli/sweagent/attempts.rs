@@ -19,7 +19,7 @@ use mswea_core::{End, Front, Nobody, Progress, Stop};
 use mswea_executor::aside;
 use mswea_run::Account;
 use mswea_session::{self as session, Done, Job, RunOutcome, Runtime};
-use mswea_sweagent::attempts::{AttemptTally, ModelStats, combined};
+use mswea_sweagent::attempts::{AttemptTally, ModelStats, NoMore, combined};
 use mswea_sweagent::trajectory;
 pub(super) use plan::AttemptsPlan;
 use plan::PlannedRun;
@@ -81,12 +81,17 @@ impl AttemptSeries<'_> {
             Ok(judges) => judges,
             Err(error) => return refused(error),
         };
+        self.forget_earlier().await;
         let mut ended = EndedAttempts::default();
         let mut is_stopped = false;
         loop {
             let number = ended.made.len();
             if let Some(why) = self.plan.settings.budget.over(ended.tally) {
-                tracing::info!("there is no attempt {number}: {}", why.words());
+                let words = format!("there is no attempt {number}: {}", why.words());
+                match why {
+                    NoMore::Free => self.warn(&words),
+                    _ => tracing::info!("{words}"),
+                }
                 break;
             }
             self.announce(&ended);
@@ -120,6 +125,20 @@ impl AttemptSeries<'_> {
             }
         }
         self.conclude(ended, judges, is_stopped).await
+    }
+
+    /// Removes the trajectories of an earlier run of the same name, which may have made more attempts than this
+    /// one will. Its journals stay.
+    async fn forget_earlier(&self) {
+        let places = (0..).map(|number| self.place(number));
+        let places: Vec<PathBuf> = places.take_while(|place| place.is_dir()).collect();
+        let files: Vec<PathBuf> = places.iter().map(|it| self.file(it, "traj")).collect();
+        aside("trajectories", move || {
+            for file in files {
+                let _ = std::fs::remove_file(file);
+            }
+        })
+        .await;
     }
 
     /// Makes one attempt. `spent`: the dollars of those before it.
@@ -185,10 +204,11 @@ impl AttemptSeries<'_> {
             None => Value::default(),
         };
         ended.tally.attempts = ended.tally.attempts.saturating_add(1);
-        ended.tally.cost += match &done.outcome {
+        ended.tally.last_cost = match &done.outcome {
             RunOutcome::Ended(it) => it.account.cost,
             _ => ModelStats::of(&made).cost,
         };
+        ended.tally.cost += ended.tally.last_cost;
         ended.made.push(made);
         ended.dones.push(done);
     }
@@ -201,7 +221,9 @@ impl AttemptSeries<'_> {
         let Some(review) = review else {
             return Ok(());
         };
-        ended.tally.cost += judges.reviews().cost - before;
+        let cost = judges.reviews().cost - before;
+        ended.tally.last_cost += cost;
+        ended.tally.cost += cost;
         ended.tally.accepted += u32::from(review.is_accepted);
         ended.scores.push(review.score);
         ended.made[number]["info"]["review"] = review.shown;

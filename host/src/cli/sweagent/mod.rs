@@ -3,13 +3,17 @@
 mod attempts;
 mod many;
 mod many_files;
+mod pull_request;
 mod replaying;
 mod single;
 mod tidying;
 
-use super::args::SweagentCommand;
+use std::path::Path;
+
+use super::args::{SweagentCommand, ViewArgs};
 use super::exit::ExitCode;
-use super::output::Failure;
+use super::output::{self, Failure};
+use super::view::view;
 use mswea_sweagent::{SweAgentError, SweAgentProblem};
 
 /// Runs one of the commands.
@@ -28,8 +32,24 @@ pub fn run(command: &SweagentCommand) -> Result<ExitCode, Failure> {
         SweagentCommand::RemoveUnfinished { base_dir, remove } => {
             tidying::remove_unfinished(base_dir, *remove)
         }
+        SweagentCommand::Inspector {
+            directory,
+            port,
+            data_path,
+        } => inspect(directory, *port, data_path.is_some()),
         SweagentCommand::TrajToDemo(args) => tidying::demonstrate(args),
     }
+}
+
+/// Serves the page of `view` at the port of SWE-agent's inspector.
+fn inspect(directory: &Path, port: u16, has_data: bool) -> Result<ExitCode, Failure> {
+    if has_data {
+        output::warning("`--data_path` has no effect: the page shows no gold patches");
+    }
+    view(&ViewArgs {
+        paths: vec![directory.to_owned()],
+        listen: format!("127.0.0.1:{port}"),
+    })
 }
 
 impl From<SweAgentError> for Failure {

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::attempts::{AttemptSeries, AttemptsPlan};
+use super::pull_request::PlannedPullRequest;
 use super::tidying::{write, write_json};
 use crate::cli::args::{DisplayArgs, RunArgs};
 use crate::cli::exit::ExitCode;
@@ -45,7 +46,6 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     if request.print_config {
         return output::json(&without_secrets(tree));
     }
-    refuse_actions(tree)?;
     let folder = |id: &str| standard_folder(tree, &request.configs, id, &variable);
     let single = SingleRun {
         tree,
@@ -71,10 +71,14 @@ impl SingleRun<'_> {
             id: problem.id.clone(),
         };
         let repo = local_repo(tree, &variable)?;
-        let repo = repo.filter(|_| applies_patch(tree));
+        let pull = PlannedPullRequest::of(tree, repo.as_deref())?;
+        let after = AfterRun {
+            repo: repo.filter(|_| applies_patch(tree)),
+            pull,
+        };
         let instance = files.folder();
         if let Some(plan) = AttemptsPlan::of(tree, &problem, 0, shown.clone())? {
-            return self.attempts(&plan, &files, &shown, repo.as_deref());
+            return self.attempts(&plan, &files, &shown, &after);
         }
         let translated = translate(TranslationInput {
             tree,
@@ -132,7 +136,7 @@ impl SingleRun<'_> {
             .unwrap_or("main");
         let made = trajectory::trajectory(journal, &shown, name)
             .context("the trajectory can't be made")?;
-        leave(&files, &made, repo.as_deref())?;
+        leave(&files, &made, &after)?;
         Ok(done.code)
     }
 
@@ -142,7 +146,7 @@ impl SingleRun<'_> {
         plan: &AttemptsPlan,
         files: &SweFiles,
         shown: &Value,
-        repo: Option<&str>,
+        after_run: &AfterRun,
     ) -> Result<ExitCode, Failure> {
         let folder = files.folder();
         let layers = Layers::load(
@@ -194,7 +198,7 @@ impl SingleRun<'_> {
                 cost.unwrap_or_default()
             ));
         }
-        leave(files, &made, repo)?;
+        leave(files, &made, after_run)?;
         Ok(done.code)
     }
 }
@@ -243,19 +247,29 @@ pub(super) fn write_files<'m>(
     Ok(patch.as_str())
 }
 
+/// What is done with the patch of a run.
+struct AfterRun {
+    /// The local repository to which it is applied.
+    repo: Option<String>,
+    pull: Option<PlannedPullRequest>,
+}
+
 /// Writes the files of a run that has ended.
-fn leave(files: &SweFiles, made: &Value, repo: Option<&str>) -> Result<(), Failure> {
+fn leave(files: &SweFiles, made: &Value, after: &AfterRun) -> Result<(), Failure> {
     let patch = write_files(files, made)?;
     output::note(&format!(
         "SWE-agent's trajectory: {}",
         files.named("traj").display()
     ));
+    if let Some(pull) = &after.pull {
+        pull.open(made, &files.named("patch"));
+    }
     if patch.is_none() {
         return Ok(());
     }
     let file = files.named("patch");
     output::note(&format!("patch: {}", file.display()));
-    if let Some(repo) = repo
+    if let Some(repo) = &after.repo
         && made["info"]["exit_status"] == "submitted"
     {
         let applied = Command::new("git")
@@ -280,19 +294,6 @@ fn leave(files: &SweFiles, made: &Value, repo: Option<&str>) -> Result<(), Failu
 fn applies_patch(tree: &GivenTree) -> bool {
     tree.given("actions.apply_patch_locally")
         .is_some_and(|it| it.value() == true)
-}
-
-fn refuse_actions(tree: &GivenTree) -> Result<(), Failure> {
-    if let Some(given) = tree.given("actions.open_pr")
-        && given.value() == true
-    {
-        let problem =
-            SweAgentProblem::at(&given.at, "`actions.open_pr` can't be done in this version");
-        return Err(problem
-            .hint("open the pull request with the file `ID.patch`, for example with `gh pr create`")
-            .into());
-    }
-    Ok(())
 }
 
 /// The folder of the local repository, which has to be a work tree without changes: they would not be in

@@ -22,6 +22,8 @@ pub struct AttemptTally {
     pub accepted: u32,
     /// Dollars.
     pub cost: f64,
+    /// Dollars of the last attempt and its review.
+    pub last_cost: f64,
 }
 
 /// Why there is no further attempt.
@@ -35,6 +37,8 @@ pub enum NoMore {
     Accepted,
     /// Less than `min_budget_for_new_attempt` is left.
     Budget,
+    /// Only `cost_limit` would end the attempts, and the last one has cost nothing.
+    Free,
 }
 
 impl NoMore {
@@ -45,6 +49,9 @@ impl NoMore {
             Self::Attempts => "`max_attempts` have ended",
             Self::Accepted => "`max_accepts` were accepted",
             Self::Budget => "less than `min_budget_for_new_attempt` is left",
+            Self::Free => {
+                "the last one has cost nothing, so `cost_limit` would not end them: set `max_attempts`"
+            }
         }
     }
 }
@@ -62,6 +69,9 @@ impl AttemptBudget {
             Some(NoMore::Accepted)
         } else if self.cost_limit > 0.0 && self.min_budget > 0.0 && left < self.min_budget {
             Some(NoMore::Budget)
+        } else if self.max_attempts == 0 && tally.attempts > 0 && tally.last_cost <= 0.0 {
+            // The model is free, or fails, or there is no environment.
+            Some(NoMore::Free)
         } else {
             None
         }
@@ -116,6 +126,7 @@ mod tests {
             attempts,
             accepted,
             cost,
+            last_cost: cost,
         };
         for (budget, tally, expected) in [
             (budget(3.0, 1.5), tally(1, 0, 1.0), None),
@@ -139,5 +150,17 @@ mod tests {
         ] {
             assert_eq!(budget.over(tally), expected, "{budget:?} {tally:?}");
         }
+        let without = AttemptBudget {
+            max_attempts: 0,
+            ..budget(3.0, 0.0)
+        };
+        let free = AttemptTally {
+            last_cost: 0.0,
+            ..tally(1, 0, 1.0)
+        };
+        assert_eq!(without.over(free), Some(NoMore::Free));
+        assert_eq!(without.over(tally(1, 0, 1.0)), None);
+        assert_eq!(without.over(tally(0, 0, 0.0)), None);
+        assert_eq!(budget(3.0, 0.0).over(free), None);
     }
 }

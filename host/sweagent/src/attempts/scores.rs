@@ -3,6 +3,10 @@
 /// The score of an attempt of which no reply could be used.
 const NO_SCORE: f64 = -100.0;
 
+/// A number of a reply that is larger counts as none: it would outweigh all others, and sums of such numbers
+/// are infinite.
+const LARGEST: f64 = 1e100;
+
 /// How near two scores are to count as the same.
 const SAME: (f64, f64) = (1e-8, 1e-5);
 
@@ -24,7 +28,7 @@ impl ScoreRules {
         let number = last_number(line)?;
         let (least, largest) = self.range;
         let fits = least.is_none_or(|it| number >= it) && largest.is_none_or(|it| number <= it);
-        fits.then_some(number)
+        (fits && number.abs() <= LARGEST).then_some(number)
     }
 
     /// The score of an attempt that has ended with `status` and got these numbers.
@@ -40,7 +44,9 @@ impl ScoreRules {
         let count = numbers.len() as f64;
         let mean = numbers.iter().sum::<f64>() / count;
         let variance = numbers.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / count;
-        mean - penalty - self.reduce_by_std.max(0.0) * variance.sqrt()
+        let score = mean - penalty - self.reduce_by_std.max(0.0) * variance.sqrt();
+        // Penalties may be infinite.
+        score.clamp(f64::MIN, f64::MAX)
     }
 }
 
@@ -103,6 +109,7 @@ mod tests {
     fn the_last_number_of_the_last_line_is_the_score() {
         let ten = (Some(0.0), Some(10.0));
         let all = (None, None);
+        let endless = "9".repeat(400);
         for (reply, range, expected) in [
             ("1", ten, Some(1.0)),
             ("11", ten, None),
@@ -117,6 +124,8 @@ mod tests {
             ("1.2.3", all, Some(3.0)),
             ("10/10", (Some(0.0), None), Some(10.0)),
             ("é 5 é", all, Some(5.0)),
+            (&endless, all, None),
+            (&format!("-{endless}"), all, None),
         ] {
             assert_eq!(rules(range).number(reply), expected, "{reply:?}");
         }
@@ -135,10 +144,17 @@ mod tests {
             (&[4.0], "", 1.5),
             (&[], "submitted", -100.0),
             (&[], "exit_error", -102.5),
+            (&[1e100, -1e100], "submitted", -1e100),
         ] {
             let score = rules.score(numbers, status);
-            assert!((score - expected).abs() < 1e-9, "{numbers:?}: {score}");
+            let is_near = (score - expected).abs() <= 1e-9 * expected.abs().max(1.0);
+            assert!(is_near, "{numbers:?}: {score}");
         }
+        let endless = ScoreRules {
+            failure_penalty: f64::INFINITY,
+            ..rules
+        };
+        assert_eq!(endless.score(&[4.0], ""), f64::MIN);
     }
 
     #[test]
@@ -149,6 +165,7 @@ mod tests {
             (&[(3.0, 9), (3.0, 4), (2.0, 1)], Some(1)),
             (&[(3.0, 0), (3.000_001, 4)], Some(1)),
             (&[(-100.0, 2), (-102.5, 1)], Some(0)),
+            (&[(f64::MIN, 2), (f64::MIN, 1)], Some(1)),
             (&[], None),
         ] {
             assert_eq!(best_of(attempts), expected, "{attempts:?}");

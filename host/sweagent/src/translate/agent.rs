@@ -4,9 +4,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::templates::TemplateNames;
 use super::{TranslationWork, as_text, as_texts, environment};
 use crate::flags::expand;
 use crate::tree::GivenTree;
+use mswea_run::ActionSampler;
 
 /// The variables that tools see unless the configuration gives others.
 const VARIABLES: &[(&str, &str)] = &[
@@ -66,11 +68,7 @@ pub(super) fn agent(work: &mut TranslationWork<'_>) {
     for key in ["agent.agent_configs", "agent.retry_loop"] {
         work.refuse_unless(key, &[], "they belong to an agent of the type `retry`");
     }
-    work.refuse_unless(
-        "agent.action_sampler",
-        &[],
-        "leave it out: one reply is asked for at a time",
-    );
+    sampler(work);
     work.put_fixed("agent.rules", "swe-agent");
     work.copy(
         "agent.max_requeries",
@@ -82,6 +80,42 @@ pub(super) fn agent(work: &mut TranslationWork<'_>) {
         &[json!("main")],
         "the agent is always called `main`",
     );
+}
+
+/// The action sampler, whose keys are those of ours.
+fn sampler(work: &mut TranslationWork<'_>) {
+    let Some(tree) = work.given("agent.action_sampler") else {
+        return;
+    };
+    let temperature = "agent.action_sampler.comparison_temperature";
+    let all = "it has none in SWE-agent either; set `agent.model.temperature`";
+    work.warn_unless(temperature, &[], all);
+    let mut map = Map::new();
+    for (key, value) in tree.entries() {
+        let value = match (key.as_str(), value.text()) {
+            ("comparison_temperature", _) => continue,
+            ("instance_template" | "comparison_template", Some(text)) => {
+                TemplateNames::of(work).over(text).into()
+            }
+            _ => value.value(),
+        };
+        map.insert(key.clone(), value);
+    }
+    // Without a type, the keys decide.
+    if !map.contains_key("type") {
+        let kind = match map.contains_key("n_samples") {
+            true => "ask_colleagues",
+            false => "binary_trajectory_comparison",
+        };
+        map.insert("type".to_owned(), kind.into());
+    }
+    match ActionSampler::of(&map) {
+        Ok(_) => work.put("agent.action_sampler", Value::Object(map), &tree.at),
+        Err(message) => {
+            let hint = "`ask_colleagues` has `n_samples`; `binary_trajectory_comparison` has `min_n_samples`, `max_n_samples` and its templates";
+            work.refuse(&tree.at, format!("`agent.action_sampler`: {message}"), hint);
+        }
+    }
 }
 
 pub(super) fn tools(work: &mut TranslationWork<'_>) {
@@ -159,7 +193,7 @@ pub(super) fn tools(work: &mut TranslationWork<'_>) {
 fn bundles(work: &mut TranslationWork<'_>) {
     let mut names = Vec::new();
     let mut hidden = Vec::new();
-    let mut all_ours = true;
+    let mut needs_root = false;
     for item in work
         .given("agent.tools.bundles")
         .map(GivenTree::items)
@@ -185,7 +219,7 @@ fn bundles(work: &mut TranslationWork<'_>) {
         match expand(path, work.input.variable) {
             Ok(path) => {
                 let name = located_bundle(&path, work.input.variable);
-                all_ours &= !name.contains('/');
+                needs_root |= name.contains('/') && names_root(Path::new(&name), DEEPEST);
                 names.push(name);
             }
             Err(problem) => work.problems.push(problem),
@@ -204,11 +238,34 @@ fn bundles(work: &mut TranslationWork<'_>) {
     }
     work.put_fixed("tools.hidden", hidden);
     work.copy("agent.tools.enable_bash_tool", "tools.bash_tool", true);
-    // SWE-agent's own bundles need `/root`; ours leave this machine's alone.
-    if all_ours && environment::class(work) == "local" {
+    // SWE-agent's own bundles need `/root`; others leave this machine's alone.
+    if !needs_root && environment::class(work) == "local" {
         let root = format!("{}/tools-root", work.input.folder);
         work.put_fixed("tools.root", root);
     }
+}
+
+/// How many folders deep a bundle's files are looked through, and how large they may be.
+const DEEPEST: usize = 4;
+const LARGEST: u64 = 4 << 20;
+const ROOT: &[u8] = b"/root/";
+
+/// Whether one of a bundle's files has the path `/root/` in it, or can't be looked through.
+fn names_root(folder: &Path, deepest: usize) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return true;
+    };
+    entries.flatten().any(|entry| {
+        let path = entry.path();
+        let Ok(meta) = std::fs::metadata(&path) else {
+            return false;
+        };
+        if meta.is_dir() {
+            return deepest == 0 || names_root(&path, deepest - 1);
+        }
+        let found = |bytes: Vec<u8>| bytes.windows(ROOT.len()).any(|it| it == ROOT);
+        mswea_files::read(&path, LARGEST).map_or(true, found)
+    })
 }
 
 /// The folder of a bundle, if it is there; else the name of the first-party bundle that has its name.

@@ -1,89 +1,152 @@
-//! `agent.templates.demonstrations`: recorded runs that are shown to the model. SWE-agent sends each as a
-//! message of the user before the task; here they are the beginning of the task's message.
+//! `agent.templates.demonstrations`: recorded runs that are shown to the model before the task, each as one
+//! text, or (`put_demos_in_history`) as the messages that it has.
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::TranslationWork;
+use super::templates::TemplateNames;
 use crate::fault::SweAgentProblem;
 use crate::flags::expand;
-use crate::trajectory;
+use crate::trajectory::{self, RECORDED};
 use crate::tree::{GivenTree, read_yaml_file};
 
-/// The texts of the demonstrations.
-pub(super) fn texts(work: &mut TranslationWork<'_>) -> Vec<String> {
+/// Translates the demonstrations.
+pub(super) fn demonstrations(work: &mut TranslationWork<'_>) {
+    let names = TemplateNames::of(work);
     let paths = work.texts("agent.templates.demonstrations");
     let Some(tree) = work
         .given("agent.templates.demonstrations")
         .filter(|_| !paths.is_empty())
     else {
-        return Vec::new();
+        return;
     };
-    let in_history = "agent.templates.put_demos_in_history";
-    work.refuse_unless(
-        in_history,
-        &[false.into()],
-        "set it to `false`, and set `agent.templates.demonstration_template`: demonstrations are shown as one text",
-    );
-    let is_refused = work.given(in_history).is_some_and(|it| it.value() == true);
-    if !is_refused
-        && work
-            .text("agent.templates.demonstration_template")
-            .is_none()
-    {
-        let hint = "set `agent.templates.demonstration_template`, with `{{demonstration}}` in it";
+    let in_history = work.given("agent.templates.put_demos_in_history");
+    let in_history = in_history.is_some_and(|it| it.value() == true);
+    let template = work.text("agent.templates.demonstration_template");
+    if !in_history && template.is_none() {
+        let hint = "set `agent.templates.demonstration_template`, with `{{demonstration}}` in it, or `agent.templates.put_demos_in_history`";
         work.refuse(&tree.at, "the demonstrations have no template", hint);
+        return;
     }
-    let mut texts = Vec::new();
+    let mut messages = Vec::new();
     for (path, item) in paths.iter().zip(tree.items()) {
-        match read(path, work.input.variable) {
-            Ok(text) => texts.push(text),
-            Err(problem) => work.refuse(&item.at, problem, "leave it out, or correct its path"),
+        let read =
+            read(path, work.input.variable).and_then(|history| match (in_history, template) {
+                (false, Some(template)) => {
+                    Ok(vec![as_text(path, &history, &names.over(template))?])
+                }
+                _ => history
+                    .iter()
+                    .map(|entry| as_message(path, entry))
+                    .collect(),
+            });
+        match read {
+            Ok(read) => messages.extend(read),
+            Err(problem) => work.refuse(&item.at, problem, "leave it out, or correct the file"),
         }
     }
-    texts
+    work.put(
+        "agent.demonstrations",
+        json!({"messages": messages}),
+        &tree.at,
+    );
 }
 
-fn read(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+/// The history of a demonstration, without the system message.
+fn read(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Value>, String> {
     let words = |problem: SweAgentProblem| problem.to_string();
     let path = expand(path, variable).map_err(words)?;
     let root = variable("SWE_AGENT_CONFIG_ROOT").map(|root| format!("{root}/{path}"));
     let path = root.filter(|it| Path::new(it).is_file()).unwrap_or(path);
     let path = Path::new(&path);
-    let read = match path.extension().is_some_and(|it| it == "yaml") {
+    let mut read = match path.extension().is_some_and(|it| it == "yaml") {
         true => read_yaml_file(path)
             .map(|tree: GivenTree| tree.value())
             .map_err(|error| error.to_string())?,
         false => trajectory::read(path).map_err(words)?,
     };
-    let Some(history) = read["history"].as_array() else {
-        return Err(format!(
+    match read["history"].take() {
+        Value::Array(mut history) => {
+            history.retain(|item| item["role"] != "system");
+            Ok(history)
+        }
+        _ => Err(format!(
             "the demonstration `{}` has no `history`",
             path.display()
-        ));
-    };
-    let shown = history.iter().filter(|item| item["role"] != "system");
-    let shown: Vec<&str> = shown.filter_map(|item| item["content"].as_str()).collect();
-    match shown.is_empty() {
-        true => Err(format!(
-            "the demonstration `{}` has no texts",
-            path.display()
         )),
-        false => Ok(shown.join("\n")),
     }
 }
 
-/// The demonstrations as the beginning of a template.
-pub(super) fn before(texts: &[String], template: &str) -> String {
-    let mut beginning = String::new();
-    for text in texts {
-        let literal = Value::from(text.as_str());
-        // The line end at the end of a template is dropped where it is rendered alone.
-        let template = template.strip_suffix('\n').unwrap_or(template);
-        beginning.push_str(&format!(
-            "{{% set demonstration = {literal} %}}{template}\n\n"
+/// All texts, in a template.
+fn as_text(path: &str, history: &[Value], template: &str) -> Result<Value, String> {
+    let texts: Vec<&str> = history
+        .iter()
+        .filter_map(|item| item["content"].as_str())
+        .collect();
+    match texts.is_empty() {
+        true => Err(format!("the demonstration `{path}` has no texts")),
+        false => {
+            let text = Value::from(texts.join("\n"));
+            Ok(json!({"template": format!("{{% set demonstration = {text} %}}{template}")}))
+        }
+    }
+}
+
+/// An item of the history as a message.
+fn as_message(path: &str, item: &Value) -> Result<Value, String> {
+    const KNOWN: &[&str] = &["role", "content", "tool_calls", "tool_call_ids"];
+    let (Some(entries), Some(role)) = (item.as_object(), item["role"].as_str()) else {
+        return Err(format!(
+            "an item of the demonstration `{path}` has no `role`"
+        ));
+    };
+    if !["user", "assistant", "tool"].contains(&role) {
+        return Err(format!(
+            "an item of the demonstration `{path}` has the role `{role}`"
         ));
     }
-    beginning
+    let content: Vec<Value> = match &item["content"] {
+        Value::String(text) => vec![json!({"type": "text", "text": text})],
+        Value::Array(parts) => parts.iter().map(part).collect(),
+        _ => Vec::new(),
+    };
+    let calls = item["tool_calls"].as_array().into_iter().flatten();
+    let calls = calls.map(|call| {
+        let function = &call["function"];
+        let arguments = match &function["arguments"] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        json!({"id": text(&call["id"]), "name": text(&function["name"]), "arguments": arguments})
+    });
+    let calls: Vec<Value> = calls.collect();
+    let others = entries
+        .iter()
+        .filter(|(key, _)| !KNOWN.contains(&key.as_str()));
+    let others: Map<String, Value> = others.map(|(k, v)| (k.clone(), v.clone())).collect();
+    let mut extra = json!({RECORDED: others});
+    for key in ["message_type", "tags"] {
+        if let Some(value) = item.get(key) {
+            extra[key] = value.clone();
+        }
+    }
+    let mut message = json!({"role": role, "content": content, "extra": extra});
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    if let Some(id) = item["tool_call_ids"][0].as_str() {
+        message["tool_call_id"] = id.into();
+    }
+    Ok(message)
+}
+
+/// A part of a message's content.
+fn part(part: &Value) -> Value {
+    match part["image_url"]["url"].as_str() {
+        Some(url) => json!({"type": "image", "url": url}),
+        None => json!({"type": "text", "text": part["text"].as_str().unwrap_or_default()}),
+    }
 }

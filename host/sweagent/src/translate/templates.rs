@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TranslationWork, as_text, demonstrations};
+use super::{TranslationWork, as_text};
 use crate::tree::GivenTree;
 
 const NEXT_STEP: &str = "Observation: {{observation}}";
@@ -19,15 +19,9 @@ pub(super) fn templates(work: &mut TranslationWork<'_>) {
         ("agent.system_template", "system_template"),
         ("agent.instance_template", "instance_template"),
     ];
-    let shown = demonstrations::texts(work);
-    let template = work.text("agent.templates.demonstration_template");
-    let shown = demonstrations::before(&shown, template.unwrap_or_default());
     for (ours, theirs) in prompts {
         let text = work.text(&format!("{at}.{theirs}")).unwrap_or_default();
-        let mut text = names.over(text);
-        if theirs == "instance_template" {
-            text = format!("{shown}{text}");
-        }
+        let text = names.over(text);
         match work.given(&format!("{at}.{theirs}")) {
             Some(tree) => work.put(ours, text, &tree.at),
             None => work.put_fixed(ours, text),
@@ -71,10 +65,10 @@ pub(super) fn templates(work: &mut TranslationWork<'_>) {
 }
 
 /// The variables that SWE-agent's templates have and ours have not.
-struct TemplateNames(Vec<(String, String)>);
+pub(super) struct TemplateNames(Vec<(String, String)>);
 
 impl TemplateNames {
-    fn of(work: &TranslationWork<'_>) -> Self {
+    pub(super) fn of(work: &TranslationWork<'_>) -> Self {
         let problem = work.input.problem;
         let mut names = vec![
             ("problem_statement".to_owned(), "task".to_owned()),
@@ -109,7 +103,7 @@ impl TemplateNames {
     }
 
     /// The template with those of the variables set that it names.
-    fn over(&self, template: &str) -> String {
+    pub(super) fn over(&self, template: &str) -> String {
         let mut set = String::new();
         for (name, value) in self.0.iter().filter(|(name, _)| has_word(template, name)) {
             set.push_str(&format!("{{% set {name} = {value} %}}"));

@@ -28,6 +28,7 @@ fn translated(yaml: &str, flags: &[&str]) -> Result<Translated, String> {
     extra_fields.insert("points".to_owned(), json!(7));
     let problem = SweProblem {
         id: "id".to_owned(),
+        warnings: Vec::new(),
         text: "do it".to_owned(),
         extra_fields,
         repo: "o__r".to_owned(),
@@ -374,11 +375,12 @@ fn bad_input_is_named_with_its_place_and_its_remedy() {
 }
 
 #[test]
-fn demonstrations_are_the_beginning_of_the_first_user_message() {
+fn demonstrations_are_texts_or_messages() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("d.traj");
     let history = r#"{"history": [{"role": "system", "content": "s"}, {"role": "user", "content": "u {{x}}"},
-        {"role": "assistant", "content": "a"}]}"#;
+        {"role": "assistant", "content": "a", "agent": "primary", "tool_calls": [{"id": "c", "function": {"name": "n", "arguments": {"b": 1}}}]},
+        {"role": "tool", "content": "o", "tool_call_ids": ["c"]}]}"#;
     std::fs::write(&file, history).unwrap();
     let yaml = format!(
         "agent:\n  model: {{name: x}}\n  templates:\n    instance_template: i\n    demonstrations: [{}]\n    \
@@ -386,20 +388,46 @@ fn demonstrations_are_the_beginning_of_the_first_user_message() {
         file.display()
     );
     let done = translated(&yaml, &[]).unwrap();
-    let template = done
-        .value("agent.instance_template")
-        .unwrap()
-        .as_str()
-        .unwrap();
+    assert_eq!(done.value("agent.instance_template"), Some(&json!("i")));
+    let shown = &done.value("agent.demonstrations").unwrap()["messages"];
+    let template = shown[0]["template"].as_str().unwrap();
     let rendered = mswea_template::Templates::new()
         .render(template, &Map::new())
         .unwrap();
-    assert_eq!(rendered, "D u {{x}}\na\n\ni");
-    let error = translated(&yaml, &["--agent.templates.put_demos_in_history=true"]).unwrap_err();
-    assert!(
-        error.contains("`agent.templates.put_demos_in_history`"),
-        "{error}"
+    assert_eq!(rendered, "D u {{x}}\na\no");
+    let done = translated(&yaml, &["--agent.templates.put_demos_in_history=true"]).unwrap();
+    let shown = done.value("agent.demonstrations").unwrap();
+    let read = mswea_run::Demonstration::of(shown.as_object().unwrap()).unwrap();
+    assert_eq!(read.len(), 3);
+    let shown = &shown["messages"];
+    assert_eq!(shown[0]["content"][0]["text"], "u {{x}}");
+    assert_eq!(
+        shown[1]["tool_calls"],
+        json!([{"id": "c", "name": "n", "arguments": "{\"b\":1}"}])
     );
+    assert_eq!(shown[1]["extra"]["recorded"]["agent"], "primary");
+    assert_eq!(shown[2]["tool_call_id"], "c");
+}
+
+#[test]
+fn action_samplers_have_the_keys_of_ours() {
+    for (flag, expected) in [
+        (
+            r#"{"n_samples": 3}"#,
+            json!({"n_samples": 3, "type": "ask_colleagues"}),
+        ),
+        (
+            r#"{"min_n_samples": 3}"#,
+            json!({"min_n_samples": 3, "type": "binary_trajectory_comparison"}),
+        ),
+    ] {
+        let flag = format!("--agent.action_sampler={flag}");
+        let done = translated("agent: {model: {name: x}}\n", &[&flag]).unwrap();
+        assert_eq!(done.value("agent.action_sampler"), Some(&expected));
+    }
+    let flag = r#"--agent.action_sampler={"type": "ask_colleagues", "samples": 3}"#;
+    let error = translated("agent: {model: {name: x}}\n", &[flag]).unwrap_err();
+    assert!(error.contains("there is no `samples`"), "{error}");
 }
 
 #[test]

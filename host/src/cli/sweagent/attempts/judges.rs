@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::AttemptSeries;
-use mswea_core::{Message, ModelError, ModelFailure, Progress};
+use mswea_core::{CONTENT_LIST, Message, ModelError, ModelFailure, Progress};
 use mswea_executor::aside;
 use mswea_run::{Account, Inquiry};
 use mswea_session::{Job, SetupError, new_run_id};
@@ -90,7 +90,10 @@ impl Judges {
             asked = shown_messages(&settings.system, &question);
             for sample in 0..settings.samples {
                 let asker = format!("reviewer {number}.{sample}");
-                let messages = messages(&settings.system, &question);
+                let mut messages = messages(&settings.system, &question);
+                if settings.samples > 1 {
+                    mark_for_cache(&mut messages);
+                }
                 let reply = self.main.ask(&asker, "score an attempt", messages).await;
                 self.reviews = stats(&self.main.account());
                 let text = match reply {
@@ -288,6 +291,15 @@ fn messages(system: &str, question: &str) -> Vec<Message> {
         Message::new("system", system),
         Message::new("user", question),
     ]
+}
+
+/// Marks the last message for the provider's cache, because it is sent again.
+fn mark_for_cache(messages: &mut [Message]) {
+    if let Some(last) = messages.last_mut() {
+        last.extra.insert(CONTENT_LIST.to_owned(), true.into());
+        let mark = json!({"type": "ephemeral"});
+        last.extra.insert("cache_control".to_owned(), mark);
+    }
 }
 
 fn shown_messages(system: &str, question: &str) -> Value {

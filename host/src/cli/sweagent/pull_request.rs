@@ -1,0 +1,179 @@
+//! `actions.open_pr`: pushes the patch of a run as a branch, and opens a pull request for its issue.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::cli::output::{self, Failure};
+use anyhow::Context as _;
+use mswea_secrecy as secrecy;
+use mswea_sweagent::{GivenTree, IssueSource, SweAgentProblem, login_header, pull_request_for};
+
+/// The pull request that a configuration asks for.
+pub(super) struct PlannedPullRequest {
+    issue: IssueSource,
+    /// Where the branch is pushed to.
+    remote: String,
+    /// The commit or branch that the patch is for.
+    base: Option<String>,
+    skip_if_fixed: bool,
+}
+
+impl PlannedPullRequest {
+    /// What `actions.open_pr` asks for, if it does. `repo`: the folder of the local repository.
+    pub(super) fn of(tree: &GivenTree, repo: Option<&str>) -> Result<Option<Self>, Failure> {
+        let Some(given) = tree
+            .given("actions.open_pr")
+            .filter(|it| it.value() == true)
+        else {
+            return Ok(None);
+        };
+        let url = tree
+            .given("problem_statement.github_url")
+            .and_then(GivenTree::text);
+        let Some(issue) = url.and_then(IssueSource::of_url) else {
+            let message = "`actions.open_pr` needs an issue of GitHub";
+            let problem = SweAgentProblem::at(&given.at, message);
+            let hint = "give the problem as `--problem_statement.github_url=https://github.com/OWNER/REPO/issues/NUMBER`";
+            return Err(problem.hint(hint).into());
+        };
+        let text = |key: &str| tree.given(key).and_then(GivenTree::text);
+        let remote = match (text("env.repo.github_url"), repo) {
+            (Some(url), _) if url.contains("://") || url.starts_with("git@") => url.to_owned(),
+            (Some(name), _) => format!("https://github.com/{name}"),
+            (None, Some(folder)) => origin(folder).ok_or_else(|| {
+                let message =
+                    format!("the repository `{folder}` has no remote `origin` to push to");
+                SweAgentProblem::at(&given.at, message)
+                    .hint("add it with `git remote add origin URL`")
+            })?,
+            (None, None) => {
+                let problem =
+                    SweAgentProblem::at(&given.at, "`actions.open_pr` needs a repository");
+                return Err(problem
+                    .hint("give `--env.repo.github_url` or `--env.repo.path`")
+                    .into());
+            }
+        };
+        let base = text("env.repo.base_commit").filter(|it| *it != "HEAD");
+        let is_option = |it: &str| it.starts_with('-');
+        if is_option(&remote) || base.is_some_and(is_option) {
+            let problem =
+                SweAgentProblem::at(&given.at, "a repository or a commit can't begin with `-`");
+            return Err(problem.hint("write its whole address or name").into());
+        }
+        let skip = tree.given("actions.pr_config.skip_if_commits_reference_issue");
+        Ok(Some(Self {
+            issue,
+            remote,
+            base: base.map(str::to_owned),
+            skip_if_fixed: skip.is_none_or(|it| it.value() != false),
+        }))
+    }
+
+    /// Opens it for a run that has submitted a patch; a run that has ended otherwise has none. What fails is a
+    /// warning: the run itself is done.
+    pub(super) fn open(&self, made: &Value, patch: &Path) {
+        let status = made["info"]["exit_status"].as_str().unwrap_or_default();
+        let has_patch = made["info"]["submission"].is_string();
+        let done = match (status, has_patch) {
+            ("submitted", true) => self.pushed(made, patch),
+            ("submitted", false) => Err("nothing was submitted".to_owned()),
+            (status, _) => Err(format!("the run has ended with `{status}`")),
+        };
+        match done {
+            Ok(url) => output::note(&format!("pull request: {url}")),
+            Err(why) => output::warning(&format!("no pull request is opened: {why}")),
+        }
+    }
+
+    fn pushed(&self, made: &Value, patch: &Path) -> Result<String, String> {
+        let variable = |name: &str| secrecy::var(name);
+        let runtime = output::runtime().map_err(|failure| failure.message)?;
+        let found = runtime.block_on(pull_request_for(&self.issue, self.skip_if_fixed, &variable));
+        let request = found??;
+        let branch = request.branch(&mswea_session::new_run_id());
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let git = GitFolder {
+            folder: folder.path(),
+            token: variable("GITHUB_TOKEN").filter(|it| !it.is_empty()),
+            remote: &self.remote,
+        };
+        git.run(&["init", "-q"])?;
+        git.run(&["remote", "add", "origin", &self.remote])?;
+        let base = self.base.as_deref().unwrap_or(&request.base);
+        git.run(&["fetch", "-q", "--depth=1", "origin", base])?;
+        git.run(&["checkout", "-q", "-b", &branch, "FETCH_HEAD"])?;
+        let patch = std::path::absolute(patch).map_err(|error| error.to_string())?;
+        git.run(&["apply", "--index", &patch.to_string_lossy()])?;
+        git.run(&["commit", "-q", "-m", &request.commit_message()])?;
+        git.run(&["push", "-q", "origin", &format!("HEAD:refs/heads/{branch}")])?;
+        let opened = runtime.block_on(request.open(&branch, made, &variable));
+        opened.map_err(|why| format!("{why}; the branch `{branch}` is pushed"))
+    }
+}
+
+/// The address of a local repository's remote.
+fn origin(folder: &str) -> Option<String> {
+    let words = ["-C", folder, "remote", "get-url", "origin"];
+    let done = Command::new("git").args(words).output().ok()?;
+    let url = String::from_utf8(done.stdout).ok()?;
+    let url = url.trim();
+    (done.status.success() && !url.is_empty()).then(|| url.to_owned())
+}
+
+/// A new repository from which a branch is pushed.
+struct GitFolder<'g> {
+    folder: &'g Path,
+    token: Option<String>,
+    remote: &'g str,
+}
+
+impl GitFolder<'_> {
+    fn run(&self, words: &[&str]) -> Result<(), String> {
+        let mut command = Command::new("git");
+        command
+            .current_dir(self.folder)
+            .args([
+                "-c",
+                "user.name=mswea-host",
+                "-c",
+                "user.email=mswea-host@localhost",
+            ])
+            .args([
+                "-c",
+                "core.hooksPath=/dev/null",
+                "-c",
+                "commit.gpgSign=false",
+            ])
+            .args(words)
+            // A question or a silent server would keep the host waiting for ever.
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_HTTP_LOW_SPEED_LIMIT", "1")
+            .env("GIT_HTTP_LOW_SPEED_TIME", "60");
+        // The token is in a variable: everybody on the machine sees arguments.
+        if let (Some(token), Some(server)) = (&self.token, server(self.remote)) {
+            command
+                .env("GIT_CONFIG_COUNT", "1")
+                .env("GIT_CONFIG_KEY_0", format!("http.{server}.extraHeader"))
+                .env("GIT_CONFIG_VALUE_0", login_header(token));
+        }
+        let done = command.output().context("git can't be started");
+        let done = done.map_err(|error| error.to_string())?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&done.stderr);
+        let name = words.first().copied().unwrap_or_default();
+        Err(format!("`git {name}` failed: {}", said.trim()))
+    }
+}
+
+/// The part of an `https` address that names the server.
+fn server(remote: &str) -> Option<String> {
+    let rest = remote.strip_prefix("https://")?;
+    let host = rest.split('/').next()?;
+    let host = host.rsplit('@').next()?;
+    Some(format!("https://{host}/"))
+}

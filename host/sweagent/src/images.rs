@@ -1,0 +1,64 @@
+//! The images of a problem statement, which become a part of its text.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::web::{self, Variable};
+
+/// The largest image.
+const LIMIT: usize = 10 << 20;
+
+const KINDS: &[&str] = &["image/png", "image/jpeg", "image/jpg", "image/webp"];
+
+/// The text with the images at these addresses behind it, and why others are not there.
+pub(crate) async fn with_images(
+    text: &str,
+    urls: &[String],
+    variable: Variable<'_>,
+) -> (String, Vec<String>) {
+    let (mut whole, mut warnings) = (text.to_owned(), Vec::new());
+    for url in urls {
+        match image(url, variable).await {
+            Ok(data) => whole.push_str(&format!("\n\n![{url}]({data})")),
+            Err(why) => warnings.push(format!("the image `{url}` is left out: {why}")),
+        }
+    }
+    (whole, warnings)
+}
+
+/// An image as a `data:` URL.
+async fn image(url: &str, variable: Variable<'_>) -> Result<String, String> {
+    if !url.starts_with("https://") && !url.starts_with("http://") {
+        return Err("its address does not begin with `https://`".to_owned());
+    }
+    let client = web::client(url, variable)?;
+    // Some servers of images answer browsers only.
+    let request = client
+        .get(url)
+        .header("user-agent", "Mozilla/5.0 (X11; Linux x86_64) mswea-host");
+    let mut response = request
+        .send()
+        .await
+        .map_err(|error| web::in_words(&error))?;
+    if !response.status().is_success() {
+        return Err(format!("the server answers {}", response.status().as_u16()));
+    }
+    let kind = response.headers().get("content-type");
+    let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let kind = kind.to_ascii_lowercase();
+    if !KINDS.contains(&kind.as_str()) {
+        return Err(format!(
+            "`{kind}` is no type of images that models take (PNG, JPEG, WebP)"
+        ));
+    }
+    let is_large = response
+        .content_length()
+        .is_some_and(|length| length > LIMIT as u64);
+    let body = match is_large {
+        true => None,
+        false => web::body(&mut response, LIMIT).await?,
+    };
+    let body = body.ok_or_else(|| format!("it is larger than {} MiB", LIMIT >> 20))?;
+    Ok(format!("data:{kind};base64,{}", STANDARD.encode(body)))
+}
