@@ -67,6 +67,7 @@ mod swapped;
 mod swe_attempts;
 mod sweagent;
 mod swerex;
+mod taken_back;
 mod terminal;
 mod tools;
 mod traps;

@@ -111,6 +111,9 @@ impl Look {
             Colour::Red => "31",
             Colour::Green => "32",
             Colour::Yellow => "33",
+            Colour::Blue => "34",
+            Colour::Magenta => "35",
+            Colour::Cyan => "36",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
@@ -124,6 +127,9 @@ pub(crate) enum Colour {
     Red,
     Green,
     Yellow,
+    Blue,
+    Magenta,
+    Cyan,
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod below;
 mod data_urls;
 mod ending;
 mod header;
+mod highlight;
 mod human;
 mod json;
 mod log;
