@@ -24,6 +24,7 @@ mod forks;
 mod happy;
 mod host;
 mod house;
+mod inspects;
 mod interrupts;
 mod irregular_files;
 mod kept;

@@ -108,6 +108,7 @@ impl Look {
         let code = match colour {
             Colour::Bold => "1",
             Colour::Dim => "2",
+            Colour::Reversed => "7",
             Colour::Red => "31",
             Colour::Green => "32",
             Colour::Yellow => "33",
@@ -124,6 +125,7 @@ impl Look {
 pub(crate) enum Colour {
     Bold,
     Dim,
+    Reversed,
     Red,
     Green,
     Yellow,

@@ -9,7 +9,7 @@ mod commands;
 mod console;
 mod editor;
 mod history;
-mod keys;
+pub(super) mod keys;
 mod outside;
 mod questions;
 mod seat;
@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use self::approval::Approval;
 use self::console::{KeyConsole, Prompt, Typed};
 use self::seat::Seat;
-use self::work_tree::WorkTree;
+use self::work_tree::RememberedFiles;
 use super::args::PersonArgs;
 use super::front::CliFront;
 use mswea_config::{Config, whose_model};
@@ -225,7 +225,7 @@ impl Person for Attendant {
     }
 
     fn memory(&self) -> Option<FileMemory> {
-        self.seat.work_tree.as_ref().map(WorkTree::memory)
+        self.seat.work_tree.as_ref().map(RememberedFiles::memory)
     }
 
     async fn errand(&self) -> Errand {

@@ -2,7 +2,7 @@
 
 use super::commands::SlashCommand;
 use super::console::{Held, Prompt, Typed};
-use super::work_tree::WorkTree;
+use super::work_tree::RememberedFiles;
 use super::{Attendant, approval, history, outside};
 use mswea_core::{Action, Answer, PersonMode, SpentOfLimits};
 
@@ -69,7 +69,7 @@ impl Attendant {
             desk.note("there is no temporary folder, so the files were not remembered");
             return;
         };
-        let changes = match WorkTree::found(&self.seat.run(tree.look()).await) {
+        let changes = match RememberedFiles::found(&self.seat.run(tree.look()).await) {
             Ok(changes) => changes,
             Err(why) => return desk.note(&why),
         };
@@ -88,7 +88,7 @@ impl Attendant {
             Typed::Text(text) if text.trim().is_empty() => {}
             _ => return desk.note("nothing was taken back"),
         }
-        match WorkTree::is_back(&self.seat.run(tree.take_back(&changes)).await) {
+        match RememberedFiles::is_back(&self.seat.run(tree.take_back(&changes)).await) {
             Ok(()) => {
                 self.seat.tell(format!(
                     "The user has taken back changes of files that your last commands have made. These files are \

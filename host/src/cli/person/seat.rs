@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::commands::{HELP, SlashCommand};
-use super::work_tree::{DIFF, WorkTree};
+use super::work_tree::{DIFF, RememberedFiles};
 use crate::cli::first_steps;
 use crate::cli::front::Desk;
 use mswea_config::Config;
@@ -35,7 +35,7 @@ pub(super) struct Seat {
     errands: UnboundedSender<Errand>,
     to_do: tokio::sync::Mutex<UnboundedReceiver<Errand>>,
     /// None if its files can't be remembered.
-    pub work_tree: Option<WorkTree>,
+    pub work_tree: Option<RememberedFiles>,
     /// The folder of the commands, if it is on this machine.
     folder: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ impl Seat {
         Self {
             errands,
             to_do: tokio::sync::Mutex::new(to_do),
-            work_tree: WorkTree::new(is_here),
+            work_tree: RememberedFiles::new(is_here),
             desk,
             source,
             mode: Mutex::new(mode),

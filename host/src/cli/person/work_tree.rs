@@ -23,7 +23,7 @@ g ls-files --others --exclude-standard 2>/dev/null | sed 's/^/new file: /'"#;
 
 /// Remembers the files, and takes changes back.
 #[derive(Debug)]
-pub(super) struct WorkTree {
+pub(super) struct RememberedFiles {
     /// The folder of what is remembered, as a word of a shell.
     folder: String,
     /// It is on this machine, and removed also if this program is killed.
@@ -41,7 +41,7 @@ pub(super) struct TakenBack {
     pub has_moved: bool,
 }
 
-impl WorkTree {
+impl RememberedFiles {
     /// The work tree of commands; `is_here`: they run on this machine, with its temporary files.
     pub fn new(is_here: bool) -> Option<Self> {
         let id = session::new_run_id();
@@ -125,7 +125,7 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
         )
     }
 
-    /// What [`WorkTree::look`] has found.
+    /// What [`RememberedFiles::look`] has found.
     ///
     /// # Errors
     /// Why nothing can be taken back.
@@ -173,7 +173,7 @@ tell done"#,
         )
     }
 
-    /// Whether [`WorkTree::take_back`] has done so.
+    /// Whether [`RememberedFiles::take_back`] has done so.
     ///
     /// # Errors
     /// Why not.
