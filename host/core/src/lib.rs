@@ -30,7 +30,7 @@ pub use interactive::{
     ProgramStart,
 };
 pub use maker::{ConfiguredRole, Identity, Maker, Refused, RoleKind};
-pub use person::{Answer, Nobody, Person, PersonMode, Question, SpentOfLimits};
+pub use person::{Answer, Errand, FileMemory, Nobody, Person, PersonMode, Question, SpentOfLimits};
 pub use request_body::{RequestBody, RequestBodyBuilder};
 pub use stop::{Stop, StopSource};
 pub use values::ViewChange;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::Action;
+use crate::{Action, Output};
 
 /// A question to the user.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +91,24 @@ pub enum Answer {
     Raise { steps: i64, cost: f64 },
 }
 
+/// A shell script that the user has run in the environment, apart from the agent's commands: it is no part
+/// of the run's record.
+pub struct Errand {
+    /// The script.
+    pub script: String,
+    /// Gets its output.
+    pub done: Box<dyn FnOnce(Output) + Send>,
+}
+
+/// The shell scripts that remember the files of the environment, so that changes can be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileMemory {
+    /// Remembers the files as they are.
+    pub remember: String,
+    /// Removes what was remembered.
+    pub forget: String,
+}
+
 /// Answers the questions of a run.
 #[async_trait]
 pub trait Person: Send + Sync {
@@ -106,6 +124,16 @@ pub trait Person: Send + Sync {
     /// What the user has said to the model since the last call, without being asked.
     fn said(&self) -> Option<String> {
         None
+    }
+
+    /// How the files are remembered before the actions of each step; none: they are not.
+    fn memory(&self) -> Option<FileMemory> {
+        None
+    }
+
+    /// Waits for the next errand. It is done while a question is open, or before the next query.
+    async fn errand(&self) -> Errand {
+        std::future::pending().await
     }
 
     /// The run is about to end; nothing is asked any more.

@@ -24,11 +24,14 @@ impl Agent {
                 Need::Close(end) => return self.close(end).await,
                 Need::Salvage(end) if !self.has_work() => return self.close(end).await,
                 need if need.is_stoppable() && self.context.stop.is_stopped() => self.interrupt(),
-                Need::Query => match self.hear() {
-                    Ok(true) => Ok(()),
-                    Ok(false) => self.attempt(Need::Query).await,
-                    Err(end) => Err(end),
-                },
+                Need::Query => {
+                    self.do_errands().await;
+                    match self.hear() {
+                        Ok(true) => Ok(()),
+                        Ok(false) => self.attempt(Need::Query).await,
+                        Err(end) => Err(end),
+                    }
+                }
                 need => self.attempt(need).await,
             };
             let met = met.and(self.synced().await);

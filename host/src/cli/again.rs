@@ -11,6 +11,7 @@ use super::exit::ExitCode;
 use super::finished;
 use super::front::{self, CliFront};
 use super::output::{self, Failure};
+use super::person::NextRun;
 use super::run::{self, Audience, ProcessOptions, RunEnd, Switch};
 use super::runs::find_one;
 use mswea_config::{Config, Layers, ProcessEnvironment, RecordedConfig, Sources};
@@ -124,12 +125,29 @@ pub fn resume(args: &ResumeArgs) -> Result<RunEnd, Failure> {
 
 /// Goes on as the user wishes at the end of a run, until there is an end without a wish.
 pub fn to_the_end(mut end: RunEnd) -> Result<ExitCode, Failure> {
-    while let Some(Switch { journal, change }) = end.switch.take() {
-        end = resume(&ResumeArgs {
-            run: journal,
+    while let Some(switch) = end.switch.take() {
+        let Switch {
+            journal,
+            next,
             change,
-            trust_record: false,
-        })?;
+        } = switch;
+        end = match next {
+            NextRun::Model(_) => resume(&ResumeArgs {
+                run: journal,
+                change,
+                trust_record: false,
+            })?,
+            NextRun::Fork => {
+                let earlier = Earlier::to_read(&journal).map_err(refused)?;
+                fork(&ForkArgs {
+                    run: journal,
+                    at: earlier.state().account.queries,
+                    no_workspace: true,
+                    change,
+                    ..ForkArgs::default()
+                })?
+            }
+        };
     }
     Ok(end.code)
 }

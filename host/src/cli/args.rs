@@ -7,6 +7,7 @@
 mod again;
 mod batch;
 mod export;
+mod inspect;
 mod machine;
 mod many;
 mod person;
@@ -36,6 +37,7 @@ pub use batch::{
     BatchWorkerArgs, EngineName, SelectArgs, SwebenchArgs, SwebenchSingleArgs, WorkArgs,
 };
 pub use export::{ExportArgs, ExportFormat};
+pub use inspect::InspectArgs;
 pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs, SetupArgs};
 pub use person::PersonArgs;
 pub use plugin::{
@@ -141,6 +143,9 @@ pub enum HostCommand {
     /// Show runs on a page in the browser, also while they go on
     #[command(after_help = view::VIEW)]
     View(ViewArgs),
+    /// Show runs on the whole screen of a terminal, also while they go on
+    #[command(after_help = inspect::INSPECT)]
+    Inspect(InspectArgs),
     /// Run many instances, and leave exactly one result for each
     #[command(subcommand)]
     Batch(BatchCommand),

@@ -17,6 +17,7 @@ mod finished;
 mod first_steps;
 pub mod front;
 mod gc;
+mod inspect;
 mod limits;
 mod on_end;
 mod output;
@@ -134,6 +135,7 @@ pub fn main() -> ExitCode {
         },
         Some(HostCommand::Export(args)) => export::export(&args),
         Some(HostCommand::View(args)) => view::view(&args),
+        Some(HostCommand::Inspect(args)) => inspect::inspect(&args),
         Some(HostCommand::Batch(command)) => match command {
             BatchCommand::Run(args) => batch::run(&args),
             BatchCommand::Worker(args) => batch::worker(&args),

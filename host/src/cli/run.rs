@@ -9,7 +9,7 @@ use super::args::{ChangeArgs, DemoArgs, DisplayArgs, PersonArgs, RunArgs, read_t
 use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront, RunHeader};
 use super::output::{self, Failure};
-use super::person::Attendant;
+use super::person::{Attendant, NextRun};
 use super::{atif, configs, demo, first_steps, on_end, panics, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
 use mswea_core::{Nobody, Person, Progress, Stop, StopSource};
@@ -66,7 +66,7 @@ pub(super) fn attend(
     args: &PersonArgs,
     front: &dyn CliFront,
 ) -> Result<Option<Arc<Attendant>>, Failure> {
-    let person = Attendant::of(config, front, args.notify).map_err(Failure::usage)?;
+    let person = Attendant::of(config, front, args).map_err(Failure::usage)?;
     if let (None, Some(mode @ ("human" | "confirm"))) = (&person, config.agent.mode.as_deref()) {
         front.show(&Progress::Warning(&format!(
             "`agent.mode` = `{mode}` has no effect without a terminal: nobody is asked, and every command runs at once"
@@ -144,7 +144,7 @@ pub(super) struct Audience<'a> {
 /// How a run has ended.
 pub(super) struct RunEnd {
     pub(super) code: ExitCode,
-    /// The user goes on with another model.
+    /// The user goes on.
     pub(super) switch: Option<Switch>,
 }
 
@@ -157,6 +157,7 @@ impl From<ExitCode> for RunEnd {
 /// What the user goes on with.
 pub(super) struct Switch {
     pub(super) journal: PathBuf,
+    pub(super) next: NextRun,
     pub(super) change: ChangeArgs,
 }
 
@@ -167,9 +168,12 @@ impl Switch {
         options: &ProcessOptions<'_>,
         display: DisplayArgs,
     ) -> Option<Self> {
-        let model = person?.next_model()?;
+        let next = person?.next()?;
         let change = ChangeArgs {
-            model: Some(model),
+            model: match &next {
+                NextRun::Model(model) => Some(model.clone()),
+                NextRun::Fork => None,
+            },
             person: person?.flags(),
             display,
             fsync: options.fsync,
@@ -179,6 +183,7 @@ impl Switch {
         };
         Some(Self {
             journal: done.journal.clone()?,
+            next,
             change,
         })
     }

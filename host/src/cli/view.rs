@@ -38,7 +38,7 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Where runs are looked for.
-fn roots(paths: &[PathBuf]) -> Result<ViewRoots, Failure> {
+pub(super) fn roots(paths: &[PathBuf]) -> Result<ViewRoots, Failure> {
     if paths.is_empty() {
         return Ok(ViewRoots::Own(runs::journals));
     }

@@ -2,7 +2,8 @@
 //!
 //! `server` has the connections, `door` who may ask, `routes` what is asked. `places` finds the files of
 //! runs, `card` is what a list shows of one (`journal_card`, `foreign_card`), `table` keeps the list; `opened` has the runs that are read
-//! whole. The files of the page are in `page/`, and inside of the program.
+//! whole. The files of the page are in `page/`, and inside of the program. `reader` is for the inspector at a
+//! terminal, which parses of a trajectory (`indexed`, `elements`) only what it shows.
 //!
 //! Nothing here writes, but `notes`, and no request names a file: a run is named by an id that the server
 //! has made.
@@ -11,12 +12,15 @@ mod answers;
 mod card;
 mod compare;
 mod door;
+mod elements;
 mod foreign_card;
+mod indexed;
 mod journal_card;
 mod notes;
 mod opened;
 mod page;
 mod places;
+mod reader;
 mod routes;
 mod search;
 mod server;
@@ -25,5 +29,6 @@ mod steps;
 mod table;
 mod tally;
 
+pub use reader::{PageFigures, PageLine, RunLine, RunList, RunReader};
 pub use server::ViewServer;
 pub use settings::{ViewError, ViewRoots, ViewSettings};

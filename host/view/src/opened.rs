@@ -157,7 +157,7 @@ impl OpenedRun {
     }
 
     /// Brings it up to date.
-    fn refresh(&mut self, place: &RunPlace) -> Result<(), String> {
+    pub(crate) fn refresh(&mut self, place: &RunPlace) -> Result<(), String> {
         let failed = |error: io::Error| format!("`{}`: {error}", place.name);
         if !place.is_journal {
             let stamp = FileStamp::of(&place.path).map_err(failed)?;

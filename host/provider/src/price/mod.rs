@@ -60,6 +60,8 @@ pub struct Quote {
     pub origin: PriceSource,
     /// The rates.
     pub tariff: Tariff,
+    /// How many tokens a request may have, as far as the table knows it.
+    pub window: Option<u64>,
 }
 
 /// The source of a price.
@@ -150,6 +152,7 @@ impl PriceSources {
                 name: String::new(),
                 origin: PriceSource::Config,
                 tariff,
+                window: None,
             });
             return Ok(found);
         }
@@ -173,6 +176,7 @@ impl PriceSources {
                 name,
                 origin: PriceSource::Registry(path.clone()),
                 tariff,
+                window: found.quote.and_then(|quote| quote.window),
             });
         }
         Ok(found)
@@ -215,6 +219,7 @@ impl PriceSources {
                     file: file.map(Path::to_owned),
                 },
                 tariff,
+                window: listed.window,
             }));
         }
         Ok(None)

@@ -2,7 +2,8 @@
 //!
 //! A file has one line of plain text, with the format's version and the source of the prices, and a
 //! block of lz4. The block holds a line with two counts, the distinct tariffs (many models share
-//! one), and the models by name, each with its provider and the number of its tariff.
+//! one), and the models by name, each with its provider, the number of its tariff, and how many tokens a
+//! request may have, if that is known.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub struct Listed<'a> {
     pub provider: &'a str,
     /// The index of its tariff.
     tariff: usize,
+    /// How many tokens a request may have.
+    pub window: Option<u64>,
 }
 
 impl Table {
@@ -177,6 +180,7 @@ impl Table {
             name: fields.next()?,
             provider: fields.next()?,
             tariff: fields.next()?.parse().ok()?,
+            window: fields.next().and_then(|window| window.parse().ok()),
         })
     }
 
@@ -209,7 +213,7 @@ pub struct PackedTable {
 /// named in the result, so that one entry of a new form does not make all prices unusable.
 #[must_use]
 pub fn pack(prices: &Map<String, Value>, source: &str) -> PackedTable {
-    let mut models: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut models: BTreeMap<String, (String, String, Option<u64>)> = BTreeMap::new();
     let mut refused = Vec::new();
     for (name, entry) in prices {
         let mode = entry.get("mode").and_then(Value::as_str);
@@ -225,7 +229,8 @@ pub fn pack(prices: &Map<String, Value>, source: &str) -> PackedTable {
                     .and_then(entry::provider)
                     .unwrap_or_default();
                 if plain(name) && plain(provider) {
-                    let listed = (provider.to_owned(), packed::write(&tariff));
+                    let window = entry.get("max_input_tokens").and_then(Value::as_u64);
+                    let listed = (provider.to_owned(), packed::write(&tariff), window);
                     models.insert(lower(name).into_owned(), listed);
                 }
             }
@@ -233,7 +238,7 @@ pub fn pack(prices: &Map<String, Value>, source: &str) -> PackedTable {
             Err(error) => refused.push((name.clone(), error)),
         }
     }
-    let mut lines: Vec<&str> = models.values().map(|(_, tariff)| tariff.as_str()).collect();
+    let mut lines: Vec<&str> = models.values().map(|listed| listed.1.as_str()).collect();
     lines.sort_unstable();
     lines.dedup();
     let mut text = format!("{} {}\n", lines.len(), models.len());
@@ -241,9 +246,10 @@ pub fn pack(prices: &Map<String, Value>, source: &str) -> PackedTable {
         text.push_str(line);
         text.push('\n');
     }
-    for (name, (provider, tariff)) in &models {
+    for (name, (provider, tariff, window)) in &models {
         let index = lines.partition_point(|line| line < &tariff.as_str());
-        let _ = writeln!(text, "{name}\t{provider}\t{index}");
+        let window = window.map_or_else(String::new, |window| format!("\t{window}"));
+        let _ = writeln!(text, "{name}\t{provider}\t{index}{window}");
     }
     let source = source.replace('\n', " ");
     let mut bytes = format!("{MAGIC}{FORMAT} {source}\n").into_bytes();
@@ -267,7 +273,7 @@ mod tests {
     fn packed() -> PackedTable {
         let prices = json!({
             "sample_spec": {"input_cost_per_token": 1},
-            "b/Two": {"litellm_provider": "b", "mode": "chat", "input_cost_per_token": 2},
+            "b/Two": {"litellm_provider": "b", "mode": "chat", "input_cost_per_token": 2, "max_input_tokens": 128_000},
             "one": {"input_cost_per_token": 1, "new_field": {"x": [1]}},
             "c/also-two": {"litellm_provider": "c", "mode": "responses", "input_cost_per_token": 2},
             "unpriced": {"mode": "chat"},
@@ -319,6 +325,8 @@ mod tests {
             });
             assert_eq!(found, expected, "{name}");
         }
+        let window = |name| table.find(name).unwrap().window;
+        assert_eq!((window("b/two"), window("one")), (Some(128_000), None));
     }
 
     #[test]

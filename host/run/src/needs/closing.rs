@@ -149,6 +149,7 @@ impl Agent {
     }
 
     async fn clean_up(&mut self) {
+        self.forget().await;
         // After a second Ctrl-C, the guardian and the next start of the host finish the clean-up.
         let stop = self.context.stop.clone();
         let unfinished = tokio::select! {

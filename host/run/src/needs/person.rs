@@ -1,13 +1,21 @@
 //! The questions to the user, and the effects of the answers. The messages to the model are those of
 //! mini-swe-agent's interactive agent.
 
+use std::time::Duration;
+
 use crate::agent::Agent;
 use crate::next::exceeded;
-use mswea_core::{Action, Answer, End, Event, Message, Question};
+use mswea_core::{Action, Answer, Command, End, Errand, Event, Message, Output, Question, Stop};
 use serde_json::json;
 
 /// Who has interrupted the model, as `extra.interrupt_type` of the message has it.
 const INTERRUPTION: &str = "UserInterruption";
+/// How long an errand may take.
+const ERRAND: Duration = Duration::from_secs(60);
+/// How long it may take to remember the files.
+pub(super) const MEMORY: Duration = Duration::from_secs(10);
+/// How long it may take to forget them.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 impl Agent {
     /// Handles a stop: with a user, only the step ends and the user is asked; otherwise the run
@@ -25,10 +33,79 @@ impl Agent {
     /// Asks the user, unless the run is stopped meanwhile.
     pub(crate) async fn answer_to(&mut self, question: &Question) -> Result<Option<Answer>, End> {
         let stop = self.context.stop.clone();
-        tokio::select! {
-            biased;
-            answer = self.parts.person.answer(question) => Ok(answer),
-            () = stop.stopped() => Err(End::Interrupted),
+        let person = self.parts.person.clone();
+        let mut answer = person.answer(question);
+        loop {
+            let errand = tokio::select! {
+                biased;
+                answer = &mut answer => return Ok(answer),
+                () = stop.stopped() => return Err(End::Interrupted),
+                errand = person.errand() => errand,
+            };
+            self.do_errand(errand).await;
+        }
+    }
+
+    /// Does what the user has asked for while no question was open.
+    pub(crate) async fn do_errands(&mut self) {
+        if !self.settings.has_person {
+            return;
+        }
+        let person = self.parts.person.clone();
+        loop {
+            let errand = tokio::select! {
+                biased;
+                errand = person.errand() => errand,
+                () = std::future::ready(()) => return,
+            };
+            self.do_errand(errand).await;
+        }
+    }
+
+    async fn do_errand(&mut self, errand: Errand) {
+        (errand.done)(self.aside(&errand.script, ERRAND).await);
+    }
+
+    /// Runs a script that is no action of the agent.
+    async fn aside(&mut self, script: &str, timeout: Duration) -> Output {
+        let is_usable = {
+            let environment = &self.recorder.state().environment;
+            environment.is_ready && environment.is_set_up && !environment.is_gone
+        };
+        if !is_usable {
+            return Output::not_executed("the environment is not ready");
+        }
+        let script = self.with_own_files(script);
+        let command = aside(&script, timeout);
+        let stop = &self.context.stop;
+        self.parts.executor.execute(&command, stop).await
+    }
+
+    /// A script whose arguments are pathspecs of the files that the host itself writes.
+    fn with_own_files(&self, script: &str) -> String {
+        format!("{}{script}", self.settings.salvage_prologue)
+    }
+
+    /// The script that remembers the files; none if they are not remembered.
+    pub(crate) fn to_remember(&self) -> Option<String> {
+        let memory = self.parts.person.memory()?;
+        Some(self.with_own_files(&memory.remember))
+    }
+
+    /// Remembers the files before the actions of a step, which the user has just allowed.
+    async fn remember(&mut self) {
+        if let Some(memory) = self.parts.person.memory() {
+            self.aside(&memory.remember, MEMORY).await;
+        }
+    }
+
+    /// Removes what was remembered of the files.
+    pub(crate) async fn forget(&mut self) {
+        let is_ready = self.recorder.state().environment.is_ready;
+        if let Some(memory) = self.parts.person.memory().filter(|_| is_ready) {
+            let command = aside(&memory.forget, FAREWELL);
+            // Also after a stop.
+            self.parts.executor.execute(&command, &Stop::never()).await;
         }
     }
 
@@ -78,10 +155,14 @@ impl Agent {
             }
             (Question::Actions { .. }, Some(answer)) => {
                 let message = refusal(&answer);
+                if message.is_none() {
+                    self.remember().await;
+                }
                 self.answered("actions", answer, message)
             }
             (Question::Turn, Some(answer)) => match &answer {
                 Answer::Act { command } => {
+                    self.remember().await;
                     let message = own_command(command);
                     self.answered("turn", answer, Some(message))
                 }
@@ -124,6 +205,16 @@ impl Agent {
         })?;
         self.show_messages(before);
         Ok(())
+    }
+}
+
+/// A script that is no action of the agent, as a command.
+pub(super) fn aside(script: &str, timeout: Duration) -> Command<'_> {
+    Command {
+        timeout: Some(timeout),
+        whole: true,
+        apart: true,
+        ..Command::new(script)
     }
 }
 

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::asking::{LoopAsker, failure};
 use super::patience::unless_over;
+use super::person::{MEMORY, aside};
 use super::sampling::SampledReply;
 use crate::agent::Agent;
 use crate::next::exceeded;
 use crate::state::plausible_cost;
-use mswea_core::{Change, End, Event, ModelError, ModelFailure, Progress, Reply, View};
+use mswea_core::{Change, End, Event, ModelError, ModelFailure, PersonMode, Progress, Reply, View};
 
 impl Agent {
     pub(crate) async fn query(&mut self) -> Result<(), End> {
@@ -115,8 +116,18 @@ impl Agent {
     pub(super) async fn send(&mut self, change: &Change) -> Result<Reply, End> {
         let time_left = self.time_left();
         let tools = self.parts.parser.tools();
+        // In the other modes, the files are remembered once the user has allowed the actions.
+        let is_yolo = self.settings.mode == PersonMode::Yolo;
+        let script = self.to_remember().filter(|_| is_yolo);
         let answer = self.parts.model.query(change, tools, &self.context);
-        match within(time_left, answer).await {
+        let executor = &mut self.parts.executor;
+        let stop = &self.context.stop;
+        let remembered = async {
+            if let Some(script) = script {
+                executor.execute(&aside(&script, MEMORY), stop).await;
+            }
+        };
+        match tokio::join!(within(time_left, answer), remembered).0 {
             Some(Ok(reply)) => Ok(reply),
             Some(Err(error)) => {
                 self.record_failure(&error)?;

@@ -30,6 +30,10 @@ pub struct PersonArgs {
     /// Ring the terminal's bell when an answer is awaited
     #[arg(long, help_heading = PERSON)]
     pub notify: bool,
+
+    /// What was approved in the run that goes on.
+    #[arg(skip)]
+    pub approved: Vec<String>,
 }
 
 impl PersonArgs {

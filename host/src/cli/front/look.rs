@@ -108,9 +108,13 @@ impl Look {
         let code = match colour {
             Colour::Bold => "1",
             Colour::Dim => "2",
+            Colour::Reversed => "7",
             Colour::Red => "31",
             Colour::Green => "32",
             Colour::Yellow => "33",
+            Colour::Blue => "34",
+            Colour::Magenta => "35",
+            Colour::Cyan => "36",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
@@ -121,9 +125,13 @@ impl Look {
 pub(crate) enum Colour {
     Bold,
     Dim,
+    Reversed,
     Red,
     Green,
     Yellow,
+    Blue,
+    Magenta,
+    Cyan,
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod below;
 mod data_urls;
 mod ending;
 mod header;
+mod highlight;
 mod human;
 mod json;
 mod log;
@@ -43,6 +44,7 @@ pub(super) use outlet::{deliver, say, settle};
 pub use quiet::QuietFront;
 pub(super) use shorten::{Size, cut_to, shorten};
 pub(super) use words::{account, dollars_text};
+pub(super) use wrap::{cut as cut_to_columns, width as text_width};
 
 /// A front of the command line.
 pub trait CliFront: Front {

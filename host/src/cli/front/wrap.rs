@@ -3,7 +3,7 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// How many columns a text takes that begins in `column`.
-pub(super) fn width(text: &str, column: usize) -> usize {
+pub(in crate::cli) fn width(text: &str, column: usize) -> usize {
     if !text.contains('\t') {
         return text.width();
     }
@@ -15,7 +15,7 @@ pub(super) fn width(text: &str, column: usize) -> usize {
 }
 
 /// The beginning of a text that fits into this many columns.
-pub(super) fn cut(text: &str, columns: usize) -> &str {
+pub(in crate::cli) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices() {
         used += c.width().unwrap_or(0);

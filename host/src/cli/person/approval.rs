@@ -1,13 +1,61 @@
 //! Which commands run without a question: those that match `agent.whitelist_actions`, and those whose
-//! parts all begin with a prefix that the user has approved.
+//! parts all begin with a prefix that the user has approved, in this run or in the file of approvals. What
+//! that file denies is asked about all the same.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use fancy_regex::Regex;
+
+use crate::cli::dotenv;
+
+/// The head of a new file of approvals.
+const HEAD: &str = "\
+# Beginnings of commands that run without a question where each step waits (confirm mode).
+# Every part of a command that is joined with `&&`, `;` or `|` has to begin with one of them.
+# `!` in front: commands with these words are asked about, whatever else allows them.
+";
 
 /// The commands that need no question.
 #[derive(Debug, Default)]
 pub(super) struct Approval {
     whitelist: Vec<Regex>,
     prefixes: Vec<Vec<String>>,
+    denied: Vec<Vec<String>>,
+    /// What was approved for this run.
+    of_run: Vec<String>,
+}
+
+/// The file of approvals, which holds in all runs; none without a home.
+pub(super) fn file() -> Option<PathBuf> {
+    Some(dotenv::path()?.with_file_name("approvals"))
+}
+
+/// Adds a prefix to the file of approvals. What is there stays as it is.
+///
+/// # Errors
+/// Why the file can't be written; nothing of it is changed then.
+pub(super) fn keep(file: &Path, prefix: &str) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    // A link leads to the file that is meant.
+    let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let mut text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => HEAD.to_owned(),
+        Err(error) => return Err(error),
+    };
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(prefix.trim());
+    text.push('\n');
+    let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(folder))?;
+    new.write_all(text.as_bytes())?;
+    new.as_file().sync_all()?;
+    new.persist(&file)?;
+    Ok(())
 }
 
 impl Approval {
@@ -24,25 +72,73 @@ impl Approval {
         };
         Ok(Self {
             whitelist: whitelist.iter().map(compile).collect::<Result<_, _>>()?,
-            prefixes: Vec::new(),
+            ..Self::default()
         })
+    }
+
+    /// Reads the file of approvals. One that is not there approves nothing.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(&mut self, file: &Path) -> Result<(), String> {
+        let shown = file.display();
+        let text = match mswea_files::read_text(file, mswea_files::SETTINGS) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(format!("can't read the approvals in `{shown}`: {error}")),
+        };
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (words, list) = match line.strip_prefix('!') {
+                Some(denied) => (words(denied), &mut self.denied),
+                None => (words(line), &mut self.prefixes),
+            };
+            let words = words.ok_or_else(|| {
+                format!(
+                    "`{shown}` has `{line}` in line {}, which is not the beginning of one plain command: write one, such as `git status`, or `!git push`",
+                    index + 1
+                )
+            })?;
+            list.push(words);
+        }
+        Ok(())
     }
 
     /// Approves commands that begin with these words. Returns whether it is a prefix.
     pub fn approve(&mut self, prefix: &str) -> bool {
-        let parts = parts(prefix);
-        let Some([words]) = parts.as_deref() else {
-            return false;
-        };
-        if words.is_empty() {
-            return false;
+        let words = words(prefix);
+        let is_prefix = words.is_some();
+        self.prefixes.extend(words);
+        if is_prefix {
+            self.of_run.push(prefix.to_owned());
         }
-        self.prefixes.push(words.clone());
-        true
+        is_prefix
+    }
+
+    /// What was approved since the start.
+    pub fn of_run(&self) -> &[String] {
+        &self.of_run
+    }
+
+    /// Whether the command has words that the file of approvals denies, wherever they are in it.
+    fn denies(&self, command: &str) -> bool {
+        let is_end = |c: char| c.is_whitespace() || "'\"`;&|()<>{}$".contains(c);
+        let found: Vec<&str> = command.split(is_end).filter(|it| !it.is_empty()).collect();
+        let parts = parts(command).unwrap_or_default();
+        self.denied.iter().any(|denied| {
+            found.windows(denied.len()).any(|words| words == denied)
+                || parts.iter().any(|words| words.starts_with(denied))
+        })
     }
 
     /// Whether a command runs without a question.
     pub fn covers(&self, command: &str) -> bool {
+        if self.denies(command) {
+            return false;
+        }
         // An expression that gives up has not matched.
         let matches = |regex: &Regex| regex.is_match(command).unwrap_or(false);
         if self.whitelist.iter().any(matches) {
@@ -59,7 +155,8 @@ impl Approval {
     /// covered.
     pub fn proposal<'a>(&self, commands: impl IntoIterator<Item = &'a str>) -> Option<String> {
         let mut open = commands.into_iter().filter(|command| !self.covers(command));
-        let parts = parts(open.next()?)?;
+        let next = open.next().filter(|command| !self.denies(command))?;
+        let parts = parts(next)?;
         let is_open = |words: &&Vec<String>| {
             let mut prefixes = self.prefixes.iter();
             !prefixes.any(|prefix| words.starts_with(prefix))
@@ -73,6 +170,14 @@ impl Approval {
                 .all(|c| !c.is_whitespace() && !matches!(c, '\'' | '"'))
         };
         words.iter().all(plain).then(|| words.join(" "))
+    }
+}
+
+/// The words of one plain command; none if it is something else.
+fn words(prefix: &str) -> Option<Vec<String>> {
+    match parts(prefix)?.as_slice() {
+        [words] if !words.is_empty() => Some(words.clone()),
+        _ => None,
     }
 }
 
@@ -197,6 +302,43 @@ mod tests {
         ] {
             assert_eq!(approval.covers(command), expected, "{command:?}");
         }
+    }
+
+    #[test]
+    fn the_file_of_approvals_is_added_to_and_denies() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sub/approvals");
+        let read = || {
+            let mut approval = Approval::of(&["curl .*".to_owned()]).unwrap();
+            approval.read(&file).map(|()| approval)
+        };
+        assert!(!read().unwrap().covers("ls"));
+        keep(&file, "ls").unwrap();
+        assert!(read().unwrap().covers("ls -l"));
+        assert!(
+            fs::read_to_string(&file)
+                .unwrap()
+                .starts_with("# Beginnings")
+        );
+        fs::write(&file, "# mine\ngit\n! git push\n!curl -d").unwrap();
+        keep(&file, "cargo test").unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(text, "# mine\ngit\n! git push\n!curl -d\ncargo test\n");
+        for (command, expected) in [
+            ("git status && cargo test", true),
+            ("git push", false),
+            ("git 'push'", false),
+            ("git status; git push --force", false),
+            ("curl x", true),
+            ("curl -d @file x", false),
+            ("curl $(git push)", false),
+        ] {
+            assert_eq!(read().unwrap().covers(command), expected, "{command:?}");
+        }
+        assert_eq!(read().unwrap().proposal(["git push"]), None);
+        fs::write(&file, "ls\nls | sh\n").unwrap();
+        let error = read().unwrap_err();
+        assert!(error.contains("`ls | sh` in line 2"), "{error}");
     }
 
     #[test]

@@ -10,13 +10,19 @@ pub(super) enum SlashCommand {
     Help,
     Status,
     Diff,
+    /// Takes back what the last commands have changed in files.
+    Undo,
+    /// Goes on in a new run.
+    Fork,
     /// An output in full, by its number.
     Expand(Option<usize>),
     Quit,
     /// Goes on with another model.
     Model(String),
-    /// Of a question about commands: runs them always.
-    Always,
+    /// Of a question about commands: runs them always in this run, or in all runs.
+    Always {
+        is_kept: bool,
+    },
     /// Edits a command here, or in the user's editor.
     Edit {
         which: usize,
@@ -49,9 +55,12 @@ impl SlashCommand {
             "h" | "help" => Self::Help,
             "status" => Self::Status,
             "diff" => Self::Diff,
+            "undo" => Self::Undo,
+            "fork" => Self::Fork,
             "expand" => Self::Expand(number()),
             "quit" | "q" => Self::Quit,
-            "a" | "always" => Self::Always,
+            "a" | "always" => Self::Always { is_kept: false },
+            "p" | "permanently" => Self::Always { is_kept: true },
             "e" | "edit" => Self::Edit {
                 which: number().unwrap_or(1),
                 outside: false,
@@ -75,12 +84,12 @@ pub(super) const HELP: &str = "\
 /c  ask before each step (confirm)
 /u  give the commands yourself (human)
 /m  enter several lines
-/a  always run commands that begin like this
+/a  in this run, always run commands that begin like this; /p  in all runs
 /e [N]  edit a command; /editor [N]  in $EDITOR
 /status  what the run has used
-/diff  the changes in the working folder
+/diff  the changes in the working folder; /undo  takes back those of the last step
 /expand [N]  a shortened output in full
-/model PREFIX/NAME  go on with another model
+/model PREFIX/NAME  go on with another model; /fork  in a new run
 /quit  end the run; `resume` goes on
 A text at a question rejects the commands, and tells the model why.
 A text while the agent works reaches the model before its next step.
@@ -100,6 +109,8 @@ mod tests {
             ("/u", mode(PersonMode::Human)),
             ("/m", Some(SlashCommand::Multiline)),
             ("/h", Some(SlashCommand::Help)),
+            ("/undo", Some(SlashCommand::Undo)),
+            ("/p", Some(SlashCommand::Always { is_kept: true })),
             ("/expand", Some(SlashCommand::Expand(None))),
             ("/expand 3", Some(SlashCommand::Expand(Some(3)))),
             ("/e 2", edit(2, false)),

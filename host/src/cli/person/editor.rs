@@ -80,7 +80,11 @@ impl Editor {
                 self.insert(&killed);
             }
             PressedKey::Search => self.search(),
-            PressedKey::Clear => {}
+            PressedKey::Clear
+            | PressedKey::PageUp
+            | PressedKey::PageDown
+            | PressedKey::Escape
+            | PressedKey::Interrupt => {}
         }
         EditorStep::Changed
     }

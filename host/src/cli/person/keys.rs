@@ -2,7 +2,7 @@
 
 /// What the user has pressed or pasted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PressedKey {
+pub(in crate::cli) enum PressedKey {
     /// A character, or a pasted text with `\n` as its line ends.
     Text(String),
     Enter,
@@ -26,6 +26,12 @@ pub(super) enum PressedKey {
     Clear,
     /// Ctrl-D.
     Eof,
+    PageUp,
+    PageDown,
+    /// Esc alone.
+    Escape,
+    /// Ctrl-C, where it is no signal.
+    Interrupt,
 }
 
 /// The end of a pasted text.
@@ -35,7 +41,7 @@ const LONGEST: usize = 32;
 
 /// Makes keys of bytes.
 #[derive(Debug, Default)]
-pub(super) struct KeyDecoder {
+pub(in crate::cli) struct KeyDecoder {
     pending: Vec<u8>,
     /// The text of a paste that has begun.
     paste: Option<Vec<u8>>,
@@ -63,6 +69,15 @@ impl KeyDecoder {
             self.settle(&mut keys);
         }
         keys
+    }
+
+    /// The key that has been begun, if nothing follows: Esc.
+    pub fn rest(&mut self) -> Option<PressedKey> {
+        let is_escape = self.pending == [0x1b];
+        is_escape.then(|| {
+            self.pending.clear();
+            PressedKey::Escape
+        })
     }
 
     /// Makes a key of the pending bytes if they are one.
@@ -121,6 +136,7 @@ fn control(byte: u8) -> Option<PressedKey> {
         b'\r' | b'\n' => PressedKey::Enter,
         b'\t' => PressedKey::Text("\t".to_owned()),
         0x01 => PressedKey::Home,
+        0x03 => PressedKey::Interrupt,
         0x02 => PressedKey::Left,
         0x04 => PressedKey::Eof,
         0x05 => PressedKey::End,
@@ -151,6 +167,8 @@ fn sequence(middle: &[u8], last: u8) -> Option<PressedKey> {
         (b'H', _) | (b'~', b"1" | b"7") => PressedKey::Home,
         (b'F', _) | (b'~', b"4" | b"8") => PressedKey::End,
         (b'~', b"3") => PressedKey::Delete,
+        (b'~', b"5") => PressedKey::PageUp,
+        (b'~', b"6") => PressedKey::PageDown,
         _ => return None,
     })
 }

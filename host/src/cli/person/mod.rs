@@ -9,11 +9,12 @@ mod commands;
 mod console;
 mod editor;
 mod history;
-mod keys;
+pub(super) mod keys;
 mod outside;
 mod questions;
 mod seat;
 mod terminal;
+mod work_tree;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -25,11 +26,13 @@ use async_trait::async_trait;
 use self::approval::Approval;
 use self::console::{KeyConsole, Prompt, Typed};
 use self::seat::Seat;
+use self::work_tree::RememberedFiles;
 use super::args::PersonArgs;
 use super::front::CliFront;
-use mswea_config::Config;
-use mswea_core::{Answer, Person, PersonMode, Question, Stop, StopSource};
+use mswea_config::{Config, whose_model};
+use mswea_core::{Answer, Errand, FileMemory, Person, PersonMode, Question, Stop, StopSource};
 
+pub(super) use seat::NextRun;
 pub(super) use terminal::give_back;
 
 /// A user at a terminal.
@@ -39,6 +42,8 @@ pub(super) struct Attendant {
     console: OnceLock<Option<KeyConsole>>,
     approval: Mutex<Approval>,
     confirms_exit: bool,
+    /// How many tokens a request to the model may have.
+    window: Option<u64>,
     notifies: bool,
     /// Whether the run is about to end: then each Ctrl-C is a stop of the run.
     is_ending: AtomicBool,
@@ -55,7 +60,7 @@ impl Attendant {
     pub fn of(
         config: &Config,
         front: &dyn CliFront,
-        notifies: bool,
+        args: &PersonArgs,
     ) -> Result<Option<Arc<Self>>, String> {
         let is_interactive = config.agent.agent_class.as_deref() != Some("default");
         let has_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
@@ -65,9 +70,16 @@ impl Attendant {
         let named = config.agent.mode.as_deref();
         let mode = PersonMode::ALL.into_iter();
         let mode = mode.into_iter().find(|mode| Some(mode.name()) == named);
-        let approval = Approval::of(&config.agent.whitelist_actions).map_err(|(pattern, why)| {
-            format!("`agent.whitelist_actions` has `{pattern}`, which is no regular expression: {why}")
-        })?;
+        let mut approval =
+            Approval::of(&config.agent.whitelist_actions).map_err(|(pattern, why)| {
+                format!("`agent.whitelist_actions` has `{pattern}`, which is no regular expression: {why}")
+            })?;
+        if let Some(file) = approval::file() {
+            approval.read(&file)?;
+        }
+        for prefix in &args.approved {
+            approval.approve(prefix);
+        }
         let (source, stop) = StopSource::new();
         let mode = mode.unwrap_or(PersonMode::Confirm);
         let folder = folder(config);
@@ -77,7 +89,8 @@ impl Attendant {
             console: OnceLock::new(),
             approval: Mutex::new(approval),
             confirms_exit: config.agent.confirm_exit,
-            notifies,
+            window: window(config),
+            notifies: args.notify,
             is_ending: AtomicBool::new(false),
             at_last_question: AtomicBool::new(false),
         })))
@@ -88,9 +101,9 @@ impl Attendant {
         (self.seat.source.clone(), self.stop.clone())
     }
 
-    /// The model that the user goes on with, if another one is wanted.
-    pub fn next_model(&self) -> Option<String> {
-        self.seat.next_model()
+    /// What the user goes on with, if there is a wish.
+    pub fn next(&self) -> Option<NextRun> {
+        self.seat.next()
     }
 
     /// The flags of a run that goes on as this one.
@@ -98,6 +111,7 @@ impl Attendant {
         PersonArgs {
             mode: Some(self.seat.mode().name().to_owned()),
             notify: self.notifies,
+            approved: self.approval().of_run().to_vec(),
             ..PersonArgs::default()
         }
     }
@@ -124,12 +138,16 @@ impl Attendant {
         if let Some(Some(console)) = self.console.get() {
             console.end();
         }
+        if let Some(tree) = &self.seat.work_tree {
+            tree.end();
+        }
         give_back();
     }
 
     fn console(&self) -> Option<&KeyConsole> {
         let start = || {
             self.seat.desk.attend(self.seat.mode().name());
+            self.seat.desk.learn_window(self.window);
             let console = KeyConsole::start(self.seat.desk.clone(), history::load()).ok()?;
             let seat = self.seat.clone();
             console.on_unasked(move |line| seat.hear(line));
@@ -175,6 +193,12 @@ impl Attendant {
     }
 }
 
+/// How many tokens a request to the model may have, if the table of prices knows it.
+fn window(config: &Config) -> Option<u64> {
+    let choice = whose_model(config).ok()?;
+    mswea_session::prices(config, &choice).ok()?.0.quote?.window
+}
+
 /// The folder of the commands, if it is on this machine.
 fn folder(config: &Config) -> Option<PathBuf> {
     let environment = &config.environment;
@@ -198,6 +222,14 @@ impl Person for Attendant {
 
     fn said(&self) -> Option<String> {
         self.seat.said()
+    }
+
+    fn memory(&self) -> Option<FileMemory> {
+        self.seat.work_tree.as_ref().map(RememberedFiles::memory)
+    }
+
+    async fn errand(&self) -> Errand {
+        self.seat.errand().await
     }
 
     fn leave(&self) {

@@ -2,7 +2,8 @@
 
 use super::commands::SlashCommand;
 use super::console::{Held, Prompt, Typed};
-use super::{Attendant, history, outside};
+use super::work_tree::RememberedFiles;
+use super::{Attendant, approval, history, outside};
 use mswea_core::{Action, Answer, PersonMode, SpentOfLimits};
 
 /// The mark in front of an answer.
@@ -48,14 +49,55 @@ impl Attendant {
                 }
                 Some(SlashCommand::Multiline) => is_multiline = true,
                 Some(
-                    own @ (SlashCommand::Always
+                    own @ (SlashCommand::Always { .. }
                     | SlashCommand::Edit { .. }
                     | SlashCommand::Quit
                     | SlashCommand::Model(_)
+                    | SlashCommand::Fork
                     | SlashCommand::Unknown(_)),
                 ) => return Entered::Own(own),
+                Some(SlashCommand::Undo) => self.undo(held).await,
                 Some(command) => self.seat.obey(&command),
             }
+        }
+    }
+
+    /// Takes back what the last commands have changed in files, if the user agrees to what is shown.
+    async fn undo(&self, held: &Held<'_>) {
+        let desk = &self.seat.desk;
+        let Some(tree) = &self.seat.work_tree else {
+            desk.note("there is no temporary folder, so the files were not remembered");
+            return;
+        };
+        let changes = match RememberedFiles::found(&self.seat.run(tree.look()).await) {
+            Ok(changes) => changes,
+            Err(why) => return desk.note(&why),
+        };
+        desk.note(&changes.named());
+        if changes.has_moved {
+            desk.note(
+                "the current commit is another one since: it stays, and with it what is committed",
+            );
+        }
+        let prompt = Prompt {
+            hint: "take back these changes? Enter: yes · any text: no".to_owned(),
+            mark: MARK,
+            ..Prompt::default()
+        };
+        match held.ask(prompt).await {
+            Typed::Text(text) if text.trim().is_empty() => {}
+            _ => return desk.note("nothing was taken back"),
+        }
+        match RememberedFiles::is_back(&self.seat.run(tree.take_back(&changes)).await) {
+            Ok(()) => {
+                self.seat.tell(format!(
+                    "The user has taken back changes of files that your last commands have made. These files are \
+                     as they were before:\n{}",
+                    changes.named()
+                ));
+                desk.note("taken back; the model is told before its next step");
+            }
+            Err(why) => desk.note(&why),
         }
     }
 
@@ -63,6 +105,7 @@ impl Attendant {
     async fn other(&self, command: &SlashCommand) {
         let ends = match command {
             SlashCommand::Model(name) => self.seat.switch_model(name),
+            SlashCommand::Fork => self.seat.fork(),
             command => {
                 self.seat.obey(command);
                 *command == SlashCommand::Quit
@@ -92,8 +135,8 @@ impl Attendant {
                 Entered::Switched(PersonMode::Yolo) => return Some(agreed(actions, commands)),
                 Entered::Switched(PersonMode::Human) => return Some(Answer::TakeOver),
                 Entered::Switched(PersonMode::Confirm) => {}
-                Entered::Own(SlashCommand::Always) => {
-                    if self.always(held, &commands).await {
+                Entered::Own(SlashCommand::Always { is_kept }) => {
+                    if self.always(held, &commands, is_kept).await {
                         return Some(agreed(actions, commands));
                     }
                 }
@@ -161,32 +204,55 @@ impl Attendant {
         }
     }
 
-    /// Asks for a prefix that is always allowed. Returns whether the commands may run with it.
-    async fn always(&self, held: &Held<'_>, commands: &[String]) -> bool {
+    /// Asks for a prefix that is always allowed, in this run or in all. Returns whether the commands may run
+    /// with it.
+    async fn always(&self, held: &Held<'_>, commands: &[String], is_kept: bool) -> bool {
+        let desk = &self.seat.desk;
+        let file = approval::file().filter(|_| is_kept);
+        if is_kept && file.is_none() {
+            desk.note("there is no place for the approvals: set `HOME`");
+            return false;
+        }
+        if let Some(file) = &file {
+            desk.note(&format!("this adds a line to {}", file.display()));
+        }
+        let which = if is_kept {
+            "in all runs"
+        } else {
+            "in this run"
+        };
         let commands = || commands.iter().map(String::as_str);
         while !commands().all(|command| self.approval().covers(command)) {
             let Some(proposal) = self.approval().proposal(commands()) else {
-                self.seat.desk.note(
+                desk.note(
                     "this can't be allowed always: only commands that are joined with `&&`, `;` and `|`, \
-                     without substitutions, redirections and the like",
+                     without substitutions, redirections and the like, and without words that the approvals deny",
                 );
                 return false;
             };
             let prompt = Prompt {
-                hint: "always run commands that begin with (empty: none):".to_owned(),
+                hint: format!("{which}, always run commands that begin with (empty: none):"),
                 mark: MARK,
                 initial: proposal,
                 ..Prompt::default()
             };
-            match held.ask(prompt).await {
-                Typed::Text(prefix) if !prefix.trim().is_empty() => {
-                    if !self.approval().approve(&prefix) {
-                        self.seat
-                            .desk
-                            .note("this is not the beginning of one plain command");
-                    }
-                }
-                _ => return false,
+            let Typed::Text(prefix) = held.ask(prompt).await else {
+                return false;
+            };
+            if prefix.trim().is_empty() {
+                return false;
+            }
+            if !self.approval().approve(&prefix) {
+                desk.note("this is not the beginning of one plain command");
+                continue;
+            }
+            let Some(file) = &file else { continue };
+            match approval::keep(file, &prefix) {
+                Ok(()) => desk.note(&format!("`{}` is in {}", prefix.trim(), file.display())),
+                Err(error) => desk.note(&format!(
+                    "it holds in this run only: can't write `{}`: {error}",
+                    file.display()
+                )),
             }
         }
         true
@@ -280,6 +346,11 @@ impl Attendant {
                 Entered::Text(text) => {
                     history::add(&text);
                     return Some(Answer::Say { text });
+                }
+                Entered::Own(SlashCommand::Fork) => {
+                    let why =
+                        "a new run needs something to do: give the new task first, then /fork";
+                    self.seat.desk.note(why);
                 }
                 Entered::Own(command) => self.other(&command).await,
             }

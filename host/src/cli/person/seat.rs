@@ -2,14 +2,26 @@
 //! the run, the messages that wait for the next step, and the commands that need no question.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
 use super::commands::{HELP, SlashCommand};
+use super::work_tree::{DIFF, RememberedFiles};
 use crate::cli::first_steps;
 use crate::cli::front::Desk;
 use mswea_config::Config;
-use mswea_core::{PersonMode, StopSource};
+use mswea_core::{Errand, Output, PersonMode, StopSource};
+
+/// What a user goes on with at the end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum NextRun {
+    /// The same run with another model.
+    Model(String),
+    /// A new run with the same steps.
+    Fork,
+}
 
 /// The user's place at a run.
 pub(super) struct Seat {
@@ -18,8 +30,12 @@ pub(super) struct Seat {
     mode: Mutex<PersonMode>,
     queue: Mutex<Vec<String>>,
     config: Config,
-    /// The model that the user goes on with.
-    next_model: Mutex<Option<String>>,
+    /// What the user goes on with.
+    next: Mutex<Option<NextRun>>,
+    errands: UnboundedSender<Errand>,
+    to_do: tokio::sync::Mutex<UnboundedReceiver<Errand>>,
+    /// None if its files can't be remembered.
+    pub work_tree: Option<RememberedFiles>,
     /// The folder of the commands, if it is on this machine.
     folder: Option<PathBuf>,
 }
@@ -36,13 +52,18 @@ impl Seat {
         folder: Option<PathBuf>,
         config: &Config,
     ) -> Self {
+        let (errands, to_do) = unbounded_channel();
+        let is_here = config.environment.environment_class == "local";
         Self {
+            errands,
+            to_do: tokio::sync::Mutex::new(to_do),
+            work_tree: RememberedFiles::new(is_here),
             desk,
             source,
             mode: Mutex::new(mode),
             queue: Mutex::default(),
             config: config.clone(),
-            next_model: Mutex::default(),
+            next: Mutex::default(),
             folder,
         }
     }
@@ -75,7 +96,7 @@ impl Seat {
             _ if line.trim().is_empty() => {}
             Some(command) => self.obey(&command),
             None => {
-                lock(&self.queue).push(line);
+                self.tell(line);
                 self.desk
                     .note("the model gets this before its next step (Ctrl-C interrupts what runs)");
             }
@@ -88,13 +109,18 @@ impl Seat {
             SlashCommand::Help => self.desk.note(HELP),
             SlashCommand::Status => self.status(),
             SlashCommand::Diff => self.diff(),
+            SlashCommand::Undo => {
+                self.desk
+                    .note("/undo works at a question: Ctrl-C interrupts what runs and asks");
+            }
+            SlashCommand::Fork => drop(self.fork()),
             SlashCommand::Expand(number) => self.desk.expand(*number),
             SlashCommand::Quit => self.quit(),
             SlashCommand::Model(name) => drop(self.switch_model(name)),
             SlashCommand::Unknown(name) => self.desk.note(&format!(
                 "there is no command /{name}: /h names all; a text that begins so needs a word before it"
             )),
-            SlashCommand::Always | SlashCommand::Edit { .. } => {
+            SlashCommand::Always { .. } | SlashCommand::Edit { .. } => {
                 self.desk.note("no command waits for an answer");
             }
             SlashCommand::Multiline => {
@@ -130,58 +156,78 @@ impl Seat {
             self.desk.note(&error);
             return false;
         }
-        *lock(&self.next_model) = Some(name.to_owned());
+        *lock(&self.next) = Some(NextRun::Model(name.to_owned()));
         self.quit();
         true
     }
 
-    /// The model that the user goes on with.
-    pub fn next_model(&self) -> Option<String> {
-        lock(&self.next_model).clone()
+    /// Goes on in a new run: this one ends, and the new one begins with its steps. Returns whether it does.
+    pub fn fork(&self) -> bool {
+        if self.folder.is_none() {
+            self.desk.note(
+                "/fork works only where commands run in a folder of this machine: /quit, and then `mswea-host fork RUN --at STEP`",
+            );
+            return false;
+        }
+        *lock(&self.next) = Some(NextRun::Fork);
+        self.quit();
+        true
+    }
+
+    /// What the user goes on with.
+    pub fn next(&self) -> Option<NextRun> {
+        lock(&self.next).clone()
+    }
+
+    /// Tells the model something before its next step.
+    pub fn tell(&self, text: String) {
+        lock(&self.queue).push(text);
+    }
+
+    /// The next errand.
+    pub async fn errand(&self) -> Errand {
+        match self.to_do.lock().await.recv().await {
+            Some(errand) => errand,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn send(&self, script: String, done: impl FnOnce(Output) + Send + 'static) {
+        let done = Box::new(done);
+        // The receiver lives as long as this.
+        drop(self.errands.send(Errand { script, done }));
+    }
+
+    /// Runs a script in the environment, while a question is open.
+    pub async fn run(&self, script: String) -> Output {
+        let (sender, output) = oneshot::channel();
+        self.send(script, |output| drop(sender.send(output)));
+        let output = output.await;
+        output.unwrap_or_else(|_| Output::not_executed("the run has ended"))
     }
 
     fn status(&self) {
-        let account = self.desk.account();
-        let text = match lock(&self.queue).len() {
+        let (account, context) = self.desk.account();
+        let mut text = match lock(&self.queue).len() {
             0 => account,
             1 => format!("{account} · 1 message waits for the next step"),
             count => format!("{account} · {count} messages wait for the next step"),
         };
+        if !context.is_empty() {
+            text = format!("{text}\n{context}");
+        }
         self.desk.note(&text);
     }
 
     /// Prints the changes in the working folder.
     fn diff(&self) {
-        let Some(folder) = &self.folder else {
-            self.desk
-                .note("/diff works only where commands run in a folder of this machine");
-            return;
-        };
-        let git = |args: &[&str]| {
-            let mut command = Command::new("git");
-            command
-                .arg("-C")
-                .arg(folder)
-                .args(["--no-pager"])
-                .args(args);
-            let done = command.stdin(Stdio::null()).output();
-            done.map_or_else(
-                |error| format!("git can't be started: {error}"),
-                |done| match done.status.success() {
-                    true => String::from_utf8_lossy(&done.stdout).into_owned(),
-                    false => String::from_utf8_lossy(&done.stderr).into_owned(),
-                },
-            )
-        };
-        let changes = git(&["diff", "--no-ext-diff", "--no-color", "HEAD"]);
-        let new = git(&["ls-files", "--others", "--exclude-standard"]);
-        let mut text = changes;
-        for file in new.lines() {
-            text.push_str(&format!("new file: {file}\n"));
-        }
-        match text.trim_end() {
-            "" => self.desk.note("no changes"),
-            text => self.desk.note(text),
-        }
+        let desk = self.desk.clone();
+        self.send(DIFF.to_owned(), move |output| {
+            let text = format!("{}{}", output.output, output.exception_info);
+            match text.trim_end() {
+                "" => desk.note("no changes"),
+                text => desk.note(text),
+            }
+        });
     }
 }

@@ -73,9 +73,15 @@ impl Desk {
         lock(&self.0.screen).excerpt(text);
     }
 
-    /// What the run has used.
-    pub fn account(&self) -> String {
-        lock(&self.0.screen).account()
+    /// What the run has used: the account, and the share of the context.
+    pub fn account(&self) -> (String, String) {
+        let screen = lock(&self.0.screen);
+        (screen.account(), screen.context_account())
+    }
+
+    /// How many tokens a request may have, if that is known.
+    pub fn learn_window(&self, window: Option<u64>) {
+        lock(&self.0.screen).learn_window(window);
     }
 
     /// Prints an output in full: the last one, or that with this number.

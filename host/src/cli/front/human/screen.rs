@@ -15,6 +15,7 @@ use self::live::LiveLines;
 use super::status::{Status, whole_seconds};
 use crate::cli::front::data_urls::{brief, with_images};
 use crate::cli::front::ending::{submission_text, verdict};
+use crate::cli::front::highlight::ShellPaint;
 use crate::cli::front::look::Colour;
 use crate::cli::front::outlet::Drain;
 use crate::cli::front::shorten::{Size, shorten};
@@ -65,7 +66,7 @@ impl Screen {
             look,
             open: false,
             begun: false,
-            answer: StreamedAnswer::new(look),
+            answer: StreamedAnswer::new(look, look.width.columns()),
             status: None,
             live: LiveLines::default(),
             attended: ForUser::default(),
@@ -124,6 +125,7 @@ impl Screen {
             Progress::DeltaReset => self.delta_reset(),
             Progress::Replied { reply, .. } => {
                 self.status = None;
+                self.measure(reply.usage.as_ref());
                 self.replied(reply);
             }
             Progress::Retrying {
@@ -269,7 +271,7 @@ impl Screen {
 
     fn step(&mut self, step: u32, cost: Option<f64>, tokens: u64) {
         self.gap();
-        self.answer = StreamedAnswer::new(self.look);
+        self.answer = self.new_answer();
         let title = format!("step {step}");
         let account = match cost {
             Some(_) => words::cost(cost),
@@ -329,9 +331,11 @@ impl Screen {
         let text = visible(command);
         let lines = shorten(text.trim_end(), size);
         let indent = " ".repeat(prompt.len());
+        let mut paint = ShellPaint::new(self.look);
         for (index, line) in lines.iter().enumerate() {
             let lead = if index == 0 { prompt } else { &indent };
-            self.wrapped(lead, &indent, line, Some(Colour::Bold));
+            self.wrapped_as(lead, &indent, line, |piece| paint.piece(piece));
+            paint.end_line();
         }
         if lines.is_empty() {
             self.line(&format!("{prompt}(an empty command)"));
@@ -419,7 +423,7 @@ impl Screen {
 
     /// The same with a label that is coloured already.
     fn labelled_as(&mut self, painted: &str, label: &str, text: &str) {
-        let columns = self.look.width.columns();
+        let columns = self.text_columns();
         let lead = width(label, 0) + 1;
         for (index, text) in text.lines().enumerate() {
             let lead = if index == 0 { lead } else { 0 };
@@ -435,18 +439,39 @@ impl Screen {
     /// Prints one line of text after `lead`, wrapped to the width of the screen; the following
     /// lines have this indent.
     fn wrapped(&mut self, lead: &str, indent: &str, text: &str, colour: Option<Colour>) {
-        let columns = self.look.width.columns();
+        let look = self.look;
+        self.wrapped_as(lead, indent, text, |text| match colour {
+            Some(colour) => look.paint(colour, text),
+            None => text.to_owned(),
+        });
+    }
+
+    /// The same, with the colours that `paint` gives to the pieces of the text.
+    fn wrapped_as(
+        &mut self,
+        lead: &str,
+        indent: &str,
+        text: &str,
+        mut paint: impl FnMut(&str) -> String,
+    ) {
+        let columns = self.text_columns();
         let lines = wrap(text, width(lead, 0), width(indent, 0), columns);
         for (index, line) in lines.iter().enumerate() {
             let lead = if index == 0 { lead } else { "" };
             // Blanks have no colour.
             let text = line.trim_start_matches(' ');
             let blanks = &line[..line.len() - text.len()];
-            let text = match colour {
-                Some(colour) => self.look.paint(colour, text),
-                None => text.to_owned(),
-            };
+            let text = paint(text);
             self.line(&format!("{lead}{blanks}{text}"));
+        }
+    }
+
+    /// At which column texts are broken; none with a user who may type: the terminal breaks the lines, so
+    /// that they are copied as they are.
+    fn text_columns(&self) -> Option<usize> {
+        match self.attended.is_there {
+            true => None,
+            false => self.look.width.columns(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{Screen, Status};
 use crate::cli::front::Look;
 use crate::cli::front::data_urls::brief;
+use crate::cli::front::highlight::MarkdownPaint;
 use crate::cli::front::look::Colour;
 use crate::cli::front::wrap::Flow;
 use mswea_core::{Delta, Part, Reply};
@@ -18,15 +19,18 @@ pub(super) struct StreamedAnswer {
     has_text: bool,
     pieces: SafePieces,
     flow: Flow,
+    markdown: MarkdownPaint,
 }
 
 impl StreamedAnswer {
-    pub fn new(look: Look) -> Self {
+    /// `columns`: where its lines are broken.
+    pub fn new(look: Look, columns: Option<usize>) -> Self {
         Self {
+            markdown: MarkdownPaint::new(look),
             stream: None,
             has_text: false,
             pieces: SafePieces::default(),
-            flow: Flow::new(look.width.columns()),
+            flow: Flow::new(columns),
         }
     }
 }
@@ -84,11 +88,20 @@ impl Screen {
             return;
         }
         self.begun = true;
-        let colour = match self.answer.stream {
-            Some(PieceKind::Reasoning) => Some(Colour::Dim),
-            _ => None,
-        };
-        self.stream(text, colour);
+        self.stream(text);
+    }
+
+    pub(super) fn new_answer(&self) -> StreamedAnswer {
+        StreamedAnswer::new(self.look, self.text_columns())
+    }
+
+    /// A piece of the answer in its colours; without a user who may type, it may be a part of a line.
+    pub(super) fn coloured(&mut self, text: &str, is_line: bool) -> String {
+        match self.answer.stream {
+            Some(PieceKind::Reasoning) => self.look.paint(Colour::Dim, text),
+            _ if is_line => self.answer.markdown.line(text),
+            _ => text.to_owned(),
+        }
     }
 
     pub(super) fn delta_reset(&mut self) {
@@ -97,13 +110,14 @@ impl Screen {
             let note = "(the reply was cut off: the query is sent again)";
             self.wrapped("", "", note, Some(Colour::Dim));
         }
-        self.answer = StreamedAnswer::new(self.look);
+        self.answer = self.new_answer();
         self.status = Some(Status::asking(Instant::now()));
     }
 
     pub(super) fn replied(&mut self, reply: &Reply) {
         self.close_line();
-        let answer = std::mem::replace(&mut self.answer, StreamedAnswer::new(self.look));
+        let answer = self.new_answer();
+        let answer = std::mem::replace(&mut self.answer, answer);
         if answer.stream.is_none() && self.look.verbose > 0 {
             for part in &reply.message.content {
                 if let Part::Reasoning { text, .. } = part
@@ -118,18 +132,26 @@ impl Screen {
         }
         if !answer.has_text {
             let text = reply.message.text();
+            let is_attended = self.attended.is_there;
             for line in harmless(&brief(&text)).trim().lines() {
-                self.wrapped("", "", line, None);
+                match is_attended {
+                    true => {
+                        let line = self.answer.markdown.line(line);
+                        self.line(&line);
+                    }
+                    false => self.wrapped("", "", line, None),
+                }
             }
         }
     }
 
     /// Ends the line that an answer has begun, after the text that was held back.
     pub(super) fn close_line(&mut self) {
+        let columns = self.text_columns();
         let answer = &mut self.answer;
         let held = answer.pieces.finish();
         let held = answer.flow.push(&held) + &answer.flow.finish();
-        answer.flow = Flow::new(self.look.width.columns());
+        answer.flow = Flow::new(columns);
         if self.answer.stream.is_some() {
             self.put_piece(&held);
         }

@@ -7,6 +7,7 @@ use super::{RULE, Screen};
 use crate::cli::front::look::Colour;
 use crate::cli::front::words;
 use crate::cli::front::wrap::{cut, width};
+use mswea_core::Usage;
 
 /// Moves to the beginning of the line and clears it.
 const CLEAR_LINE: &str = "\r\x1b[2K";
@@ -57,6 +58,9 @@ pub(super) struct LiveLines {
     mode: &'static str,
     /// The number of the step, and the account at its beginning.
     account: String,
+    /// The tokens of the last request and its reply, and how many a request may have.
+    context: u64,
+    window: Option<u64>,
     /// When the run began.
     since: Option<Instant>,
     /// The begun line of a reply that is arriving.
@@ -71,6 +75,41 @@ pub(super) struct LiveLines {
 }
 
 impl Screen {
+    /// How many tokens a request may have, if that is known.
+    pub fn learn_window(&mut self, window: Option<u64>) {
+        self.live.window = window;
+    }
+
+    /// The model has replied, which says how long the history is.
+    pub(super) fn measure(&mut self, usage: Option<&Usage>) {
+        if let Some(usage) = usage {
+            self.live.context = usage.input_tokens.saturating_add(usage.output_tokens);
+        }
+    }
+
+    /// How much of the context is used: `12 % of the context`; empty if that is not known.
+    fn context(&self) -> String {
+        let LiveLines {
+            context, window, ..
+        } = self.live;
+        match window.filter(|window| *window > 0 && context > 0) {
+            Some(window) => {
+                format!("context {} %", context.saturating_mul(100).div_ceil(window))
+            }
+            None => String::new(),
+        }
+    }
+
+    /// What is used of the context, in full.
+    pub fn context_account(&self) -> String {
+        let used = words::plural(self.live.context, "token");
+        match (self.live.context, self.live.window) {
+            (0, _) => String::new(),
+            (_, Some(window)) => format!("{}: {used} of {}", self.context(), words::number(window)),
+            (_, None) => format!("context: {used}, of how many is not known for this model"),
+        }
+    }
+
     /// A user may type from now on.
     pub fn attend(&mut self, mode: &'static str) {
         self.live.mode = mode;
@@ -136,21 +175,18 @@ impl Screen {
             60..3600 => format!("{} min", seconds / 60),
             _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
         });
-        let parts = [self.live.account.as_str(), self.live.mode, &time];
+        let context = self.context();
+        let parts = [self.live.account.as_str(), &context, self.live.mode, &time];
         let parts = parts.into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(" · ")
     }
 
     /// Shows a piece of a reply. With a user who may type, a begun line is one of the last lines until it
     /// is complete.
-    pub(super) fn stream(&mut self, shown: &str, paint: Option<Colour>) {
-        let painted = |look: crate::cli::front::Look, text: &str| match paint {
-            Some(colour) => look.paint(colour, text),
-            None => text.to_owned(),
-        };
+    pub(super) fn stream(&mut self, shown: &str) {
         if self.live.input.is_none() {
             self.open = !shown.ends_with('\n');
-            let text = painted(self.look, shown);
+            let text = self.coloured(shown, false);
             self.err.put(&text);
             return;
         }
@@ -160,7 +196,8 @@ impl Screen {
             let rest = self.live.held.split_off(whole);
             let lines = std::mem::replace(&mut self.live.held, rest);
             self.erase();
-            let text = painted(self.look, &lines);
+            let lines = lines.lines().map(|line| self.coloured(line, true) + "\n");
+            let text: String = lines.collect();
             self.err.put(&text);
         }
         self.open = !self.live.held.is_empty();
@@ -184,6 +221,7 @@ impl Screen {
         if std::mem::take(&mut self.open) {
             self.erase();
             let held = std::mem::take(&mut self.live.held);
+            let held = self.coloured(&held, true);
             self.err.put(&format!("{held}\n"));
         }
     }

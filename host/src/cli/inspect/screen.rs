@@ -1,0 +1,225 @@
+//! The whole screen of a terminal: what is drawn, and the keys.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::stdio::{stdin, stdout};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize,
+    tcsetattr,
+};
+
+use crate::cli::front::{Colour, Look, cut_to_columns};
+use crate::cli::person::keys::{KeyDecoder, PressedKey};
+
+/// Takes the whole screen, without a cursor.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
+/// Gives it back.
+const LEAVE: &str = "\x1b[?2026l\x1b[?25h\x1b[?1049l";
+const BEGIN_FRAME: &str = "\x1b[?2026h\x1b[H";
+const END_FRAME: &str = "\x1b[J\x1b[?2026l";
+/// How much is copied at most: terminals drop longer texts.
+const COPIED: usize = 100_000;
+
+/// How the terminal was before, while it is taken.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// A row, with its colour.
+pub(super) type ScreenRow = (Option<Colour>, String);
+
+/// The screen of a terminal.
+pub(super) struct WholeScreen {
+    look: Look,
+    decoder: KeyDecoder,
+    /// The size and the rows that are on the screen.
+    drawn: ((usize, usize), String),
+}
+
+/// Whether there is a terminal.
+pub(super) fn is_there() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Gives the terminal back. Returns whether it was taken.
+pub(super) fn give_back() -> bool {
+    let Ok(mut before) = BEFORE.try_lock() else {
+        return false;
+    };
+    let Some(before) = before.take() else {
+        return false;
+    };
+    put(LEAVE);
+    let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
+    true
+}
+
+fn take() -> io::Result<()> {
+    let now = tcgetattr(stdin())?;
+    let mut keys = now.clone();
+    keys.local_modes -=
+        LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
+    keys.input_modes -= InputModes::IXON | InputModes::ICRNL;
+    keys.special_codes[SpecialCodeIndex::VMIN] = 1;
+    keys.special_codes[SpecialCodeIndex::VTIME] = 0;
+    if let Ok(mut before) = BEFORE.lock() {
+        *before = Some(now);
+    }
+    tcsetattr(stdin(), OptionalActions::Now, &keys)?;
+    put(ENTER);
+    Ok(())
+}
+
+/// Writes to the terminal. One that is gone is noticed where it is read.
+fn put(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+impl WholeScreen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// If it can't be taken.
+    pub fn take() -> io::Result<Self> {
+        take()?;
+        Ok(Self {
+            look: Look::of_stdout(),
+            decoder: KeyDecoder::default(),
+            drawn: Default::default(),
+        })
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> (usize, usize) {
+        let size = tcgetwinsize(stdout()).ok();
+        let size = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
+        match size {
+            (columns, rows) if columns > 0 && rows > 0 => (usize::from(columns), usize::from(rows)),
+            _ => (80, 24),
+        }
+    }
+
+    /// Shows these rows, if they are not there already.
+    pub fn draw(&mut self, rows: &[ScreenRow]) {
+        let (columns, height) = self.size();
+        let mut frame = String::new();
+        for (index, (colour, text)) in rows.iter().take(height).enumerate() {
+            let text = cut_to_columns(text, columns);
+            if index > 0 {
+                frame.push_str("\r\n");
+            }
+            match colour {
+                Some(colour) => frame.push_str(&self.look.paint(*colour, text)),
+                None => frame.push_str(text),
+            }
+            frame.push_str("\x1b[K");
+        }
+        let drawn = ((columns, height), frame);
+        if drawn != self.drawn {
+            put(&format!("{BEGIN_FRAME}{}{END_FRAME}", drawn.1));
+            self.drawn = drawn;
+        }
+    }
+
+    /// The keys that are pressed within this time; none at the end of the input.
+    pub fn keys(&mut self, patience: Duration) -> Option<Vec<PressedKey>> {
+        let input = stdin();
+        let mut polled = [PollFd::new(&input, PollFlags::IN)];
+        let patience = Timespec {
+            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(0),
+            tv_nsec: patience.subsec_nanos().into(),
+        };
+        match poll(&mut polled, Some(&patience)) {
+            Ok(0) => return Some(self.decoder.rest().into_iter().collect()),
+            Err(rustix::io::Errno::INTR) => return Some(Vec::new()),
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+        let mut bytes = [0; 4096];
+        match rustix::io::read(stdin(), &mut bytes) {
+            Ok(0) | Err(_) => None,
+            Ok(count) => Some(self.decoder.push(&bytes[..count])),
+        }
+    }
+
+    /// Has the terminal put a text into the clipboard (OSC 52). Returns whether it is all of it.
+    pub fn copy(&self, text: &str) -> bool {
+        let part = &text[..text.floor_char_boundary(COPIED)];
+        put(&format!("\x1b]52;c;{}\x07", base64(part.as_bytes())));
+        part.len() == text.len()
+    }
+
+    /// Shows a text in the user's pager.
+    ///
+    /// # Errors
+    /// If it can't be started, or the terminal can't be taken again.
+    pub fn page(&mut self, text: &str) -> io::Result<()> {
+        let named = std::env::var("PAGER")
+            .ok()
+            .filter(|it| !it.trim().is_empty());
+        give_back();
+        let shown = Command::new("/bin/sh")
+            .args(["-c", named.as_deref().unwrap_or("less")])
+            .stdin(Stdio::piped())
+            .spawn()
+            .and_then(|mut pager| {
+                if let Some(mut input) = pager.stdin.take() {
+                    // A pager that is closed before the end of the text is no error.
+                    let _ = input.write_all(text.as_bytes());
+                }
+                pager.wait()
+            });
+        self.drawn = Default::default();
+        take()?;
+        match shown?.success() {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                "the pager failed: name one in the variable `PAGER`",
+            )),
+        }
+    }
+}
+
+impl Drop for WholeScreen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let letter = usize::try_from(bits >> (18 - 6 * place) & 63).unwrap_or_default();
+            text.push(match place <= chunk.len() {
+                true => char::from(LETTERS[letter]),
+                false => '=',
+            });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_vectors() {
+        for (text, expected) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob\u{ff}", "Zm9vYsO/"),
+        ] {
+            assert_eq!(base64(text.as_bytes()), expected);
+        }
+    }
+}

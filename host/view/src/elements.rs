@@ -1,0 +1,186 @@
+//! Where the elements of a long array are in a JSON text, without parsing the text: a trajectory of hundreds
+//! of megabytes is opened in a moment, and only the steps that are looked at are parsed.
+
+use std::ops::Range;
+
+use memchr::{memchr_iter, memchr2};
+
+/// A JSON text, and where it is read.
+pub(crate) struct JsonScan<'b> {
+    bytes: &'b [u8],
+    at: usize,
+}
+
+impl<'b> JsonScan<'b> {
+    pub(crate) fn new(bytes: &'b [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+
+    /// Where it is read.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        while matches!(self.bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+        self.bytes.get(self.at).copied()
+    }
+
+    fn skip(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    /// A string, with its quotes.
+    fn string(&mut self) -> Option<Range<usize>> {
+        self.skip(b'"')?;
+        let begin = self.at - 1;
+        loop {
+            let next = memchr2(b'"', b'\\', self.bytes.get(self.at..)?)?;
+            self.at += next + 1;
+            if self.bytes[self.at - 1] == b'"' {
+                return Some(begin..self.at);
+            }
+            self.at += 1;
+        }
+    }
+
+    /// A value.
+    pub(crate) fn value(&mut self) -> Option<Range<usize>> {
+        let begin = match self.peek()? {
+            b'"' => return self.string(),
+            b'{' | b'[' => self.at,
+            _ => {
+                let begin = self.at;
+                let is_end =
+                    |byte: &u8| matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace();
+                let rest = &self.bytes[begin..];
+                self.at += rest.iter().position(is_end).unwrap_or(rest.len());
+                return (self.at > begin).then_some(begin..self.at);
+            }
+        };
+        let mut depth = 0_usize;
+        loop {
+            match *self.bytes.get(self.at)? {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Some(begin..self.at);
+            }
+        }
+    }
+
+    /// The members of an object: the key, without its quotes, and the value. Stops where the text is no JSON,
+    /// or where `take` says so; `take` may read the value itself.
+    pub(crate) fn members(
+        &mut self,
+        mut take: impl FnMut(&'b [u8], &mut Self) -> Option<()>,
+    ) -> Option<()> {
+        self.skip(b'{')?;
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            let key = self.string()?;
+            self.skip(b':')?;
+            take(&self.bytes[key.start + 1..key.end - 1], self)?;
+            match self.peek()? {
+                b',' => self.at += 1,
+                b'}' => {
+                    self.at += 1;
+                    return Some(());
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// The elements of an array.
+    pub(crate) fn elements(&mut self) -> Option<Vec<Range<usize>>> {
+        let mut found = Vec::new();
+        self.skip(b'[')?;
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Some(found);
+        }
+        loop {
+            found.push(self.value()?);
+            match self.peek()? {
+                b',' => self.at += 1,
+                b']' => {
+                    self.at += 1;
+                    return Some(found);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Whether the text begins with an array.
+    pub(crate) fn is_array(&mut self) -> bool {
+        self.peek() == Some(b'[')
+    }
+}
+
+/// The number of the line in which a byte is.
+pub(crate) fn line_of(bytes: &[u8], at: usize) -> usize {
+    memchr_iter(b'\n', &bytes[..at.min(bytes.len())]).count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors() {
+        for (text, expected) in [
+            (
+                r#" [1, "a,]\"" , {"b": [2, "}"]}, null,true ] "#,
+                Some(vec![
+                    "1",
+                    r#""a,]\"""#,
+                    r#"{"b": [2, "}"]}"#,
+                    "null",
+                    "true",
+                ]),
+            ),
+            ("[]", Some(vec![])),
+            ("[ ]", Some(vec![])),
+            (r#"["\\", "\\\""]"#, Some(vec![r#""\\""#, r#""\\\"""#])),
+            ("[1 2]", None),
+            ("[1,", None),
+            (r#"["a"#, None),
+            (r#"["a\"#, None),
+            ("[{]", None),
+            ("[,]", None),
+            ("x", None),
+        ] {
+            let found = JsonScan::new(text.as_bytes(), 0).elements();
+            let found = found.map(|all| all.into_iter().map(|range| &text[range]).collect());
+            assert_eq!(found, expected, "{text}");
+        }
+        let text = r#"{"a": {"x": [1]}, "b\"": "c" , "d":1}"#;
+        let mut members = Vec::new();
+        let read = JsonScan::new(text.as_bytes(), 0).members(|key, scan| {
+            let value = scan.value()?;
+            members.push((String::from_utf8_lossy(key).into_owned(), &text[value]));
+            Some(())
+        });
+        assert!(read.is_some());
+        let expected = [("a", r#"{"x": [1]}"#), (r#"b\""#, r#""c""#), ("d", "1")];
+        assert_eq!(
+            members,
+            expected.map(|(key, value)| (key.to_owned(), value))
+        );
+        assert_eq!(line_of(b"a\nb\nc", 4), 3);
+    }
+}

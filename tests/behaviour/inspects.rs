@@ -1,0 +1,201 @@
+//! `inspect`: recorded runs on the whole screen of a terminal.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::json;
+
+use crate::host::Host;
+use crate::story::{commands, submit};
+use crate::terminal::Terminal;
+
+/// Presses keys one by one, each after what the screen has to show before it.
+fn press(terminal: &Terminal, script: &[(&str, &str)]) {
+    for (shown, keys) in script {
+        terminal.until(shown);
+        terminal.keys(&[keys]);
+    }
+}
+
+#[test]
+fn a_run_is_looked_at_step_by_step() {
+    let server = commands(&[
+        "echo one; sleep 0.2",
+        "echo t\u{1b}[31mwo >&2; exit 3",
+        "seq 1 100",
+    ]);
+    let run = Host::new().server(&server).task("fix it").run().expect(0);
+    let host = Host::after(&run).args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(host, 120, 24) else {
+        return;
+    };
+    let screen = terminal.until("step 0 of 4");
+    assert!(
+        screen.starts_with("traj.events.jsonl · Submitted\nSYSTEM\n"),
+        "{screen}"
+    );
+    press(&terminal, &[("step 0 of 4", "l")]);
+    let screen = terminal.until("step 1 of 4");
+    let body: Vec<&str> = screen.lines().collect();
+    assert_eq!(
+        body[1..4],
+        ["AGENT (test) · tool_calls", "$ echo one; sleep 0.2", "one"],
+        "{screen}"
+    );
+    assert!(screen.contains("commands 0."), "{screen}");
+    assert!(screen.contains("the model saw 2 of 2 messages"), "{screen}");
+    // The next error, a search, and its next place.
+    press(&terminal, &[("step 1 of 4", "e")]);
+    let screen = terminal.until("step 2 of 4");
+    assert!(screen.contains("(exit code 3"), "{screen}");
+    press(
+        &terminal,
+        &[("step 2 of 4", "e"), ("no further step has an error", "/")],
+    );
+    terminal.until("search: _");
+    terminal.line("^(57|58)$");
+    terminal.until("step 3 of 4");
+    terminal.until("\n57\n");
+    press(&terminal, &[("\n57\n", "n"), ("\n58\n", "n")]);
+    terminal.until("is not found after this place");
+    terminal.keys(&["g"]);
+    terminal.until("step: _");
+    terminal.line("2");
+    // The record, the bars, the config, the pager.
+    press(
+        &terminal,
+        &[
+            ("step 2 of 4", "r"),
+            ("\"event\": \"query_started\"", "r"),
+            ("AGENT", "c"),
+        ],
+    );
+    press(&terminal, &[("\"config\"", "c"), ("AGENT", "t")]);
+    let screen = terminal.until("Enter: open");
+    let row = screen
+        .lines()
+        .find(|line| line.contains("seq 1 100"))
+        .unwrap();
+    assert!(row.starts_with("    3 ") && row.contains("tok"), "{screen}");
+    press(&terminal, &[("2!", "k"), ("step 1 of 4", "Enter")]);
+    press(
+        &terminal,
+        &[("AGENT (test)", "?"), ("this", "x"), ("AGENT (test)", "d")],
+    );
+    press(
+        &terminal,
+        &[
+            ("no changes of files are recorded", "d"),
+            ("AGENT (test)", "q"),
+        ],
+    );
+    // The screen is as it was.
+    let all = terminal.ends(0);
+    assert!(!all.contains("AGENT"), "{all}");
+    terminal.line("echo it is $((6 * 7))");
+    terminal.until("it is 42");
+}
+
+#[test]
+fn a_list_is_sorted_and_filtered_and_a_narrow_screen_is_resized() {
+    let server = commands(&["echo one"]);
+    let run = Host::new()
+        .server(&server)
+        .task("the first task")
+        .run()
+        .expect(0);
+    fs::create_dir(run.dir.join("more")).unwrap();
+    let mini = json!({
+        "info": {"exit_status": "LimitsExceeded", "submission": "", "model_stats": {"instance_cost": 1.5, "api_calls": 2}},
+        "trajectory_format": "mini-swe-agent-1.1",
+        "messages": [
+            {"role": "system", "content": "be good"},
+            {"role": "user", "content": "the second task"},
+            {"role": "assistant", "content": "look: \u{1b}]0;title\u{7}", "extra": {"actions": [{"command": "ls"}]}},
+            {"role": "user", "content": "<returncode>0</returncode>", "extra": {"returncode": 0, "raw_output": "x"}},
+        ],
+    });
+    fs::write(run.dir.join("more/mini.traj.json"), mini.to_string()).unwrap();
+    fs::write(run.dir.join("more/broken.traj.json"), "{\"messages\": [").unwrap();
+    let host = Host::after(&run).args(["inspect", "."]);
+    let Some(terminal) = Terminal::start(host, 100, 20) else {
+        return;
+    };
+    let screen = terminal.until("3 of 3 runs, by newest");
+    assert!(
+        screen.contains("Submitted") && screen.contains("unreadable"),
+        "{screen}"
+    );
+    press(
+        &terminal,
+        &[
+            ("by newest", "f"),
+            ("2 of 3 runs", "f"),
+            ("3 of 3", "s"),
+            ("by status", "s"),
+        ],
+    );
+    let screen = terminal.until("by cost");
+    assert!(
+        screen
+            .lines()
+            .nth(2)
+            .unwrap()
+            .contains("more/mini.traj.json"),
+        "{screen}"
+    );
+    terminal.keys(&["/"]);
+    terminal.until("filter: _");
+    terminal.line("second");
+    terminal.until("1 of 3 runs");
+    press(&terminal, &[("1 of 3 runs", "Enter"), ("step 0 of 1", "l")]);
+    let screen = terminal.until("look:");
+    assert!(!screen.contains("title"), "{screen}");
+    terminal.resize(40, 10);
+    terminal.until_so("a small screen", |screen| {
+        screen.lines().count() <= 10 && screen.contains("step 1 of 1")
+    });
+    terminal.keys(&["q"]);
+    terminal.keys(&["/"]);
+    terminal.until("filter: _");
+    terminal.line("broken");
+    press(
+        &terminal,
+        &[("1 of 3 runs", "Enter"), ("is no JSON", "C-c")],
+    );
+    terminal.ends(0);
+}
+
+#[test]
+fn a_run_that_goes_on_grows() {
+    let server = Server::start(Scenario::new([
+        Turn::commands(&["echo one"]),
+        Turn::commands(&["echo two"]).with_delay(Duration::from_secs(4)),
+        Turn::commands(&[submit("done")]).with_delay(Duration::from_secs(2)),
+    ]));
+    let running = Host::new().server(&server).task("fix it").spawn();
+    let journal = running.dir().join("traj.events.jsonl");
+    let end = Instant::now() + Duration::from_secs(30);
+    while !fs::read_to_string(&journal).is_ok_and(|text| text.contains("observed")) {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let host = Host::beside(&running).args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(host, 80, 24) else {
+        return;
+    };
+    terminal.until("running: ");
+    terminal.keys(&["$"]);
+    terminal.until("step 3 of 3");
+    terminal.until("Submitted");
+    running.wait().expect(0);
+    terminal.keys(&["q"]);
+    terminal.ends(0);
+}
+
+#[test]
+fn without_a_terminal_it_says_what_else_shows_runs() {
+    let run = Host::new().arg("inspect").run().expect(2);
+    run.says(&["needs a terminal", "mswea-host view"]);
+}

@@ -1,0 +1,195 @@
+//! A user at a terminal who goes back: changes of files are taken back, and the run goes on as another one.
+
+use std::fs;
+
+use scripted_server::{Scenario, Server, Turn};
+
+use crate::host::Host;
+use crate::person::{host, play, told};
+use crate::story::{commands, repository, submit};
+use crate::terminal::Terminal;
+
+#[test]
+fn changes_of_files_are_taken_back_step_by_step() {
+    for mode in ["confirm", "yolo"] {
+        let server = commands(&[
+            "echo one >new; echo ignored >ignored; echo ignored >.gitignore",
+            "rm kept.txt; echo two >new",
+            "sleep 60",
+        ]);
+        let host = host(&server).args(["--mode", mode]);
+        repository(&host.dir());
+        let Some(terminal) = Terminal::start(host, 100, 50) else {
+            return;
+        };
+        let work = terminal.root().path().join("work");
+        let read = |name: &str| fs::read_to_string(work.join(name)).ok();
+        let kept = read("kept.txt");
+        let journal = || fs::read_to_string(work.join("traj.events.jsonl")).unwrap();
+        if mode == "confirm" {
+            let script = [
+                ("Enter: run this", "/undo"),
+                ("no command has changed a file", ""),
+                ("$ rm kept", ""),
+                ("$ sleep 60", "/undo"),
+            ];
+            play(&terminal, &script);
+        } else {
+            terminal.until("$ sleep 60");
+            terminal.line("/undo");
+            terminal.until("/undo works at a question");
+            terminal.keys(&["C-c"]);
+            play(&terminal, &[("interrupted · Enter", "/undo")]);
+        }
+        terminal.until("D kept.txt\nM new\ntake back these changes?");
+        terminal.line("no");
+        terminal.until("nothing was taken back");
+        let before = journal();
+        play(&terminal, &[("· text: ", "/undo"), ("take back", "")]);
+        terminal.until("taken back; the model is told");
+        assert_eq!(read("kept.txt"), kept);
+        assert_eq!(read("new").as_deref(), Some("one\n"));
+        play(&terminal, &[("· text: ", "/undo")]);
+        terminal.until("A .gitignore\nA new\ntake back these changes?");
+        play(&terminal, &[("take back", "")]);
+        terminal.until_so("two", |screen| {
+            screen.matches("taken back; the").count() == 2
+        });
+        assert_eq!((read("new"), read(".gitignore")), (None, None));
+        // What git ignores stays, and the host's own files are no part of it.
+        assert_eq!(read("ignored").as_deref(), Some("ignored\n"));
+        assert!(journal().starts_with(&before));
+        play(
+            &terminal,
+            &[("· text: ", "/diff"), ("new file: ignored", "not now")],
+        );
+        terminal.until("told to the model (UserMessage)");
+        terminal.until("$ echo COMPLETE");
+        terminal.keys(&["C-c"]);
+        terminal.until("interrupted");
+        terminal.keys(&["C-c"]);
+        terminal.ends(130);
+        let told = told(&terminal).join("\n");
+        assert!(
+            told.contains("The user has taken back changes of files"),
+            "{told}"
+        );
+        assert!(told.contains("D kept.txt\nM new"), "{told}");
+    }
+}
+
+#[test]
+fn what_can_not_be_taken_back() {
+    let server = commands(&["echo one >new"]);
+    let Some(terminal) = Terminal::start(host(&server), 100, 30) else {
+        return;
+    };
+    let script = [
+        ("Enter: run this", ""),
+        ("$ echo COMPLETE", "/undo"),
+        ("outside of a git work tree", "/y"),
+        ("wants to finish", ""),
+    ];
+    play(&terminal, &script);
+    terminal.ends(0);
+    let left = fs::read_dir(terminal.root().path().join("tmp")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_run_goes_on_in_a_new_one() {
+    let server = commands(&["echo one", "echo two", "echo three"]);
+    let Some(terminal) = Terminal::start(host(&server), 100, 50) else {
+        return;
+    };
+    let script = [
+        ("$ echo one", ""),
+        ("$ echo two", "/fork"),
+        ("a new run begins with 2 steps", ""),
+        ("$ echo three", "/y"),
+        ("wants to finish", "/fork"),
+        ("a new run needs something to do", ""),
+    ];
+    play(&terminal, &script);
+    let all = terminal.ends(0);
+    let old = terminal.journal();
+    assert_eq!(
+        old.iter().filter(|it| it["event"] == "run_ended").count(),
+        1
+    );
+    let place = all
+        .lines()
+        .find_map(|line| line.strip_prefix("trajectory: "));
+    let place = place
+        .unwrap()
+        .replace('~', terminal.root().path().join("home").to_str().unwrap());
+    let new = crate::run::journal(std::path::Path::new(&place));
+    assert_eq!(new[0]["parent"]["run_id"], old[0]["run_id"]);
+    assert_eq!(new[0]["parent"]["step"], 2);
+    assert_ne!(new[0]["run_id"], old[0]["run_id"]);
+    // The commands that were not run are not run in the new run either.
+    assert!(!all.contains("\n  two"), "{all}");
+    assert!(all.contains("\n  three"), "{all}");
+}
+
+#[test]
+fn approvals_for_all_runs_are_kept_and_denied_words_are_asked_about() {
+    let file = "home/.config/mini-swe-agent/approvals";
+    let server = commands(&["echo one", "echo two; git push", "echo three"]);
+    let Some(terminal) = Terminal::start(host(&server), 100, 40) else {
+        return;
+    };
+    let path = terminal.root().path().join(file);
+    terminal.until("Enter: run this");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "# mine\ngit\nprintf\n! git push").unwrap();
+    terminal.line("/p");
+    terminal.until("this adds a line to");
+    terminal.until("> echo one");
+    terminal.keys(&["C-w", "BSpace", "Enter"]);
+    terminal.until("`echo` is in");
+    terminal.until("$ echo two; git push\nEnter");
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        "# mine\ngit\nprintf\n! git push\necho\n"
+    );
+    play(&terminal, &[("$ echo two", "/quit")]);
+    terminal.ends(130);
+
+    let again = Host::inside(terminal.root()).args(["resume", "traj.json"]);
+    let Some(terminal) = Terminal::start(again, 100, 40) else {
+        return;
+    };
+    terminal.until("  three");
+    terminal.until("wants to finish");
+    terminal.line("");
+    terminal.ends(0);
+    fs::write(&path, "a | b\n").unwrap();
+    let broken = Host::inside(terminal.root())
+        .server(&server)
+        .args(["-t", "x"]);
+    let terminal = Terminal::start(broken, 100, 40).unwrap();
+    let all = terminal.ends(2);
+    assert!(all.contains("`a | b` in line 1"), "{all}");
+}
+
+#[test]
+fn the_share_of_the_context_is_shown() {
+    let turn = Turn::commands(&[submit("done")]).with_text("# Plan\nuse `ls` **now**");
+    let server = Server::start(Scenario::new([turn]));
+    let host = Host::new()
+        .base_url(&server.url())
+        .env("OPENAI_API_KEY", "k")
+        .args(["-m", "openai/gpt-4o", "-t", "fix it", "-o", "traj.json"]);
+    let Some(terminal) = Terminal::start(host, 100, 30) else {
+        return;
+    };
+    play(&terminal, &[("Enter: run this", "/status")]);
+    let screen = terminal.until("of 128,000");
+    assert!(screen.contains("context 1 %: "), "{screen}");
+    // Nothing of the text is lost for its colours.
+    assert!(screen.contains("# Plan\nuse `ls` **now**"), "{screen}");
+    terminal.line("/y");
+    play(&terminal, &[("wants to finish", "")]);
+    terminal.ends(0);
+}
