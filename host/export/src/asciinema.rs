@@ -41,7 +41,7 @@ pub fn to_asciinema(run: &Conversation, is_focused: bool) -> String {
     }
     let status = run.exit_status.as_deref();
     let end = format!("\n{}\n", one_line(status.unwrap_or("no end is recorded")));
-    screen.print(&styled(&end, "1"));
+    screen.event(&styled(&end, "1"));
     if !run.submission.is_empty() {
         screen.print(&run.submission);
     }
