@@ -46,7 +46,7 @@ fn a_run_is_exported_without_secrets() {
     assert!(times.is_sorted() && times[0] == 0.0, "{times:?}");
     let shown: String = events.iter().map(|it| it[2].as_str().unwrap()).collect();
     assert!(shown.contains("$ echo the key is"), "{shown}");
-    assert!(shown.contains("Submitted\u{1b}[0m\r\n"), "{shown}");
+    assert!(shown.contains("Submitted\r\n\u{1b}[0m"), "{shown}");
 
     // A trajectory of ATIF is read, too.
     fs::rename(run.dir.join("run.atif"), run.dir.join("atif.json")).unwrap();

@@ -29,7 +29,7 @@ pub fn to_asciinema(run: &Conversation, is_focused: bool) -> String {
     if let Some(begin) = begin {
         header["timestamp"] = json!(begin.max(0.0) as u64);
     }
-    let mut screen = Screen {
+    let mut screen = CastWriter {
         out: format!("{header}\n"),
         begin,
         now: 0.0,
@@ -41,21 +41,21 @@ pub fn to_asciinema(run: &Conversation, is_focused: bool) -> String {
     }
     let status = run.exit_status.as_deref();
     let end = format!("\n{}\n", one_line(status.unwrap_or("no end is recorded")));
-    screen.print(&styled(&end, "1"));
+    screen.event(&styled(&end, "1"));
     if !run.submission.is_empty() {
         screen.print(&run.submission);
     }
     screen.out
 }
 
-struct Screen {
+struct CastWriter {
     out: String,
     begin: Option<f64>,
     /// The time of the last event, in seconds since the first step.
     now: f64,
 }
 
-impl Screen {
+impl CastWriter {
     fn step(&mut self, step: &ConversationStep, is_focused: bool) {
         // The reply's time; the model was asked before it.
         match step.time.zip(self.begin) {
