@@ -235,7 +235,7 @@ async fn what_a_dropped_query_was_billed_is_not_lost() {
             let whole = change(0, &["a"]);
             let question = async {
                 if asks {
-                    model.ask(whole.messages.clone(), &context).await
+                    model.ask(whole.messages.clone(), &[], &context).await
                 } else {
                     model.query(&whole, &[], &context).await
                 }
@@ -372,13 +372,13 @@ async fn a_question_does_not_touch_the_history() {
         .query(&change(0, &["a"]), &[], &context)
         .await
         .unwrap();
-    let reply = model.ask(question("why?"), &context).await.unwrap();
+    let reply = model.ask(question("why?"), &[], &context).await.unwrap();
     assert_eq!(reply.message.text(), "answer");
     model
         .query(&change(1, &["b"]), &[], &context)
         .await
         .unwrap();
-    model.ask(question("how?"), &context).await.unwrap();
+    model.ask(question("how?"), &[], &context).await.unwrap();
     let log = bench.log.lock().unwrap();
     let expected = [
         (0, texts(&["a"])),
