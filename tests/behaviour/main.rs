@@ -56,6 +56,7 @@ mod resumes;
 mod run;
 mod runs;
 mod salvage;
+mod samplers;
 mod sandboxes;
 mod screens;
 mod sessions;

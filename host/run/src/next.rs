@@ -206,7 +206,9 @@ fn keeps_step(end: &End) -> bool {
 /// The end for a limit that allows no further query, if one is reached.
 pub(crate) fn exceeded(state: &State, limits: &RunLimits) -> Option<End> {
     let account = &state.account;
-    let asked = i64::from(account.queries) + i64::from(account.questions);
+    // While the replies of a step are sampled, its own query is counted and not yet sent.
+    let unsent = i64::from(state.phase == Phase::Querying);
+    let asked = i64::from(account.queries) + i64::from(account.questions) - unsent;
     let steps_gone = limits.steps > 0 && limits.steps.saturating_add(state.raised.steps) <= asked;
     let money_gone = limits.cost > 0.0 && limits.cost + state.raised.cost <= account.cost;
     if steps_gone || money_gone {

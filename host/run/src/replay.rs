@@ -223,6 +223,8 @@ impl Replayer {
     fn reply(&mut self, event: &Event) -> Result<(), Stopped> {
         let is_querying = self.agent.recorder.state().phase == Phase::Querying;
         match event {
+            // A sample of the step, and not the answer to a processor.
+            Event::AskReply { .. } if is_querying => {}
             Event::AskReply { reply, .. } => self.recorded.keep_answer(Ok(reply.clone())),
             Event::QueryFailed {
                 class,

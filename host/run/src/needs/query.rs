@@ -8,17 +8,20 @@ use super::person::{MEMORY, aside};
 use super::sampling::SampledReply;
 use crate::agent::Agent;
 use crate::next::exceeded;
-use crate::state::plausible_cost;
+use crate::state::{Phase, plausible_cost};
 use mswea_core::{Change, End, Event, ModelError, ModelFailure, PersonMode, Progress, Reply, View};
 
 impl Agent {
     pub(crate) async fn query(&mut self) -> Result<(), End> {
         let (step, cost, tokens) = {
-            let account = &self.recorder.state().account;
+            let state = self.recorder.state();
+            let account = &state.account;
+            // A query whose samples have reached a limit goes on with the same number.
+            let is_begun = state.phase == Phase::Querying;
             let usage = &account.usage;
             let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
             (
-                account.queries.saturating_add(1),
+                account.queries.saturating_add(u32::from(!is_begun)),
                 account.known_cost(),
                 tokens,
             )
@@ -54,6 +57,11 @@ impl Agent {
             Ok(sampled) => self.take(sampled),
             // The failure is recorded and counted; the same history is sent again.
             Err(End::Query { class, .. }) if self.settings.rules.resamples(&class) => {
+                self.lose_view();
+                Ok(())
+            }
+            // With a user, the user is asked about a limit that was reached between samples.
+            Err(End::LimitsExceeded) if self.settings.has_person => {
                 self.lose_view();
                 Ok(())
             }
@@ -160,7 +168,10 @@ impl Agent {
             cost,
         });
         self.update_variables();
-        self.parts.global.charge(cost)
+        match is_paid {
+            true => self.parts.global.check(),
+            false => self.parts.global.charge(cost),
+        }
     }
 
     fn record_failure(&self, error: &ModelError) -> Result<(), End> {

@@ -106,7 +106,8 @@ impl Agent {
             let question = LoopQuestion {
                 asker: &asker,
                 purpose: "compare two actions",
-                recorded: messages.clone(),
+                // The messages before it have the steps so far, which the journal has.
+                recorded: messages.last().cloned().into_iter().collect(),
                 messages,
             };
             let text = self.question(question).await?.message.text();

@@ -130,8 +130,8 @@ impl State {
         while self.messages.last().is_some_and(|it| it.role == "exit") {
             self.messages.pop();
         }
-        if matches!(self.end, Some(End::Query { .. })) {
-            // The query that ended the run is sent again with the same number.
+        if self.phase == Phase::Querying || matches!(self.end, Some(End::Query { .. })) {
+            // A query without a reply is sent again with the same number.
             self.account.queries = self.account.queries.saturating_sub(1);
         }
         // An accepted submission stays accepted: only the end has to be recorded again. After any
@@ -157,9 +157,7 @@ impl State {
         self.environment.is_ready = false;
         self.environment.is_gone = false;
         if self.phase == Phase::Querying {
-            // The query is sent again with the same number.
             self.phase = Phase::Idle;
-            self.account.queries = self.account.queries.saturating_sub(1);
         }
     }
 
@@ -274,14 +272,14 @@ impl State {
                 usage, cost, class, ..
             } => {
                 if is_filtered(class) {
-                    // Only under SWE-agent's rules the run goes on then.
+                    // Only under SWE-agent's rules the run goes on then, with a further query.
                     self.account.format_errors = self.account.format_errors.saturating_add(1);
+                    if self.phase == Phase::Querying {
+                        self.phase = Phase::Idle;
+                    }
                 }
                 self.charge(usage.as_ref(), *cost, false);
                 self.answers.forget_open();
-                if self.phase == Phase::Querying {
-                    self.phase = Phase::Idle;
-                }
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::journal::{MemoryJournal, Record, fold, read_bytes};
-use mswea_core::{Action, ErrorClass, Event, Journal};
+use mswea_core::{Action, End, ErrorClass, Event, Journal};
 
 fn records(events: &[Event]) -> Vec<Record> {
     let journal = MemoryJournal::new();
@@ -255,8 +255,21 @@ fn state_counts() {
     let now = fold(&records(&events));
     assert_eq!(
         (now.account.cost, now.account.usage.input_tokens, now.phase),
-        (0.75, 13, Phase::Idle)
+        (0.75, 13, Phase::Querying)
     );
+    // Whatever has ended the run, the query is sent again with the same number.
+    for end in [
+        End::Interrupted,
+        End::Query {
+            class: ErrorClass::Network.into(),
+            message: String::new(),
+            status: None,
+        },
+    ] {
+        let again = [Event::Ending { end }, Event::Reopened { has_ended: true }];
+        let reopened = fold(&records(&[&events[..], &again].concat()));
+        assert_eq!((reopened.account.queries, reopened.phase), (1, Phase::Idle));
+    }
     events.push(charged("good", None));
     let now = fold(&records(&events));
     assert!(now.account.cost_unknown);

@@ -9,8 +9,8 @@ use super::{
     stand_ins,
 };
 use mswea_core::{Action, Message, Output, Reply};
-use mswea_run::State;
 use mswea_run::journal::{self, Event};
+use mswea_run::{Phase, State};
 
 /// Reads a run; also returns a warning about the file, if there is one.
 ///
@@ -108,6 +108,8 @@ impl JournalRunBuilder {
                     step.outcome = Some(RecordedOutcome::Malformed(Some(code)));
                 }
             }
+            // A sample of the step is no question of a processor.
+            Event::Asked { .. } if self.state.phase == Phase::Querying => {}
             Event::Asked {
                 purpose, messages, ..
             } => self.asked = Some((purpose, messages)),
