@@ -199,6 +199,7 @@ pub(super) fn given(
         base_commit: args.base_commit_template.clone(),
         startup: None,
         swebench: args.swebench_images,
+        ..FieldTemplates::default()
     };
     let file = args.instances.as_deref();
     let rows = file.map(file_rows).transpose()?;
