@@ -321,6 +321,28 @@ fn images_of_a_statement_are_shown_to_the_model() {
 }
 
 #[test]
+fn the_images_of_a_statement_have_a_limit_together() {
+    let images = Answers::of(vec![
+        ("/a.png", 200, "image/png", vec![1, 2, 3]),
+        ("/large.webp", 200, "image/webp", vec![0; 10 << 20]),
+    ]);
+    let url = |name: &str| format!("{}/{name}", images.url);
+    let many = vec![url("a.png"); 21];
+    let large = [url("a.png"), url("large.webp"), url("large.webp")];
+    for (urls, left_out) in [
+        (json!(many), "there are 20 images before it"),
+        (json!(large), "the images together are larger than 20 MiB"),
+    ] {
+        let server = model(&[]);
+        let flag = format!("--problem_statement.issue_images={urls}");
+        let more = ["--problem_statement.text=see", &flag];
+        let run = host().args(words(&server, &more)).run().expect(0);
+        assert_eq!(run.stderr.matches("is left out").count(), 1, "{run}");
+        assert!(run.stderr.contains(left_out), "{run}");
+    }
+}
+
+#[test]
 fn the_inspector_is_the_page_of_runs() {
     let words = ["sweagent", "inspector", "--directory", ".", "--port", "0"];
     let mut running = Host::new().args(words).spawn();

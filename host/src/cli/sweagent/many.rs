@@ -154,6 +154,17 @@ fn of_swe_bench(item: &mut GivenTree) {
     {
         more["image_name"] = image_name(id).into();
     }
+    // The multimodal data sets have a text with JSON.
+    let assets = item.given("image_assets").map(GivenTree::value);
+    let assets = match assets {
+        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
+        assets => assets.unwrap_or_default(),
+    };
+    if let Some(images) = assets["problem_statement"].as_array()
+        && !images.is_empty()
+    {
+        more["extra_fields"] = json!({"issue_images": images});
+    }
     let at = item.at.clone();
     item.merge(GivenTree::of_value(more, &at));
 }
@@ -272,5 +283,27 @@ impl MadeInstances {
         self.sources.push((id.clone(), sources));
         self.configs.insert(id.clone(), shown);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_images_of_a_multimodal_row() {
+        let assets = json!({"problem_statement": ["https://i/1"], "patch": ["https://i/2"]});
+        for (assets, images) in [
+            (json!(assets.to_string()), json!(["https://i/1"])),
+            (assets, json!(["https://i/1"])),
+            (json!("{}"), Value::Null),
+            (Value::Null, Value::Null),
+        ] {
+            let row = json!({"instance_id": "a__b-1", "image_assets": assets});
+            let at = GivenAt::Flag("--instances".to_owned());
+            let mut item = GivenTree::of_value(row, &at);
+            of_swe_bench(&mut item);
+            assert_eq!(item.value()["extra_fields"]["issue_images"], images);
+        }
     }
 }
