@@ -1,7 +1,7 @@
 //! Makes instances of the rows of a file: which fields, or templates of them, are the id, the task, the
 //! image and the repository.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use mswea_core::Object;
 use mswea_template::Templates;
@@ -36,6 +36,8 @@ pub struct FieldTemplates {
     pub startup: Option<String>,
     /// Whether a row without an image gets that of SWE-bench.
     pub swebench: bool,
+    /// The columns of the data set: templates see a row without one of them as having nothing there.
+    pub columns: BTreeSet<String>,
 }
 
 /// A row whose id is known.
@@ -90,7 +92,20 @@ impl FieldTemplates {
     /// # Errors
     /// [`BatchError::Refused`] if a field is missing or a template can't be rendered.
     pub fn instance(&self, row: NamedRow, engine: &Templates) -> Result<BatchInstance, BatchError> {
-        let NamedRow { id, number, fields } = row;
+        let NamedRow {
+            id,
+            number,
+            mut fields,
+        } = row;
+        // Here, where only one row has them: a data set may have many rows of few columns each.
+        let templates = [&self.task, &self.image, &self.repo, &self.base_commit];
+        if templates.iter().any(|it| it.is_some()) || self.startup.is_some() {
+            for name in &self.columns {
+                if !fields.contains_key(name) {
+                    fields.insert(name.clone(), Value::Null);
+                }
+            }
+        }
         let rendered = |flag: &str, template: &Option<String>| match template {
             Some(template) => render(flag, template, &fields, number, engine).map(Some),
             None => Ok(None),
@@ -226,6 +241,17 @@ mod tests {
         assert_eq!(made.image.as_deref(), Some("i:1"));
         assert_eq!(made.repo.as_deref(), Some("https://host/a"));
         assert_eq!(made.base_commit, None);
+    }
+
+    #[test]
+    fn a_row_has_the_columns_of_all() {
+        let templates = FieldTemplates {
+            task: Some("{{ other is none }}".to_owned()),
+            columns: BTreeSet::from(["other".to_owned()]),
+            ..FieldTemplates::default()
+        };
+        let made = instance(&templates, json!({"id": "a"})).unwrap();
+        assert_eq!(made.task.to_lowercase(), "true");
     }
 
     #[test]

@@ -40,16 +40,32 @@ impl RepoListing {
     /// The files of `split`, in the order of their names; else a message that names the splits. `config`: of this
     /// configuration of the data set.
     pub(crate) fn files(&self, split: &str, config: Option<&str>) -> Result<Vec<RepoFile>, String> {
-        let declared = self.declared(config)?;
+        let of_config = self.config(config)?;
+        let data_dir = of_config.and_then(|it| it["data_dir"].as_str());
+        let folder = data_dir.map(folder_names).unwrap_or_default();
+        let declared = of_config.map(declared).unwrap_or_default();
+        if let Some(name) = config
+            && declared.is_empty()
+            && data_dir.is_none()
+        {
+            return Err(format!(
+                "its card does not say which files the configuration `{name}` has: there is no `data_files` and no `data_dir`; name a file of it, which you have fetched"
+            ));
+        }
+        // The path in the configuration's folder.
+        let inside = |file: &RepoFile| file.path.strip_prefix(&folder).map(str::to_owned);
         let mut chosen: Vec<RepoFile> = if declared.is_empty() {
-            let of_split = |file: &&RepoFile| words(&file.path).any(|word| word == split);
+            let of_split = |file: &&RepoFile| {
+                inside(file).is_some_and(|path| words(&path).any(|word| word == split))
+            };
             self.readable().filter(of_split).cloned().collect()
         } else {
             let of_split = declared.iter().filter(|(name, _)| name == split);
             let patterns: Vec<Regex> = of_split.filter_map(|(_, glob)| pattern(glob)).collect();
             let fits = |file: &&RepoFile| {
                 let mut patterns = patterns.iter();
-                patterns.any(|it| it.is_match(&file.path).unwrap_or(false))
+                inside(file)
+                    .is_some_and(|path| patterns.any(|it| it.is_match(&path).unwrap_or(false)))
             };
             self.readable().filter(fits).cloned().collect()
         };
@@ -91,36 +107,6 @@ impl RepoListing {
         }
     }
 
-    /// The splits and patterns that the card declares for a configuration.
-    fn declared(&self, config: Option<&str>) -> Result<Vec<(String, String)>, String> {
-        let Some(files) = self.config(config)?.map(|it| &it["data_files"]) else {
-            return Ok(Vec::new());
-        };
-        let paths = |it: &Value| -> Vec<String> {
-            let many = it.as_array().into_iter().flatten();
-            let texts = many.chain(it.is_string().then_some(it));
-            texts
-                .filter_map(|it| it.as_str().map(str::to_owned))
-                .collect()
-        };
-        let entries = files.as_array().map(Vec::as_slice).unwrap_or_default();
-        let of_splits = entries.iter().filter(|it| it.is_object()).flat_map(|it| {
-            let split = it["split"].as_str().unwrap_or("train").to_owned();
-            let paths = paths(&it["path"]).into_iter();
-            paths.map(move |path| (split.clone(), path))
-        });
-        let mut declared: Vec<_> = of_splits.collect();
-        if declared.is_empty() {
-            // Without splits all rows are those of `train`.
-            declared.extend(
-                paths(files)
-                    .into_iter()
-                    .map(|path| ("train".to_owned(), path)),
-            );
-        }
-        Ok(declared)
-    }
-
     fn no_split(&self, split: &str, declared: &[(String, String)]) -> String {
         if declared.is_empty() {
             let files: Vec<&str> = self.readable().map(|it| it.path.as_str()).take(8).collect();
@@ -139,6 +125,40 @@ impl RepoListing {
             names.join("`, `")
         )
     }
+}
+
+/// The splits and patterns that the card declares for a configuration.
+fn declared(config: &Value) -> Vec<(String, String)> {
+    let files = &config["data_files"];
+    let paths = |it: &Value| -> Vec<String> {
+        let many = it.as_array().into_iter().flatten();
+        let texts = many.chain(it.is_string().then_some(it));
+        texts
+            .filter_map(|it| it.as_str().map(str::to_owned))
+            .collect()
+    };
+    let entries = files.as_array().map(Vec::as_slice).unwrap_or_default();
+    let of_splits = entries.iter().filter(|it| it.is_object()).flat_map(|it| {
+        let split = it["split"].as_str().unwrap_or("train").to_owned();
+        let paths = paths(&it["path"]).into_iter();
+        paths.map(move |path| (split.clone(), path))
+    });
+    let mut declared: Vec<_> = of_splits.collect();
+    if declared.is_empty() {
+        // Without splits all rows are those of `train`.
+        declared.extend(
+            paths(files)
+                .into_iter()
+                .map(|path| ("train".to_owned(), path)),
+        );
+    }
+    declared
+}
+
+/// The folder of a configuration's files with a slash behind it; empty if it is the whole repository.
+fn folder_names(data_dir: &str) -> String {
+    let names = data_dir.split('/').filter(|it| !["", "."].contains(it));
+    names.map(|name| format!("{name}/")).collect()
 }
 
 /// The place of a file's format among those that are read.
@@ -248,6 +268,35 @@ mod tests {
             let expected = expected.iter().map(|it| (*it).to_owned()).collect();
             assert_eq!(chosen(files, card, split), Ok(expected), "{files:?}");
         }
+    }
+
+    #[test]
+    fn the_folder_of_a_configuration() {
+        let card = json!({"configs": [
+            {"config_name": "en", "data_dir": "en"},
+            {"config_name": "de", "data_dir": "./de/", "data_files": [{"split": "test", "path": "t*"}]},
+            {"config_name": "none"}, {"config_name": "all", "data_dir": "."}]});
+        let files = [
+            "de/t.json",
+            "de/x/t.json",
+            "en/test.json",
+            "english/test.json",
+            "t.json",
+        ];
+        for (split, expected) in [
+            ("test:en", "en/test.json"),
+            ("test:de", "de/t.json"),
+            (
+                "test:none",
+                "its card does not say which files the configuration `none` has",
+            ),
+            ("en:en", "no files of the split `en`"),
+        ] {
+            let found = chosen(&files, card.clone(), split);
+            let found = found.map_or_else(|error| error, |files| files.join(", "));
+            assert!(found.contains(expected), "{split}: {found}");
+        }
+        assert_eq!(chosen(&files, card, "test:en").map(|it| it.len()), Ok(1));
     }
 
     #[test]

@@ -3,31 +3,49 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::web::{self, Variable};
+use crate::web;
 
 /// The largest image.
 const LIMIT: usize = 10 << 20;
+/// How many images there are, and how large they are together.
+const MOST: usize = 20;
+const TOTAL: usize = 20 << 20;
 
 const KINDS: &[&str] = &["image/png", "image/jpeg", "image/jpg", "image/webp"];
 
-/// The text with the images at these addresses behind it, and why others are not there.
+/// The text with the images at these addresses behind it. `said` is told why others are not there.
 pub(crate) async fn with_images(
     text: &str,
     urls: &[String],
-    variable: Variable<'_>,
-) -> (String, Vec<String>) {
-    let (mut whole, mut warnings) = (text.to_owned(), Vec::new());
+    variable: &(dyn Fn(&str) -> Option<String> + Sync),
+    said: &(dyn Fn(&str) + Sync),
+) -> String {
+    let mut whole = text.to_owned();
+    let (mut count, mut rest) = (0, TOTAL);
     for url in urls {
-        match image(url, variable).await {
-            Ok(data) => whole.push_str(&format!("\n\n![{url}]({data})")),
-            Err(why) => warnings.push(format!("the image `{url}` is left out: {why}")),
+        let made = match count {
+            MOST => Err(format!("there are {MOST} images before it")),
+            _ => image(url, rest, variable).await,
+        };
+        match made {
+            Ok((kind, body)) => {
+                count += 1;
+                rest -= body.len();
+                let data = STANDARD.encode(body);
+                whole.push_str(&format!("\n\n![{url}](data:{kind};base64,{data})"));
+            }
+            Err(why) => said(&format!("the image `{url}` is left out: {why}")),
         }
     }
-    (whole, warnings)
+    whole
 }
 
-/// An image as a `data:` URL.
-async fn image(url: &str, variable: Variable<'_>) -> Result<String, String> {
+/// The type and the bytes of an image, of which there are `rest` at most.
+async fn image(
+    url: &str,
+    rest: usize,
+    variable: &(dyn Fn(&str) -> Option<String> + Sync),
+) -> Result<(String, Vec<u8>), String> {
     if !url.starts_with("https://") && !url.starts_with("http://") {
         return Err("its address does not begin with `https://`".to_owned());
     }
@@ -52,13 +70,17 @@ async fn image(url: &str, variable: Variable<'_>) -> Result<String, String> {
             "`{kind}` is no type of images that models take (PNG, JPEG, WebP)"
         ));
     }
+    let limit = LIMIT.min(rest);
     let is_large = response
         .content_length()
-        .is_some_and(|length| length > LIMIT as u64);
+        .is_some_and(|length| length > limit as u64);
     let body = match is_large {
         true => None,
-        false => web::body(&mut response, LIMIT).await?,
+        false => web::body(&mut response, limit).await?,
     };
-    let body = body.ok_or_else(|| format!("it is larger than {} MiB", LIMIT >> 20))?;
-    Ok(format!("data:{kind};base64,{}", STANDARD.encode(body)))
+    let body = body.ok_or_else(|| match limit {
+        LIMIT => format!("it is larger than {} MiB", LIMIT >> 20),
+        _ => format!("the images together are larger than {} MiB", TOTAL >> 20),
+    })?;
+    Ok((kind, body))
 }

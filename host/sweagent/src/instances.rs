@@ -128,7 +128,15 @@ fn simple_instance(
     match item.given("extra_fields") {
         None => {}
         Some(fields) if matches!(fields.content, GivenContent::Map(_)) => {
-            problem.insert("extra_fields".to_owned(), fields.value());
+            let mut fields = fields.value();
+            // They are a part of the statement.
+            let images = fields
+                .as_object_mut()
+                .and_then(|it| it.remove("issue_images"));
+            if let Some(images) = images {
+                problem.insert("issue_images".to_owned(), images);
+            }
+            problem.insert("extra_fields".to_owned(), fields);
         }
         Some(other) => {
             let value = shortened(&other.value());
@@ -258,6 +266,16 @@ mod tests {
         let expert = "- env: {deployment: {type: local}, repo: {repo_name: r}}\n  problem_statement: {text: x, id: a}\n";
         let found = read("expert.yaml", expert, Value::Null).unwrap();
         assert_eq!(found[0]["env"]["repo"]["repo_name"], "r");
+    }
+
+    #[test]
+    fn the_images_of_a_statement() {
+        let line = json!({"id": "a", "problem_statement": "x",
+            "extra_fields": {"issue_images": ["https://i/1"], "more": 1}});
+        let found = read("i.jsonl", &line.to_string(), json!({"type": "local"})).unwrap();
+        let problem = &found[0]["problem_statement"];
+        assert_eq!(problem["issue_images"], json!(["https://i/1"]));
+        assert_eq!(problem["extra_fields"], json!({"more": 1}));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use anyhow::Context as _;
 use mswea_core::Object;
 use mswea_dataset::{DatasetAt, DatasetError, Hub, locate, split_files};
 use mswea_secrecy as secrecy;
-use serde_json::Value;
 
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
@@ -19,7 +18,6 @@ pub(in crate::cli) fn split_rows(subset: &str, split: &str) -> Result<Vec<Object
     for file in files(subset, split)? {
         rows.extend(read(&file)?);
     }
-    fill(&mut rows);
     match rows.is_empty() {
         true => Err(Failure::usage(format!(
             "the split `{split}` of `{subset}` has no instances"
@@ -28,16 +26,9 @@ pub(in crate::cli) fn split_rows(subset: &str, split: &str) -> Result<Vec<Object
     }
 }
 
-/// Gives each row the columns of all others: a data set has the same ones everywhere.
-fn fill(rows: &mut [Object]) {
-    let names: BTreeSet<String> = rows.iter().flat_map(|row| row.keys().cloned()).collect();
-    for row in rows.iter_mut().filter(|row| row.len() < names.len()) {
-        for name in &names {
-            if !row.contains_key(name) {
-                row.insert(name.clone(), Value::Null);
-            }
-        }
-    }
+/// The columns of a data set, which has the same ones everywhere.
+pub(super) fn columns(rows: &[Object]) -> BTreeSet<String> {
+    rows.iter().flat_map(|row| row.keys().cloned()).collect()
 }
 
 fn files(subset: &str, split: &str) -> Result<Vec<PathBuf>, Failure> {
@@ -88,5 +79,21 @@ fn failure(error: DatasetError) -> Failure {
     match error {
         DatasetError::Refused(text) => Failure::usage(text),
         error => Failure::new(ExitCode::Failed, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_as_large_as_their_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("wide.jsonl");
+        let line = |n: u32| format!("{{\"instance_id\": \"i{n}\", \"own_{n}\": 1}}\n");
+        std::fs::write(&file, (0..500).map(line).collect::<String>()).unwrap();
+        let rows = split_rows(&file.display().to_string(), "test").unwrap();
+        let fields: usize = rows.iter().map(Object::len).sum();
+        assert_eq!((columns(&rows).len(), fields), (501, 1000));
     }
 }

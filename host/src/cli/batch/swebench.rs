@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use mswea_batch::{FieldTemplates, Redo};
+use mswea_core::Object;
 
-use super::dataset::split_rows;
+use super::dataset::{columns, split_rows};
 use super::mini_log::MiniLog;
 use super::run::{self, BatchPlan, BatchSources};
 use crate::cli::args::{RunArgs, SelectArgs, SwebenchArgs, SwebenchSingleArgs};
@@ -28,7 +29,8 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
     log.note(&format!("Loading dataset {name}, split {}...", args.split));
     let rows = split_rows(&args.subset, &args.split)?;
     let said = |text: &str| log.note(text);
-    let instances = run::instances(rows, templates(), &sources, &args.select, &said)?;
+    let templates = templates(&rows);
+    let instances = run::instances(rows, templates, &sources, &args.select, &said)?;
     run::work_on(BatchPlan {
         dir: &dir,
         instances: Some(instances),
@@ -44,6 +46,7 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
         swebench: true,
         files: Some(&log),
         course: None,
+        completion: None,
     })
 }
 
@@ -52,9 +55,10 @@ pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
     run::check_flags(&args.run, false)?;
     let mut flags = with_preset(&args.run);
     let rows = split_rows(&args.subset, &args.split)?;
+    let templates = templates(&rows);
     let mut all = run::instances(
         rows,
-        templates(),
+        templates,
         &run::sources(&flags),
         &SelectArgs::default(),
         &|_| {},
@@ -93,9 +97,10 @@ fn takes_images(class: &str) -> bool {
     !["local", "bubblewrap", "remote", "command", "swerex"].contains(&class)
 }
 
-fn templates() -> FieldTemplates {
+fn templates(rows: &[Object]) -> FieldTemplates {
     FieldTemplates {
         swebench: true,
+        columns: columns(rows),
         ..FieldTemplates::default()
     }
 }
