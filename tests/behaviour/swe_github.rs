@@ -342,6 +342,56 @@ fn the_images_of_a_statement_have_a_limit_together() {
     }
 }
 
+/// The images of a batch are fetched when an instance begins: what has ended does not need them again.
+#[test]
+fn a_batch_goes_on_without_the_server_of_its_images() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/a.png", listener.local_addr().unwrap());
+    // It answers once.
+    thread::spawn(move || {
+        let routes = [("/a.png", 200, "image/png", vec![1, 2, 3])];
+        answer(
+            listener.accept().unwrap().0,
+            &routes,
+            &Mutex::new(Vec::new()),
+        );
+    });
+    let submit = || Turn::tool_call("submit", json!({}));
+    let server = Server::start(Scenario::new(vec![submit(), submit()]));
+    let mut words = words(&server, &[]);
+    words[1] = "run-batch".to_owned();
+    words.retain(|word| !word.starts_with("--env"));
+    words.extend(["type=expert_file", "path=all.yaml"].map(|it| format!("--instances.{it}")));
+    let instance = |id: &str| {
+        json!({"env": {"deployment": {"type": "local"}, "repo": {"path": "repo"}},
+            "problem_statement": {"text": "see", "id": id, "issue_images": [url]}})
+    };
+    let first = host()
+        .file("all.yaml", json!([instance("one")]).to_string())
+        .args(&words)
+        .run()
+        .expect(0);
+    let parts = server.requests()[0].json()["messages"][1]["content"].clone();
+    assert_eq!(parts[1]["image_url"]["url"], "data:image/png;base64,AQID");
+    let again = Host::after(&first)
+        .file(
+            "all.yaml",
+            json!([instance("one"), instance("two")]).to_string(),
+        )
+        .args(&words)
+        .run()
+        .expect(0);
+    assert_eq!(again.stderr.matches("is left out").count(), 1, "{again}");
+    assert!(again.stderr.contains("two: the image `http"), "{again}");
+    assert_eq!(
+        read(&again.dir.join("out/preds.json"))
+            .as_object()
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
 #[test]
 fn the_inspector_is_the_page_of_runs() {
     let words = ["sweagent", "inspector", "--directory", ".", "--port", "0"];

@@ -124,9 +124,10 @@ impl Attempt<'_> {
             let run = course.run(self.runtime, self.instance, &self.place, front, stop);
             return run.await;
         }
-        let task = match &from {
-            Some(earlier) => earlier.state().task.clone(),
-            None => self.instance.task.clone(),
+        let task = match (&from, &self.job.completion) {
+            (Some(earlier), _) => earlier.state().task.clone(),
+            (None, Some(completion)) => completion.task(self.instance, stop).await,
+            (None, None) => self.instance.task.clone(),
         };
         let mut job = self.job.run(&task, config, layers, run_id);
         job.from = from;

@@ -33,6 +33,18 @@ pub struct BatchJob {
     pub limits: BatchLimits,
     /// What takes the place of a single run for each instance, if something does.
     pub course: Option<Arc<dyn InstanceCourse>>,
+    /// What completes the tasks, if something does.
+    pub completion: Option<Arc<dyn TaskCompletion>>,
+}
+
+/// Completes the task of an instance when its run begins, with what is fetched for it.
+pub trait TaskCompletion: Debug + Send + Sync {
+    /// The task of the run; that of the manifest if it is stopped meanwhile.
+    fn task<'a>(
+        &'a self,
+        instance: &'a BatchInstance,
+        stop: &'a Stop,
+    ) -> Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 }
 
 /// How an instance is worked on, if not with a single run.

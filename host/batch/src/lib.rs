@@ -44,7 +44,7 @@ pub use fields::{FieldTemplates, NamedRow};
 pub use floor::MachineFloor;
 pub use folder::{BatchFolder, FolderState, Redo};
 pub use frozen::{FrozenBatch, preflight};
-pub use job::{BatchJob, BatchLimits, InstanceCourse};
+pub use job::{BatchJob, BatchLimits, InstanceCourse, TaskCompletion};
 pub use manifest::{BatchInstance, check_id};
 pub use merge::merge;
 pub use outcome::{BatchResult, Severity, severity};

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::web::{self, Variable};
+use crate::web;
 
 /// The largest image.
 const LIMIT: usize = 10 << 20;
@@ -13,13 +13,14 @@ const TOTAL: usize = 20 << 20;
 
 const KINDS: &[&str] = &["image/png", "image/jpeg", "image/jpg", "image/webp"];
 
-/// The text with the images at these addresses behind it, and why others are not there.
+/// The text with the images at these addresses behind it. `said` is told why others are not there.
 pub(crate) async fn with_images(
     text: &str,
     urls: &[String],
-    variable: Variable<'_>,
-) -> (String, Vec<String>) {
-    let (mut whole, mut warnings) = (text.to_owned(), Vec::new());
+    variable: &(dyn Fn(&str) -> Option<String> + Sync),
+    said: &(dyn Fn(&str) + Sync),
+) -> String {
+    let mut whole = text.to_owned();
     let (mut count, mut rest) = (0, TOTAL);
     for url in urls {
         let made = match count {
@@ -33,17 +34,17 @@ pub(crate) async fn with_images(
                 let data = STANDARD.encode(body);
                 whole.push_str(&format!("\n\n![{url}](data:{kind};base64,{data})"));
             }
-            Err(why) => warnings.push(format!("the image `{url}` is left out: {why}")),
+            Err(why) => said(&format!("the image `{url}` is left out: {why}")),
         }
     }
-    (whole, warnings)
+    whole
 }
 
 /// The type and the bytes of an image, of which there are `rest` at most.
 async fn image(
     url: &str,
     rest: usize,
-    variable: Variable<'_>,
+    variable: &(dyn Fn(&str) -> Option<String> + Sync),
 ) -> Result<(String, Vec<u8>), String> {
     if !url.starts_with("https://") && !url.starts_with("http://") {
         return Err("its address does not begin with `https://`".to_owned());

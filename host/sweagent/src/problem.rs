@@ -26,8 +26,20 @@ pub struct SweProblem {
     pub extra_fields: Map<String, Value>,
     /// The name of the repository; empty if there is none.
     pub repo: String,
-    /// What could not be read, for the user.
-    pub warnings: Vec<String>,
+    /// The addresses of images that are not in the text yet.
+    pub images: Vec<String>,
+}
+
+impl SweProblem {
+    /// Fetches the images, and puts them behind the text. `said` is told why others are not there.
+    pub async fn take_images(
+        &mut self,
+        variable: &(dyn Fn(&str) -> Option<String> + Sync),
+        said: &(dyn Fn(&str) + Sync),
+    ) {
+        let urls = std::mem::take(&mut self.images);
+        self.text = with_images(&self.text, &urls, variable, said).await;
+    }
 }
 
 /// Reads the problem statement of `run`.
@@ -74,7 +86,7 @@ pub async fn read_problem(
                 .into());
         }
     };
-    let urls = images(tree, given, key)?;
+    let images = images(tree, given, key)?;
     // A statement with images is a text.
     let kind = kind.map(|kind| match kind {
         "swe_bench_multimodal" => "text",
@@ -145,13 +157,12 @@ pub async fn read_problem(
         }
         extra_fields.insert(name.clone(), value.value());
     }
-    let (text, warnings) = with_images(&text, &urls, variable).await;
     Ok(SweProblem {
         id,
         text,
         extra_fields,
         repo: named_repo(tree),
-        warnings,
+        images,
     })
 }
 

@@ -59,7 +59,7 @@ pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentErro
     let mut work = TranslationWork {
         input,
         done: Translated {
-            warnings: input.problem.warnings.clone(),
+            warnings: Vec::new(),
             ..Translated::default()
         },
         problems: Vec::new(),

@@ -17,7 +17,7 @@ use crate::cli::{panics, signals};
 use mswea_batch::{
     BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits,
     BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, InstanceCourse,
-    MachineFloor, Predictions, Redo, ResultFiles, Selection, preflight, work,
+    MachineFloor, Predictions, Redo, ResultFiles, Selection, TaskCompletion, preflight, work,
 };
 use mswea_config::Sources;
 use mswea_core::{Object, Stop};
@@ -48,6 +48,7 @@ pub(in crate::cli) struct BatchPlan<'a> {
     pub(in crate::cli) files: Option<&'a dyn MoreFiles>,
     /// What takes the place of a single run for each instance.
     pub(in crate::cli) course: Option<Arc<dyn InstanceCourse>>,
+    pub(in crate::cli) completion: Option<Arc<dyn TaskCompletion>>,
 }
 
 /// What the configs of the instances are made of.
@@ -99,6 +100,7 @@ pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
         swebench: false,
         files: None,
         course: None,
+        completion: None,
     })
 }
 
@@ -269,6 +271,7 @@ async fn opened(
     };
     let (mut job, frozen) = job(config.map_err(failure)?, plan.run, plan.work, &runtime).await?;
     job.course.clone_from(&plan.course);
+    job.completion.clone_from(&plan.completion);
     let model = plan.files.and_then(MoreFiles::model_name);
     let model = model.or_else(|| job.config.common().model.model_name.clone());
     let model = model.unwrap_or_default();
@@ -388,6 +391,7 @@ pub(super) async fn job(
         guard_program: std::env::current_exe().ok(),
         limits: limits(work),
         course: None,
+        completion: None,
     };
     let frozen = preflight(runtime, &job).await.map_err(failure)?;
     Ok((job, frozen))

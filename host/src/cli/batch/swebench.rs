@@ -46,6 +46,7 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
         swebench: true,
         files: Some(&log),
         course: None,
+        completion: None,
     })
 }
 

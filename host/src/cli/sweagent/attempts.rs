@@ -12,21 +12,24 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::tidying::write_json;
-use crate::cli::output::Failure;
+use crate::cli::output::{self, Failure};
 use judges::{Judges, Unjudged};
 use mswea_batch::{BatchInstance, InstanceCourse};
 use mswea_core::{End, Front, Nobody, Progress, Stop};
 use mswea_executor::aside;
 use mswea_run::Account;
+use mswea_secrecy as secrecy;
 use mswea_session::{self as session, Done, Job, RunOutcome, Runtime};
 use mswea_sweagent::attempts::{AttemptTally, ModelStats, NoMore, combined};
-use mswea_sweagent::trajectory;
+use mswea_sweagent::{SweProblem, trajectory};
 pub(super) use plan::AttemptsPlan;
 use plan::PlannedRun;
 
 /// The attempts at one problem.
 pub(super) struct AttemptSeries<'a> {
     pub(super) plan: &'a AttemptsPlan,
+    /// The plan's; its images are fetched at the beginning.
+    pub(super) problem: SweProblem,
     /// The folder of the instance's files.
     pub(super) folder: PathBuf,
     pub(super) runtime: &'a Runtime,
@@ -54,12 +57,23 @@ impl InstanceCourse for AttemptsCourse {
         };
         let attempts = AttemptSeries {
             plan,
+            problem: plan.problem.clone(),
             folder: folder.to_owned(),
             runtime,
             front,
             stop,
         };
         Box::pin(attempts.run())
+    }
+}
+
+/// Puts the images of a problem into its text, unless it is stopped meanwhile.
+pub(super) async fn completed(problem: &mut SweProblem, stop: &Stop) {
+    let id = problem.id.clone();
+    let said = |text: &str| output::warning(&format!("{id}: {text}"));
+    tokio::select! {
+        () = problem.take_images(&secrecy::var, &said) => {}
+        () = stop.stopped() => {}
     }
 }
 
@@ -76,7 +90,8 @@ struct EndedAttempts {
 impl AttemptSeries<'_> {
     /// Makes attempts until one is accepted or no further one is allowed, and chooses one of them. The result is
     /// that of the chosen one, with the account of everything.
-    pub(super) async fn run(self) -> Done {
+    pub(super) async fn run(mut self) -> Done {
+        completed(&mut self.problem, &self.stop).await;
         let mut judges = match Judges::of(&self).await {
             Ok(judges) => judges,
             Err(error) => return refused(error),
@@ -171,7 +186,7 @@ impl AttemptSeries<'_> {
         let job = Job {
             layers: Some(&layers),
             guard_program: std::env::current_exe().ok(),
-            ..Job::new(&self.plan.problem.text, &config, &run_id)
+            ..Job::new(&self.problem.text, &config, &run_id)
         };
         let (front, stop) = (self.front.clone(), self.stop.clone());
         Ok(session::run(self.runtime, job, front, Arc::new(Nobody), stop).await)

@@ -2,24 +2,28 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::attempts::{AttemptsCourse, AttemptsPlan};
+use super::attempts::{AttemptsCourse, AttemptsPlan, completed};
 use super::many_files::SweBatchFiles;
 use super::single::{help, local_repo, read_variables, without_secrets};
 use crate::cli::args::{RunArgs, SelectArgs, WorkArgs};
 use crate::cli::batch::{BatchPlan, BatchSources, split_rows, work_on};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
-use mswea_batch::{BatchError, BatchInstance, InstanceCourse, Picked, Redo, Selection, image_name};
+use mswea_batch::{
+    BatchError, BatchInstance, InstanceCourse, Picked, Redo, Selection, TaskCompletion, image_name,
+};
 use mswea_config::Sources;
+use mswea_core::Stop;
 use mswea_secrecy as secrecy;
 use mswea_sweagent::{
     GivenAt, GivenTree, InstanceSource, SweBatchSettings, SweCommand, SweFiles, SweInstance,
-    SweRequest, TranslationInput, expand, instances_of, read_command_line, read_items,
+    SweProblem, SweRequest, TranslationInput, expand, instances_of, read_command_line, read_items,
     read_problem, standard_folder, translate,
 };
 
@@ -58,6 +62,10 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         true => None,
         false => Some(Arc::new(AttemptsCourse(made.plans))),
     };
+    let completion: Option<Arc<dyn TaskCompletion>> = match made.images.is_empty() {
+        true => None,
+        false => Some(Arc::new(ImagesOfTasks(made.images))),
+    };
     let files = SweBatchFiles::new(folder.clone(), shown, made.configs);
     work_on(BatchPlan {
         dir: &folder,
@@ -88,6 +96,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         swebench: false,
         files: Some(&files),
         course,
+        completion,
     })
 }
 
@@ -201,6 +210,29 @@ fn folder(request: &SweRequest, settings: &SweBatchSettings) -> Result<PathBuf, 
     Ok(std::path::absolute(&folder).context("the current folder can't be found")?)
 }
 
+/// The images of tasks, by the ids of the instances: each is fetched when its instance begins.
+#[derive(Debug)]
+struct ImagesOfTasks(HashMap<String, Vec<String>>);
+
+impl TaskCompletion for ImagesOfTasks {
+    fn task<'a>(
+        &'a self,
+        instance: &'a BatchInstance,
+        stop: &'a Stop,
+    ) -> Pin<Box<dyn Future<Output = String> + Send + 'a>> {
+        let mut problem = SweProblem {
+            id: instance.id.clone(),
+            text: instance.task.clone(),
+            images: self.0.get(&instance.id).cloned().unwrap_or_default(),
+            ..SweProblem::default()
+        };
+        Box::pin(async move {
+            completed(&mut problem, stop).await;
+            problem.text
+        })
+    }
+}
+
 /// What the batch needs of its instances.
 #[derive(Default)]
 struct MadeInstances {
@@ -211,6 +243,8 @@ struct MadeInstances {
     /// The plans of those that are worked on with several attempts.
     plans: HashMap<String, AttemptsPlan>,
     warnings: Vec<String>,
+    /// The addresses of images behind the tasks.
+    images: HashMap<String, Vec<String>>,
     /// Local repositories that were looked at.
     repositories: HashSet<String>,
 }
@@ -268,6 +302,9 @@ impl MadeInstances {
             let value = translated.value(key).and_then(Value::as_str);
             value.map(str::to_owned)
         };
+        if !problem.images.is_empty() {
+            self.images.insert(id.clone(), problem.images.clone());
+        }
         self.instances.push(BatchInstance {
             id: id.clone(),
             task: problem.text.clone(),

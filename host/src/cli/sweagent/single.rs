@@ -61,7 +61,8 @@ impl SingleRun<'_> {
         let tree = self.tree;
         let variable = |name: &str| secrecy::var(name);
         let shown = without_secrets(tree);
-        let problem = output::runtime()?.block_on(read_problem(tree, &variable))?;
+        let tokio = output::runtime()?;
+        let mut problem = tokio.block_on(read_problem(tree, &variable))?;
         let folder = match tree.given("output_dir").and_then(GivenTree::text) {
             Some("DEFAULT") | None => (self.folder)(&problem.id),
             Some(given) => expand(given, &variable)?.into(),
@@ -80,6 +81,7 @@ impl SingleRun<'_> {
         if let Some(plan) = AttemptsPlan::of(tree, &problem, 0, shown.clone())? {
             return self.attempts(&plan, &files, &shown, &after);
         }
+        tokio.block_on(problem.take_images(&variable, &output::warning));
         let translated = translate(TranslationInput {
             tree,
             problem: &problem,
@@ -172,6 +174,7 @@ impl SingleRun<'_> {
         let done = run::drive(&options, &front, None, async |runtime, stop, _| {
             let attempts = AttemptSeries {
                 plan,
+                problem: plan.problem.clone(),
                 folder: folder.clone(),
                 runtime: &runtime,
                 front: of_attempts,

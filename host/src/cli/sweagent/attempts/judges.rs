@@ -75,11 +75,7 @@ impl Judges {
         let AttemptJudge::Reviewer(settings) = &attempts.plan.settings.judge else {
             return Ok(None);
         };
-        let (of, problem, shown) = (
-            settings.clone(),
-            attempts.plan.problem.clone(),
-            made.clone(),
-        );
+        let (of, problem, shown) = (settings.clone(), attempts.problem.clone(), made.clone());
         let question = aside("question", move || {
             review_question(&Templates::new(), &of, &problem, &shown)
         });
@@ -225,7 +221,7 @@ async fn ask(
     left: &[usize],
 ) -> Result<Option<(String, Value)>, Unjudged> {
     let shown: Vec<Value> = left.iter().map(|place| made[*place].clone()).collect();
-    let (of, problem) = (settings.clone(), attempts.plan.problem.clone());
+    let (of, problem) = (settings.clone(), attempts.problem.clone());
     let question = aside("question", move || {
         let shown: Vec<&Value> = shown.iter().collect();
         choice_question(&Templates::new(), &of, &problem, &shown)
@@ -279,7 +275,7 @@ async fn inquiry(
     let run_id = new_run_id();
     let job = Job {
         layers: Some(&planned.layers),
-        ..Job::new(&attempts.plan.problem.text, &planned.config, &run_id)
+        ..Job::new(&attempts.problem.text, &planned.config, &run_id)
     };
     let journal = attempts.file(&attempts.folder, &format!("{name}.events.jsonl"));
     let (front, stop) = (attempts.front.clone(), attempts.stop.clone());

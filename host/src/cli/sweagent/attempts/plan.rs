@@ -17,7 +17,7 @@ use mswea_template::Templates;
 #[derive(Debug)]
 pub(in crate::cli::sweagent) struct AttemptsPlan {
     pub(super) settings: AttemptsSettings,
-    pub(super) problem: SweProblem,
+    pub(in crate::cli::sweagent) problem: SweProblem,
     /// The name of the environment.
     pub(super) name: String,
     /// The whole configuration.
