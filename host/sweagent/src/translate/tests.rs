@@ -28,7 +28,7 @@ fn translated(yaml: &str, flags: &[&str]) -> Result<Translated, String> {
     extra_fields.insert("points".to_owned(), json!(7));
     let problem = SweProblem {
         id: "id".to_owned(),
-        warnings: Vec::new(),
+        images: Vec::new(),
         text: "do it".to_owned(),
         extra_fields,
         repo: "o__r".to_owned(),
