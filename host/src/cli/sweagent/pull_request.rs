@@ -68,7 +68,7 @@ impl PlannedPullRequest {
                 SweAgentProblem::at(&given.at, "a repository or a commit can't begin with `-`");
             return Err(problem.hint("write its whole address or name").into());
         }
-        let server = github_server(&|name| secrecy::var(name));
+        let server = github_server(&secrecy::var);
         let is_issues = |found: &PushRemote| {
             let (host, port) = server
                 .as_ref()
