@@ -390,6 +390,8 @@ fn swebench_has_the_files_of_mini_swe_agent() {
         "swebench",
         "-c",
         "environment.interpreter=[\"bash\", \"-c\"]",
+        "-c",
+        "environment.env.GITHUB_TOKEN=sesame",
     ];
     let startup = "run.env_startup_command=echo {{ base_commit }} > /tmp/commit";
     let call = |host: Host, more: &[&str]| {
@@ -421,6 +423,12 @@ fn swebench_has_the_files_of_mini_swe_agent() {
         text.starts_with("instances_by_exit_status:\n    Submitted:\n    - a__b-"),
         "{text}"
     );
+    let log = fs::read_to_string(res.join("minisweagent.log")).unwrap();
+    assert!(
+        log.contains("'environment.env.GITHUB_TOKEN=[redacted]'"),
+        "{log}"
+    );
+    assert!(!log.contains("sesame"), "{log}");
     // Entries of another program are kept, and are not run again.
     let mut preds = preds;
     preds["other"] = preds["a__b-1"].clone();

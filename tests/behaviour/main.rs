@@ -70,6 +70,7 @@ mod swapped;
 mod swe_attempts;
 mod swe_attempts_hostile;
 mod swe_github;
+mod swe_pull_requests;
 mod swe_side_by_side;
 mod sweagent;
 mod swerex;

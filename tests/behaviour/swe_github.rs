@@ -19,8 +19,8 @@ use crate::sweagent::{read, repository};
 type Route = (&'static str, u16, &'static str, Vec<u8>);
 
 /// A server that answers by the paths of requests.
-struct Answers {
-    url: String,
+pub(crate) struct Answers {
+    pub(crate) url: String,
     /// The first line and the body of each request.
     asked: Arc<Mutex<Vec<(String, String)>>>,
 }
@@ -91,14 +91,14 @@ agent:
   history_processors: [{type: image_parsing}]
 ";
 
-fn model(commands: &[&str]) -> Server {
+pub(crate) fn model(commands: &[&str]) -> Server {
     let run = |command: &&str| Turn::tool_call("bash", json!({"command": command}));
     let mut turns: Vec<Turn> = commands.iter().map(run).collect();
     turns.push(Turn::tool_call("submit", json!({})));
     Server::start(Scenario::new(turns))
 }
 
-fn words(server: &Server, more: &[&str]) -> Vec<String> {
+pub(crate) fn words(server: &Server, more: &[&str]) -> Vec<String> {
     let mut words: Vec<String> = [
         "sweagent",
         "run",
@@ -117,7 +117,7 @@ fn words(server: &Server, more: &[&str]) -> Vec<String> {
     words
 }
 
-fn git(folder: &Path, words: &[&str]) -> String {
+pub(crate) fn git(folder: &Path, words: &[&str]) -> String {
     let done = Command::new("git")
         .current_dir(folder)
         .args(words)
@@ -128,7 +128,7 @@ fn git(folder: &Path, words: &[&str]) -> String {
 }
 
 /// A host with a repository whose remote is a bare one beside it.
-fn host() -> Host {
+pub(crate) fn host() -> Host {
     let host = Host::new().file("mine.yaml", CONFIG).env("USER", "me");
     let repo = repository(&host);
     git(&host.dir(), &["init", "-q", "--bare", "origin.git"]);
@@ -139,12 +139,12 @@ fn host() -> Host {
     host
 }
 
-const ISSUE: &str = "--problem_statement.github_url=https://github.com/o/r/issues/5";
+pub(crate) const ISSUE: &str = "--problem_statement.github_url=https://github.com/o/r/issues/5";
 
-/// Runs with `open_pr`; `issue` and `events` are what the API says.
-fn opened(issue: &Value, events: &Value, commands: &[&str]) -> (Run, Vec<(String, String)>) {
+/// An API with the issue, its events, and the name of the main branch.
+pub(crate) fn api(issue: &Value, events: &Value, branch: &str) -> Answers {
     let commit = json!({"commit": {"message": "Something\n\nFixes #5"}});
-    let api = Answers::of(vec![
+    Answers::of(vec![
         json_route("/repos/o/r/issues/5", 200, issue),
         json_route("/repos/o/r/issues/5/events?per_page=100", 200, events),
         json_route("/repos/o/r/commits/abc1", 200, &commit),
@@ -153,13 +153,24 @@ fn opened(issue: &Value, events: &Value, commands: &[&str]) -> (Run, Vec<(String
             200,
             &json!({"commit": {"message": "see #5"}}),
         ),
-        json_route("/repos/o/r", 200, &json!({"default_branch": "main"})),
+        json_route("/repos/o/r", 200, &json!({"default_branch": branch})),
         json_route(
             "/repos/o/r/pulls",
             201,
             &json!({"html_url": "http://pull/7"}),
         ),
-    ]);
+        (
+            "/o/r.git/info/refs?service=git-upload-pack",
+            401,
+            "text/plain",
+            Vec::new(),
+        ),
+    ])
+}
+
+/// Runs with `open_pr`; `issue` and `events` are what the API says.
+fn opened(issue: &Value, events: &Value, commands: &[&str]) -> (Run, Vec<(String, String)>) {
+    let api = api(issue, events, "main");
     let server = model(commands);
     let run = host()
         .env("GITHUB_API_URL", &api.url)

@@ -38,7 +38,7 @@ fn under<'a>(path: &mut Vec<&'a str>, value: &'a Value) -> Value {
 }
 
 /// A `-c` argument without secrets.
-pub(super) fn spec(spec: &str) -> String {
+pub fn spec(spec: &str) -> String {
     let Some((key, value)) = spec.split_once('=') else {
         return spec.to_owned();
     };

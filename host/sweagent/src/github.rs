@@ -40,7 +40,12 @@ impl IssueSource {
 
     /// The path of its repository in the API.
     pub(crate) fn repository(&self) -> String {
-        format!("/repos/{}/{}", self.owner, self.repo)
+        format!("/repos/{}", self.repository_name())
+    }
+
+    /// Its repository, as `OWNER/NAME`.
+    pub fn repository_name(&self) -> String {
+        format!("{}/{}", self.owner, self.repo)
     }
 
     /// Its number.

@@ -40,3 +40,4 @@ pub use pull_request::{OpenPullRequest, login_header, pull_request_for};
 pub use replay::{RecordedRun, recorded};
 pub use translate::{Translated, TranslationInput, translate, translate_model};
 pub use tree::GivenTree;
+pub use web::github_server;

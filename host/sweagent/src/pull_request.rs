@@ -102,10 +102,9 @@ fn refers(message: &str, number: &str) -> bool {
     })
 }
 
-/// The header with which git logs in to GitHub with a token.
-pub fn login_header(token: &str) -> String {
-    let login = STANDARD.encode(format!("x-access-token:{token}"));
-    format!("Authorization: Basic {login}")
+/// The header with which git logs in, as `USER:PASSWORD`.
+pub fn login_header(login: &str) -> String {
+    format!("Authorization: Basic {}", STANDARD.encode(login))
 }
 
 impl OpenPullRequest {

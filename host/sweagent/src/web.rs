@@ -53,6 +53,17 @@ pub(crate) async fn body(
     Ok(Some(body))
 }
 
+/// The server of the repositories whose API is used, and its port if it is not the usual one; none if the address
+/// of the API is not one.
+pub fn github_server(variable: Variable<'_>) -> Option<(String, Option<u16>)> {
+    let base = reqwest::Url::parse(&GithubApi::of(variable).base).ok()?;
+    let host = base.host_str()?;
+    // Servers of a company have the API below their own name.
+    let is_githubs = |rest: &&str| *rest == "github.com" || rest.ends_with(".ghe.com");
+    let server = host.strip_prefix("api.").filter(is_githubs);
+    Some((server.unwrap_or(host).to_owned(), base.port()))
+}
+
 /// GitHub's API.
 pub(crate) struct GithubApi<'v> {
     base: String,
@@ -135,5 +146,26 @@ impl<'v> GithubApi<'v> {
         }
         serde_json::from_slice(&body)
             .map_err(|error| format!("`{base}` answers no JSON for {what}: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_follows_from_the_api() {
+        for (api, expected) in [
+            ("", Some(("github.com", None))),
+            ("https://api.github.com/", Some(("github.com", None))),
+            ("https://api.mine.ghe.com", Some(("mine.ghe.com", None))),
+            ("https://git.mine.org/api/v3", Some(("git.mine.org", None))),
+            ("https://api.mine.org:81", Some(("api.mine.org", Some(81)))),
+            ("mine", None),
+        ] {
+            let found = github_server(&|name| (name == API).then(|| api.to_owned()));
+            let expected = expected.map(|(host, port)| (host.to_owned(), port));
+            assert_eq!(found, expected, "{api}");
+        }
     }
 }

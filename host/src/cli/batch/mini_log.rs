@@ -16,6 +16,7 @@ use super::run::{BatchStart, MoreFiles};
 use crate::cli::front::BatchFront;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{BatchResult, BatchWatcher};
+use mswea_config::redacted_spec;
 use mswea_core::Progress;
 use mswea_text::one_line;
 
@@ -80,7 +81,8 @@ impl MoreFiles for MiniLog {
             self.note(&format!("Skipping {} existing instances", start.predicted));
         }
         self.note(&format!("Running on {} instances...", start.left));
-        let configs = self.configs.join("', '");
+        let configs: Vec<String> = self.configs.iter().map(|it| redacted_spec(it)).collect();
+        let configs = configs.join("', '");
         self.note(&format!("Building agent config from specs: ['{configs}']"));
         let path = self.folder.join(NAME);
         let file = OpenOptions::new().create(true).append(true).open(&path);

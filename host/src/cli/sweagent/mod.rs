@@ -1,9 +1,11 @@
 //! The commands of `sweagent`.
 
 mod attempts;
+mod git;
 mod many;
 mod many_files;
 mod pull_request;
+mod push_remote;
 mod replaying;
 mod single;
 mod tidying;

@@ -1,22 +1,27 @@
 //! `actions.open_pr`: pushes the patch of a run as a branch, and opens a pull request for its issue.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
+use super::git::git;
+use super::push_remote::PushRemote;
 use crate::cli::output::{self, Failure};
 use anyhow::Context as _;
 use mswea_secrecy as secrecy;
-use mswea_sweagent::{GivenTree, IssueSource, SweAgentProblem, login_header, pull_request_for};
+use mswea_sweagent::{
+    GivenTree, IssueSource, OpenPullRequest, SweAgentProblem, github_server, pull_request_for,
+};
 
 /// The pull request that a configuration asks for.
 pub(super) struct PlannedPullRequest {
     issue: IssueSource,
     /// Where the branch is pushed to.
-    remote: String,
+    remote: PushRemote,
     /// The commit or branch that the patch is for.
     base: Option<String>,
+    /// The commit that the local repository has for `base`.
+    commit: Option<String>,
     skip_if_fixed: bool,
 }
 
@@ -63,11 +68,34 @@ impl PlannedPullRequest {
                 SweAgentProblem::at(&given.at, "a repository or a commit can't begin with `-`");
             return Err(problem.hint("write its whole address or name").into());
         }
+        let server = github_server(&secrecy::var);
+        let is_issues = |found: &PushRemote| {
+            let (host, port) = server
+                .as_ref()
+                .map_or(("", None), |(host, port)| (host, *port));
+            found.is_of((host, port), &issue.repository_name())
+        };
+        let Some(remote_of_issue) = PushRemote::of(&remote).filter(is_issues) else {
+            let plain = remote.split(['?', '#']).next().unwrap_or_default();
+            let shown = plain.rsplit('@').next().unwrap_or_default();
+            let message = format!("`{shown}` is not the repository of the issue");
+            let wanted = server.map_or_else(String::new, |(host, _)| format!(" on `{host}`"));
+            let hint = format!(
+                "the branch is pushed to the repository of the issue: name `{}`{wanted}",
+                issue.repository_name()
+            );
+            return Err(SweAgentProblem::at(&given.at, message).hint(hint).into());
+        };
+        let commit = repo.zip(base).and_then(|(folder, base)| {
+            let commit = format!("{base}^{{commit}}");
+            said_by_git(folder, &["rev-parse", "--verify", "-q", &commit])
+        });
         let skip = tree.given("actions.pr_config.skip_if_commits_reference_issue");
         Ok(Some(Self {
             issue,
-            remote,
+            remote: remote_of_issue,
             base: base.map(str::to_owned),
+            commit,
             skip_if_fixed: skip.is_none_or(|it| it.value() != false),
         }))
     }
@@ -101,10 +129,15 @@ impl PlannedPullRequest {
             remote: &self.remote,
         };
         git.run(&["init", "-q"])?;
-        git.run(&["remote", "add", "origin", &self.remote])?;
-        let base = self.base.as_deref().unwrap_or(&request.base);
-        git.run(&["fetch", "-q", "--depth=1", "origin", base])?;
-        git.run(&["checkout", "-q", "-b", &branch, "FETCH_HEAD"])?;
+        git.run(&["remote", "add", "origin", &self.remote.url])?;
+        // A question or a silent server would keep the host waiting for ever. What the user has set goes first.
+        let key = "core.sshCommand";
+        if std::env::var_os("GIT_SSH").is_none() && git.run(&["config", key]).is_err() {
+            let ssh = "ssh -oBatchMode=yes -oConnectTimeout=30";
+            git.run(&["config", key, ssh])?;
+        }
+        let start = self.fetched(&git, &request)?;
+        git.run(&["checkout", "-q", "--no-track", "-b", &branch, start])?;
         let patch = std::path::absolute(patch).map_err(|error| error.to_string())?;
         git.run(&["apply", "--index", &patch.to_string_lossy()])?;
         git.run(&["commit", "-q", "-m", &request.commit_message()])?;
@@ -112,27 +145,46 @@ impl PlannedPullRequest {
         let opened = runtime.block_on(request.open(&branch, made, &variable));
         opened.map_err(|why| format!("{why}; the branch `{branch}` is pushed"))
     }
+
+    /// Fetches what the patch is for, and returns its name there.
+    fn fetched(&self, git: &GitFolder<'_>, request: &OpenPullRequest) -> Result<&str, String> {
+        let fetch = |what: &str| git.run(&["fetch", "-q", "--depth=1", "origin", what]);
+        let Some(base) = &self.base else {
+            fetch(&format!("refs/heads/{}", request.base))?;
+            return Ok("FETCH_HEAD");
+        };
+        // A server knows branches, tags and whole commit ids.
+        match (fetch(base), &self.commit) {
+            (Ok(()), _) => Ok("FETCH_HEAD"),
+            (Err(_), Some(commit)) => fetch(commit).map(|()| "FETCH_HEAD"),
+            (Err(_), None) => git.run(&["fetch", "-q", "origin"]).map(|()| &**base),
+        }
+    }
 }
 
 /// The address of a local repository's remote.
 fn origin(folder: &str) -> Option<String> {
-    let words = ["-C", folder, "remote", "get-url", "origin"];
-    let done = Command::new("git").args(words).output().ok()?;
-    let url = String::from_utf8(done.stdout).ok()?;
-    let url = url.trim();
-    (done.status.success() && !url.is_empty()).then(|| url.to_owned())
+    said_by_git(folder, &["remote", "get-url", "origin"])
+}
+
+/// What git says of a local repository.
+fn said_by_git(folder: &str, words: &[&str]) -> Option<String> {
+    let done = git().args(["-C", folder]).args(words).output().ok()?;
+    let said = String::from_utf8(done.stdout).ok()?;
+    let said = said.trim();
+    (done.status.success() && !said.is_empty()).then(|| said.to_owned())
 }
 
 /// A new repository from which a branch is pushed.
 struct GitFolder<'g> {
     folder: &'g Path,
     token: Option<String>,
-    remote: &'g str,
+    remote: &'g PushRemote,
 }
 
 impl GitFolder<'_> {
     fn run(&self, words: &[&str]) -> Result<(), String> {
-        let mut command = Command::new("git");
+        let mut command = git();
         command
             .current_dir(self.folder)
             .args([
@@ -152,12 +204,12 @@ impl GitFolder<'_> {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_HTTP_LOW_SPEED_LIMIT", "1")
             .env("GIT_HTTP_LOW_SPEED_TIME", "60");
-        // The token is in a variable: everybody on the machine sees arguments.
-        if let (Some(token), Some(server)) = (&self.token, server(self.remote)) {
+        // The login is in a variable: everybody on the machine sees arguments.
+        if let Some((key, value)) = self.remote.header(self.token.as_deref()) {
             command
                 .env("GIT_CONFIG_COUNT", "1")
-                .env("GIT_CONFIG_KEY_0", format!("http.{server}.extraHeader"))
-                .env("GIT_CONFIG_VALUE_0", login_header(token));
+                .env("GIT_CONFIG_KEY_0", key)
+                .env("GIT_CONFIG_VALUE_0", value);
         }
         let done = command.output().context("git can't be started");
         let done = done.map_err(|error| error.to_string())?;
@@ -166,14 +218,9 @@ impl GitFolder<'_> {
         }
         let said = String::from_utf8_lossy(&done.stderr);
         let name = words.first().copied().unwrap_or_default();
-        Err(format!("`git {name}` failed: {}", said.trim()))
+        // The user's settings may put a login into the address, with which git complains.
+        let said = mswea_config::redacted(&said.trim().into());
+        let said = said.as_str().unwrap_or_default();
+        Err(format!("`git {name}` failed: {said}"))
     }
-}
-
-/// The part of an `https` address that names the server.
-fn server(remote: &str) -> Option<String> {
-    let rest = remote.strip_prefix("https://")?;
-    let host = rest.split('/').next()?;
-    let host = host.rsplit('@').next()?;
-    Some(format!("https://{host}/"))
 }

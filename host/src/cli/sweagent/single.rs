@@ -1,13 +1,13 @@
 //! `sweagent run`: one problem.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::attempts::{AttemptSeries, AttemptsPlan};
+use super::git::git;
 use super::pull_request::PlannedPullRequest;
 use super::tidying::{write, write_json};
 use crate::cli::args::{DisplayArgs, RunArgs};
@@ -275,12 +275,7 @@ fn leave(files: &SweFiles, made: &Value, after: &AfterRun) -> Result<(), Failure
     if let Some(repo) = &after.repo
         && made["info"]["exit_status"] == "submitted"
     {
-        let applied = Command::new("git")
-            .arg("-C")
-            .arg(repo)
-            .arg("apply")
-            .arg(&file)
-            .output();
+        let applied = git().arg("-C").arg(repo).arg("apply").arg(&file).output();
         let why = match applied {
             Ok(done) if done.status.success() => {
                 output::note(&format!("the patch is applied to `{repo}`"));
@@ -309,9 +304,7 @@ pub(super) fn local_repo(
         return Ok(None);
     };
     let path = expand(given.text().unwrap_or_default(), variable)?;
-    let status = Command::new("git")
-        .args(["-C", &path, "status", "--porcelain"])
-        .output();
+    let status = git().args(["-C", &path, "status", "--porcelain"]).output();
     let status = status.context("git can't be started, which `env.repo.path` needs")?;
     let problem = |message: String| SweAgentProblem::at(&given.at, message);
     if !status.status.success() {

@@ -1,0 +1,181 @@
+//! Where `actions.open_pr` pushes to: an address of git, taken apart, with its login apart.
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use mswea_sweagent::login_header;
+
+/// A remote of git.
+#[derive(Debug, PartialEq)]
+pub(super) struct PushRemote {
+    /// Without a password: for arguments, which everybody on the machine sees.
+    pub(super) url: String,
+    /// None: a folder.
+    place: Option<PushPlace>,
+    /// `USER:PASSWORD`, of an address of the web.
+    login: Option<String>,
+}
+
+/// A repository on a server.
+#[derive(Debug, PartialEq)]
+struct PushPlace {
+    host: String,
+    /// If it is not the usual one.
+    port: Option<u16>,
+    /// `OWNER/NAME`.
+    repository: String,
+    /// The beginning of its addresses, if they are of the web.
+    web: Option<String>,
+}
+
+impl PushRemote {
+    /// None: git or we can't read it.
+    pub(super) fn of(remote: &str) -> Option<Self> {
+        let name = |path: &str| {
+            let path = path.trim_matches('/');
+            path.strip_suffix(".git").unwrap_or(path).to_owned()
+        };
+        if !remote.contains("://") {
+            // As git reads it: a colon before the first slash is behind a host.
+            let scp = remote.split_once(':').filter(|(it, _)| !it.contains('/'));
+            return Some(Self {
+                url: remote.to_owned(),
+                place: scp.map(|(login, path)| PushPlace {
+                    host: login.rsplit('@').next().unwrap_or_default().to_owned(),
+                    port: None,
+                    repository: name(path),
+                    web: None,
+                }),
+                login: None,
+            });
+        }
+        let mut url = Url::parse(remote).ok()?;
+        if url.scheme() == "file" {
+            return Some(Self {
+                url: remote.to_owned(),
+                place: None,
+                login: None,
+            });
+        }
+        let is_web = matches!(url.scheme(), "http" | "https");
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let (user, password) = (url.username(), url.password());
+        let has_login = is_web && (!user.is_empty() || password.is_some());
+        let login = format!(
+            "{}:{}",
+            decoded(user),
+            decoded(password.unwrap_or_default())
+        );
+        if is_web {
+            url.set_username("").ok()?;
+        }
+        url.set_password(None).ok()?;
+        url.set_query(None);
+        url.set_fragment(None);
+        Some(Self {
+            place: Some(PushPlace {
+                host: url.host_str()?.to_owned(),
+                port: url.port(),
+                repository: name(url.path()),
+                web: is_web.then(|| url.origin().ascii_serialization()),
+            }),
+            url: url.into(),
+            login: has_login.then_some(login),
+        })
+    }
+
+    /// Whether it is this repository of a server, or a folder. The port is that of the server's web pages.
+    pub(super) fn is_of(&self, (host, port): (&str, Option<u16>), repository: &str) -> bool {
+        self.place.as_ref().is_none_or(|place| {
+            place.host.eq_ignore_ascii_case(host)
+                && place.repository.eq_ignore_ascii_case(repository)
+                && (place.web.is_none() || place.port == port)
+        })
+    }
+
+    /// The setting of git and its value that log in to this server, and to no other.
+    pub(super) fn header(&self, token: Option<&str>) -> Option<(String, String)> {
+        let web = self.place.as_ref()?.web.as_ref()?;
+        let login = match token.filter(|_| web.starts_with("https:")) {
+            Some(token) => format!("x-access-token:{token}"),
+            None => self.login.clone()?,
+        };
+        Some((format!("http.{web}/.extraHeader"), login_header(&login)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_issues_repository_is_one_to_push_to() {
+        for (remote, expected) in [
+            ("https://github.com/o/r", true),
+            ("https://github.com:443/O/R.git/", true),
+            ("https://me:pw@GitHub.com/o/r.git?a=b#c", true),
+            ("http://github.com/o/r", true),
+            ("git@github.com:o/r.git", true),
+            ("github.com:/o/r", true),
+            ("ssh://git@github.com:22/o/r.git", true),
+            ("/some/folder", true),
+            ("../it:self", true),
+            ("file:///some/folder", true),
+            ("https://github.com:8443/o/r", false),
+            ("https://github.com.evil.org/o/r", false),
+            ("https://github.com@evil.org/o/r", false),
+            ("https://evil.org/github.com/o/r", false),
+            ("https://evil.org\\@github.com/o/r", false),
+            ("https://github.com/o/other", false),
+            ("https://github.com/x/o/r", false),
+            ("git@gitlab.com:o/r.git", false),
+            ("me:pw@github.com/o/r", false),
+            ("ssh://git@evil.org/o/r", false),
+            ("ext::sh -c x", false),
+        ] {
+            let found = PushRemote::of(remote).unwrap();
+            assert_eq!(
+                found.is_of(("github.com", None), "o/r"),
+                expected,
+                "{remote}"
+            );
+        }
+        for remote in ["https://", "https://h:99999/o/r", "ssh:///o/r"] {
+            assert_eq!(PushRemote::of(remote), None, "{remote}");
+        }
+    }
+
+    #[test]
+    fn a_login_is_in_the_header_only() {
+        let key = "http.https://h:81/.extraHeader";
+        for (remote, token, url, expected) in [
+            (
+                "https://me:p%2Fw@h:81/o/r.git?x=1",
+                None,
+                "https://h:81/o/r.git",
+                Some((key, "me:p/w")),
+            ),
+            (
+                "https://tok@h:81/o/r",
+                None,
+                "https://h:81/o/r",
+                Some((key, "tok:")),
+            ),
+            (
+                "https://tok@h:81/o/r",
+                Some("t"),
+                "https://h:81/o/r",
+                Some((key, "x-access-token:t")),
+            ),
+            ("http://h/o/r", Some("t"), "http://h/o/r", None),
+            ("ssh://git:pw@h/o/r", Some("t"), "ssh://git@h/o/r", None),
+            ("git@h:o/r", Some("t"), "git@h:o/r", None),
+            ("/a/b", Some("t"), "/a/b", None),
+        ] {
+            let found = PushRemote::of(remote).unwrap();
+            assert_eq!(found.url, url);
+            let expected = expected.map(|(key, login)| (key.to_owned(), login_header(login)));
+            assert_eq!(found.header(token), expected, "{remote}");
+        }
+    }
+}
