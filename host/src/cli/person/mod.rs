@@ -26,7 +26,6 @@ use async_trait::async_trait;
 use self::approval::Approval;
 use self::console::{KeyConsole, Prompt, Typed};
 use self::seat::Seat;
-use self::work_tree::RememberedFiles;
 use super::args::PersonArgs;
 use super::front::CliFront;
 use mswea_config::{Config, whose_model};
@@ -138,7 +137,7 @@ impl Attendant {
         if let Some(Some(console)) = self.console.get() {
             console.end();
         }
-        if let Some(tree) = &self.seat.work_tree {
+        if let Ok(tree) = &self.seat.work_tree {
             tree.end();
         }
         give_back();
@@ -225,7 +224,8 @@ impl Person for Attendant {
     }
 
     fn memory(&self) -> Option<FileMemory> {
-        self.seat.work_tree.as_ref().map(RememberedFiles::memory)
+        let tree = self.seat.work_tree.as_ref().ok()?;
+        Some(tree.memory())
     }
 
     async fn errand(&self) -> Errand {

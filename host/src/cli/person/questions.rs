@@ -65,9 +65,9 @@ impl Attendant {
     /// Takes back what the last commands have changed in files, if the user agrees to what is shown.
     async fn undo(&self, held: &Held<'_>) {
         let desk = &self.seat.desk;
-        let Some(tree) = &self.seat.work_tree else {
-            desk.note("there is no temporary folder, so the files were not remembered");
-            return;
+        let tree = match &self.seat.work_tree {
+            Ok(tree) => tree,
+            Err(why) => return desk.note(why),
         };
         let changes = match RememberedFiles::found(&self.seat.run(tree.look()).await) {
             Ok(changes) => changes,

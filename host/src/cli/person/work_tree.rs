@@ -42,20 +42,33 @@ pub(super) struct TakenBack {
 }
 
 impl RememberedFiles {
-    /// The work tree of commands; `is_here`: they run on this machine, with its temporary files.
-    pub fn new(is_here: bool) -> Option<Self> {
+    /// The work tree of the commands in an environment of this class.
+    ///
+    /// # Errors
+    /// Why its files can't be remembered.
+    pub fn new(class: &str) -> Result<Self, &'static str> {
         let id = session::new_run_id();
-        if !is_here {
-            return Some(Self {
-                folder: format!("\"${{TMPDIR:-/tmp}}/mswea-undo-{id}\""),
-                own: Mutex::default(),
-            });
+        match class {
+            // They run on this machine, with its temporary files.
+            "local" => {}
+            "bubblewrap" => {
+                return Err(
+                    "with the class `bubblewrap` the files are not remembered: each command has a `/tmp` of its own",
+                );
+            }
+            _ => {
+                return Ok(Self {
+                    folder: format!("\"${{TMPDIR:-/tmp}}/mswea-undo-{id}\""),
+                    own: Mutex::default(),
+                });
+            }
         }
-        let own = TempFolder::new(&id, "undo").ok()?;
-        let path = own.path().to_str()?.replace('\'', r"'\''");
-        Some(Self {
-            folder: format!("'{path}'"),
-            own: Mutex::new(Some(own)),
+        let own = TempFolder::new(&id, "undo").ok();
+        let path = own.as_ref().and_then(|own| own.path().to_str());
+        let path = path.ok_or("there is no temporary folder, so the files were not remembered")?;
+        Ok(Self {
+            folder: format!("'{}'", path.replace('\'', r"'\''")),
+            own: Mutex::new(own),
         })
     }
 
@@ -142,6 +155,7 @@ keep() {{
     pub fn look(&self) -> String {
         format!(
             r#"{}before= then=
+[ -s "$s/trees" ] || {{ tell nothing; exit 0; }}
 while read -r old commit; do
   [ "$old" = "$tree" ] || {{ before=$old then=$commit; }}
 done <"$s/trees"
@@ -170,6 +184,9 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
         }
         if answer("refused").is_some() {
             return Err("the repository belongs to another user, so git refuses it and the files are not remembered: `git config --global --add safe.directory` with its path allows it".to_owned());
+        }
+        if answer("nothing").is_some() {
+            return Err("no earlier state of the files is remembered yet".to_owned());
         }
         if answer("none").is_some() {
             return Err("no command has changed a file that git does not ignore".to_owned());
