@@ -83,7 +83,7 @@ fn changes_of_files_are_taken_back_step_by_step() {
 #[test]
 fn files_are_as_they_were() {
     let server = commands(&[
-        "echo >.gitignore; rm lines.txt; rm .env; echo changed >data/kept",
+        "echo >.gitignore; rm lines.txt; rm .env; echo changed >data/kept; git -C inner reset -q --hard HEAD^",
         "sleep 60",
     ]);
     let host = host(&server);
@@ -100,6 +100,10 @@ fn files_are_as_they_were() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
+    let inner = folder.join("inner");
+    fs::create_dir(&inner).unwrap();
+    repository(&inner);
+    git(&inner, &["commit", "--quiet", "--message=second"]);
     fs::set_permissions(folder.join(".env"), Permissions::from_mode(0o600)).unwrap();
     let filter = "sh -c 'touch ../started; sed s/one/other/'";
     for (key, value) in [("core.autocrlf", "input"), ("filter.note.clean", filter)] {
@@ -112,7 +116,7 @@ fn files_are_as_they_were() {
         ("Enter: run this", ""),
         ("$ sleep 60", "/undo"),
         (
-            "D .env\nM .gitignore\nD lines.txt\ntake back these changes?",
+            "D .env\nM .gitignore\nD lines.txt\ninner is a repository of its own, which stays as it is\ntake back",
             "",
         ),
     ];

@@ -74,6 +74,11 @@ impl Attendant {
             Err(why) => return desk.note(&why),
         };
         desk.note(&changes.named());
+        for path in &changes.nested {
+            desk.note(&format!(
+                "{path} is a repository of its own, which stays as it is"
+            ));
+        }
         if changes.has_moved {
             desk.note(
                 "the current commit is another one since: it stays, and with it what is committed",

@@ -37,6 +37,8 @@ pub(super) struct TakenBack {
     now: String,
     /// The files, each with a letter: `M README.md`.
     pub files: Vec<String>,
+    /// The repositories inside the work tree that have changed: they stay as they are.
+    pub nested: Vec<String>,
     /// Whether the current commit is another one than then.
     pub has_moved: bool,
 }
@@ -87,6 +89,7 @@ impl RememberedFiles {
         let remember = r#"plain=$(printf %o $((0666 & ~$(umask)))) runs=$(printf %o $((0777 & ~$(umask))))
 g ls-files -z --others --ignored --exclude-standard --directory | g check-ignore -z --stdin >"$s/ignored.$tree"
 g ls-files -z | xargs -0 stat -c '%a %n' -- 2>/dev/null | grep -v -e "^$plain " -e "^$runs " >"$s/modes.$tree"
+cp "$s/nested" "$s/nested.$tree"
 echo "$tree $head" >"$s/last"
 tail -n 1 "$s/trees" 2>/dev/null | cmp -s - "$s/last" || cat "$s/last" >>"$s/trees""#;
         FileMemory {
@@ -140,7 +143,8 @@ done
   GIT_INDEX_FILE="$s/index" command git ls-files -z --cached --ignored --exclude-standard 2>/dev/null | g update-index --add --remove -z --stdin >/dev/null 2>&1
 g add --all --ignore-errors -- :/ "$@" >/dev/null 2>&1
 # A nested repository stays: if it were in the index, git would start another git in it, with its config.
-g ls-files --stage | sed -n 's/^160000 /0 /p' | g update-index --index-info
+g ls-files --stage | sed -n 's/^160000 /0 /p' >"$s/nested"
+g update-index --index-info <"$s/nested"
 tree=$(g write-tree 2>/dev/null) || {{ tell no-room; exit 0; }}
 keep() {{
   [ ! -s "$s/ignored.$1" ] || GIT_LITERAL_PATHSPECS=1 xargs -0 git rm -r -f -q --cached --ignore-unmatch -- <"$s/ignored.$1" >/dev/null 2>&1 &&
@@ -154,14 +158,19 @@ keep() {{
     /// The script that finds what the last actions have changed.
     pub fn look(&self) -> String {
         format!(
-            r#"{}before= then=
+            r#"{}nested() {{
+  {{ grep -vxF -f "$s/nested" "$s/nested.$1"; grep -vxF -f "$s/nested.$1" "$s/nested"; }} |
+    sed -n 's/^0 [0-9a-f]* 0[[:space:]]/{SIGN}nested /p' | sort -u
+}}
+before= then=
 [ -s "$s/trees" ] || {{ tell nothing; exit 0; }}
 while read -r old commit; do
   [ "$old" = "$tree" ] || {{ before=$old then=$commit; }}
 done <"$s/trees"
-[ -n "$before" ] || {{ tell none; exit 0; }}
+[ -n "$before" ] || {{ nested "$tree"; tell none; exit 0; }}
 keep "$before"
 [ "$tree" != "$before" ] || {{ tell none; exit 0; }}
+nested "$before"
 tell changes "$before" "$tree"
 [ "$then" = "$head" ] || tell moved
 g diff-tree -r --no-renames --name-status "$before" "$tree""#,
@@ -175,10 +184,11 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
     /// Why nothing can be taken back.
     pub fn found(output: &Output) -> Result<TakenBack, String> {
         let text = &output.output;
-        let answer = |name: &str| {
-            let mut answers = text.lines().filter_map(|line| line.strip_prefix(SIGN));
-            answers.find_map(|line| line.strip_prefix(name))
+        let answers = |name: &'static str| {
+            let answers = text.lines().filter_map(|line| line.strip_prefix(SIGN));
+            answers.filter_map(move |line| line.strip_prefix(name))
         };
+        let answer = |name| answers(name).next();
         if answer("no-repository").is_some() {
             return Err("the commands run outside of a git work tree: only in one can changes of files be taken back".to_owned());
         }
@@ -189,7 +199,11 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
             return Err("no earlier state of the files is remembered yet".to_owned());
         }
         if answer("none").is_some() {
-            return Err("no command has changed a file that git does not ignore".to_owned());
+            let mut why = "no command has changed a file that git does not ignore".to_owned();
+            for path in answers("nested ") {
+                why = format!("{why}\n{path} is a repository of its own, which stays as it is");
+            }
+            return Err(why);
         }
         let trees = answer("changes").unwrap_or_default();
         let Some((before, now)) = trees.trim().split_once(' ') else {
@@ -204,6 +218,7 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
             before: before.to_owned(),
             now: now.to_owned(),
             files: files.map(|line| line.replacen('\t', " ", 1)).collect(),
+            nested: answers("nested ").map(str::to_owned).collect(),
             has_moved: answer("moved").is_some(),
         })
     }
