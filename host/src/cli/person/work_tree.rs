@@ -86,6 +86,9 @@ impl RememberedFiles {
 
     /// How the files are remembered.
     pub fn memory(&self) -> FileMemory {
+        // What takes too long is not tried at each step.
+        let early = r#"[ ! -e "$s/late" ] || exit 0
+command -v timeout >/dev/null && limit='timeout 8'"#;
         let remember = r#"plain=$(printf %o $((0666 & ~$(umask)))) runs=$(printf %o $((0777 & ~$(umask))))
 g ls-files -z --others --ignored --exclude-standard --directory | g check-ignore -z --stdin >"$s/ignored.$tree"
 g ls-files -z | xargs -0 stat -c '%a %n' -- 2>/dev/null | grep -v -e "^$plain " -e "^$runs " >"$s/modes.$tree"
@@ -93,21 +96,22 @@ cp "$s/nested" "$s/nested.$tree"
 echo "$tree $head" >"$s/last"
 tail -n 1 "$s/trees" 2>/dev/null | cmp -s - "$s/last" || cat "$s/last" >>"$s/trees""#;
         FileMemory {
-            remember: format!("{}{remember}", self.begin()),
+            remember: format!("{}{remember}", self.begin(early)),
             forget: format!("rm -rf -- {}", self.folder),
         }
     }
 
     /// The beginning of the scripts: `tree` is the tree of the files as they are, `head` the commit.
+    /// `early` runs before the work begins.
     ///
     /// The repository is only asked for its places. All else is done in a repository of our own, which has the
     /// same work tree: a filter in the config of the user's repository is a program, and a conversion would give
     /// back other bytes.
-    fn begin(&self) -> String {
+    fn begin(&self, early: &str) -> String {
         format!(
             r#"unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_COMMON_DIR
-s={folder}
-g() {{ command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.safecrlf=false -c core.splitIndex=false -c submodule.recurse=false -c gc.auto=0 "$@"; }}
+s={folder} limit=
+g() {{ command $limit git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.safecrlf=false -c core.splitIndex=false -c core.compression=0 -c core.looseCompression=0 -c submodule.recurse=false -c gc.auto=0 "$@"; }}
 tell() {{ echo "{SIGN}$*"; }}
 found=$(g rev-parse --show-toplevel --git-path objects --git-path index --git-path info/exclude 2>/dev/null) || {{
   case $(LC_ALL=C g rev-parse --show-toplevel 2>&1) in
@@ -126,6 +130,7 @@ case $objects in /*) ;; *) objects=$PWD/$objects ;; esac
   GIT_DEFAULT_HASH=${{format:-sha1}} command git init -q --bare --template= "$s/git" && mkdir -p "$s/git/info" && g --git-dir="$s/git" config core.bare false &&
     echo '* -text -filter -ident -eol -working-tree-encoding' >"$s/git/info/attributes" || {{ tell no-room; exit 0; }}
 }}
+{early}
 [ ! -f "$exclude" ] || cp "$exclude" "$s/git/info/exclude"
 [ -f "$s/git/index" ] || [ ! -f "$index" ] || cp "$index" "$s/index"
 rm -f "$s/git/index.lock"
@@ -142,6 +147,8 @@ done
 [ -f "$s/git/index" ] || [ ! -f "$s/index" ] ||
   GIT_INDEX_FILE="$s/index" command git ls-files -z --cached --ignored --exclude-standard 2>/dev/null | g update-index --add --remove -z --stdin >/dev/null 2>&1
 g add --all --ignore-errors -- :/ "$@" >/dev/null 2>&1
+[ $? != 124 ] || {{ : >"$s/late"; find "$s/git/objects" -name 'tmp_*' -exec rm -f {{}} +; exit 0; }}
+limit=
 # A nested repository stays: if it were in the index, git would start another git in it, with its config.
 g ls-files --stage | sed -n 's/^160000 /0 /p' >"$s/nested"
 g update-index --index-info <"$s/nested"
@@ -157,13 +164,14 @@ keep() {{
 
     /// The script that finds what the last actions have changed.
     pub fn look(&self) -> String {
+        let early = r#"[ -s "$s/trees" ] || { [ ! -e "$s/late" ] || tell too-large; tell nothing; exit 0; }"#;
         format!(
             r#"{}nested() {{
   {{ grep -vxF -f "$s/nested" "$s/nested.$1"; grep -vxF -f "$s/nested.$1" "$s/nested"; }} |
     sed -n 's/^0 [0-9a-f]* 0[[:space:]]/{SIGN}nested /p' | sort -u
 }}
+rm -f "$s/late"
 before= then=
-[ -s "$s/trees" ] || {{ tell nothing; exit 0; }}
 while read -r old commit; do
   [ "$old" = "$tree" ] || {{ before=$old then=$commit; }}
 done <"$s/trees"
@@ -174,7 +182,7 @@ nested "$before"
 tell changes "$before" "$tree"
 [ "$then" = "$head" ] || tell moved
 g diff-tree -r --no-renames --name-status "$before" "$tree""#,
-            self.begin()
+            self.begin(early)
         )
     }
 
@@ -194,6 +202,9 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
         }
         if answer("refused").is_some() {
             return Err("the repository belongs to another user, so git refuses it and the files are not remembered: `git config --global --add safe.directory` with its path allows it".to_owned());
+        }
+        if answer("too-large").is_some() {
+            return Err("the files are not remembered, because that took too long: is there a large file that git does not ignore?".to_owned());
         }
         if answer("nothing").is_some() {
             return Err("no earlier state of the files is remembered yet".to_owned());
@@ -240,7 +251,7 @@ while read -r old commit; do
   [ "$old" != {before} ] || break
 done <"$s/trees" >"$s/kept" && mv "$s/kept" "$s/trees"
 tell done"#,
-            self.begin()
+            self.begin("")
         )
     }
 
