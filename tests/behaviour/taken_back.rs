@@ -2,13 +2,14 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use scripted_server::{Scenario, Server, Turn};
 
 use crate::host::Host;
 use crate::needs::Need;
 use crate::person::{host, play, told};
-use crate::story::{commands, git, repository, submit};
+use crate::story::{commands, git, repository, submit, turns};
 use crate::terminal::Terminal;
 
 #[test]
@@ -143,18 +144,48 @@ fn files_are_as_they_were() {
 }
 
 #[test]
+fn a_switch_of_the_mode_and_of_the_run() {
+    let slow = Turn::commands(&["echo one >new"]).with_delay(Duration::from_secs(4));
+    let server = turns([slow, Turn::commands(&["sleep 60"])]);
+    let host = host(&server);
+    repository(&host.dir());
+    let Some(terminal) = Terminal::start(host, 100, 50) else {
+        return;
+    };
+    assert!(server.wait_for(1, Duration::from_secs(60)));
+    // The files were not remembered during this query.
+    terminal.line("/y");
+    terminal.until("yolo mode");
+    terminal.until("$ sleep 60");
+    terminal.keys(&["C-c"]);
+    let script = [
+        ("interrupted · Enter", "/undo"),
+        ("A new\ntake back these changes?", ""),
+        ("taken back; the model is told", "/fork"),
+        ("wants to finish", ""),
+    ];
+    play(&terminal, &script);
+    terminal.ends(0);
+    let told = server.requests().last().unwrap().json().to_string();
+    assert!(
+        told.contains("The user has taken back changes of files"),
+        "{told}"
+    );
+}
+
+#[test]
 fn what_can_not_be_taken_back() {
     for (is_repository, arguments, why) in [
         (false, None, "outside of a git work tree"),
         (
             true,
-            Some("environment.env.GIT_TEST_ASSUME_DIFFERENT_OWNER=1"),
+            Some("environment.env.GIT_TEST_ASSUME_DIFFERENT_OWNER=yes"),
             "belongs to another user",
         ),
         (
             true,
             Some("environment.environment_class=bubblewrap"),
-            "a `/tmp` of its own",
+            "with the class `bubblewrap` the files are not remembered",
         ),
     ] {
         if arguments.is_some_and(|it| it.ends_with("bubblewrap")) && !Need::Bubblewrap.is_met() {

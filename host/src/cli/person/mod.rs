@@ -82,8 +82,12 @@ impl Attendant {
         let (source, stop) = StopSource::new();
         let mode = mode.unwrap_or(PersonMode::Confirm);
         let folder = folder(config);
+        let seat = Seat::new(desk, Arc::new(source), mode, folder, config);
+        if let Some(text) = &args.said {
+            seat.tell(text.clone());
+        }
         Ok(Some(Arc::new(Self {
-            seat: Arc::new(Seat::new(desk, Arc::new(source), mode, folder, config)),
+            seat: Arc::new(seat),
             stop,
             console: OnceLock::new(),
             approval: Mutex::new(approval),
@@ -105,12 +109,18 @@ impl Attendant {
         self.seat.next()
     }
 
+    /// Takes what the model was not told before the end of the run.
+    pub fn unsent(&self) -> Option<String> {
+        self.seat.said()
+    }
+
     /// The flags of a run that goes on as this one.
     pub fn flags(&self) -> PersonArgs {
         PersonArgs {
             mode: Some(self.seat.mode().name().to_owned()),
             notify: self.notifies,
             approved: self.approval().of_run().to_vec(),
+            said: self.unsent(),
             ..PersonArgs::default()
         }
     }
