@@ -1,12 +1,15 @@
 //! A user at a terminal who goes back: changes of files are taken back, and the run goes on as another one.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use scripted_server::{Scenario, Server, Turn};
 
 use crate::host::Host;
+use crate::needs::Need;
 use crate::person::{host, play, told};
-use crate::story::{commands, repository, submit};
+use crate::story::{commands, git, repository, submit, turns};
 use crate::terminal::Terminal;
 
 #[test]
@@ -29,7 +32,7 @@ fn changes_of_files_are_taken_back_step_by_step() {
         if mode == "confirm" {
             let script = [
                 ("Enter: run this", "/undo"),
-                ("no command has changed a file", ""),
+                ("no earlier state of the files is remembered", ""),
                 ("$ rm kept", ""),
                 ("$ sleep 60", "/undo"),
             ];
@@ -79,21 +82,137 @@ fn changes_of_files_are_taken_back_step_by_step() {
 }
 
 #[test]
-fn what_can_not_be_taken_back() {
-    let server = commands(&["echo one >new"]);
-    let Some(terminal) = Terminal::start(host(&server), 100, 30) else {
+fn files_are_as_they_were() {
+    let server = commands(&[
+        "echo >.gitignore; rm lines.txt; rm .env; echo changed >data/kept; git -C inner reset -q --hard HEAD^",
+        "sleep 60",
+    ]);
+    let host = host(&server);
+    let folder = host.dir();
+    repository(&folder);
+    for (name, text) in [
+        (".gitignore", "data/\n"),
+        ("data/kept", "ignored\n"),
+        ("lines.txt", "one\r\ntwo\r\n"),
+        (".gitattributes", "* filter=note\n"),
+        (".env", "SECRET=1\n"),
+    ] {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let inner = folder.join("inner");
+    fs::create_dir(&inner).unwrap();
+    repository(&inner);
+    git(&inner, &["commit", "--quiet", "--message=second"]);
+    fs::set_permissions(folder.join(".env"), Permissions::from_mode(0o600)).unwrap();
+    let filter = "sh -c 'touch ../started; sed s/one/other/'";
+    for (key, value) in [("core.autocrlf", "input"), ("filter.note.clean", filter)] {
+        git(&folder, &["config", key, value]);
+    }
+    let Some(terminal) = Terminal::start(host, 100, 50) else {
         return;
     };
     let script = [
         ("Enter: run this", ""),
-        ("$ echo COMPLETE", "/undo"),
-        ("outside of a git work tree", "/y"),
+        ("$ sleep 60", "/undo"),
+        (
+            "D .env\nM .gitignore\nD lines.txt\ninner is a repository of its own, which stays as it is\ntake back",
+            "",
+        ),
+    ];
+    play(&terminal, &script);
+    terminal.until("taken back; the model is told");
+    let work = terminal.root().path().join("work");
+    let read = |name: &str| fs::read_to_string(work.join(name)).unwrap();
+    assert_eq!(read("lines.txt"), "one\r\ntwo\r\n");
+    assert_eq!(read(".env"), "SECRET=1\n");
+    let mode = fs::metadata(work.join(".env"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(read(".gitignore"), "data/\n");
+    // Git ignored it before, so it is not touched.
+    assert_eq!(read("data/kept"), "changed\n");
+    // Not even a program that the repository's config names.
+    assert!(!work.join("../started").exists());
+    terminal.keys(&["C-c"]);
+    terminal.until("interrupted");
+    terminal.keys(&["C-c"]);
+    terminal.ends(130);
+}
+
+#[test]
+fn a_switch_of_the_mode_and_of_the_run() {
+    let slow = Turn::commands(&["echo one >new"]).with_delay(Duration::from_secs(4));
+    let server = turns([slow, Turn::commands(&["sleep 60"])]);
+    let host = host(&server);
+    repository(&host.dir());
+    let Some(terminal) = Terminal::start(host, 100, 50) else {
+        return;
+    };
+    assert!(server.wait_for(1, Duration::from_secs(60)));
+    // The files were not remembered during this query.
+    terminal.line("/y");
+    terminal.until("yolo mode");
+    terminal.until("$ sleep 60");
+    terminal.keys(&["C-c"]);
+    let script = [
+        ("interrupted · Enter", "/undo"),
+        ("A new\ntake back these changes?", ""),
+        ("taken back; the model is told", "/fork"),
         ("wants to finish", ""),
     ];
     play(&terminal, &script);
     terminal.ends(0);
-    let left = fs::read_dir(terminal.root().path().join("tmp")).unwrap();
-    assert_eq!(left.count(), 0);
+    let told = server.requests().last().unwrap().json().to_string();
+    assert!(
+        told.contains("The user has taken back changes of files"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_can_not_be_taken_back() {
+    for (is_repository, arguments, why) in [
+        (false, None, "outside of a git work tree"),
+        (
+            true,
+            Some("environment.env.GIT_TEST_ASSUME_DIFFERENT_OWNER=yes"),
+            "belongs to another user",
+        ),
+        (
+            true,
+            Some("environment.environment_class=bubblewrap"),
+            "with the class `bubblewrap` the files are not remembered",
+        ),
+    ] {
+        if arguments.is_some_and(|it| it.ends_with("bubblewrap")) && !Need::Bubblewrap.is_met() {
+            continue;
+        }
+        let server = commands(&["echo one >new"]);
+        let mut host = host(&server);
+        if let Some(setting) = arguments {
+            host = host.args(["-c", setting]);
+        }
+        if is_repository {
+            repository(&host.dir());
+        }
+        let Some(terminal) = Terminal::start(host, 100, 30) else {
+            return;
+        };
+        let script = [
+            ("Enter: run this", ""),
+            ("$ echo COMPLETE", "/undo"),
+            (why, "/y"),
+            ("wants to finish", ""),
+        ];
+        play(&terminal, &script);
+        terminal.ends(0);
+        let left = fs::read_dir(terminal.root().path().join("tmp")).unwrap();
+        assert_eq!(left.count(), 0);
+    }
 }
 
 #[test]

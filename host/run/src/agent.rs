@@ -18,6 +18,8 @@ pub struct Agent {
     pub(crate) recorder: Arc<Recorder>,
     /// The number of messages of the history that the processors have got.
     pub(crate) seen: usize,
+    /// The query whose actions have their files remembered.
+    pub(crate) remembered: Option<u32>,
 }
 
 /// The result of a run.
@@ -57,6 +59,7 @@ impl Agent {
             settings,
             recorder,
             seen: 0,
+            remembered: None,
         }
     }
 

@@ -212,6 +212,9 @@ pub(super) fn finish(
             switch: Some(switch),
         });
     }
+    if let Some(text) = person.and_then(|person| person.unsent()) {
+        output::note(&format!("the model was not told: {text}"));
+    }
     done.tell(audience.display);
     atif::at_the_end(&config.run, done.journal.as_deref());
     on_end::run(

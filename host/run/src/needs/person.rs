@@ -92,8 +92,9 @@ impl Agent {
         Some(self.with_own_files(&memory.remember))
     }
 
-    /// Remembers the files before the actions of a step, which the user has just allowed.
-    async fn remember(&mut self) {
+    /// Remembers the files before the actions of a step.
+    pub(super) async fn remember(&mut self) {
+        self.remembered = Some(self.recorder.state().account.queries);
         if let Some(memory) = self.parts.person.memory() {
             self.aside(&memory.remember, MEMORY).await;
         }

@@ -127,6 +127,9 @@ impl Agent {
         // In the other modes, the files are remembered once the user has allowed the actions.
         let is_yolo = self.settings.mode == PersonMode::Yolo;
         let script = self.to_remember().filter(|_| is_yolo);
+        if script.is_some() {
+            self.remembered = Some(self.recorder.state().account.queries);
+        }
         let answer = self.parts.model.query(change, tools, &self.context);
         let executor = &mut self.parts.executor;
         let stop = &self.context.stop;

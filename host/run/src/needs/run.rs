@@ -20,6 +20,12 @@ impl Agent {
             let action = slots.get(index).map(|slot| slot.judged().clone());
             (action.unwrap_or_default(), slots.len())
         };
+        // The mode was another one during the query, or the run was resumed after it.
+        if self.settings.has_person
+            && self.remembered != Some(self.recorder.state().account.queries)
+        {
+            self.remember().await;
+        }
         self.record(&Event::Action {
             index,
             action: action.clone(),

@@ -34,6 +34,10 @@ pub struct PersonArgs {
     /// What was approved in the run that goes on.
     #[arg(skip)]
     pub approved: Vec<String>,
+
+    /// What waits for the next step of the run that goes on.
+    #[arg(skip)]
+    pub said: Option<String>,
 }
 
 impl PersonArgs {

@@ -26,7 +26,6 @@ use async_trait::async_trait;
 use self::approval::Approval;
 use self::console::{KeyConsole, Prompt, Typed};
 use self::seat::Seat;
-use self::work_tree::RememberedFiles;
 use super::args::PersonArgs;
 use super::front::CliFront;
 use mswea_config::{Config, whose_model};
@@ -83,8 +82,12 @@ impl Attendant {
         let (source, stop) = StopSource::new();
         let mode = mode.unwrap_or(PersonMode::Confirm);
         let folder = folder(config);
+        let seat = Seat::new(desk, Arc::new(source), mode, folder, config);
+        if let Some(text) = &args.said {
+            seat.tell(text.clone());
+        }
         Ok(Some(Arc::new(Self {
-            seat: Arc::new(Seat::new(desk, Arc::new(source), mode, folder, config)),
+            seat: Arc::new(seat),
             stop,
             console: OnceLock::new(),
             approval: Mutex::new(approval),
@@ -106,12 +109,18 @@ impl Attendant {
         self.seat.next()
     }
 
+    /// Takes what the model was not told before the end of the run.
+    pub fn unsent(&self) -> Option<String> {
+        self.seat.said()
+    }
+
     /// The flags of a run that goes on as this one.
     pub fn flags(&self) -> PersonArgs {
         PersonArgs {
             mode: Some(self.seat.mode().name().to_owned()),
             notify: self.notifies,
             approved: self.approval().of_run().to_vec(),
+            said: self.unsent(),
             ..PersonArgs::default()
         }
     }
@@ -138,7 +147,7 @@ impl Attendant {
         if let Some(Some(console)) = self.console.get() {
             console.end();
         }
-        if let Some(tree) = &self.seat.work_tree {
+        if let Ok(tree) = &self.seat.work_tree {
             tree.end();
         }
         give_back();
@@ -225,7 +234,8 @@ impl Person for Attendant {
     }
 
     fn memory(&self) -> Option<FileMemory> {
-        self.seat.work_tree.as_ref().map(RememberedFiles::memory)
+        let tree = self.seat.work_tree.as_ref().ok()?;
+        Some(tree.memory())
     }
 
     async fn errand(&self) -> Errand {

@@ -65,15 +65,20 @@ impl Attendant {
     /// Takes back what the last commands have changed in files, if the user agrees to what is shown.
     async fn undo(&self, held: &Held<'_>) {
         let desk = &self.seat.desk;
-        let Some(tree) = &self.seat.work_tree else {
-            desk.note("there is no temporary folder, so the files were not remembered");
-            return;
+        let tree = match &self.seat.work_tree {
+            Ok(tree) => tree,
+            Err(why) => return desk.note(why),
         };
         let changes = match RememberedFiles::found(&self.seat.run(tree.look()).await) {
             Ok(changes) => changes,
             Err(why) => return desk.note(&why),
         };
         desk.note(&changes.named());
+        for path in &changes.nested {
+            desk.note(&format!(
+                "{path} is a repository of its own, which stays as it is"
+            ));
+        }
         if changes.has_moved {
             desk.note(
                 "the current commit is another one since: it stays, and with it what is committed",

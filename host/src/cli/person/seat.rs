@@ -34,8 +34,8 @@ pub(super) struct Seat {
     next: Mutex<Option<NextRun>>,
     errands: UnboundedSender<Errand>,
     to_do: tokio::sync::Mutex<UnboundedReceiver<Errand>>,
-    /// None if its files can't be remembered.
-    pub work_tree: Option<RememberedFiles>,
+    /// Or why its files can't be remembered.
+    pub work_tree: Result<RememberedFiles, &'static str>,
     /// The folder of the commands, if it is on this machine.
     folder: Option<PathBuf>,
 }
@@ -53,11 +53,10 @@ impl Seat {
         config: &Config,
     ) -> Self {
         let (errands, to_do) = unbounded_channel();
-        let is_here = config.environment.environment_class == "local";
         Self {
             errands,
             to_do: tokio::sync::Mutex::new(to_do),
-            work_tree: RememberedFiles::new(is_here),
+            work_tree: RememberedFiles::new(&config.environment.environment_class),
             desk,
             source,
             mode: Mutex::new(mode),

@@ -1,9 +1,9 @@
 //! The work tree of the agent's environment, for the user: what has changed in it, and its files as they
 //! were before the last actions.
 //!
-//! Everything is done by shell scripts in the environment, as the agent's own commands are: a repository's
-//! config can name programs that git starts, and these get no more than a command of the agent. The index and
-//! the objects are copies, so that the repository stays as it is.
+//! Everything is done by shell scripts in the environment, as the agent's own commands are. What is remembered
+//! is in a repository of our own, so that the user's one stays as it is, and its config is not obeyed: it can
+//! name programs that git starts. What git ignored when the files were remembered is never touched.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -37,25 +37,40 @@ pub(super) struct TakenBack {
     now: String,
     /// The files, each with a letter: `M README.md`.
     pub files: Vec<String>,
+    /// The repositories inside the work tree that have changed: they stay as they are.
+    pub nested: Vec<String>,
     /// Whether the current commit is another one than then.
     pub has_moved: bool,
 }
 
 impl RememberedFiles {
-    /// The work tree of commands; `is_here`: they run on this machine, with its temporary files.
-    pub fn new(is_here: bool) -> Option<Self> {
+    /// The work tree of the commands in an environment of this class.
+    ///
+    /// # Errors
+    /// Why its files can't be remembered.
+    pub fn new(class: &str) -> Result<Self, &'static str> {
         let id = session::new_run_id();
-        if !is_here {
-            return Some(Self {
-                folder: format!("\"${{TMPDIR:-/tmp}}/mswea-undo-{id}\""),
-                own: Mutex::default(),
-            });
+        match class {
+            // They run on this machine, with its temporary files.
+            "local" => {}
+            "bubblewrap" => {
+                return Err(
+                    "with the class `bubblewrap` the files are not remembered: each command has a `/tmp` of its own",
+                );
+            }
+            _ => {
+                return Ok(Self {
+                    folder: format!("\"${{TMPDIR:-/tmp}}/mswea-undo-{id}\""),
+                    own: Mutex::default(),
+                });
+            }
         }
-        let own = TempFolder::new(&id, "undo").ok()?;
-        let path = own.path().to_str()?.replace('\'', r"'\''");
-        Some(Self {
-            folder: format!("'{path}'"),
-            own: Mutex::new(Some(own)),
+        let own = TempFolder::new(&id, "undo").ok();
+        let path = own.as_ref().and_then(|own| own.path().to_str());
+        let path = path.ok_or("there is no temporary folder, so the files were not remembered")?;
+        Ok(Self {
+            folder: format!("'{}'", path.replace('\'', r"'\''")),
+            own: Mutex::new(own),
         })
     }
 
@@ -71,40 +86,77 @@ impl RememberedFiles {
 
     /// How the files are remembered.
     pub fn memory(&self) -> FileMemory {
-        let remember = r#"echo "$tree $head" >"$s/last"
+        // What takes too long is not tried at each step.
+        let early = r#"[ ! -e "$s/late" ] || exit 0
+command -v timeout >/dev/null && limit='timeout 8'"#;
+        let remember = r#"plain=$(printf %o $((0666 & ~$(umask)))) runs=$(printf %o $((0777 & ~$(umask))))
+g ls-files -z --others --ignored --exclude-standard --directory | g check-ignore -z --stdin >"$s/ignored.$tree"
+g ls-files -z | xargs -0 stat -c '%a %n' -- 2>/dev/null | grep -v -e "^$plain " -e "^$runs " >"$s/modes.$tree"
+cp "$s/nested" "$s/nested.$tree"
+echo "$tree $head" >"$s/last"
 tail -n 1 "$s/trees" 2>/dev/null | cmp -s - "$s/last" || cat "$s/last" >>"$s/trees""#;
         FileMemory {
-            remember: format!("{}{remember}", self.begin()),
+            remember: format!("{}{remember}", self.begin(early)),
             forget: format!("rm -rf -- {}", self.folder),
         }
     }
 
     /// The beginning of the scripts: `tree` is the tree of the files as they are, `head` the commit.
-    fn begin(&self) -> String {
+    /// `early` runs before the work begins.
+    ///
+    /// The repository is only asked for its places. All else is done in a repository of our own, which has the
+    /// same work tree: a filter in the config of the user's repository is a program, and a conversion would give
+    /// back other bytes.
+    fn begin(&self, early: &str) -> String {
         format!(
             r#"unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_COMMON_DIR
-s={folder}
-g() {{ command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.safecrlf=false -c core.splitIndex=false -c 'safe.directory=*' -c gc.auto=0 "$@"; }}
+s={folder} limit=
+g() {{ command $limit git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.safecrlf=false -c core.splitIndex=false -c core.compression=0 -c core.looseCompression=0 -c submodule.recurse=false -c gc.auto=0 "$@"; }}
 tell() {{ echo "{SIGN}$*"; }}
-found=$(g rev-parse --show-toplevel --git-path objects --git-path index 2>/dev/null) || {{ tell no-repository; exit 0; }}
-{{ IFS= read -r top; IFS= read -r objects; IFS= read -r index; }} <<END
+found=$(g rev-parse --show-toplevel --git-path objects --git-path index --git-path info/exclude 2>/dev/null) || {{
+  case $(LC_ALL=C g rev-parse --show-toplevel 2>&1) in
+  *'dubious ownership'* | *'unsafe repository'*) tell refused ;;
+  *) tell no-repository ;;
+  esac
+  exit 0
+}}
+{{ IFS= read -r top; IFS= read -r objects; IFS= read -r index; IFS= read -r exclude; }} <<END
 $found
 END
 case $objects in /*) ;; *) objects=$PWD/$objects ;; esac
-(umask 077 && mkdir -p "$s/objects") && [ -O "$s" ] && [ ! -L "$s" ] || {{ tell no-room; exit 0; }}
-[ -f "$s/index" ] || [ ! -f "$index" ] || cp "$index" "$s/index"
-rm -f "$s/index.lock"
-cd "$top" || exit 0
+(umask 077 && mkdir -p "$s") && [ -O "$s" ] && [ ! -L "$s" ] || {{ tell no-room; exit 0; }}
+[ -f "$s/git/info/attributes" ] || {{
+  format=$(g rev-parse --show-object-format 2>/dev/null)
+  GIT_DEFAULT_HASH=${{format:-sha1}} command git init -q --bare --template= "$s/git" && mkdir -p "$s/git/info" && g --git-dir="$s/git" config core.bare false &&
+    echo '* -text -filter -ident -eol -working-tree-encoding' >"$s/git/info/attributes" || {{ tell no-room; exit 0; }}
+}}
+{early}
+[ ! -f "$exclude" ] || cp "$exclude" "$s/git/info/exclude"
+[ -f "$s/git/index" ] || [ ! -f "$index" ] || cp "$index" "$s/index"
+rm -f "$s/git/index.lock"
 head=$(g rev-parse -q --verify HEAD)
-export GIT_INDEX_FILE="$s/index" GIT_OBJECT_DIRECTORY="$s/objects" GIT_ALTERNATE_OBJECT_DIRECTORIES="$objects"
+cd "$top" || exit 0
+export GIT_DIR="$s/git" GIT_WORK_TREE="$top" GIT_ALTERNATE_OBJECT_DIRECTORIES="$objects"
 count=$#
 while [ "$count" -gt 0 ]; do
   set -- "$@" ":(exclude,${{1#:(}}"
   shift
   count=$((count - 1))
 done
+# What is tracked and ignored.
+[ -f "$s/git/index" ] || [ ! -f "$s/index" ] ||
+  GIT_INDEX_FILE="$s/index" command git ls-files -z --cached --ignored --exclude-standard 2>/dev/null | g update-index --add --remove -z --stdin >/dev/null 2>&1
 g add --all --ignore-errors -- :/ "$@" >/dev/null 2>&1
+[ $? != 124 ] || {{ : >"$s/late"; find "$s/git/objects" -name 'tmp_*' -exec rm -f {{}} +; exit 0; }}
+limit=
+# A nested repository stays: if it were in the index, git would start another git in it, with its config.
+g ls-files --stage | sed -n 's/^160000 /0 /p' >"$s/nested"
+g update-index --index-info <"$s/nested"
 tree=$(g write-tree 2>/dev/null) || {{ tell no-room; exit 0; }}
+keep() {{
+  [ ! -s "$s/ignored.$1" ] || GIT_LITERAL_PATHSPECS=1 xargs -0 git rm -r -f -q --cached --ignore-unmatch -- <"$s/ignored.$1" >/dev/null 2>&1 &&
+    tree=$(g write-tree 2>/dev/null) || {{ tell no-room; exit 0; }}
+}}
 "#,
             folder = self.folder
         )
@@ -112,16 +164,25 @@ tree=$(g write-tree 2>/dev/null) || {{ tell no-room; exit 0; }}
 
     /// The script that finds what the last actions have changed.
     pub fn look(&self) -> String {
+        let early = r#"[ -s "$s/trees" ] || { [ ! -e "$s/late" ] || tell too-large; tell nothing; exit 0; }"#;
         format!(
-            r#"{}before= then=
+            r#"{}nested() {{
+  {{ grep -vxF -f "$s/nested" "$s/nested.$1"; grep -vxF -f "$s/nested.$1" "$s/nested"; }} |
+    sed -n 's/^0 [0-9a-f]* 0[[:space:]]/{SIGN}nested /p' | sort -u
+}}
+rm -f "$s/late"
+before= then=
 while read -r old commit; do
   [ "$old" = "$tree" ] || {{ before=$old then=$commit; }}
 done <"$s/trees"
-[ -n "$before" ] || {{ tell none; exit 0; }}
+[ -n "$before" ] || {{ nested "$tree"; tell none; exit 0; }}
+keep "$before"
+[ "$tree" != "$before" ] || {{ tell none; exit 0; }}
+nested "$before"
 tell changes "$before" "$tree"
 [ "$then" = "$head" ] || tell moved
 g diff-tree -r --no-renames --name-status "$before" "$tree""#,
-            self.begin()
+            self.begin(early)
         )
     }
 
@@ -131,15 +192,29 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
     /// Why nothing can be taken back.
     pub fn found(output: &Output) -> Result<TakenBack, String> {
         let text = &output.output;
-        let answer = |name: &str| {
-            let mut answers = text.lines().filter_map(|line| line.strip_prefix(SIGN));
-            answers.find_map(|line| line.strip_prefix(name))
+        let answers = |name: &'static str| {
+            let answers = text.lines().filter_map(|line| line.strip_prefix(SIGN));
+            answers.filter_map(move |line| line.strip_prefix(name))
         };
+        let answer = |name| answers(name).next();
         if answer("no-repository").is_some() {
             return Err("the commands run outside of a git work tree: only in one can changes of files be taken back".to_owned());
         }
+        if answer("refused").is_some() {
+            return Err("the repository belongs to another user, so git refuses it and the files are not remembered: `git config --global --add safe.directory` with its path allows it".to_owned());
+        }
+        if answer("too-large").is_some() {
+            return Err("the files are not remembered, because that took too long: is there a large file that git does not ignore?".to_owned());
+        }
+        if answer("nothing").is_some() {
+            return Err("no earlier state of the files is remembered yet".to_owned());
+        }
         if answer("none").is_some() {
-            return Err("no command has changed a file that git does not ignore".to_owned());
+            let mut why = "no command has changed a file that git does not ignore".to_owned();
+            for path in answers("nested ") {
+                why = format!("{why}\n{path} is a repository of its own, which stays as it is");
+            }
+            return Err(why);
         }
         let trees = answer("changes").unwrap_or_default();
         let Some((before, now)) = trees.trim().split_once(' ') else {
@@ -154,6 +229,7 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
             before: before.to_owned(),
             now: now.to_owned(),
             files: files.map(|line| line.replacen('\t', " ", 1)).collect(),
+            nested: answers("nested ").map(str::to_owned).collect(),
             has_moved: answer("moved").is_some(),
         })
     }
@@ -162,14 +238,20 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
     pub fn take_back(&self, changes: &TakenBack) -> String {
         let TakenBack { before, now, .. } = changes;
         format!(
-            r#"{}[ "$tree" = {now} ] || {{ tell changed; exit 0; }}
+            r#"{}keep {before}
+[ "$tree" = {now} ] || {{ tell changed; exit 0; }}
 g read-tree -m -u {now} {before} 2>&1 || exit 0
+g -c core.quotePath=false diff-tree -r --no-renames --diff-filter=AMT --name-only {now} {before} >"$s/put"
+awk 'NR == FNR {{ put[$0]; next }} {{ name = $0; sub(/^[0-7]+ /, "", name); if (name in put) print }}' "$s/put" "$s/modes.{before}" |
+  while IFS= read -r line; do
+    [ -L "./${{line#* }}" ] || chmod "${{line%% *}}" "./${{line#* }}"
+  done
 while read -r old commit; do
   echo "$old $commit"
   [ "$old" != {before} ] || break
 done <"$s/trees" >"$s/kept" && mv "$s/kept" "$s/trees"
 tell done"#,
-            self.begin()
+            self.begin("")
         )
     }
 
