@@ -168,6 +168,29 @@ fn a_list_is_sorted_and_filtered_and_a_narrow_screen_is_resized() {
 }
 
 #[test]
+fn what_a_journal_says_of_its_end_moves_nothing() {
+    let server = commands(&["echo one"]);
+    let run = Host::new().server(&server).task("fix it").run().expect(0);
+    let journal = run.dir.join("traj.events.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let hostile = r#""exit_status":"X\u001b[2J\u001b[5;1HEVIL""#;
+    let changed = text.replace(r#""exit_status":"Submitted""#, hostile);
+    assert_ne!(changed, text);
+    fs::write(&journal, changed).unwrap();
+    let host = Host::after(&run).args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(host, 80, 24) else {
+        return;
+    };
+    let screen = terminal.until("EVIL");
+    assert!(
+        screen.starts_with("traj.events.jsonl · XEVIL\n"),
+        "{screen}"
+    );
+    terminal.keys(&["q"]);
+    terminal.ends(0);
+}
+
+#[test]
 fn a_run_that_goes_on_grows() {
     let server = Server::start(Scenario::new([
         Turn::commands(&["echo one"]),

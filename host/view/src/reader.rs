@@ -219,13 +219,17 @@ impl RunReader {
 
     /// Whether the run goes on, and what it does now or how it ended.
     pub fn now(&self) -> (bool, String) {
+        let (is_running, word) = self.recorded_now();
+        (is_running, cleaned(word, &self.secrets))
+    }
+
+    fn recorded_now(&self) -> (bool, String) {
         let open = match &self.source {
             PageSource::Unread => return (false, self.run.card.status.clone()),
             PageSource::Trajectory(run) => {
                 let status = run.head().pointer("/info/exit_status").cloned();
                 let status = status.as_ref().and_then(Value::as_str);
-                let status = status.unwrap_or(&self.run.card.status).to_owned();
-                return (false, cleaned(status, &self.secrets));
+                return (false, status.unwrap_or(&self.run.card.status).to_owned());
             }
             PageSource::Journal(open, _) => open,
         };

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use mswea_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{
@@ -107,7 +108,8 @@ impl WholeScreen {
         let (columns, height) = self.size();
         let mut frame = String::new();
         for (index, (colour, text)) in rows.iter().take(height).enumerate() {
-            let text = cut_to_columns(text, columns);
+            let text = shown(text);
+            let text = cut_to_columns(&text, columns);
             if index > 0 {
                 frame.push_str("\r\n");
             }
@@ -189,6 +191,11 @@ impl Drop for WholeScreen {
     }
 }
 
+/// A row as it is drawn: whatever it was made of, it is one row, and moves nothing.
+fn shown(text: &str) -> String {
+    harmless(text).replace(['\n', '\t'], " ")
+}
+
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -208,7 +215,15 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::base64;
+    use super::{base64, shown};
+
+    #[test]
+    fn a_row_is_one_row() {
+        assert_eq!(
+            shown("  X\u{1b}]0;HACKED\u{7}\u{1b}[2J  y\n\tz\r"),
+            "  X  y  z "
+        );
+    }
 
     #[test]
     fn base64_vectors() {
