@@ -133,7 +133,7 @@ impl PageFigures {
     /// All tokens.
     #[expect(clippy::cast_precision_loss, reason = "for a bar")]
     pub fn tokens(&self) -> f64 {
-        (self.input + self.output) as f64
+        self.input.saturating_add(self.output) as f64
     }
 }
 
@@ -344,8 +344,8 @@ impl RunReader {
             }
             figures.command_seconds += step.shown.iter().filter_map(|it| it.seconds).sum::<f64>();
             if let Some(usage) = &step.usage {
-                figures.input += usage.input_tokens;
-                figures.output += usage.output_tokens;
+                figures.input = figures.input.saturating_add(usage.input_tokens);
+                figures.output = figures.output.saturating_add(usage.output_tokens);
             }
             if let Some(cost) = step.cost {
                 *figures.cost.get_or_insert_default() += cost;

@@ -73,6 +73,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let is_single = runs.len() == 1;
+    give_back_in_a_panic();
     let taken = WholeScreen::take();
     let screen =
         taken.map_err(|error| Failure::usage(format!("the terminal can't be used: {error}")))?;
@@ -91,6 +92,15 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
     }
     inspector.run();
     Ok(ExitCode::Submitted)
+}
+
+/// Gives the terminal back before a panic is told: the release does not unwind.
+fn give_back_in_a_panic() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        screen::give_back();
+        told(info);
+    }));
 }
 
 /// Gives the terminal back if a signal ends the program.
