@@ -166,6 +166,13 @@ impl Inspector {
 
     /// Handles a key. Returns whether it goes on.
     fn press(&mut self, key: PressedKey) -> bool {
+        // Letters that arrive at once are as many keys: `/` or `?` changes what the next one does.
+        if let PressedKey::Text(text) = &key
+            && text.chars().nth(1).is_some()
+        {
+            let mut letters = text.chars().map(String::from);
+            return letters.all(|letter| self.press(PressedKey::Text(letter)));
+        }
         if let Some(open) = &mut self.open {
             open.note.clear();
         }
