@@ -191,6 +191,30 @@ fn what_a_journal_says_of_its_end_moves_nothing() {
 }
 
 #[test]
+fn ctrl_c_in_the_pager_is_the_pagers() {
+    let server = commands(&["echo one"]);
+    let run = Host::new().server(&server).task("fix it").run().expect(0);
+    let host = Host::after(&run)
+        .env(
+            "PAGER",
+            "trap '' INT; cat >/dev/null; echo it is shown; sleep 2",
+        )
+        .args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(host, 80, 24) else {
+        return;
+    };
+    press(
+        &terminal,
+        &[
+            ("step 0 of", "p"),
+            ("it is shown", "C-c"),
+            ("step 0 of", "q"),
+        ],
+    );
+    terminal.ends(0);
+}
+
+#[test]
 fn a_run_that_goes_on_grows() {
     let server = Server::start(Scenario::new([
         Turn::commands(&["echo one"]),

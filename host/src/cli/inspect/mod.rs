@@ -7,9 +7,11 @@ mod list_view;
 mod run_view;
 mod screen;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fancy_regex::Regex;
+use mswea_core::StopSource;
 use mswea_view::RunList;
 
 use self::list_view::ListView;
@@ -110,7 +112,18 @@ fn watch_signals() {
             return;
         };
         runtime.block_on(async {
-            let Ok(stop) = signals::stop() else { return };
+            let (source, stop) = StopSource::new();
+            let source = Arc::new(source);
+            let interrupted = source.clone();
+            let watched = signals::watch_with(source, move || {
+                // Ctrl-C in the pager is the pager's.
+                if !screen::is_paging() {
+                    interrupted.stop();
+                }
+            });
+            if watched.is_err() {
+                return;
+            }
             stop.stopped().await;
             screen::give_back();
             std::process::exit(i32::from(ExitCode::Interrupted.code()));

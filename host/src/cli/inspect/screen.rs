@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mswea_text::harmless;
@@ -27,6 +28,9 @@ const COPIED: usize = 100_000;
 
 /// How the terminal was before, while it is taken.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// The pager has the terminal.
+static PAGING: AtomicBool = AtomicBool::new(false);
 
 /// A row, with its colour.
 pub(super) type ScreenRow = (Option<Colour>, String);
@@ -55,6 +59,11 @@ pub(super) fn give_back() -> bool {
     put(LEAVE);
     let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
     true
+}
+
+/// Whether the user looks at a text in the pager.
+pub(super) fn is_paging() -> bool {
+    PAGING.load(Ordering::Relaxed)
 }
 
 fn take() -> io::Result<()> {
@@ -162,6 +171,7 @@ impl WholeScreen {
         let named = std::env::var("PAGER")
             .ok()
             .filter(|it| !it.trim().is_empty());
+        PAGING.store(true, Ordering::Relaxed);
         give_back();
         let shown = Command::new("/bin/sh")
             .args(["-c", named.as_deref().unwrap_or("less")])
@@ -174,6 +184,7 @@ impl WholeScreen {
                 }
                 pager.wait()
             });
+        PAGING.store(false, Ordering::Relaxed);
         self.drawn = Default::default();
         take()?;
         match shown?.success() {
