@@ -87,7 +87,8 @@ fn what_can_not_be_taken_back() {
     let script = [
         ("Enter: run this", ""),
         ("$ echo COMPLETE", "/undo"),
-        ("outside of a git work tree", "/y"),
+        ("only in one can changes", "/diff"),
+        ("the commands run outside of a git work tree\n", "/y"),
         ("wants to finish", ""),
     ];
     play(&terminal, &script);
