@@ -242,6 +242,30 @@ fn a_run_that_goes_on_grows() {
 }
 
 #[test]
+fn a_trajectory_that_is_written_anew_grows() {
+    let run = Host::new().arg("--version").run().expect(0);
+    let file = run.dir.join("mini.traj.json");
+    let write = |replies: &[&str]| {
+        let replies = replies.iter();
+        let replies = replies.map(|text| json!({"role": "assistant", "content": text}));
+        let task = json!({"role": "user", "content": "the task"});
+        let messages: Vec<_> = std::iter::once(task).chain(replies).collect();
+        let text = json!({"info": {}, "messages": messages}).to_string();
+        fs::write(&file, text).unwrap();
+    };
+    write(&["one"]);
+    let host = Host::after(&run).args(["inspect", "mini.traj.json"]);
+    let Some(terminal) = Terminal::start(host, 80, 24) else {
+        return;
+    };
+    press(&terminal, &[("step 0 of 1", "$"), ("step 1 of 1", "k")]);
+    write(&["one", "two"]);
+    terminal.until("step 2 of 2");
+    terminal.keys(&["q"]);
+    terminal.ends(0);
+}
+
+#[test]
 fn without_a_terminal_it_says_what_else_shows_runs() {
     let run = Host::new().arg("inspect").run().expect(2);
     run.says(&["needs a terminal", "mswea-host view"]);

@@ -143,7 +143,7 @@ impl Inspector {
             if keys.is_empty()
                 && !is_at_work
                 && let Some(open) = &mut self.open
-                && open.reader.now().0
+                && open.reader.may_grow()
             {
                 open.refresh();
             }
