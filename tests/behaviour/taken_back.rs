@@ -118,12 +118,13 @@ fn a_run_goes_on_in_a_new_one() {
         old.iter().filter(|it| it["event"] == "run_ended").count(),
         1
     );
-    let place = all
+    // The old run has ended, too, and says where it is.
+    let places: Vec<&str> = all
         .lines()
-        .find_map(|line| line.strip_prefix("trajectory: "));
-    let place = place
-        .unwrap()
-        .replace('~', terminal.root().path().join("home").to_str().unwrap());
+        .filter_map(|line| line.strip_prefix("trajectory: "))
+        .collect();
+    assert_eq!(places.len(), 2, "{all}");
+    let place = places[1].replace('~', terminal.root().path().join("home").to_str().unwrap());
     let new = crate::run::journal(std::path::Path::new(&place));
     assert_eq!(new[0]["parent"]["run_id"], old[0]["run_id"]);
     assert_eq!(new[0]["parent"]["step"], 2);

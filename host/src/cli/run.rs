@@ -206,11 +206,12 @@ pub(super) fn finish(
         audience.front,
         audience.person,
     )?;
-    if let Some(switch) = Switch::of(person.as_deref(), &done, options, audience.display) {
-        return Ok(RunEnd {
-            code: done.code,
-            switch: Some(switch),
-        });
+    let switch = Switch::of(person.as_deref(), &done, options, audience.display);
+    let code = done.code;
+    let end = RunEnd { code, switch };
+    // With another model the same run goes on: it has not ended yet.
+    if let Some(NextRun::Model(_)) = end.switch.as_ref().map(|it| &it.next) {
+        return Ok(end);
     }
     done.tell(audience.display);
     atif::at_the_end(&config.run, done.journal.as_deref());
@@ -223,7 +224,7 @@ pub(super) fn finish(
             journal: done.journal.as_deref(),
         },
     );
-    Ok(done.code.into())
+    Ok(end)
 }
 
 /// Runs the demo: a real repository, the real loop, a scripted model.

@@ -179,7 +179,7 @@ impl RunReader {
                     return Ok(false);
                 }
                 // A file that is being written is tried again when it has changed.
-                before.clone_from(&stamp);
+                *before = stamp;
             }
             let run = IndexedTrajectory::open(&place.path)?;
             self.source = PageSource::Trajectory(Box::new(run), stamp);
