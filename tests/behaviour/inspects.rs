@@ -59,9 +59,9 @@ fn a_run_is_looked_at_step_by_step() {
     terminal.until("\n57\n");
     press(&terminal, &[("\n57\n", "n"), ("\n58\n", "n")]);
     terminal.until("is not found after this place");
-    terminal.keys(&["g"]);
-    terminal.until("step: _");
-    terminal.line("2");
+    // All of it arrives at once.
+    terminal.line("g2");
+    terminal.until("step 2 of 4");
     // The record, the bars, the config, the pager.
     press(
         &terminal,
@@ -168,6 +168,53 @@ fn a_list_is_sorted_and_filtered_and_a_narrow_screen_is_resized() {
 }
 
 #[test]
+fn what_a_journal_says_of_its_end_moves_nothing() {
+    let server = commands(&["echo one"]);
+    let run = Host::new().server(&server).task("fix it").run().expect(0);
+    let journal = run.dir.join("traj.events.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let hostile = r#""exit_status":"X\u001b[2J\u001b[5;1HEVIL""#;
+    let changed = text.replace(r#""exit_status":"Submitted""#, hostile);
+    assert_ne!(changed, text);
+    fs::write(&journal, changed).unwrap();
+    let host = Host::after(&run).args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(host, 80, 24) else {
+        return;
+    };
+    let screen = terminal.until("EVIL");
+    assert!(
+        screen.starts_with("traj.events.jsonl · XEVIL\n"),
+        "{screen}"
+    );
+    terminal.keys(&["q"]);
+    terminal.ends(0);
+}
+
+#[test]
+fn ctrl_c_in_the_pager_is_the_pagers() {
+    let server = commands(&["echo one"]);
+    let run = Host::new().server(&server).task("fix it").run().expect(0);
+    let host = Host::after(&run)
+        .env(
+            "PAGER",
+            "trap '' INT; cat >/dev/null; echo it is shown; sleep 2",
+        )
+        .args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(host, 80, 24) else {
+        return;
+    };
+    press(
+        &terminal,
+        &[
+            ("step 0 of", "p"),
+            ("it is shown", "C-c"),
+            ("step 0 of", "q"),
+        ],
+    );
+    terminal.ends(0);
+}
+
+#[test]
 fn a_run_that_goes_on_grows() {
     let server = Server::start(Scenario::new([
         Turn::commands(&["echo one"]),
@@ -190,6 +237,30 @@ fn a_run_that_goes_on_grows() {
     terminal.until("step 3 of 3");
     terminal.until("Submitted");
     running.wait().expect(0);
+    terminal.keys(&["q"]);
+    terminal.ends(0);
+}
+
+#[test]
+fn a_trajectory_that_is_written_anew_grows() {
+    let run = Host::new().arg("--version").run().expect(0);
+    let file = run.dir.join("mini.traj.json");
+    let write = |replies: &[&str]| {
+        let replies = replies.iter();
+        let replies = replies.map(|text| json!({"role": "assistant", "content": text}));
+        let task = json!({"role": "user", "content": "the task"});
+        let messages: Vec<_> = std::iter::once(task).chain(replies).collect();
+        let text = json!({"info": {}, "messages": messages}).to_string();
+        fs::write(&file, text).unwrap();
+    };
+    write(&["one"]);
+    let host = Host::after(&run).args(["inspect", "mini.traj.json"]);
+    let Some(terminal) = Terminal::start(host, 80, 24) else {
+        return;
+    };
+    press(&terminal, &[("step 0 of 1", "$"), ("step 1 of 1", "k")]);
+    write(&["one", "two"]);
+    terminal.until("step 2 of 2");
     terminal.keys(&["q"]);
     terminal.ends(0);
 }

@@ -202,13 +202,19 @@ fn what_can_not_be_taken_back() {
         let Some(terminal) = Terminal::start(host, 100, 30) else {
             return;
         };
-        let script = [
-            ("Enter: run this", ""),
-            ("$ echo COMPLETE", "/undo"),
-            (why, "/y"),
-            ("wants to finish", ""),
-        ];
-        play(&terminal, &script);
+        play(
+            &terminal,
+            &[("Enter: run this", ""), ("$ echo COMPLETE", "/undo")],
+        );
+        if !is_repository {
+            let diff = "the commands run outside of a git work tree\n";
+            play(
+                &terminal,
+                &[(why, "/diff"), (diff, "/y"), ("wants to finish", "")],
+            );
+        } else {
+            play(&terminal, &[(why, "/y"), ("wants to finish", "")]);
+        }
         terminal.ends(0);
         let left = fs::read_dir(terminal.root().path().join("tmp")).unwrap();
         assert_eq!(left.count(), 0);
@@ -236,12 +242,13 @@ fn a_run_goes_on_in_a_new_one() {
         old.iter().filter(|it| it["event"] == "run_ended").count(),
         1
     );
-    let place = all
+    // The old run has ended, too, and says where it is.
+    let places: Vec<&str> = all
         .lines()
-        .find_map(|line| line.strip_prefix("trajectory: "));
-    let place = place
-        .unwrap()
-        .replace('~', terminal.root().path().join("home").to_str().unwrap());
+        .filter_map(|line| line.strip_prefix("trajectory: "))
+        .collect();
+    assert_eq!(places.len(), 2, "{all}");
+    let place = places[1].replace('~', terminal.root().path().join("home").to_str().unwrap());
     let new = crate::run::journal(std::path::Path::new(&place));
     assert_eq!(new[0]["parent"]["run_id"], old[0]["run_id"]);
     assert_eq!(new[0]["parent"]["step"], 2);

@@ -206,11 +206,11 @@ pub(super) fn finish(
         audience.front,
         audience.person,
     )?;
-    if let Some(switch) = Switch::of(person.as_deref(), &done, options, audience.display) {
-        return Ok(RunEnd {
-            code: done.code,
-            switch: Some(switch),
-        });
+    let mut end = RunEnd::from(done.code);
+    end.switch = Switch::of(person.as_deref(), &done, options, audience.display);
+    // With another model the same run goes on: it has not ended yet.
+    if let Some(NextRun::Model(_)) = end.switch.as_ref().map(|it| &it.next) {
+        return Ok(end);
     }
     if let Some(text) = person.and_then(|person| person.unsent()) {
         output::note(&format!("the model was not told: {text}"));
@@ -226,7 +226,7 @@ pub(super) fn finish(
             journal: done.journal.as_deref(),
         },
     );
-    Ok(done.code.into())
+    Ok(end)
 }
 
 /// Runs the demo: a real repository, the real loop, a scripted model.

@@ -40,7 +40,8 @@ impl IndexedTrajectory {
     /// # Errors
     /// A message if it can't be read, or has no steps.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let shown = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let shown = mswea_text::one_line(&name);
         let bytes = mswea_files::read(path, mswea_files::RECORDS)
             .map_err(|error| format!("`{shown}`: {error}"))?;
         Self::of(bytes).map_err(|why| format!("`{shown}` {why}"))
@@ -243,6 +244,13 @@ mod tests {
             "history": [{"role": "system", "content": "s"}, {"role": "assistant", "content": "d", "is_demo": true}, {"role": "assistant", "content": "one"}],
             "info": {}}"#;
         assert_eq!(texts(sweagent), [vec!["s", "d"], vec!["one"], vec!["two"]]);
+    }
+
+    #[test]
+    fn the_name_of_a_file_in_an_error_is_harmless() {
+        let path = Path::new("x\u{1b}]0;title\u{7}\u{1b}[2J.traj.json");
+        let error = IndexedTrajectory::open(path).err().unwrap();
+        assert!(error.starts_with("`x.traj.json`: "), "{error:?}");
     }
 
     #[test]

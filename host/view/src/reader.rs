@@ -9,7 +9,7 @@ use mswea_export::{ConversationStep, SecretValues};
 use mswea_text::harmless;
 use serde_json::Value;
 
-use crate::card::RunCard;
+use crate::card::{FileStamp, RunCard};
 use crate::indexed::IndexedTrajectory;
 use crate::opened::OpenedRun;
 use crate::places;
@@ -103,7 +103,8 @@ enum PageSource {
     Unread,
     /// The first step of each page.
     Journal(Box<OpenedRun>, Vec<PageBegin>),
-    Trajectory(Box<IndexedTrajectory>),
+    /// With the file as it was then.
+    Trajectory(Box<IndexedTrajectory>, Option<FileStamp>),
 }
 
 struct PageBegin {
@@ -133,7 +134,7 @@ impl PageFigures {
     /// All tokens.
     #[expect(clippy::cast_precision_loss, reason = "for a bar")]
     pub fn tokens(&self) -> f64 {
-        (self.input + self.output) as f64
+        self.input.saturating_add(self.output) as f64
     }
 }
 
@@ -172,12 +173,17 @@ impl RunReader {
     pub fn refresh(&mut self) -> Result<bool, String> {
         let place = &self.run.place;
         if !place.is_journal {
-            if matches!(self.source, PageSource::Unread) {
-                let run = IndexedTrajectory::open(&place.path)?;
-                self.source = PageSource::Trajectory(Box::new(run));
-                return Ok(true);
+            let stamp = FileStamp::of(&place.path).ok();
+            if let PageSource::Trajectory(_, before) = &mut self.source {
+                if stamp.is_none() || *before == stamp {
+                    return Ok(false);
+                }
+                // A file that is being written is tried again when it has changed.
+                *before = stamp;
             }
-            return Ok(false);
+            let run = IndexedTrajectory::open(&place.path)?;
+            self.source = PageSource::Trajectory(Box::new(run), stamp);
+            return Ok(true);
         }
         let mut open = match std::mem::replace(&mut self.source, PageSource::Unread) {
             PageSource::Journal(open, _) => open,
@@ -208,7 +214,7 @@ impl RunReader {
         match &self.source {
             PageSource::Unread => 0,
             PageSource::Journal(_, pages) => pages.len(),
-            PageSource::Trajectory(run) => run.len(),
+            PageSource::Trajectory(run, _) => run.len(),
         }
     }
 
@@ -217,15 +223,24 @@ impl RunReader {
         self.len() == 0
     }
 
+    /// Whether it may grow: whether a trajectory does is not recorded in it.
+    pub fn may_grow(&self) -> bool {
+        matches!(self.source, PageSource::Trajectory(..)) || self.now().0
+    }
+
     /// Whether the run goes on, and what it does now or how it ended.
     pub fn now(&self) -> (bool, String) {
+        let (is_running, word) = self.recorded_now();
+        (is_running, cleaned(word, &self.secrets))
+    }
+
+    fn recorded_now(&self) -> (bool, String) {
         let open = match &self.source {
             PageSource::Unread => return (false, self.run.card.status.clone()),
-            PageSource::Trajectory(run) => {
+            PageSource::Trajectory(run, _) => {
                 let status = run.head().pointer("/info/exit_status").cloned();
                 let status = status.as_ref().and_then(Value::as_str);
-                let status = status.unwrap_or(&self.run.card.status).to_owned();
-                return (false, cleaned(status, &self.secrets));
+                return (false, status.unwrap_or(&self.run.card.status).to_owned());
             }
             PageSource::Journal(open, _) => open,
         };
@@ -246,7 +261,7 @@ impl RunReader {
         let value = match &self.source {
             PageSource::Unread => Value::Null,
             PageSource::Journal(open, _) => open.about(&self.secrets)["head"].clone(),
-            PageSource::Trajectory(run) => run.head(),
+            PageSource::Trajectory(run, _) => run.head(),
         };
         cleaned(format!("{value:#}"), &self.secrets)
     }
@@ -254,7 +269,7 @@ impl RunReader {
     fn steps(&self, page: usize) -> Result<Cow<'_, [ConversationStep]>, String> {
         match &self.source {
             PageSource::Unread => Ok(Cow::default()),
-            PageSource::Trajectory(run) => run.steps(page).map(Cow::Owned),
+            PageSource::Trajectory(run, _) => run.steps(page).map(Cow::Owned),
             PageSource::Journal(open, _) => {
                 Ok(Cow::Borrowed(&open.conversation().steps[self.range(page)]))
             }
@@ -285,7 +300,7 @@ impl RunReader {
     /// What is recorded of a page: the lines of the journal, or the messages as they are in the file.
     pub fn raw(&self, page: usize) -> String {
         let text = match &self.source {
-            PageSource::Trajectory(run) => run.raw(page),
+            PageSource::Trajectory(run, _) => run.raw(page),
             _ => self.records(page),
         };
         let lines = text
@@ -296,7 +311,7 @@ impl RunReader {
             });
         let pretty: String = match &self.source {
             // The elements of an array.
-            PageSource::Trajectory(_) => {
+            PageSource::Trajectory(..) => {
                 match serde_json::from_str::<Value>(&format!("[{text}]")) {
                     Ok(value) => format!("{value:#}"),
                     Err(_) => text,
@@ -340,8 +355,8 @@ impl RunReader {
             }
             figures.command_seconds += step.shown.iter().filter_map(|it| it.seconds).sum::<f64>();
             if let Some(usage) = &step.usage {
-                figures.input += usage.input_tokens;
-                figures.output += usage.output_tokens;
+                figures.input = figures.input.saturating_add(usage.input_tokens);
+                figures.output = figures.output.saturating_add(usage.output_tokens);
             }
             if let Some(cost) = step.cost {
                 *figures.cost.get_or_insert_default() += cost;

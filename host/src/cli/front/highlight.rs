@@ -28,6 +28,12 @@ pub(super) struct ShellPaint {
     place: ShellPlace,
     /// Whether the next word is the name of a command.
     is_name: bool,
+    /// Whether the next character may begin a word: only there `#` begins a comment.
+    is_start: bool,
+    /// The last character is a backslash, which joins the next line to this one.
+    is_joined: bool,
+    /// How many parentheses are open since `((`: `<<` is a shift there.
+    arithmetic: usize,
     /// The end of the here-document that begins with the next line.
     document: Option<String>,
 }
@@ -38,11 +44,14 @@ impl ShellPaint {
             look,
             place: ShellPlace::Words,
             is_name: true,
+            is_start: true,
+            is_joined: false,
+            arithmetic: 0,
             document: None,
         }
     }
 
-    /// A part of a line.
+    /// A part of a line. Where a line is broken, its blanks are left out.
     pub fn piece(&mut self, text: &str) -> String {
         if !self.look.colour {
             return text.to_owned();
@@ -53,27 +62,37 @@ impl ShellPaint {
             if text.trim() == end {
                 self.place = ShellPlace::Words;
                 self.is_name = true;
+                self.is_start = true;
             }
             return self.look.paint(Colour::Green, text);
         }
-        let mut is_start = true;
+        if std::mem::take(&mut self.is_joined) {
+            // The blank that was left out is a part of the word.
+            self.is_start = false;
+        }
         while !rest.is_empty() {
-            let (len, colour) = self.token(rest, is_start);
+            let (len, colour) = self.token(rest);
             let (token, after) = rest.split_at(len);
-            is_start = token.ends_with([' ', '\t', ';', '|', '&', '(']);
+            self.is_joined = token == "\\" && self.place == ShellPlace::Words;
+            if !self.is_joined {
+                let is_blank_or_sign = token.ends_with([' ', '\t', ';', '|', '&', '(']);
+                self.is_start = is_blank_or_sign && !token.starts_with('\\');
+            }
             match colour {
                 Some(colour) => out.push_str(&self.look.paint(colour, token)),
                 None => out.push_str(token),
             }
             rest = after;
         }
+        self.is_start |= !self.is_joined;
         out
     }
 
     /// The line has ended.
     pub fn end_line(&mut self) {
-        if self.place == ShellPlace::Words {
+        if self.place == ShellPlace::Words && !std::mem::take(&mut self.is_joined) {
             self.is_name = true;
+            self.is_start = true;
             if let Some(end) = self.document.take() {
                 self.place = ShellPlace::Document(end);
             }
@@ -81,7 +100,7 @@ impl ShellPaint {
     }
 
     /// The length and the colour of the first token.
-    fn token(&mut self, text: &str, is_start: bool) -> (usize, Option<Colour>) {
+    fn token(&mut self, text: &str) -> (usize, Option<Colour>) {
         if let ShellPlace::Quotes(quote) = self.place {
             let end = closing(text, quote);
             if end.is_some() {
@@ -96,7 +115,7 @@ impl ShellPaint {
                 let blanks = text.len() - text.trim_start_matches([' ', '\t']).len();
                 (blanks, None)
             }
-            '#' if is_start => (text.len(), Some(Colour::Dim)),
+            '#' if self.is_start => (text.len(), Some(Colour::Dim)),
             '\'' | '"' => {
                 self.is_name = false;
                 self.place = ShellPlace::Quotes(first);
@@ -108,7 +127,7 @@ impl ShellPaint {
                     None => (text.len(), Some(Colour::Green)),
                 }
             }
-            '<' if text.starts_with("<<") && !text.starts_with("<<<") => {
+            '<' if text.starts_with("<<") && !text.starts_with("<<<") && self.arithmetic == 0 => {
                 let word = text[2..].trim_start_matches(['-', ' ']);
                 let word = word.trim_start_matches(['\'', '"', '\\']);
                 let end = word.find(|c: char| !c.is_alphanumeric() && c != '_');
@@ -118,6 +137,11 @@ impl ShellPaint {
             }
             ';' | '|' | '&' | '(' | ')' | '{' | '}' | '<' | '>' | '`' => {
                 self.is_name = !matches!(first, ')' | '}' | '<' | '>');
+                match first {
+                    '(' if self.arithmetic > 0 || text.starts_with("((") => self.arithmetic += 1,
+                    ')' => self.arithmetic = self.arithmetic.saturating_sub(1),
+                    _ => {}
+                }
                 (1, Some(Colour::Yellow))
             }
             '$' if chars.clone().next() == Some('(') => (1, Some(Colour::Yellow)),
@@ -127,12 +151,12 @@ impl ShellPaint {
                 let is_end = |c: char| c.is_whitespace() || "'\"`;&|()<>{}$\\".contains(c);
                 let end = text.find(is_end).unwrap_or(text.len());
                 let word = &text[..end.max(first.len_utf8())];
-                (word.len(), self.word(word, is_start))
+                (word.len(), self.word(word))
             }
         }
     }
 
-    fn word(&mut self, word: &str, is_start: bool) -> Option<Colour> {
+    fn word(&mut self, word: &str) -> Option<Colour> {
         let is_assignment = word.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         });
@@ -143,7 +167,7 @@ impl ShellPaint {
                 self.is_name = false;
                 Some(Colour::Bold)
             }
-            false if is_start && word.starts_with('-') => Some(Colour::Cyan),
+            false if self.is_start && word.starts_with('-') => Some(Colour::Cyan),
             false => None,
         }
     }
@@ -163,8 +187,10 @@ fn closing(text: &str, quote: char) -> Option<usize> {
 
 /// The length of the name of a variable after its `$`.
 fn variable(text: &str) -> usize {
-    if text.starts_with('{') {
-        return text.find('}').map_or(text.len(), |at| at + 1);
+    for (begin, end) in [('{', '}'), ('[', ']')] {
+        if text.starts_with(begin) {
+            return text.find(end).map_or(text.len(), |at| at + 1);
+        }
     }
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     match end.unwrap_or(text.len()) {
@@ -313,6 +339,13 @@ mod tests {
                 "[b:cat] [y:<<][g:'E'] [y:>]f\n[g:-x $y]\n[g:E]\n[b:ls]",
             ),
             ("a\\ b", "[b:a]\\ b"),
+            ("echo a\\ #; touch b", "[b:echo] a\\ #[y:;] [b:touch] b"),
+            ("echo a\\\n#; touch b", "[b:echo] a\\\n#[y:;] [b:touch] b"),
+            (
+                "echo $((1<<E))\ntouch b",
+                "[b:echo] [y:$][y:(][y:(][b:1][y:<][y:<]E[y:)][y:)]\n[b:touch] b",
+            ),
+            ("echo $[1<<E]\ntouch b", "[b:echo] [m:$[1<<E]]\n[b:touch] b"),
             ("日本 \u{1f600}'", "[b:日本] \u{1f600}[g:']"),
         ] {
             let mut paint = ShellPaint::new(COLOURS);
@@ -324,6 +357,13 @@ mod tests {
             let shown = lines.collect::<Vec<_>>().join("\n");
             assert_eq!(bare(&shown), command);
             assert_eq!(lettered(&shown), expected, "{command}");
+        }
+        for (pieces, expected) in [
+            (["echo a\\", "#; ls"], ["[b:echo] a\\", "#[y:;] [b:ls]"]),
+            (["echo a", "# b; ls"], ["[b:echo] a", "[d:# b; ls]"]),
+        ] {
+            let mut paint = ShellPaint::new(COLOURS);
+            assert_eq!(pieces.map(|piece| lettered(&paint.piece(piece))), expected);
         }
         let mut plain = ShellPaint::new(Look::default());
         assert_eq!(plain.piece("ls -l"), "ls -l");

@@ -17,13 +17,22 @@ pub(in crate::cli) fn width(text: &str, column: usize) -> usize {
 /// The beginning of a text that fits into this many columns.
 pub(in crate::cli) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;
-    for (at, c) in text.char_indices() {
-        used += c.width().unwrap_or(0);
-        if used > columns {
-            return &text[..at];
-        }
+    let over = text.char_indices().find(|(_, c)| {
+        used += match c {
+            '\t' => 8 - used % 8,
+            c => c.width().unwrap_or(1),
+        };
+        used > columns
+    });
+    let part = &text[..over.map_or(text.len(), |(at, _)| at)];
+    let fits = |part: &str| width(part, 0) <= columns;
+    if fits(part) {
+        return part;
     }
-    text
+    // Some emoji take more columns than their characters, one by one.
+    let ends: Vec<usize> = part.char_indices().map(|(at, _)| at).collect();
+    let fitting = ends.partition_point(|end| fits(&part[..*end]));
+    &part[..ends[fitting.saturating_sub(1)]]
 }
 
 /// Breaks one line that begins after `lead` columns. The following lines begin `indent` columns

@@ -7,9 +7,11 @@ mod list_view;
 mod run_view;
 mod screen;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fancy_regex::Regex;
+use mswea_core::StopSource;
 use mswea_view::RunList;
 
 use self::list_view::ListView;
@@ -73,6 +75,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let is_single = runs.len() == 1;
+    give_back_in_a_panic();
     let taken = WholeScreen::take();
     let screen =
         taken.map_err(|error| Failure::usage(format!("the terminal can't be used: {error}")))?;
@@ -93,6 +96,15 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::Submitted)
 }
 
+/// Gives the terminal back before a panic is told: the release does not unwind.
+fn give_back_in_a_panic() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        screen::give_back();
+        told(info);
+    }));
+}
+
 /// Gives the terminal back if a signal ends the program.
 fn watch_signals() {
     std::thread::spawn(|| {
@@ -100,7 +112,18 @@ fn watch_signals() {
             return;
         };
         runtime.block_on(async {
-            let Ok(stop) = signals::stop() else { return };
+            let (source, stop) = StopSource::new();
+            let source = Arc::new(source);
+            let interrupted = source.clone();
+            let watched = signals::watch_with(source, move || {
+                // Ctrl-C in the pager is the pager's.
+                if !screen::is_paging() {
+                    interrupted.stop();
+                }
+            });
+            if watched.is_err() {
+                return;
+            }
             stop.stopped().await;
             screen::give_back();
             std::process::exit(i32::from(ExitCode::Interrupted.code()));
@@ -120,7 +143,7 @@ impl Inspector {
             if keys.is_empty()
                 && !is_at_work
                 && let Some(open) = &mut self.open
-                && open.reader.now().0
+                && open.reader.may_grow()
             {
                 open.refresh();
             }
@@ -156,6 +179,13 @@ impl Inspector {
 
     /// Handles a key. Returns whether it goes on.
     fn press(&mut self, key: PressedKey) -> bool {
+        // Letters that arrive at once are as many keys: `/` or `?` changes what the next one does.
+        if let PressedKey::Text(text) = &key
+            && text.chars().nth(1).is_some()
+        {
+            let mut letters = text.chars().map(String::from);
+            return letters.all(|letter| self.press(PressedKey::Text(letter)));
+        }
         if let Some(open) = &mut self.open {
             open.note.clear();
         }

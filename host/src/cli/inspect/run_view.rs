@@ -336,7 +336,7 @@ impl RunView {
         if figures.command_seconds > 0.0 {
             parts.push(format!("commands {:.1} s", figures.command_seconds));
         }
-        if figures.input + figures.output > 0 {
+        if figures.input > 0 || figures.output > 0 {
             parts.push(format!("{} + {} tokens", figures.input, figures.output));
         }
         if let Some(cost) = figures.cost {
@@ -372,7 +372,7 @@ impl RunView {
             "{page:>5}{sign} {:>7.1} s {} {:>8} tok {} {:>8} {} {words}",
             seconds(figures),
             bar(seconds(figures), most(seconds)),
-            figures.input + figures.output,
+            figures.input.saturating_add(figures.output),
             bar(tokens(figures), most(tokens)),
             figures
                 .cost
@@ -449,7 +449,10 @@ fn colour(kind: PageLine) -> Option<Colour> {
 /// A text in a column of this width.
 pub(super) fn padded(text: &str, width: usize) -> String {
     let text = cut_to_columns(text, width);
-    format!("{text}{}", " ".repeat(width - text_width(text, 0)))
+    format!(
+        "{text}{}",
+        " ".repeat(width.saturating_sub(text_width(text, 0)))
+    )
 }
 
 #[cfg(test)]
@@ -464,5 +467,8 @@ mod tests {
         assert_eq!(folded("日本語a", 4), ["日本", "語a"]);
         assert_eq!(folded("", 4), [""]);
         assert_eq!(padded("日本", 5), "日本 ");
+        assert_eq!(padded("a\u{2764}\u{fe0f}", 3), "a\u{2764}\u{fe0f}");
+        assert_eq!(padded("a\u{2764}\u{fe0f}", 2), "a\u{2764}");
+        assert_eq!(padded("a\tb", 4), "a   ");
     }
 }

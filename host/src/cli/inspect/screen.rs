@@ -3,8 +3,10 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mswea_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{
@@ -26,6 +28,9 @@ const COPIED: usize = 100_000;
 
 /// How the terminal was before, while it is taken.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// The pager has the terminal.
+static PAGING: AtomicBool = AtomicBool::new(false);
 
 /// A row, with its colour.
 pub(super) type ScreenRow = (Option<Colour>, String);
@@ -54,6 +59,11 @@ pub(super) fn give_back() -> bool {
     put(LEAVE);
     let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
     true
+}
+
+/// Whether the user looks at a text in the pager.
+pub(super) fn is_paging() -> bool {
+    PAGING.load(Ordering::Relaxed)
 }
 
 fn take() -> io::Result<()> {
@@ -107,7 +117,8 @@ impl WholeScreen {
         let (columns, height) = self.size();
         let mut frame = String::new();
         for (index, (colour, text)) in rows.iter().take(height).enumerate() {
-            let text = cut_to_columns(text, columns);
+            let text = shown(text);
+            let text = cut_to_columns(&text, columns);
             if index > 0 {
                 frame.push_str("\r\n");
             }
@@ -160,6 +171,7 @@ impl WholeScreen {
         let named = std::env::var("PAGER")
             .ok()
             .filter(|it| !it.trim().is_empty());
+        PAGING.store(true, Ordering::Relaxed);
         give_back();
         let shown = Command::new("/bin/sh")
             .args(["-c", named.as_deref().unwrap_or("less")])
@@ -172,6 +184,7 @@ impl WholeScreen {
                 }
                 pager.wait()
             });
+        PAGING.store(false, Ordering::Relaxed);
         self.drawn = Default::default();
         take()?;
         match shown?.success() {
@@ -187,6 +200,11 @@ impl Drop for WholeScreen {
     fn drop(&mut self) {
         give_back();
     }
+}
+
+/// A row as it is drawn: whatever it was made of, it is one row, and moves nothing.
+fn shown(text: &str) -> String {
+    harmless(text).replace(['\n', '\t'], " ")
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -208,7 +226,15 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::base64;
+    use super::{base64, shown};
+
+    #[test]
+    fn a_row_is_one_row() {
+        assert_eq!(
+            shown("  X\u{1b}]0;HACKED\u{7}\u{1b}[2J  y\n\tz\r"),
+            "  X  y  z "
+        );
+    }
 
     #[test]
     fn base64_vectors() {

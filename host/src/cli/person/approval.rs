@@ -123,14 +123,17 @@ impl Approval {
         &self.of_run
     }
 
-    /// Whether the command has words that the file of approvals denies, wherever they are in it.
+    /// Whether the command has words that the file of approvals denies, in their order, wherever they are
+    /// in it: with options between them, quoted in part, or as the path of a program. To deny too much costs
+    /// a question only.
     fn denies(&self, command: &str) -> bool {
         let is_end = |c: char| c.is_whitespace() || "'\"`;&|()<>{}$".contains(c);
-        let found: Vec<&str> = command.split(is_end).filter(|it| !it.is_empty()).collect();
+        let plain = command.replace("\\\n", "").replace(['\\', '\'', '"'], "");
         let parts = parts(command).unwrap_or_default();
         self.denied.iter().any(|denied| {
-            found.windows(denied.len()).any(|words| words == denied)
-                || parts.iter().any(|words| words.starts_with(denied))
+            is_in_order(denied, command.split(is_end))
+                || is_in_order(denied, plain.split(is_end))
+                || is_in_order(denied, parts.iter().flatten().map(String::as_str))
         })
     }
 
@@ -171,6 +174,13 @@ impl Approval {
         };
         words.iter().all(plain).then(|| words.join(" "))
     }
+}
+
+/// Whether all these words are found in this order; of a path, also its last part is a word.
+fn is_in_order<'a>(words: &[String], mut found: impl Iterator<Item = &'a str>) -> bool {
+    words.iter().all(|word| {
+        found.any(|it| it == word || it.rsplit_once('/').is_some_and(|(_, name)| name == word))
+    })
 }
 
 /// The words of one plain command; none if it is something else.
@@ -309,7 +319,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sub/approvals");
         let read = || {
-            let mut approval = Approval::of(&["curl .*".to_owned()]).unwrap();
+            let mut approval =
+                Approval::of(&["curl .*", "(?s)(/usr/bin/)?git .*"].map(str::to_owned)).unwrap();
             approval.read(&file).map(|()| approval)
         };
         assert!(!read().unwrap().covers("ls"));
@@ -328,6 +339,13 @@ mod tests {
             ("git status && cargo test", true),
             ("git push", false),
             ("git 'push'", false),
+            ("git -C . push", false),
+            ("git \"pu\"sh", false),
+            ("git pu\\sh", false),
+            ("git \\\npush", false),
+            ("/usr/bin/git push", false),
+            ("git $'pu'sh", false),
+            ("git status 'pushes'", true),
             ("git status; git push --force", false),
             ("curl x", true),
             ("curl -d @file x", false),

@@ -230,3 +230,39 @@ impl Seat {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::DIFF;
+
+    fn sh(folder: &Path, script: &str) -> String {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(folder);
+        command.env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap());
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn changes_without_a_commit_and_without_a_repository() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(
+            sh(folder.path(), DIFF),
+            "the commands run outside of a git work tree\n"
+        );
+        sh(
+            folder.path(),
+            "git init -q 2>/dev/null; echo x >added; git add added; echo y >new",
+        );
+        let changes = sh(folder.path(), DIFF);
+        assert!(
+            changes.starts_with("diff --git a/added b/added\nnew file")
+                && changes.ends_with("+x\nnew file: new\n"),
+            "{changes}"
+        );
+    }
+}
