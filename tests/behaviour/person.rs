@@ -307,7 +307,7 @@ fn a_user_alone_needs_no_model() {
         ),
         ("(no output)", "/u"),
         ("already in human mode", "/diff"),
-        ("ambiguous argument", ""),
+        ("+by hand", ""),
         ("your command ·", &submits),
         ("wants to finish", "/c"),
         ("confirm mode", ""),
