@@ -324,7 +324,7 @@ fn name_instance(trajectory: &Path, id: &str, error: Option<&str>) {
     }
 }
 
-/// As the trajectory's other texts.
+/// The text as JSON with escapes as Python writes them, like the other texts of a trajectory.
 fn json_text(text: &str) -> String {
     let mut out = String::new();
     let escapes = Escapes {

@@ -131,7 +131,7 @@ pub trait Person: Send + Sync {
         None
     }
 
-    /// Waits for the next errand. It is done while a question is open, or before the next query.
+    /// Waits for the next errand. The loop does it while a question is open, or before the next query.
     async fn errand(&self) -> Errand {
         std::future::pending().await
     }

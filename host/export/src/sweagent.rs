@@ -266,7 +266,7 @@ mod tests {
         let mut again = from_sweagent(&to_sweagent(&run));
         assert_eq!(again.program.1, "");
         again.program.1.clone_from(&run.program.1);
-        // Whose messages they are is known of prompts only.
+        // Of a prompt, the file has only the role.
         again.steps[..3].clone_from_slice(&run.steps[..3]);
         assert_eq!(again, run);
     }

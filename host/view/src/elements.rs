@@ -16,7 +16,7 @@ impl<'b> JsonScan<'b> {
         Self { bytes, at }
     }
 
-    /// Where it is read.
+    /// The current offset in the bytes.
     pub(crate) fn at(&self) -> usize {
         self.at
     }

@@ -103,7 +103,7 @@ enum PageSource {
     Unread,
     /// The first step of each page.
     Journal(Box<OpenedRun>, Vec<PageBegin>),
-    /// With the file as it was then.
+    /// An indexed trajectory, with the stamp of its file when it was read.
     Trajectory(Box<IndexedTrajectory>, Option<FileStamp>),
 }
 
@@ -141,7 +141,7 @@ impl PageFigures {
 /// What a line of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageLine {
-    /// Whose the text below is.
+    /// The heading of a message: who wrote it.
     Title,
     /// Text of the model, of prompts, of messages.
     Text,
@@ -204,7 +204,7 @@ impl RunReader {
         Ok(has_changed)
     }
 
-    /// Lets go of what was read.
+    /// Frees what was read; `refresh` reads it again.
     pub fn close(&mut self) {
         self.source = PageSource::Unread;
     }

@@ -105,7 +105,7 @@ impl Agent {
         let is_ready = self.recorder.state().environment.is_ready;
         if let Some(memory) = self.parts.person.memory().filter(|_| is_ready) {
             let command = aside(&memory.forget, FAREWELL);
-            // Also after a stop.
+            // This also runs after the run was stopped.
             self.parts.executor.execute(&command, &Stop::never()).await;
         }
     }

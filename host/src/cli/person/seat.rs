@@ -34,7 +34,7 @@ pub(super) struct Seat {
     next: Mutex<Option<NextRun>>,
     errands: UnboundedSender<Errand>,
     to_do: tokio::sync::Mutex<UnboundedReceiver<Errand>>,
-    /// Or why its files can't be remembered.
+    /// What remembers the files of the commands, or the reason why they can't be remembered.
     pub work_tree: Result<RememberedFiles, &'static str>,
     /// The folder of the commands, if it is on this machine.
     folder: Option<PathBuf>,

@@ -262,10 +262,10 @@ tell done"#,
         )
     }
 
-    /// Whether [`RememberedFiles::take_back`] has done so.
+    /// Checks by the output of the script of [`RememberedFiles::take_back`] that it has taken the files back.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it has not, for the user.
     pub fn is_back(output: &Output) -> Result<(), String> {
         let lines = || output.output.lines();
         let answers = || lines().filter_map(|line| line.strip_prefix(SIGN));
