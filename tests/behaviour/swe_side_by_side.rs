@@ -1,7 +1,6 @@
 //! Plays the recordings of the real SWE-agent (`tests/side-by-side/sweagent`) to the binary, and compares
 //! requests, observations, statuses and patches. `record.py` there compares by the same rules.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::host::Host;
 use crate::side_by_side::compare::{Allowed, Difference, Places, differences, normal, pointer};
-use crate::side_by_side::{lock, names, next, reasons, scenario, shown};
+use crate::side_by_side::{listed, lock, names, next, reasons, scenario, shown};
 use crate::sweagent::{read, repository_named};
 
 /// How many recordings are played at a time.
@@ -66,13 +65,7 @@ fn recordings_of_swe_agent_are_matched() {
 fn differences_from_swe_agent_are_documented() {
     let page = fs::read_to_string(folder().join("../../../DIFFERENCES.md")).unwrap();
     let list = read(&folder().join("differences.json"));
-    let listed: BTreeSet<&str> = list
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| entry["why"].as_str().unwrap())
-        .collect();
-    assert_eq!(reasons(&page, "\n## Beside SWE-agent\n"), listed);
+    assert_eq!(reasons(&page, "\n## Beside SWE-agent\n"), listed(&list));
 }
 
 fn differing(name: &str, allowed: &Allowed) -> Option<String> {
