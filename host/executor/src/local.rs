@@ -423,7 +423,10 @@ fn end(target: &ProcessTarget) -> Vec<String> {
         }
     }
     // Also if none was found: one search may miss a process.
-    processes::kill_until_gone(target, KILLING);
+    let left = processes::kill_until_gone(target, KILLING);
     orphans::bury();
-    processes::names(target)
+    match left {
+        0 => Vec::new(),
+        _ => processes::names(target),
+    }
 }

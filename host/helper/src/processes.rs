@@ -135,6 +135,11 @@ impl ProcessTarget {
 
 /// The living processes of `target`, and the descendants of them and of `also`.
 fn find(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> Vec<Process> {
+    search(target, also).0
+}
+
+/// [`find`], and whether a process was in the middle of an `exec`: then it shows no environment for a moment.
+fn search(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> (Vec<Process>, bool) {
     let me = std::process::id() as i32;
     let mut buffer = Vec::new();
     let mut living = all();
@@ -150,8 +155,13 @@ fn find(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> Vec<Process> {
         Children::Chosen(choose) => choose(&living),
         _ => Vec::new(),
     };
+    let mut in_doubt = false;
     let mut mark = |process: &Process| match read_proc(process.pid, "environ", &mut buffer) {
-        true => target.marks(&buffer),
+        true => {
+            // Kernel threads, which have no environment either, are children of process 2.
+            in_doubt |= buffer.is_empty() && process.pid > 2 && process.parent != 2;
+            target.marks(&buffer)
+        }
         false => None,
     };
     if let Some(shell) = &target.shell {
@@ -182,7 +192,7 @@ fn find(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> Vec<Process> {
             .into_iter()
             .partition(|process| family.contains(&process.parent));
         if children.is_empty() {
-            return found;
+            return (found, in_doubt);
         }
         family.extend(children.iter().map(|process| process.pid));
         found.extend(children);
@@ -287,17 +297,19 @@ pub fn exist(target: &ProcessTarget) -> bool {
     !find(target, &BTreeMap::new()).is_empty()
 }
 
-/// Kills all processes of `target` once; returns how many could be signalled, and adds the others
-/// to `spared`: processes of another user, which may have been recognised by a parent that is dead
-/// by now.
+/// Kills all processes of `target` once; returns how many could be signalled, and whether a process was in
+/// the middle of an `exec` in the first search. Adds the others to `spared`: processes of another user, which
+/// may have been recognised by a parent that is dead by now.
 ///
 /// They are stopped first, until no new ones appear, so that none can start another while its
 /// parent, by which that one would be recognised, is being killed.
-fn kill(target: &ProcessTarget, spared: &mut BTreeMap<i32, u64>) -> usize {
+fn kill(target: &ProcessTarget, spared: &mut BTreeMap<i32, u64>) -> (usize, bool) {
     let mut seen = spared.clone();
     let mut stopped = Vec::new();
+    let mut in_doubt = None;
     for _ in 0..ROUNDS {
-        let mut new = find(target, &seen);
+        let (mut new, doubt) = search(target, &seen);
+        in_doubt.get_or_insert(doubt);
         new.retain(|process| seen.insert(process.pid, process.start) != Some(process.start));
         if new.is_empty() {
             break;
@@ -311,22 +323,7 @@ fn kill(target: &ProcessTarget, spared: &mut BTreeMap<i32, u64>) -> usize {
         }
     }
     stopped.retain(|process| process.signal(libc::SIGKILL));
-    stopped.len()
-}
-
-/// Whether there is a process without an environment that may still get one.
-fn is_in_doubt(target: &ProcessTarget) -> bool {
-    let mut buffer = Vec::new();
-    let me = std::process::id() as i32;
-    all().iter().any(|process| {
-        // Kernel threads, which have none either, are children of process 2.
-        let can_be_ours = process.pid > 2 && process.parent != 2 && process.pid != me;
-        can_be_ours
-            && !process.is_gone()
-            && process.start >= target.since
-            && read_proc(process.pid, "environ", &mut buffer)
-            && buffer.is_empty()
-    })
+    (stopped.len(), in_doubt.unwrap_or(false))
 }
 
 /// Kills until no process is left, for at most `limit`; blocks. Returns how many are left.
@@ -339,12 +336,17 @@ pub fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> usize {
     let mut spared = BTreeMap::new();
     let mut empty = 0;
     while started.elapsed() <= limit {
-        if kill(target, &mut spared) > 0 {
+        let (killed, in_doubt) = kill(target, &mut spared);
+        if killed > 0 {
             empty = 0;
         } else {
             empty += 1;
-            if empty >= LOOKS_IN_DOUBT || empty >= LOOKS && !is_in_doubt(target) {
-                break;
+            if empty >= LOOKS_IN_DOUBT || empty >= LOOKS && !in_doubt {
+                // The last search has found nothing but processes of other users.
+                return match spared.is_empty() {
+                    true => 0,
+                    false => find(target, &spared).len(),
+                };
             }
         }
         thread::sleep(PAUSE);
@@ -432,8 +434,8 @@ mod tests {
             ..ProcessTarget::marked(RUN_VARIABLE, [])
         };
         assert_eq!(names(&target(real)), [format!("{id} (sleep)")]);
-        assert_eq!(kill(&target(earlier), &mut BTreeMap::new()), 0);
-        assert_eq!(kill(&target(real), &mut BTreeMap::new()), 1);
+        assert_eq!(kill(&target(earlier), &mut BTreeMap::new()).0, 0);
+        assert_eq!(kill(&target(real), &mut BTreeMap::new()).0, 1);
         child.wait().unwrap();
     }
 }

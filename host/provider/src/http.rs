@@ -275,7 +275,9 @@ impl StartedResponse {
             return Ok(None);
         };
         let mut joined = BytesMut::new();
-        while joined.len().max(first.len()) < MAX_JOINED {
+        let arrived = first.len() as u64;
+        let is_whole = self.read == 0 && self.response.content_length() == Some(arrived);
+        while !is_whole && joined.len().max(first.len()) < MAX_JOINED {
             // The task of the connection passes on one chunk at a time.
             tokio::task::yield_now().await;
             match pin!(self.response.chunk()).poll(&mut Context::from_waker(Waker::noop())) {

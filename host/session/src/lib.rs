@@ -40,12 +40,11 @@ use environment::EnvironmentPlan;
 pub use error::SetupError;
 pub use files::{RunFiles, journal_beside, runs_folder, trajectory_beside, trajectory_of};
 pub use job::Job;
-use record::RunRecord;
+use record::{RunRecord, Writers};
 pub use record_error::{OutputError, Unwritten};
 pub use replay::{Difference, Replay, replay};
 pub use run::{Done, RunOutcome, Unwatched, run};
 use sweep::Sweep;
-use tokio::sync::Semaphore;
 pub use wiring::prices;
 pub use wiring::seconds;
 
@@ -58,17 +57,14 @@ use mswea_run::{GlobalAccount, GlobalLimits, LimitError};
 use mswea_secrecy as secrecy;
 use mswea_template::Templates;
 
-/// How many threads write trajectories at once: each has a whole journal in memory.
-const WRITERS: usize = 8;
-
 /// The parts that all runs of a process share: loaded plugins, connections, the common limits.
 pub struct Runtime {
     loader: Loader,
     http: Http,
     templates: Arc<Templates>,
     global: Result<Arc<GlobalAccount>, LimitError>,
-    /// Permits to write a trajectory.
-    writers: Arc<Semaphore>,
+    /// The threads that write trajectories.
+    writers: Arc<Writers>,
     /// The records of the current runs.
     living: Mutex<Vec<Arc<RunRecord>>>,
     /// Removes the leftovers of killed hosts.
@@ -92,7 +88,7 @@ impl Runtime {
             templates: Arc::new(Templates::new()),
             global: GlobalLimits::of_variables(secrecy::var)
                 .map(|limits| Arc::new(GlobalAccount::new(limits))),
-            writers: Arc::new(Semaphore::new(WRITERS)),
+            writers: Writers::new(),
             living: Mutex::default(),
             sweep: None,
         }

@@ -8,6 +8,7 @@
 mod crash;
 mod moments;
 mod sync;
+mod writers;
 
 use std::convert::Infallible;
 use std::io;
@@ -21,17 +22,15 @@ use async_trait::async_trait;
 use mswea_core::{Clock, Event, Front, Journal, Progress, Stop};
 use mswea_run::journal::trajectory::{self, Target};
 use mswea_run::journal::{Claim, JournalChange, JournalError, JournalFile, Record, Reopened, Spot};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use super::digests::DigestFile;
 use super::files::{RunFiles, runs_folder};
 use super::index;
 use super::record_error::{OutputError, Unwritten};
 use sync::DiskSync;
-
-/// The shortest pause between two writes of a trajectory. The pause grows with the time that a
-/// write takes, so that writing takes at most a twentieth of the time.
-const PAUSE: Duration = Duration::from_secs(2);
+use writers::WriterShare;
+pub(crate) use writers::Writers;
 
 /// How long a pipe for the trajectory may accept no data.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,8 +64,8 @@ pub(crate) struct RunRecord {
     dirty: Notify,
     /// Held by the thread that writes the trajectory; true once the last one is written.
     writing: Mutex<bool>,
-    /// How many threads of the process write trajectories at once.
-    writers: Arc<Semaphore>,
+    /// The run's share in the threads that write trajectories.
+    writers: WriterShare,
     /// Whether the warning about a failed write was shown.
     warned: AtomicBool,
     settings: JournalSettings,
@@ -109,7 +108,7 @@ impl RunRecord {
         held: Option<Reopened>,
         run_id: &str,
         front: Arc<dyn Front>,
-        writers: Arc<Semaphore>,
+        writers: &Arc<Writers>,
         settings: JournalSettings,
     ) -> Result<Self, OutputError> {
         let folders = files
@@ -131,7 +130,7 @@ impl RunRecord {
                 front,
                 dirty: Notify::new(),
                 writing: Mutex::new(false),
-                writers,
+                writers: writers.share(),
                 warned: AtomicBool::new(false),
                 sync: DiskSync::new(settings.fsync),
                 settings,
@@ -220,25 +219,24 @@ impl RunRecord {
     /// Writes the trajectory repeatedly, as long as this future is polled.
     pub(crate) async fn keep_up(self: &Arc<Self>) -> Infallible {
         // The first event has written the first one.
-        let mut pause = PAUSE;
+        let mut took = None;
         loop {
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(self.writers.pause(took)).await;
             self.dirty.notified().await;
-            let begun = Instant::now();
             let permit = self.permit().await;
             let this = self.clone();
             let (done, written) = oneshot::channel();
             let write = move || {
                 let _permit = permit;
+                let begun = Instant::now();
                 if let Err(error) = this.write_again() {
                     tracing::warn!(%error, "the trajectory could not be brought up to date");
                 }
-                let _ = done.send(());
+                let _ = done.send(begun.elapsed());
             };
             // Without a thread, the trajectory is written at the end only.
             drop(writer().spawn(write));
-            let _ = written.await;
-            pause = PAUSE.max(begun.elapsed() * 20);
+            took = written.await.ok();
         }
     }
 
@@ -246,7 +244,7 @@ impl RunRecord {
     async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         match self.target.is_stream() {
             true => None,
-            false => self.writers.clone().acquire_owned().await.ok(),
+            false => self.writers.permit().await,
         }
     }
 

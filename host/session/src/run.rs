@@ -159,7 +159,7 @@ async fn reserve(
     };
     let writers = runtime.writers.clone();
     // It may be on a file system that does not answer.
-    let reserve = move || RunRecord::reserve(files, held, &run_id, front, writers, settings);
+    let reserve = move || RunRecord::reserve(files, held, &run_id, front, &writers, settings);
     let reserved = aside("reserving", reserve).await;
     let record = reserved.ok_or_else(|| SetupError::Internal(bug("the files of a run")))?;
     Ok(Arc::new(record?))

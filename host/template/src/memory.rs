@@ -1,15 +1,12 @@
 //! Counts what each thread has allocated, so that a rendering's memory can be limited: all values
 //! that a template builds are allocated by its thread.
 
-#[cfg(not(target_env = "musl"))]
-use std::alloc::System as Underlying;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
-#[cfg(target_env = "musl")]
 use mimalloc::MiMalloc as Underlying;
 
-/// The system's allocator, or mimalloc in place of musl's, with a counter.
+/// mimalloc with a counter.
 struct Counting;
 
 #[global_allocator]
