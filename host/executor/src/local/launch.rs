@@ -1,16 +1,14 @@
 //! From a command to a process: the program, its arguments, and its working directory.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mswea_core::{Command, Output, Stop};
-use mswea_helper::long;
-use rustix::fs::MemfdFlags;
+use mswea_helper::{long, sys};
 use rustix::pipe::PipeFlags;
 
 use super::attend::Running;
@@ -162,8 +160,8 @@ impl LocalExecutor {
             return Ok(None);
         };
         *last = long::SOURCE.into();
-        let file = readable(&long::file(text.as_bytes()));
-        file.map(|file| Some(file.into()))
+        let file = sys::file(&long::file(text.as_bytes()));
+        file.map(Some)
             .map_err(|error| ActionFailure::system(&error, None))
     }
 
@@ -213,7 +211,7 @@ impl LocalExecutor {
             (Task::Program(_), _) | (_, None) => None,
             (_, Some(Wrap { third, .. })) => third.as_deref(),
         };
-        let third = third.map(readable).transpose();
+        let third = third.map(sys::file).transpose();
         let third = third.map_err(|error| ActionFailure::system(&error, None))?;
         let mut descriptors = descriptors;
         descriptors.extend(third.as_ref().map(|third| (third.as_fd(), 3)));
@@ -253,16 +251,4 @@ fn entry(name: &str, value: &str) -> Result<CString, ActionFailure> {
 
 fn c_path(path: &Path) -> Result<CString, ActionFailure> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| ActionFailure::null_byte())
-}
-
-/// A file in memory with the content `bytes`.
-///
-/// # Errors
-/// If descriptors or memory are lacking.
-fn readable(bytes: &[u8]) -> io::Result<File> {
-    let fd = rustix::fs::memfd_create("mswea", MemfdFlags::CLOEXEC)?;
-    let mut file = File::from(fd);
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file)
 }
