@@ -10,7 +10,7 @@ mod inside;
 mod remove;
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -186,20 +186,7 @@ fn leftover(file: &Path) -> Option<LeftFolder> {
         return None;
     }
     let path = file.with_file_name(name.strip_suffix(OWNER)?);
-    let mut text = Vec::new();
-    // Other users may have put anything there: a link to this user's files, a pipe without an end.
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(file)
-        .ok()?;
-    let found = opened.metadata().ok()?;
-    if !found.is_file() || !is_mine(&found) {
-        return None;
-    }
-    File::take(opened, OWNER_BYTES)
-        .read_to_end(&mut text)
-        .ok()?;
+    let (found, text) = own_file(file, OWNER_BYTES)?;
     let mut lines = text.splitn(2, |byte| *byte == b'\n');
     let owner = String::from_utf8_lossy(lines.next().unwrap_or_default());
     let also = lines
@@ -224,6 +211,20 @@ fn leftover(file: &Path) -> Option<LeftFolder> {
         also,
         error: None,
     })
+}
+
+/// The content of a file of this user, of at most `limit` bytes. Others may have put anything in its place: a
+/// link to this user's files, a pipe without an end.
+pub(super) fn own_file(path: &Path, limit: u64) -> Option<(fs::Metadata, Vec<u8>)> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let found = file.metadata().ok()?;
+    let mut content = Vec::new();
+    let is_own = found.is_file() && is_mine(&found);
+    (is_own && file.take(limit).read_to_end(&mut content).is_ok()).then_some((found, content))
 }
 
 fn is_mine(it: &fs::Metadata) -> bool {
@@ -311,7 +312,9 @@ pub(super) mod tests {
         fs::write(at("mswea-unwritten.owner"), "").unwrap();
         fs::write(at("mswea-empty.owner"), "").unwrap();
         let old = std::time::SystemTime::now() - UNWRITTEN * 2;
-        let file = File::options().write(true).open(at("mswea-empty.owner"));
+        let file = fs::File::options()
+            .write(true)
+            .open(at("mswea-empty.owner"));
         file.unwrap().set_modified(old).unwrap();
         let mut expected = vec!["mswea-dead", "mswea-empty", "mswea-missing"];
         // Another user's; only root can make one.

@@ -25,15 +25,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::files;
 use super::folders::{TempFolder, inside};
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
 use super::wrap::Wrap;
+use super::{environment, files};
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
 };
-use mswea_secrecy as secrecy;
 
 /// The names of the program; the second is used if the first does not exist.
 const PROGRAMS: [&str; 2] = ["singularity", "apptainer"];
@@ -281,10 +280,7 @@ fn root(folder: &TempFolder) -> PathBuf {
 
 /// The program's variables from which it sets those inside.
 fn variables(settings: &SingularitySettings) -> BTreeMap<String, String> {
-    let forwarded = settings.forward_env.iter();
-    let forwarded = forwarded.filter_map(|name| Some((name.clone(), secrecy::var(name)?)));
-    let mut inside: BTreeMap<String, String> = forwarded.collect();
-    inside.extend(settings.local.env.clone());
+    let inside = environment::forwarded(&settings.forward_env, &settings.local.env);
     let named = |(name, value): (String, String)| {
         INSIDE.map(|beginning| (format!("{beginning}{name}"), value.clone()))
     };

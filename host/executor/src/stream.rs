@@ -16,11 +16,11 @@ use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::capture::{Capture, note_elided};
-use crate::failure::{ActionFailure, exited, gone};
+use crate::capture::Capture;
+use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, usable};
+use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable};
 use crate::shell::BEGUN;
 pub(super) use place::{HelperPlace, HelperStream};
 pub use settings::StreamSettings;
@@ -167,35 +167,28 @@ impl<P: HelperPlace> StreamExecutor<P> {
                 Err(_) if stop.is_stopped() => {
                     ActionFailure::interrupted(command.text).output(String::new())
                 }
-                Err(why) => self.is_gone(why, String::new()),
+                Err(why) => self.is_gone(why).output(String::new()),
             };
         }
-        let captured = capture.finish_with(matches!(end, PlacedEnd::Exited(0)), notes);
-        let text = captured.text;
-        let mut output = match end {
-            PlacedEnd::Exited(returncode) => exited(returncode, text),
-            PlacedEnd::Failed(failure) => failure.output(text),
-            PlacedEnd::FolderGone => self.is_gone(
-                format!(
-                    "the folder `{}`, in which every command starts, is gone: a command has removed it",
-                    self.settings.cwd
-                ),
-                text,
-            ),
-            PlacedEnd::Broken(error) => self.after_break(command, &error, text, stop).await,
+        let ended = match end {
+            PlacedEnd::Exited(returncode) => Ok(returncode),
+            PlacedEnd::Failed(failure) => Err(failure),
+            PlacedEnd::FolderGone => Err(self.is_gone(format!(
+                "the folder `{}`, in which every command starts, is gone: a command has removed it",
+                self.settings.cwd
+            ))),
+            PlacedEnd::Broken(error) => Err(self.after_break(command, &error, stop).await),
         };
-        note_elided(&mut output, captured.elided);
-        output
+        output_of(capture, notes, ended)
     }
 
-    /// The output of an action whose helper or stream ended before it.
+    /// The failure of an action whose helper or stream ended before it.
     async fn after_break(
         &mut self,
         command: &Command<'_>,
         error: &HelperError,
-        text: String,
         stop: &Stop,
-    ) -> Output {
+    ) -> ActionFailure {
         let lost = self.place.lost().await;
         let is_killed = matches!(error, HelperError::Gone) && lost.is_none();
         tokio::select! {
@@ -206,7 +199,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         }
         if stop.is_stopped() {
             self.is_suspect = true;
-            return ActionFailure::interrupted(command.text).output(text);
+            return ActionFailure::interrupted(command.text);
         }
         let why = match lost {
             Some(why) => why,
@@ -216,26 +209,22 @@ impl<P: HelperPlace> StreamExecutor<P> {
             None => format!("{error}; the command is ended with the helper"),
         };
         if let Err(again) = self.open(stop).await {
-            if stop.is_stopped() {
-                return ActionFailure::interrupted(command.text).output(text);
-            }
-            return self.is_gone(
-                format!("{why}; no further command can be run: {again}"),
-                text,
-            );
+            return match stop.is_stopped() {
+                true => ActionFailure::interrupted(command.text),
+                false => self.is_gone(format!("{why}; no further command can be run: {again}")),
+            };
         }
         let kind = if is_killed {
             "HelperKilled"
         } else {
             "ConnectionLost"
         };
-        ActionFailure::environment(kind, why).output(text)
+        ActionFailure::environment(kind, why)
     }
 
-    fn is_gone(&mut self, why: String, text: String) -> Output {
-        let output = gone(&why, text);
-        self.gone = Some(why);
-        output
+    fn is_gone(&mut self, why: String) -> ActionFailure {
+        self.gone = Some(why.clone());
+        ActionFailure::gone(why)
     }
 
     /// The end of a copy, with the reason if the stream was lost meanwhile.
@@ -395,7 +384,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
             Err(why) if is_suspect => {
                 return ActionFailure::environment("ConnectionLost", why).output(String::new());
             }
-            Err(why) => return self.is_gone(why, String::new()),
+            Err(why) => return self.is_gone(why).output(String::new()),
         }
         let limit = limit_of(command, self.settings.timeout);
         self.run(command, limit, stop).await

@@ -8,8 +8,8 @@
 //! A record is made before its container, and removed after it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ContainerSettings;
 use super::engine::{KEY, ListedContainer};
-use crate::folders::in_name;
+use crate::folders::{in_name, own_file};
 use crate::owner::Owner;
 use crate::state::state_folder;
 
@@ -234,18 +234,11 @@ impl ContainerRecord {
     }
 
     fn read(path: &Path) -> Option<Self> {
-        // The path may be a link or a pipe.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)
-            .ok()?;
-        let found = file.metadata().ok()?;
-        if !found.is_file() || !is_own(&found) {
+        let (found, text) = own_file(path, BYTES)?;
+        if !is_own(&found) {
             return None;
         }
-        let mut text = String::new();
-        File::take(file, BYTES).read_to_string(&mut text).ok()?;
+        let text = String::from_utf8(text).ok()?;
         let (first, rest) = text.split_once('\n')?;
         let id = rest.split_once('\n').map(|(id, _)| id.to_owned());
         Some(Self {

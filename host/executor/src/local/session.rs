@@ -20,14 +20,13 @@ use super::launch::{HELPER_DESCRIPTOR, Task};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, SHORTAGE};
 use crate::aside::aside;
-use crate::capture::note_elided;
 use crate::environment;
-use crate::failure::{ActionFailure, exited};
+use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::interactive::{
     HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper, TERMINAL_VARIABLE,
 };
-use crate::placed::{PlacedAction, PlacedEnd};
+use crate::placed::{PlacedAction, PlacedEnd, output_of};
 use crate::programs::in_path;
 use crate::shell::{BEGUN, bash_of};
 use crate::spawn::{ChildProcess, LOOK, null};
@@ -152,7 +151,7 @@ impl LocalExecutor {
             Ok(found) => found,
             Err(failure) => {
                 let gone = self.folder_is_gone().filter(|_| self.presence.is_some());
-                return gone.unwrap_or_else(|| failure.output(String::new()));
+                return gone.unwrap_or(failure).output(String::new());
             }
         };
         let before = self.shared.notice.take();
@@ -197,19 +196,15 @@ impl LocalExecutor {
         }
         self.shared.notice = None;
         self.shared.helper = Some(helper);
-        let captured = capture.finish_with(matches!(end, PlacedEnd::Exited(0)), notes);
-        let mut output = match end {
-            PlacedEnd::Exited(returncode) => exited(returncode, captured.text),
-            PlacedEnd::Failed(failure) => failure.output(captured.text),
+        let ended = match end {
+            PlacedEnd::Exited(returncode) => Ok(returncode),
+            PlacedEnd::Failed(failure) => Err(failure),
             PlacedEnd::FolderGone | PlacedEnd::Broken(_) => {
-                let gone = self.folder_is_gone();
-                return gone.unwrap_or_else(|| {
-                    ActionFailure::lost(&io::ErrorKind::NotFound.into()).output(captured.text)
-                });
+                let lost = || ActionFailure::lost(&io::ErrorKind::NotFound.into());
+                Err(self.folder_is_gone().unwrap_or_else(lost))
             }
         };
-        note_elided(&mut output, captured.elided);
-        output
+        output_of(capture, notes, ended)
     }
 
     /// The helper with the session's shell, and the bash: the living one, or a new one.

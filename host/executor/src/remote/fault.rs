@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use mswea_helper::protocol;
 
 use super::wire::RUNTIME_VERSION;
-use crate::failure::{MORE_FILES, lacks_files};
+use crate::failure::{MORE_FILES, lacks_files, with_causes};
 
 /// Why there is no answer, or no usable one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,15 +87,9 @@ impl RemoteFault {
 
     /// A connection that was lost, or on which nothing comes.
     pub(super) fn broken(url: &str, error: &(dyn Error + 'static)) -> Self {
-        let mut reason = error.to_string();
-        let mut cause = error.source();
-        while let Some(below) = cause {
-            reason = format!("{reason}: {below}");
-            cause = below.source();
-        }
         Self::Unreachable {
             url: url.to_owned(),
-            reason,
+            reason: with_causes(error),
             remedy: "check the network, and that the server goes on",
         }
     }
