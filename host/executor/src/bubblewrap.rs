@@ -34,6 +34,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::folders::{TempFolder, inside};
+use super::local::launch::PROGRAM;
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
 use super::wrap::Wrap;
@@ -205,6 +206,8 @@ impl BubblewrapExecutor {
             before,
             variable: |name, value| setenv(name, value).into(),
             after: Vec::new(),
+            // It passes descriptors on.
+            inside: Some(PROGRAM),
             third: Some(self.variables()),
         }
     }

@@ -11,7 +11,7 @@
 //! other keys of the host; the image is in a folder that only this user can enter, and is removed
 //! with the run; a build that takes too long, or whose caller no longer waits, is ended; its output
 //! is in the error; and two more variables hold the ids of the run and the action inside, so that
-//! all their processes are found.
+//! all their processes are found. The helper for one shell of all actions is a file in the unpacked image.
 //!
 //! Neither program could be installed where this was written (Debian 12 has no package). The tests
 //! run a shell script of that name, which records its arguments and runs the command without a
@@ -19,19 +19,24 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use super::container::HELPER;
 use super::folders::{TempFolder, inside};
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
 use super::wrap::Wrap;
 use super::{environment, files};
 use mswea_core::{
-    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
+    Output, Progress, Stop,
 };
 
 /// The names of the program; the second is used if the first does not exist.
@@ -115,7 +120,6 @@ impl SingularityExecutor {
     pub fn new(mut settings: SingularitySettings) -> Self {
         settings.local.cwd = None;
         let mut local = settings.local.clone();
-        local.session = false;
         local
             .env_allow
             .extend(PASSED.iter().map(|&name| name.to_owned()));
@@ -235,25 +239,37 @@ impl SingularityExecutor {
 
     async fn prepare(&mut self, context: &Context) -> Result<(), ExecutorError> {
         let (name, program) = self.program()?;
-        // Errors in the settings are reported before the long build.
-        self.local.wrap(Wrap {
+        let wrap = Wrap {
             program: program.clone(),
             before: self.args(&name),
             variable: |name, value| env(name, value).into(),
             after: Vec::new(),
+            inside: Some(HELPER),
             third: None,
-        });
+        };
+        // Errors in the settings are reported before the long build.
+        self.local.wrap(wrap.clone());
         self.local.start(context, None).await?;
         let folder = self.build(&name, &program, context).await?;
-        self.local.wrap(Wrap {
-            program,
-            before: self.args(&name),
-            variable: |name, value| env(name, value).into(),
-            after: vec!["--writable".into(), root(&folder).into()],
-            third: None,
-        });
+        let root = root(&folder);
         self.folder = Some(folder);
-        Ok(())
+        let helper = inside(&root, &root, &HELPER[1..]);
+        let helper = helper.and_then(|path| put_helper(&path).map_err(|error| no_helper(&error)));
+        self.local.wrap(Wrap {
+            after: vec!["--writable".into(), root.into()],
+            ..wrap
+        });
+        if !self.settings.local.session {
+            return Ok(());
+        }
+        helper?;
+        let opened = self.local.execute(&Command::new(""), &context.stop).await;
+        match opened.exception_info.as_str() {
+            "" => Ok(()),
+            why => Err(ExecutorError {
+                message: format!("the shell of all actions can't be opened: {why}"),
+            }),
+        }
     }
 
     /// The path on this machine of `path` in the image.
@@ -276,6 +292,21 @@ impl SingularityExecutor {
 /// The unpacked image.
 fn root(folder: &TempFolder) -> PathBuf {
     folder.path().join("image")
+}
+
+/// Puts the helper into the image, for the shell of all actions and for programs that stay open.
+fn put_helper(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    fs::write(path, mswea_helper_bundle::bytes())?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+fn no_helper(error: &io::Error) -> ExecutorError {
+    ExecutorError {
+        message: format!(
+            "the helper, which `environment.session` needs, can't be written into the unpacked image: {error}; free some space, or set `environment.session` to false"
+        ),
+    }
 }
 
 /// The program's variables from which it sets those inside.
@@ -309,6 +340,9 @@ impl Executor for SingularityExecutor {
             self.cleanup().await;
             return Err(error);
         }
+        if known.is_some() {
+            self.local.announce_shell();
+        }
         Ok(EnvironmentReady {
             handle: json!({ "image": self.settings.image }),
             // The process that unpacked the image removes its folder.
@@ -328,6 +362,10 @@ impl Executor for SingularityExecutor {
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
         files::copy(self.outside(from)?, to.to_owned()).await
+    }
+
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        self.local.programs()
     }
 
     async fn cleanup(&mut self) {

@@ -5,6 +5,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub struct ContainerExecutor {
     unfinished: Option<String>,
     /// Why the container is gone, if there was one.
     gone: Option<String>,
+    /// Whether the engine did not answer when it was last asked what had become of an action.
+    is_silent: bool,
     /// How many processes were killed for lack of memory so far.
     oom_kills: u64,
     front: Option<Arc<dyn Front>>,
@@ -79,6 +82,7 @@ impl ContainerExecutor {
             actions: 0,
             unfinished: None,
             gone: None,
+            is_silent: false,
             oom_kills: 0,
             front: None,
             lease: None,
@@ -159,6 +163,7 @@ impl ContainerExecutor {
             }
         };
         self.unfinished = None;
+        self.is_silent &= matches!(ended, PlacedEnd::Broken(_));
         let ended = match ended {
             PlacedEnd::Exited(KILLED) => self.after_kill().await,
             PlacedEnd::Exited(returncode) => Ok(returncode),
@@ -231,9 +236,17 @@ impl ContainerExecutor {
                 Count::Failed => trouble::wait_for_end(container, &self.settings).await,
             };
         }
+        let is_silent = matches!(trouble, Trouble::Silent(_));
+        let was_silent = mem::replace(&mut self.is_silent, is_silent);
         match trouble {
             Trouble::Gone(text) => self.is_gone(text),
-            Trouble::Silent(text) => ActionFailure::environment("EnvironmentError", text),
+            // One command may be lost. Further ones would each wait as long, and cost a query.
+            Trouble::Silent(text) if was_silent => {
+                self.is_gone(format!("no further command can be run: {text}"))
+            }
+            Trouble::Silent(text) | Trouble::Paused(text) => {
+                ActionFailure::environment("EnvironmentError", text)
+            }
             Trouble::Passing => {
                 self.notice = Some(BEGUN);
                 let ends = match killed {
@@ -277,7 +290,7 @@ impl ContainerExecutor {
 
 /// Whether more processes were killed for lack of memory than before.
 fn is_more(before: &mut u64, count: u64) -> bool {
-    std::mem::replace(before, count) < count
+    mem::replace(before, count) < count
 }
 
 /// The message about a container that outlives its run.

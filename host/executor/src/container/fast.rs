@@ -20,7 +20,7 @@ use mswea_helper::processes::ACTION_VARIABLE;
 /// The helper's folder in the container.
 const FOLDER: &str = "/.mswea";
 /// Where the helper is in the container.
-pub(super) const HELPER: &str = "/.mswea/helper";
+pub(crate) const HELPER: &str = "/.mswea/helper";
 
 /// How long the engine may take to notice the end of a helper.
 const ENDING: Duration = Duration::from_secs(2);

@@ -22,7 +22,9 @@ pub(super) enum Trouble {
     Passing,
     /// It is gone for good: the reason.
     Gone(String),
-    /// The engine can't be asked, or the container is paused: the reason.
+    /// The container is paused: what to do.
+    Paused(String),
+    /// The engine can't be asked: the reason.
     Silent(String),
 }
 
@@ -45,7 +47,7 @@ pub(super) async fn find_out_within(
             Ok(state) if state.paused => {
                 if began.elapsed() > limit {
                     let name = &container.name;
-                    return Trouble::Silent(format!(
+                    return Trouble::Paused(format!(
                         "the container `{name}` is paused: `{} unpause {name}` continues it",
                         settings.executable
                     ));

@@ -92,6 +92,7 @@ pub(super) fn wrap(
         before: args,
         variable: |_, _| Vec::new(), // the environment is passed unchanged
         after: vec!["--".into(), interpreter.into()],
+        inside: None,
         third: None,
     })
 }

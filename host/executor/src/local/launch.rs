@@ -23,7 +23,7 @@ use crate::wrap::Wrap;
 use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
 
 /// The path of the helper in its own process.
-const PROGRAM: &str = "/proc/self/fd/4";
+pub(crate) const PROGRAM: &str = "/proc/self/fd/4";
 /// The descriptor that this path names.
 pub(super) const HELPER_DESCRIPTOR: i32 = 4;
 
@@ -97,7 +97,8 @@ impl LocalExecutor {
                 }
             }
             Task::Helper => {
-                let words = [PROGRAM, "session"].map(OsString::from);
+                let inside = self.wrap.as_ref().and_then(|wrap| wrap.inside);
+                let words = [inside.unwrap_or(PROGRAM), "session"].map(OsString::from);
                 (PathBuf::from(PROGRAM), words.to_vec())
             }
             Task::Program(args) => {
@@ -123,6 +124,7 @@ impl LocalExecutor {
             before,
             variable,
             after,
+            inside,
             third: _,
         } = wrap;
         let marks = marks
@@ -130,8 +132,7 @@ impl LocalExecutor {
             .flat_map(|(name, value)| variable(name, value))
             .map(OsString::from);
         let mut after = after.clone();
-        if let (Task::Helper, Some(last)) = (task, after.last_mut()) {
-            // The sandbox that has further arguments names the path of the interpreter here.
+        if let (Task::Helper, None, Some(last)) = (task, inside, after.last_mut()) {
             *last = interpreter.into();
         }
         let args = before

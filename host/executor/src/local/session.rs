@@ -10,16 +10,17 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget};
+use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe;
+use tokio::time::timeout;
 
 use super::attend::{DYING, end_at_once};
 use super::launch::{HELPER_DESCRIPTOR, Task};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, SHORTAGE};
-use crate::aside::aside;
+use crate::aside::hunt;
 use crate::environment;
 use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
@@ -29,7 +30,7 @@ use crate::interactive::{
 use crate::placed::{PlacedAction, PlacedEnd, output_of};
 use crate::programs::in_path;
 use crate::shell::{BEGUN, bash_of};
-use crate::spawn::{ChildProcess, LOOK, null};
+use crate::spawn::{ChildProcess, null};
 use mswea_core::{Command, Output, Stop};
 
 /// How long a helper that is no longer needed may take to end, with all that it started.
@@ -83,10 +84,7 @@ impl HelperGuard for LocalHelper {
     async fn dismiss(&mut self) {
         // The end of its input.
         self.session = None;
-        let asked = Instant::now();
-        while asked.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
-            tokio::time::sleep(LOOK).await;
-        }
+        let _ = timeout(FAREWELL, self.child.exited()).await;
     }
 }
 
@@ -125,7 +123,7 @@ impl LocalExecutor {
 
     /// Whether the sandbox has folders and programs of its own, because another program makes it.
     fn has_other_folders(&self) -> bool {
-        self.wrap.as_ref().is_some_and(|wrap| wrap.after.is_empty())
+        self.wrap.as_ref().is_some_and(|wrap| wrap.inside.is_some())
     }
 
     /// Ends the shell of the session, if there is one, and all that runs in it, and the programs that
@@ -188,8 +186,7 @@ impl LocalExecutor {
             helper.dismiss().await;
             // A helper that was killed has not ended what it has started.
             let target = helper.all_of(&self.settings.run_id, self.actions);
-            let hunt = move || processes::kill_until_gone(&target, DYING);
-            let _ = aside("hunt", hunt).await;
+            hunt(&target, DYING).await;
             self.shared.notice = Some(BEGUN);
             let lost = ActionFailure::lost(&io::Error::other(error.to_string()));
             return lost.output(capture.finish(false).text);
@@ -309,8 +306,7 @@ impl OpensPrograms for LocalExecutor {
             since: self.since,
             ..ProcessTarget::marked(ACTION_VARIABLE, [mark.to_owned()])
         };
-        let hunt = move || processes::kill_until_gone(&target, DYING);
-        let _ = aside("hunt", hunt).await;
+        hunt(&target, DYING).await;
     }
 }
 
