@@ -17,6 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::leftovers::{Fate, Leftover};
 use super::owner::{Life, Owner};
 pub(super) use inside::inside;
 use mswea_core::ExecutorError;
@@ -120,20 +121,15 @@ impl Drop for TempFolder {
 }
 
 /// A folder that a host left behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LeftFolder {
-    /// Its path, also after its removal.
-    pub path: PathBuf,
+struct LeftFolder {
+    path: PathBuf,
     /// The credentials to be removed with it.
     also: Option<PathBuf>,
-    /// Why it could not be removed.
-    pub error: Option<String>,
 }
 
 impl LeftFolder {
     /// The run that it belongs to, by its name.
-    pub fn run_id(&self) -> String {
+    fn run_id(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let id = name.strip_prefix(PREFIX).unwrap_or(&name);
         // It is followed by the kind and a number.
@@ -156,11 +152,11 @@ pub(super) fn in_name(run_id: &str) -> String {
 /// Removes the temporary folders of this user's hosts that are certainly gone; with `dry_run` only
 /// lists them; with `only_run`, only those of that run. Searches where this process would make its
 /// own: `TMPDIR`, or `/tmp`.
-pub fn remove_leftover_folders(only_run: Option<&str>, dry_run: bool) -> Vec<LeftFolder> {
+pub fn remove_leftover_folders(only_run: Option<&str>, dry_run: bool) -> Vec<Leftover> {
     leftovers(&std::env::temp_dir(), only_run, dry_run)
 }
 
-pub(super) fn leftovers(parent: &Path, only_run: Option<&str>, dry_run: bool) -> Vec<LeftFolder> {
+pub(super) fn leftovers(parent: &Path, only_run: Option<&str>, dry_run: bool) -> Vec<Leftover> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();
     };
@@ -170,13 +166,19 @@ pub(super) fn leftovers(parent: &Path, only_run: Option<&str>, dry_run: bool) ->
         .filter(|left| only_run.is_none_or(|only| in_name(only) == left.run_id()))
         .collect();
     found.sort_by(|one, other| one.path.cmp(&other.path));
-    if !dry_run {
-        for left in &mut found {
-            let removed = remove(&left.path, left.also.as_deref());
-            left.error = removed.err().map(|error| error.to_string());
-        }
-    }
-    found
+    let swept = found.into_iter().map(|left| Leftover {
+        kind: "folder",
+        name: left.path.display().to_string(),
+        run_id: left.run_id(),
+        fate: match dry_run {
+            true => Fate::Found,
+            false => match remove(&left.path, left.also.as_deref()) {
+                Ok(()) => Fate::Removed,
+                Err(error) => Fate::Failed(error.to_string()),
+            },
+        },
+    });
+    swept.collect()
 }
 
 /// The folder that `file` names, if it is an owner file and the folder is or may be left over.
@@ -206,11 +208,7 @@ fn leftover(file: &Path) -> Option<LeftFolder> {
         // If the folder does not exist, only the owner file is left.
         _ => {}
     }
-    Some(LeftFolder {
-        path,
-        also,
-        error: None,
-    })
+    Some(LeftFolder { path, also })
 }
 
 /// The content of a file of this user, of at most `limit` bytes. Others may have put anything in its place: a
@@ -333,10 +331,11 @@ pub(super) mod tests {
             let found = leftovers(parent.path(), None, dry_run);
             let names: Vec<_> = found
                 .iter()
-                .map(|left| left.path.file_name().unwrap().to_str().unwrap())
+                .map(|left| left.name.rsplit('/').next().unwrap())
                 .collect();
             assert_eq!(names, expected);
-            assert!(found.iter().all(|left| left.error.is_none()));
+            let wanted = if dry_run { Fate::Found } else { Fate::Removed };
+            assert!(found.iter().all(|left| left.fate == wanted));
             assert_eq!(count(), if dry_run { before } else { before - 4 });
         }
         assert!(!at("mswea-dead").exists() && !at("mswea-dead.owner").exists());
@@ -396,7 +395,7 @@ pub(super) mod tests {
         }
         for (run, wanted) in [("c", None), ("a:1", Some("mswea-a_1-x-0a"))] {
             let found = leftovers(parent.path(), Some(run), false);
-            let names: Vec<_> = found.iter().map(|left| left.path.clone()).collect();
+            let names: Vec<_> = found.iter().map(|left| PathBuf::from(&left.name)).collect();
             assert_eq!(names, wanted.map(at).into_iter().collect::<Vec<_>>());
         }
         assert!(!at("mswea-a_1-x-0a").exists());

@@ -44,7 +44,7 @@ mod turn;
 pub use connect::{Transport, is_here};
 pub use executor::ContainerExecutor;
 pub(crate) use fast::HELPER;
-pub use leftovers::{LeftoverContainer, remove_leftovers};
+pub use leftovers::remove_leftovers;
 pub use pulls::limit_pulls;
 pub use record::{engines_of_run, is_awaited};
 pub use settings::ContainerSettings;
