@@ -23,18 +23,6 @@ pub(super) fn lacks_files(error: &io::Error) -> bool {
         .any(|full| error.raw_os_error() == Some(full.raw_os_error()))
 }
 
-/// The message of an error with those of its causes: the first one alone is often not specific.
-pub(super) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    for more in causes.map(ToString::to_string) {
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-    }
-    text
-}
-
 /// Why an action has no exit code.
 #[derive(Debug)]
 pub(super) struct ActionFailure {

@@ -223,6 +223,17 @@ impl Lease {
         })
     }
 
+    /// The same if there is such a program; if it can't be started, a warning says what follows.
+    pub(super) fn of(program: Option<&Path>, run_id: &str, follows: &str) -> Option<Self> {
+        let program = program?;
+        let lease = Self::new(program, run_id);
+        let lease = lease.inspect_err(|error| {
+            let program = program.display();
+            tracing::warn!(%program, %error, "no guardian: if this host is killed with -9, {follows}");
+        });
+        lease.ok()
+    }
+
     /// Whether the guardian is running.
     pub(super) fn is_alive(&self) -> bool {
         self.guardian.as_ref().is_some_and(|shared| {

@@ -191,28 +191,19 @@ impl LocalExecutor {
     }
 
     fn guard(&mut self) {
-        let Some(program) = &self.settings.guard_program else {
-            return;
-        };
         if self.guard_failed || self.lease.as_ref().is_some_and(Lease::is_alive) {
             return;
         }
+        let program = self.settings.guard_program.as_deref();
         // Before the old lease is dropped, so that the new guardian takes over what the old one
         // guarded.
-        let lease = Lease::new(program, &self.settings.run_id);
-        match lease {
-            Ok(lease) => {
+        match Lease::of(program, &self.settings.run_id, "its commands keep running") {
+            Some(lease) => {
                 if let Some(old) = self.lease.replace(lease) {
                     old.forget();
                 }
             }
-            Err(error) => {
-                self.guard_failed = true;
-                tracing::warn!(
-                    program = %program.display(), %error,
-                    "no guardian: if this host is killed with -9, its commands keep running"
-                );
-            }
+            None => self.guard_failed = true,
         }
     }
 

@@ -324,9 +324,7 @@ fn env(name: &str, value: &str) -> [String; 2] {
 }
 
 fn tail(text: &str) -> &str {
-    let start = text.len().saturating_sub(SHOWN);
-    let start = (start..=text.len()).find(|at| text.is_char_boundary(*at));
-    &text[start.unwrap_or_default()..]
+    &text[text.ceil_char_boundary(text.len().saturating_sub(SHOWN))..]
 }
 
 #[async_trait]

@@ -176,9 +176,7 @@ macro_rules! messages {
             fn frame(&self) -> Vec<u8> {
                 match self {
                     $(Self::$variant { id, $($field,)* } => {
-                        let mut frame = Frame::new($kind, *id);
-                        $($field.write(&mut frame);)*
-                        frame.finish()
+                        Frame::new($kind, *id)$(.with($field))*.finish()
                     })*
                 }
             }

@@ -16,6 +16,7 @@ use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use mswea_helper::archive::with_causes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::net::{TcpStream, UnixStream};
@@ -23,7 +24,6 @@ use tokio::runtime::{self, Handle};
 use tokio::time::timeout;
 
 use super::body::Body;
-use crate::failure::with_causes;
 
 /// The time limit of an answer that needs no work.
 pub(super) const QUICK: Duration = Duration::from_secs(60);

@@ -79,6 +79,17 @@ pub(super) struct ExecSpec {
     pub(super) stdin: bool,
 }
 
+impl ExecSpec {
+    /// One of the host's own programs, in the root folder.
+    pub(super) fn of(argv: &[&str]) -> Self {
+        Self {
+            argv: argv.iter().map(|&arg| arg.to_owned()).collect(),
+            cwd: Some("/".to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
 /// A started process: its output in the order of arrival, stderr included. Engines use two pipes
 /// for stdout and stderr, so the order of simultaneous writes may change; a caller that needs the
 /// order lets the process write both to one (`2>&1`).

@@ -272,7 +272,7 @@ impl ContainerExecutor {
     /// Stores a container that is ready for actions.
     fn ready(
         &mut self,
-        (container, session): (Container, Option<fast::ContainerSession>),
+        (container, session): start::ReadyContainer,
         replaced: Option<String>,
     ) -> EnvironmentReady {
         let handle = start::Handle::value(&container, &self.settings);

@@ -121,11 +121,7 @@ pub(super) enum Count {
 }
 
 pub(super) async fn oom_kills(container: &Container) -> Count {
-    let spec = ExecSpec {
-        argv: ["sh", "-c", COUNT].map(str::to_owned).to_vec(),
-        cwd: Some("/".to_owned()),
-        ..ExecSpec::default()
-    };
+    let spec = ExecSpec::of(&["sh", "-c", COUNT]);
     match container.ask(&spec, COUNTING).await {
         Ok(answer) if matches!(answer.status, 0 | 1) => answer
             .text

@@ -75,10 +75,15 @@ impl LocalExecutor {
         if name.contains('/') {
             return Ok(PathBuf::from(name));
         }
+        self.in_path(name)
+            .ok_or_else(|| ActionFailure::no_interpreter(name, "it is in no folder of `PATH`"))
+    }
+
+    /// The program `name` in the `PATH` of commands.
+    pub(super) fn in_path(&self, name: &str) -> Option<PathBuf> {
         let env = self.env.as_deref().unwrap_or_default();
         let path = environment::get(env, "PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
         in_path(name, OsStr::from_bytes(path))
-            .ok_or_else(|| ActionFailure::no_interpreter(name, "it is in no folder of `PATH`"))
     }
 
     /// Program and arguments of `task`, for the action `action`.

@@ -37,9 +37,6 @@ impl ServedHelper {
         let (helper, output, input) = executor
             .launch_helper()
             .map_err(|failure| failed(failure.text()))?;
-        let broken = |error: std::io::Error| failed(error.to_string());
-        let output = pipe::Receiver::from_owned_fd(output).map_err(broken)?;
-        let input = pipe::Sender::from_owned_fd(input).map_err(broken)?;
         Ok((Self { helper, executor }, output, input))
     }
 

@@ -1,10 +1,8 @@
 //! Actions in one shell that lives on from action to action, in a helper of its own process.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -21,14 +19,12 @@ use super::launch::{HELPER_DESCRIPTOR, Task};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, SHORTAGE};
 use crate::aside::hunt;
-use crate::environment;
 use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::interactive::{
     HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper, TERMINAL_VARIABLE,
 };
 use crate::placed::{PlacedAction, PlacedEnd, output_of};
-use crate::programs::in_path;
 use crate::shell::{BEGUN, bash_of};
 use crate::spawn::{ChildProcess, null};
 use mswea_core::{Command, Output, Stop};
@@ -104,9 +100,7 @@ impl LocalExecutor {
         if named.is_some() {
             return self.interpreter();
         }
-        let env = self.env.as_deref().unwrap_or_default();
-        let path = environment::get(env, "PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
-        in_path("bash", OsStr::from_bytes(path)).ok_or_else(|| {
+        self.in_path("bash").ok_or_else(|| {
             ActionFailure::value(
                 "`environment.session` needs bash, which is in no folder of `PATH`: install it (`apt-get install bash`), or set `environment.session` to false",
             )
@@ -234,9 +228,6 @@ impl LocalExecutor {
             }
         };
         let said = ActionFailure::environment;
-        let broken = |error: io::Error| ActionFailure::system(&error, None);
-        let output = pipe::Receiver::from_owned_fd(output).map_err(broken)?;
-        let input = pipe::Sender::from_owned_fd(input).map_err(broken)?;
         let session = HelperSession::start(Box::new(output), Box::new(input), ANSWERING).await;
         let session = session.map_err(|error| said("EnvironmentError", error.to_string()))?;
         helper.session = Some(session);
@@ -252,7 +243,7 @@ impl LocalExecutor {
 
     pub(super) fn launch_helper(
         &mut self,
-    ) -> Result<(LocalHelper, OwnedFd, OwnedFd), ActionFailure> {
+    ) -> Result<(LocalHelper, pipe::Receiver, pipe::Sender), ActionFailure> {
         // No action has this mark.
         let mark = format!("{}.{}", self.settings.run_id, fresh_id());
         let (program, args) = self.argv(Task::Helper, &mark)?;
@@ -267,6 +258,8 @@ impl LocalExecutor {
             (null().map_err(system)?, 2),
             (file, HELPER_DESCRIPTOR),
         ];
+        let output = pipe::Receiver::from_owned_fd(output).map_err(system)?;
+        let input = pipe::Sender::from_owned_fd(input).map_err(system)?;
         let (child, target) = self.start_marked(Task::Helper, &program, args, mark, ends)?;
         self.sessions.extend(&target.sessions);
         let helper = LocalHelper {

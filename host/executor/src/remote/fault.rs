@@ -4,10 +4,11 @@ use std::error::Error;
 use std::io;
 
 use hyper::StatusCode;
+use mswea_helper::archive::with_causes;
 use mswea_helper::protocol;
 
 use super::wire::RUNTIME_VERSION;
-use crate::failure::{MORE_FILES, lacks_files, with_causes};
+use crate::failure::{MORE_FILES, lacks_files};
 
 /// Why there is no answer, or no usable one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -39,6 +39,11 @@ impl Frame {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
+    pub(super) fn with<'a>(mut self, field: &impl Field<'a>) -> Self {
+        field.write(&mut self);
+        self
+    }
+
     pub(super) fn finish(mut self) -> Vec<u8> {
         let length = (self.0.len() - LENGTH) as u32;
         self.0[..LENGTH].copy_from_slice(&length.to_le_bytes());
