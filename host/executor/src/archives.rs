@@ -168,9 +168,7 @@ impl ReceivedArchive {
         let temporary = unpacked.display().to_string();
         let copied = files::copy(unpacked, to).await;
         self.0.remove().await;
-        copied.map_err(|error| ExecutorError {
-            message: error.message.replace(&temporary, from),
-        })
+        copied.map_err(|error| ExecutorError::from(error.message.replace(&temporary, from)))
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mswea_helper::child::{StartError, StartStage, plain};
 use serde_json::Value;
 
-use mswea_core::{ENVIRONMENT_GONE, Output};
+use mswea_core::{ENVIRONMENT_GONE, ExecutorError, Output};
 
 /// The remedy for [`lacks_files`].
 pub(super) const MORE_FILES: &str =
@@ -21,6 +21,12 @@ pub(super) fn lacks_files(error: &io::Error) -> bool {
     let full = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
     full.iter()
         .any(|full| error.raw_os_error() == Some(full.raw_os_error()))
+}
+
+impl From<ActionFailure> for ExecutorError {
+    fn from(failure: ActionFailure) -> Self {
+        failure.text.into()
+    }
 }
 
 /// Why an action has no exit code.

@@ -59,12 +59,10 @@ impl TempFolder {
         also: Option<&Path>,
     ) -> Result<Self, ExecutorError> {
         let parent = std::env::temp_dir();
-        Self::new_in(&parent, run_id, kind, also).map_err(|error| ExecutorError {
-            message: format!(
+        Self::new_in(&parent, run_id, kind, also).map_err(|error| ExecutorError::from(format!(
                 "no temporary folder can be made in `{}`: {error}; free some space there, or set the variable `TMPDIR` to another folder",
                 parent.display()
-            ),
-        })
+            )))
     }
 
     fn new_in(parent: &Path, run_id: &str, kind: &str, also: Option<&Path>) -> io::Result<Self> {

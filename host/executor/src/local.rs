@@ -303,10 +303,7 @@ impl Executor for LocalExecutor {
         }
         self.make_ready(&context.stop).await?;
         if self.settings.session {
-            if let Err(failure) = self.bash() {
-                let message = failure.text();
-                return Err(ExecutorError { message });
-            }
+            self.bash()?;
             if known.is_some() {
                 self.announce_shell();
             }

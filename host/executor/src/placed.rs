@@ -139,10 +139,9 @@ pub(super) fn usable(
     is_session: bool,
     interpreter: &[String],
 ) -> Result<(), ExecutorError> {
-    let failed = |message: String| ExecutorError { message };
-    env.as_ref().map_err(|why| failed(why.clone()))?;
+    env.as_ref().map_err(Clone::clone)?;
     if is_session {
-        bash_of(interpreter).map_err(|failure| failed(failure.text()))?;
+        bash_of(interpreter)?;
     }
     Ok(())
 }

@@ -146,12 +146,10 @@ impl SingularityExecutor {
         names
             .iter()
             .find_map(|name| Some(((*name).to_owned(), programs::find(name)?)))
-            .ok_or_else(|| ExecutorError {
-                message: format!(
+            .ok_or_else(|| ExecutorError::from(format!(
                     "`{}` is not installed; install it (`sudo dnf install apptainer` on Fedora or with EPEL, `sudo apt-get install apptainer` with the PPA `ppa:apptainer/ppa` on Ubuntu), load it on a cluster (`module load apptainer`), or set `environment.executable` to its path",
                     names.join("` or `")
-                ),
-            })
+                )))
     }
 
     /// Unpacks the image; returns the folder, inside a temporary folder.
@@ -162,7 +160,7 @@ impl SingularityExecutor {
         context: &Context,
     ) -> Result<TempFolder, ExecutorError> {
         let settings = &self.settings;
-        let fail = |message: String| Err(ExecutorError { message });
+        let fail = |message: String| Err(ExecutorError::from(message));
         if settings.image.is_empty() {
             return fail(
                 "no image is configured: set `environment.image`, for example to `docker://python:3.12`".to_owned(),
@@ -266,18 +264,18 @@ impl SingularityExecutor {
         let opened = self.local.execute(&Command::new(""), &context.stop).await;
         match opened.exception_info.as_str() {
             "" => Ok(()),
-            why => Err(ExecutorError {
-                message: format!("the shell of all actions can't be opened: {why}"),
-            }),
+            why => Err(ExecutorError::from(format!(
+                "the shell of all actions can't be opened: {why}"
+            ))),
         }
     }
 
     /// The path on this machine of `path` in the image.
     fn outside(&self, path: &str) -> Result<PathBuf, ExecutorError> {
         let Some(folder) = &self.folder else {
-            return Err(ExecutorError {
-                message: "there is no sandbox yet: start the environment first".to_owned(),
-            });
+            return Err(ExecutorError::from(
+                "there is no sandbox yet: start the environment first".to_owned(),
+            ));
         };
         let root = root(folder);
         let start = root.join(self.settings.cwd.trim_start_matches('/'));
@@ -411,12 +409,10 @@ pub(super) async fn probe(context: &Context) -> Result<String, ExecutorError> {
     executor.cleanup().await;
     let said = output.output.trim();
     if output.returncode != 0 {
-        return Err(ExecutorError {
-            message: format!(
-                "`{name} --version` failed; its message: {said}{}; reinstall it",
-                output.exception_info
-            ),
-        });
+        return Err(ExecutorError::from(format!(
+            "`{name} --version` failed; its message: {said}{}; reinstall it",
+            output.exception_info
+        )));
     }
     Ok(format!(
         "{said} at `{}` (only its version was asked)",

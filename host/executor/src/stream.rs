@@ -234,9 +234,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         };
         Err(match self.is_unfinished {
             true => match self.place.lost().await {
-                Some(lost) => ExecutorError {
-                    message: format!("{}; {lost}", error.message),
-                },
+                Some(lost) => ExecutorError::from(format!("{}; {lost}", error.message)),
                 None => error,
             },
             false => error,
@@ -245,13 +243,12 @@ impl<P: HelperPlace> StreamExecutor<P> {
 
     /// A session for a copy. What is begun in it is unfinished until the caller has seen its end.
     async fn free_session(&mut self) -> Result<&mut HelperSession, ExecutorError> {
-        let failed = |message: String| ExecutorError { message };
         if mem::replace(&mut self.is_unfinished, true) {
             self.close().await;
         }
-        self.open(&Stop::never()).await.map_err(failed)?;
+        self.open(&Stop::never()).await?;
         let session = self.session.as_mut();
-        session.ok_or_else(|| failed(HelperError::Unusable.to_string()))
+        session.ok_or_else(|| HelperError::Unusable.to_string().into())
     }
 
     /// Makes the working directory, if that is wanted.
@@ -279,13 +276,11 @@ impl<P: HelperPlace> StreamExecutor<P> {
             PlacedEnd::Broken(error) => error.to_string(),
             PlacedEnd::Exited(_) | PlacedEnd::FolderGone => capture.finish(false).text,
         };
-        Err(ExecutorError {
-            message: format!(
-                "the folder `{cwd}` can't be made at {}: {}; set `workspace.path` or `environment.cwd` to another",
-                self.place.name(),
-                why.trim()
-            ),
-        })
+        Err(ExecutorError::from(format!(
+            "the folder `{cwd}` can't be made at {}: {}; set `workspace.path` or `environment.cwd` to another",
+            self.place.name(),
+            why.trim()
+        )))
     }
 
     /// Checks that the interpreter can run a command in the folder, and looks at the machine.
@@ -298,19 +293,17 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let output = self.run(&command, ANSWERING, stop).await;
         let why = output.extra.get("exception").and_then(Value::as_str);
         if let Some(why) = why {
-            return Err(ExecutorError {
-                message: match self.gone.take() {
-                    Some(_) => format!(
-                        "there is no folder `{}` at {}: set `environment.cwd` to one that is there",
-                        self.settings.cwd,
-                        self.place.name()
-                    ),
-                    None => format!(
-                        "no command can be run at {}: {why}; check `environment.interpreter`",
-                        self.place.name()
-                    ),
-                },
-            });
+            return Err(ExecutorError::from(match self.gone.take() {
+                Some(_) => format!(
+                    "there is no folder `{}` at {}: set `environment.cwd` to one that is there",
+                    self.settings.cwd,
+                    self.place.name()
+                ),
+                None => format!(
+                    "no command can be run at {}: {why}; check `environment.interpreter`",
+                    self.place.name()
+                ),
+            }));
         }
         // An interpreter that is no shell prints something else.
         if output.returncode == 0 {
@@ -322,9 +315,9 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let opened = self.run(&Command::new(""), ANSWERING, stop).await;
         match opened.extra.get("exception").and_then(Value::as_str) {
             None => Ok(()),
-            Some(why) => Err(ExecutorError {
-                message: format!("the shell of all actions can't be opened: {why}"),
-            }),
+            Some(why) => Err(ExecutorError::from(format!(
+                "the shell of all actions can't be opened: {why}"
+            ))),
         }
     }
 }
@@ -341,11 +334,10 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         context: &Context,
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
-        let failed = |message: String| ExecutorError { message };
         usable(&self.env, self.settings.session, &self.settings.interpreter)?;
         self.close().await;
         (self.gone, self.is_suspect) = (None, false);
-        self.open(&context.stop).await.map_err(failed)?;
+        self.open(&context.stop).await?;
         self.notice = None;
         if let Err(error) = self.look(&context.stop).await {
             self.close().await;

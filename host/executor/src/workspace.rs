@@ -448,7 +448,7 @@ impl Executor for WorkspaceExecutor {
 }
 
 fn fail<T>(message: String) -> Result<T, ExecutorError> {
-    Err(ExecutorError { message })
+    Err(ExecutorError::from(message))
 }
 
 fn show(context: &Context, what: &str) {

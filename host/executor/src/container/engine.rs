@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use mswea_core::ExecutorError;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The label with the key of a container's record.
@@ -117,6 +118,12 @@ pub(super) struct ListedContainer {
 pub(super) struct EngineError {
     pub(super) kind: EngineErrorKind,
     pub(super) message: String,
+}
+
+impl From<EngineError> for ExecutorError {
+    fn from(error: EngineError) -> Self {
+        error.message.into()
+    }
 }
 
 /// The kinds of errors that callers distinguish.

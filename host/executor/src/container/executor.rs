@@ -366,16 +366,12 @@ impl Executor for ContainerExecutor {
     }
 
     async fn upload(&mut self, from: &std::path::Path, to: &str) -> Result<(), ExecutorError> {
-        let container = self.container.as_ref().ok_or_else(|| ExecutorError {
-            message: not_started().text(),
-        })?;
+        let container = self.container.as_ref().ok_or_else(not_started)?;
         transfer::upload(container, from, &transfer::absolute(&self.settings.cwd, to)).await
     }
 
     async fn download(&mut self, from: &str, to: &std::path::Path) -> Result<(), ExecutorError> {
-        let container = self.container.as_ref().ok_or_else(|| ExecutorError {
-            message: not_started().text(),
-        })?;
+        let container = self.container.as_ref().ok_or_else(not_started)?;
         transfer::download(container, &transfer::absolute(&self.settings.cwd, from), to).await
     }
 

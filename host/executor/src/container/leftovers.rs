@@ -13,7 +13,7 @@ use super::connect::{Transport, connect};
 use super::engine::{Engine, EngineError, ListedContainer};
 use super::record::{self, ContainerRecord};
 use crate::leftovers::{Fate, Leftover};
-use crate::owner::{Life, Owner};
+use crate::owner::Life;
 use mswea_core::ExecutorError;
 
 /// The label with the run's id.
@@ -41,12 +41,8 @@ pub async fn remove_leftovers(
     only_run: Option<&str>,
     dry_run: bool,
 ) -> Result<Vec<Leftover>, ExecutorError> {
-    let failed = |error: EngineError| ExecutorError {
-        message: error.message,
-    };
-    let engine = connect(executable, transport).await.map_err(failed)?;
-    let swept = sweep(&engine, executable, only_run, dry_run).await;
-    swept.map_err(failed)
+    let engine = connect(executable, transport).await?;
+    Ok(sweep(&engine, executable, only_run, dry_run).await?)
 }
 
 /// Removes the containers that killed hosts left behind; only before this process's first container
@@ -126,7 +122,7 @@ pub(super) async fn sweep(
     if !dry_run {
         // Records without a container: it was removed by hand, or never made.
         for record in records.iter().filter(|record| record.is_over(executable)) {
-            if life(record) == Life::Gone {
+            if record.life() == Life::Gone {
                 record.forget();
             }
         }
@@ -135,11 +131,6 @@ pub(super) async fn sweep(
     let mut leftovers = removals.join_all().await;
     leftovers.sort_by_key(|(place, _)| *place);
     Ok(leftovers.into_iter().map(|(_, left)| left).collect())
-}
-
-fn life(record: &ContainerRecord) -> Life {
-    let owner = record.entry.owner.parse::<Owner>();
-    owner.map_or(Life::Unknown, |owner| owner.life())
 }
 
 /// The command that removes all containers of a run.
@@ -163,12 +154,12 @@ fn judge(
             "no record of this user on this machine names it: another user or machine made it, or it comes from an image of such a container (`docker commit`); if it is not needed, remove it with `{executable} rm -f {name}`"
         ));
     };
-    let maker = match record.entry.owner.parse::<Owner>() {
-        Ok(owner) => format!("process {} of `{}`", owner.pid, owner.host),
-        Err(()) => "its maker".to_owned(),
+    let maker = match record.owner() {
+        Some(owner) => format!("process {} of `{}`", owner.pid, owner.host),
+        None => "its maker".to_owned(),
     };
     let removal = || removal_of(executable, record.entry.label());
-    match life(record) {
+    match record.life() {
         // Not even if it is named: the run would lose its work.
         Life::Alive => Fate::Left(format!("{maker} is using it")),
         _ if named => Fate::Found,
@@ -190,6 +181,7 @@ mod tests {
     use super::*;
     use crate::container::engine::KEY;
     use crate::container::record::ContainerEntry;
+    use crate::owner::Owner;
 
     #[test]
     fn only_certain_leftovers_are_removed() {

@@ -59,13 +59,6 @@ pub async fn probe(
     executable: &str,
     transport: Transport,
 ) -> Result<String, mswea_core::ExecutorError> {
-    let asked = async {
-        connect::connect(executable, transport)
-            .await?
-            .describe()
-            .await
-    };
-    asked.await.map_err(|error| mswea_core::ExecutorError {
-        message: error.message,
-    })
+    let engine = connect::connect(executable, transport).await?;
+    Ok(engine.describe().await?)
 }

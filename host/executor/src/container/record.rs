@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::ContainerSettings;
 use super::engine::{KEY, ListedContainer};
 use crate::folders::{in_name, own_file};
-use crate::owner::Owner;
+use crate::owner::{Life, Owner};
 use crate::state::state_folder;
 
 /// How long an engine may take to make a container for a host that is gone. A container that has
@@ -179,6 +179,16 @@ impl ContainerRecord {
         file.write_all(text.as_bytes())?;
         file.persist(&self.file).map_err(|error| error.error)?;
         Ok(Self { entry, ..self })
+    }
+
+    /// The host process; none if it can't be read.
+    pub(super) fn owner(&self) -> Option<Owner> {
+        self.entry.owner.parse().ok()
+    }
+
+    /// Whether that process is running.
+    pub(super) fn life(&self) -> Life {
+        self.owner().map_or(Life::Unknown, |owner| owner.life())
     }
 
     /// Whether another process has taken the container over since this was read.

@@ -65,9 +65,7 @@ pub(super) async fn start(
     let local = sees_this_machine(&settings.executable);
     settings.check(local).map_err(error)?;
     let connecting = connect(&settings.executable, settings.transport);
-    let engine = unless(stop, connecting)
-        .await?
-        .map_err(|e| error(e.message))?;
+    let engine = unless(stop, connecting).await??;
     unless(stop, leftovers::once(settings, &engine)).await?;
     let image = unless(stop, image(&engine, settings, context)).await??;
     let foreign = foreign(settings, &image);
@@ -125,8 +123,7 @@ async fn image(
     context: &Context,
 ) -> Result<Image, ExecutorError> {
     let name = settings.image.as_str();
-    let look = || async { engine.image(name).await.map_err(|e| error(e.message)) };
-    if let Some(image) = look().await? {
+    if let Some(image) = engine.image(name).await? {
         return Ok(image);
     }
     let wanted = pulls::PullKey {
@@ -136,10 +133,8 @@ async fn image(
     };
     let front = context.front.clone();
     let tell = move |text: &str| front.show(&Progress::Preparing(text));
-    pulls::pull(engine, &wanted, settings.pull_timeout, &tell)
-        .await
-        .map_err(|e| error(e.message))?;
-    look().await?.ok_or_else(|| {
+    pulls::pull(engine, &wanted, settings.pull_timeout, &tell).await?;
+    engine.image(name).await?.ok_or_else(|| {
         error(format!(
             "image `{name}` was pulled and does not exist: another process may have removed it"
         ))
@@ -190,7 +185,7 @@ async fn run(
     stop: &Stop,
 ) -> Result<StartedContainer, ExecutorError> {
     let refused = |refusal| match refusal {
-        Refusal::Engine(e) => error(e.message),
+        Refusal::Engine(e) => e.into(),
         Refusal::Own(e) => e,
     };
     // A name that the user chose is the only one to try.

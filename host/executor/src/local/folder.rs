@@ -15,11 +15,9 @@ impl LocalExecutor {
         if self.settings.cwd.is_some() {
             return Ok(());
         }
-        let path = std::env::current_dir().map_err(|error| ExecutorError {
-            message: format!(
+        let path = std::env::current_dir().map_err(|error| ExecutorError::from(format!(
                 "the current folder can't be used: {error}; go to one that is there, or set `environment.cwd`"
-            ),
-        })?;
+            )))?;
         // The host's own folder may be one that was removed, to which no path leads.
         let is_here = |one: &std::fs::Metadata, other: &std::fs::Metadata| {
             (one.dev(), one.ino()) == (other.dev(), other.ino())

@@ -289,9 +289,8 @@ impl Executor for SwerexExecutor {
         context: &Context,
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
-        let failed = |message: String| ExecutorError { message };
         if self.settings.session {
-            bash_of(&self.settings.interpreter).map_err(|failure| failed(failure.text()))?;
+            bash_of(&self.settings.interpreter)?;
         }
         (self.gone, self.is_suspect) = (None, false);
         let starting = async {
@@ -303,8 +302,8 @@ impl Executor for SwerexExecutor {
         };
         tokio::select! {
             biased;
-            () = context.stop.stopped() => return Err(failed("the run was asked to stop".to_owned())),
-            started = starting => started.map_err(failed)?,
+            () = context.stop.stopped() => return Err("the run was asked to stop".to_owned().into()),
+            started = starting => started?,
         }
         self.notice = known.filter(|_| self.settings.session).map(|_| BEGUN);
         Ok(handle(self.client.url(), &self.found, known))

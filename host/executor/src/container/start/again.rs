@@ -74,7 +74,7 @@ pub(in crate::container) async fn find(
     let known = record::near(settings.label())
         .into_iter()
         .find(|record| record.entry.key == handle.key);
-    if let Some(owner) = known.as_ref().and_then(|it| it.entry.owner.parse().ok())
+    if let Some(owner) = known.as_ref().and_then(ContainerRecord::owner)
         && Owner::current() != owner
         && owner.life() == Life::Alive
     {
@@ -84,12 +84,9 @@ pub(in crate::container) async fn find(
         )));
     }
     let gone = |why: String| Ok(Err(format!("the container `{name}` {why}")));
-    let engine = match unless(stop, connect(&settings.executable, settings.transport)).await? {
-        Ok(engine) => engine,
-        Err(failed) => return Err(error(failed.message)),
-    };
-    let failed = |failed: EngineError| error(failed.message);
-    let listed = unless(stop, engine.list(RUN)).await?.map_err(failed)?;
+    let connecting = connect(&settings.executable, settings.transport);
+    let engine = unless(stop, connecting).await??;
+    let listed = unless(stop, engine.list(RUN)).await??;
     let is_it = |key: Option<&String>| key == Some(&handle.key);
     let Some(found) = listed
         .into_iter()
@@ -150,7 +147,7 @@ async fn wake(
     let before = match engine.state(id).await {
         Ok(state) => state,
         Err(failed) if is_gone(&failed) => return Ok(false),
-        Err(failed) => return Err(error(failed.message)),
+        Err(failed) => return Err(failed.into()),
     };
     let (was, verb, tried) = match () {
         () if before.paused => ("was paused", "unpause", engine.unpause(id).await),
