@@ -19,11 +19,9 @@ const BUFFER: usize = 128 * 1024;
 
 /// The error of a copy.
 pub(super) fn failed(from: &str, to: &str, why: impl std::fmt::Display) -> ExecutorError {
-    ExecutorError {
-        message: format!(
-            "`{from}` can't be copied to `{to}`: {why}; check both paths and their permissions"
-        ),
-    }
+    ExecutorError::from(format!(
+        "`{from}` can't be copied to `{to}`: {why}; check both paths and their permissions"
+    ))
 }
 
 /// A file that can be written only while the caller waits.

@@ -300,11 +300,9 @@ fn put_helper(path: &Path) -> io::Result<()> {
 }
 
 fn no_helper(error: &io::Error) -> ExecutorError {
-    ExecutorError {
-        message: format!(
-            "the helper, which `environment.session` needs, can't be written into the unpacked image: {error}; free some space, or set `environment.session` to false"
-        ),
-    }
+    ExecutorError::from(format!(
+        "the helper, which `environment.session` needs, can't be written into the unpacked image: {error}; free some space, or set `environment.session` to false"
+    ))
 }
 
 /// The program's variables from which it sets those inside.

@@ -44,6 +44,10 @@ impl ChildProcess {
 
     /// Waits for its end; returns the same as [`Self::try_wait`]. Can be dropped and called again.
     pub(super) async fn exited(&mut self) -> io::Result<i32> {
+        // Its number may be that of another process by now.
+        if let Some(returncode) = self.returncode {
+            return Ok(returncode);
+        }
         if self.signal.is_none() {
             let fd = rustix::process::pidfd_open(self.pid, PidfdFlags::NONBLOCK)
                 .or_else(|_| rustix::process::pidfd_open(self.pid, PidfdFlags::empty()));

@@ -279,6 +279,7 @@ impl ContainerExecutor {
         self.container = Some(container);
         self.session = session;
         self.gone = None;
+        self.is_silent = false;
         self.oom_kills = 0;
         EnvironmentReady {
             handle,

@@ -32,9 +32,7 @@ const NAMES: usize = 5;
 pub(super) use again::{Handle, find};
 
 fn error(message: impl Into<String>) -> ExecutorError {
-    ExecutorError {
-        message: message.into(),
-    }
+    message.into().into()
 }
 
 fn stopped() -> ExecutorError {

@@ -441,6 +441,18 @@ async fn output_that_was_read_is_kept_when_the_helper_goes() {
 }
 
 #[tokio::test]
+async fn a_copy_that_can_not_begin_leaves_the_helper_usable() {
+    let (_child, mut session) = local().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let copied = session.upload(file.path(), "x", Some("/nonexistent")).await;
+    let message = copied.unwrap_err().message;
+    assert!(message.contains("`/nonexistent`"), "{message}");
+    assert!(!session.is_busy());
+    let wanted = ("on\n".to_owned(), HelperEnd::Exited(0));
+    assert_eq!(ok(&mut session, "echo on").await, wanted);
+}
+
+#[tokio::test]
 async fn an_action_that_was_given_up_ends_with_the_session() {
     let (mut child, mut session) = local().await;
     let nap = format!("{}.5", 2000 + std::process::id());

@@ -162,7 +162,10 @@ impl HelperSession {
                         from = from.filter(|_| is_open);
                     }
                     HelperReply::Exited { status, .. } => break 'passing status,
-                    HelperReply::Failed { text, .. } => return Err(text.to_owned()),
+                    HelperReply::Failed { text, .. } => {
+                        self.busy = false;
+                        return Err(text.to_owned());
+                    }
                 }
             }
             let may_go_on = self.wire.is_flushed() && on_the_way < WINDOW;
