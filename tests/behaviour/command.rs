@@ -106,6 +106,21 @@ fn a_local_folder_is_copied_there_and_its_changes_come_back() {
 }
 
 #[test]
+fn without_a_folder_for_temporary_files_a_copy_says_what_to_do() {
+    let there = tempfile::tempdir().unwrap();
+    let model = turns(&[SUBMIT]);
+    let path = format!("workspace.path={}", there.path().join("copy").display());
+    let host = at(there.path(), &model).file("project/file", b"x");
+    let host = host.args(["-c", "workspace.repo=project", "-c", &path]);
+    let run = host.env("TMPDIR", "/nonexistent").run().expect(6);
+    run.says(&[
+        "its archive can't be made in `/nonexistent`",
+        "set `TMPDIR` to a folder that can be written to",
+    ]);
+    assert_eq!(model.served(), 0);
+}
+
+#[test]
 fn a_run_is_resumed_there() {
     let there = tempfile::tempdir().unwrap();
     let model = turns(&["echo 1 >>log", "echo 2 >>log", SUBMIT]);

@@ -25,6 +25,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const SCRIPT: &str = r#"
 cd "$1" && mkdir data && { [ -z "$2" ] || mount -t tmpfs -o size="$2" none data; } || exit 1
 while [ ! -e stopped ]; do
+    while [ -e away ]; do sleep 0.1; done
     dockerd --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/pid" -H "unix://$1/sock" \
         --bridge=none --iptables=false $3 >>log 2>&1
     sleep 0.1
@@ -106,6 +107,13 @@ impl OwnDaemon {
         }
     }
 
+    /// Ends the daemon; it comes back when the result is dropped.
+    fn away(&self) -> AwayDaemon<'_> {
+        fs::write(self.path("away"), "").unwrap();
+        self.end();
+        AwayDaemon(self)
+    }
+
     fn restart(&self) {
         self.end();
         self.until_it_answers();
@@ -151,6 +159,16 @@ impl OwnDaemon {
     }
 }
 
+/// A daemon that is away.
+struct AwayDaemon<'a>(&'a OwnDaemon);
+
+impl Drop for AwayDaemon<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.0.path("away"));
+        self.0.until_it_answers();
+    }
+}
+
 impl Drop for OwnDaemon {
     fn drop(&mut self) {
         let left = self.docker(&["ps", "-aq"]);
@@ -172,8 +190,12 @@ const WAYS: [&[&str]; 4] = [
     &["-c", "environment.transport=cli"],
 ];
 
-/// Runs that are in the middle of their first command while the daemon is restarted.
-fn runs_over_a_restart(daemon: &OwnDaemon, arguments: &[&str]) -> Vec<Run> {
+/// Runs that are in the middle of their first command while `disturb` is done to the daemon.
+fn runs_through<T>(
+    daemon: &OwnDaemon,
+    arguments: &[&str],
+    disturb: impl FnOnce() -> T,
+) -> Vec<Run> {
     let servers = WAYS.map(|_| commands(&["echo before; sleep 500", "echo after; ps"]));
     let start =
         |(way, server): (&&[&str], _)| daemon.host(server).args(arguments).args(*way).spawn();
@@ -181,8 +203,9 @@ fn runs_over_a_restart(daemon: &OwnDaemon, arguments: &[&str]) -> Vec<Run> {
     for running in &mut running {
         daemon.until_runs(running, "sleep 500");
     }
-    daemon.restart();
+    let disturbed = disturb();
     let runs: Vec<Run> = running.into_iter().map(Running::wait).collect();
+    drop(disturbed);
     for run in &runs {
         daemon.no_container(run);
     }
@@ -206,7 +229,9 @@ fn a_daemon_that_is_restarted_under_its_containers_costs_a_run_one_command() {
     }
     let daemon = OwnDaemon::start("", "--live-restore");
     // At a restart this daemon removes what has `--rm`, although it lives.
-    for run in runs_over_a_restart(&daemon, &["-c", "environment.run_args=[]"]) {
+    for run in runs_through(&daemon, &["-c", "environment.run_args=[]"], || {
+        daemon.restart();
+    }) {
         let run = run.expect(0).nothing_left();
         let (text, kind, why) = output(&run, 0);
         assert_eq!(text, "before\n", "{run}");
@@ -231,7 +256,9 @@ fn a_daemon_that_ends_its_containers_with_itself_ends_the_run() {
     }
     let daemon = OwnDaemon::start("", "");
     let quick = "environment.run_args=[\"--rm\", \"--stop-timeout\", \"1\"]";
-    for run in runs_over_a_restart(&daemon, &["-c", quick]) {
+    for run in runs_through(&daemon, &["-c", quick], || {
+        daemon.restart();
+    }) {
         let run = run.expect(6).nothing_left();
         assert_eq!(run.exit_status(), "EnvironmentError");
         let (text, kind, why) = output(&run, 0);
@@ -244,6 +271,32 @@ fn a_daemon_that_ends_its_containers_with_itself_ends_the_run() {
             "{why}"
         );
         run.says(&["error: ", "is gone: it was stopped or removed from outside"]);
+    }
+}
+
+#[test]
+fn a_daemon_that_stays_away_ends_the_run() {
+    if !Need::OwnDaemon.is_met() {
+        return;
+    }
+    let daemon = OwnDaemon::start("", "--live-restore");
+    let keep = ["-c", "environment.run_args=[]"];
+    for run in runs_through(&daemon, &keep, || daemon.away()) {
+        let run = run.expect(6);
+        assert_eq!(run.exit_status(), "EnvironmentError");
+        let silent = "the container engine does not answer: ";
+        let (text, kind, why) = output(&run, 0);
+        let wanted = ("before\n", "EnvironmentError");
+        assert_eq!((text.as_str(), kind.as_str()), wanted, "{run}");
+        assert!(why.contains(silent), "{why}");
+        // The next command is tried once more, and then nothing is.
+        let (text, kind, why) = output(&run, 1);
+        // The command line client says by itself why it can't.
+        let is_empty = text.is_empty() || text.starts_with("Cannot connect to the Docker daemon");
+        assert!(is_empty && kind == "EnvironmentGone", "{run}");
+        let wanted = format!("no further command can be run: {silent}");
+        assert!(why.contains(&wanted) && why.contains("start "), "{why}");
+        assert_eq!(run.events("output").len(), 2, "{run}");
     }
 }
 

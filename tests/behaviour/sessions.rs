@@ -140,17 +140,6 @@ fn a_killed_host_leaves_nothing() {
     run.wait();
 }
 
-#[test]
-fn what_has_no_session_says_so() {
-    let server = turns(&[SUBMIT]);
-    let run = shared(&server)
-        .args(["--environment-class", "apptainer", "--image", "x"])
-        .run();
-    let run = run.expect(2);
-    run.says(&["`environment.session` = true has no effect in the class `apptainer`"]);
-    assert!(server.requests().is_empty());
-}
-
 /// As [`shared`], with a terminal.
 fn with_terminal(server: &Server) -> Host {
     shared(server).args(["-c", "environment.pty=true"])

@@ -23,7 +23,6 @@ impl Layers {
             self.no_image(),
             self.useless_image(),
             self.open_network(),
-            self.no_session(),
             self.no_way(),
             self.no_terminal(),
             self.no_shell_for_tools(),
@@ -165,27 +164,6 @@ impl Layers {
             .key(path.join("."))
             .at(&node.origin, "bundles".len(), &self.files);
         Some(problem.hint("add `environment.session=true`, or leave out `tools.bundles`"))
-    }
-
-    /// One shell for all commands where there is only one for each, so that no prompt relies on it.
-    fn no_session(&self) -> Option<ConfigProblem> {
-        let path = ["environment", "session"];
-        let node = self.merged.get(&path)?;
-        let class = self.environment_class();
-        let takes = environment_class::classes_of("session")?;
-        if node.to_value() != true || takes.contains(&class.as_str()) {
-            return None;
-        }
-        let message = format!(
-            "`environment.session` = true has no effect in the class `{class}`: each of its commands has a shell of its own"
-        );
-        let problem = ConfigProblem::new(ProblemKind::WrongValue, message)
-            .key(path.join("."))
-            .at(&node.origin, "true".len(), &self.files);
-        let classes = takes.join("`, `");
-        Some(problem.hint(format!(
-            "the classes `{classes}` keep a shell between commands"
-        )))
     }
 
     /// The error for `--image` together with a class that takes no image.

@@ -114,21 +114,12 @@ pub fn hint(name: &str) -> String {
     }
 }
 
-/// The kinds in which commands can share a shell.
-const SHARING: &[EnvironmentKind] = &[
-    EnvironmentKind::Local,
-    EnvironmentKind::Container,
-    EnvironmentKind::Bubblewrap,
-    EnvironmentKind::Remote,
-    EnvironmentKind::Command,
-    EnvironmentKind::Swerex,
-];
-
-/// The kinds in which that shell may have a terminal or none.
+/// The kinds in which the shell of a session may have a terminal or none.
 const CHOOSING: &[EnvironmentKind] = &[
     EnvironmentKind::Local,
     EnvironmentKind::Container,
     EnvironmentKind::Bubblewrap,
+    EnvironmentKind::Singularity,
     EnvironmentKind::Remote,
     EnvironmentKind::Command,
 ];
@@ -179,7 +170,6 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     ("reconnect_seconds", &[EnvironmentKind::Remote]),
     ("connect", &[EnvironmentKind::Command]),
     ("connect_timeout", &[EnvironmentKind::Command]),
-    ("session", SHARING),
     ("pty", CHOOSING),
     ("sandbox", &[EnvironmentKind::Local]),
     ("sandbox_network", &[EnvironmentKind::Local]),

@@ -183,6 +183,12 @@ pub struct ExecutorError {
     pub message: String,
 }
 
+impl From<String> for ExecutorError {
+    fn from(message: String) -> Self {
+        Self { message }
+    }
+}
+
 /// A plugin failed, and the call has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]

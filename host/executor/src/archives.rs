@@ -19,11 +19,9 @@ const BUFFER: usize = 128 * 1024;
 
 /// The error of a copy.
 pub(super) fn failed(from: &str, to: &str, why: impl std::fmt::Display) -> ExecutorError {
-    ExecutorError {
-        message: format!(
-            "`{from}` can't be copied to `{to}`: {why}; check both paths and their permissions"
-        ),
-    }
+    ExecutorError::from(format!(
+        "`{from}` can't be copied to `{to}`: {why}; check both paths and their permissions"
+    ))
 }
 
 /// A file that can be written only while the caller waits.
@@ -58,6 +56,17 @@ pub(super) fn no_room(error: &io::Error) -> String {
     }
 }
 
+/// The error of a temporary file that can't be made.
+fn no_file(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => no_room(error),
+        _ => format!(
+            "its archive can't be made in `{}`: {error}; set `TMPDIR` to a folder that can be written to",
+            std::env::temp_dir().display()
+        ),
+    }
+}
+
 /// An archive on this machine's disk, as a file without a name: nothing is left of it, however the host
 /// ends.
 pub(super) struct PackedArchive(fs::File);
@@ -83,13 +92,14 @@ pub(super) async fn packed(
     let wanted = Arc::new(());
     let is_wanted = Arc::downgrade(&wanted);
     let packing = tokio::task::spawn_blocking(move || {
-        let archive = tempfile::tempfile()?;
-        pack(&from, &name, owner, archive.try_clone()?, &is_wanted)?;
+        let archive = tempfile::tempfile().map_err(|error| no_file(&error))?;
+        let copy = archive.try_clone();
+        let done = copy.and_then(|copy| pack(&from, &name, owner, copy, &is_wanted));
+        done.map_err(|error| no_room(&error))?;
         Ok(PackedArchive(archive))
     });
     let packed = packing.await;
-    let packed = packed.unwrap_or_else(|error| Err(io::Error::other(error)));
-    packed.map_err(|error| no_room(&error))
+    packed.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 fn pack(
@@ -156,9 +166,7 @@ impl ReceivedArchive {
         let temporary = unpacked.display().to_string();
         let copied = files::copy(unpacked, to).await;
         self.0.remove().await;
-        copied.map_err(|error| ExecutorError {
-            message: error.message.replace(&temporary, from),
-        })
+        copied.map_err(|error| ExecutorError::from(error.message.replace(&temporary, from)))
     }
 }
 

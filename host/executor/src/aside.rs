@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use mswea_helper::processes::{self, ProcessTarget};
 use tokio::sync::oneshot;
 
 /// Does `work` on a new thread called `name`; on this thread if no other can be started. Dropping
@@ -36,6 +37,14 @@ pub async fn aside<T: Send + 'static>(
             work.map(|work| work())
         }
     }
+}
+
+/// Kills the processes of `target` until none is left, for at most `limit`; returns whether none is left. Each
+/// search walks through `/proc`.
+pub(crate) async fn hunt(target: &ProcessTarget, limit: Duration) -> bool {
+    let target = target.clone();
+    let kill = move || processes::kill_until_gone(&target, limit) == 0;
+    aside("hunt", kill).await.unwrap_or(false)
 }
 
 /// Does `work` in a destructor: on a new thread with an event loop of its own, because the current one

@@ -34,6 +34,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::folders::{TempFolder, inside};
+use super::local::launch::PROGRAM;
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
 use super::wrap::Wrap;
@@ -153,12 +154,10 @@ impl BubblewrapExecutor {
     }
 
     async fn prepare(&mut self, context: &Context) -> Result<(), ExecutorError> {
-        let program = programs::find(&self.executable).ok_or_else(|| ExecutorError {
-            message: format!(
+        let program = programs::find(&self.executable).ok_or_else(|| ExecutorError::from(format!(
                 "`{}` (bubblewrap) is not installed; install it (`sudo apt-get install bubblewrap` or `sudo dnf install bubblewrap`), or set `environment.executable` to its path",
                 self.executable
-            ),
-        })?;
+            )))?;
         let cwd = match &self.cwd {
             Some(cwd) => folder(cwd)?,
             None => {
@@ -205,6 +204,8 @@ impl BubblewrapExecutor {
             before,
             variable: |name, value| setenv(name, value).into(),
             after: Vec::new(),
+            // It passes descriptors on.
+            inside: Some(PROGRAM),
             third: Some(self.variables()),
         }
     }
@@ -232,12 +233,10 @@ impl BubblewrapExecutor {
             return Ok(());
         }
         if !output.exception_info.is_empty() {
-            return Err(ExecutorError {
-                message: format!(
-                    "`{}` can't be used: {}",
-                    self.executable, output.exception_info
-                ),
-            });
+            return Err(ExecutorError::from(format!(
+                "`{}` can't be used: {}",
+                self.executable, output.exception_info
+            )));
         }
         // An interpreter that is not a shell may not know `true`; its own error shows that it runs.
         let interpreter = self.local.settings().interpreter.first();
@@ -245,13 +244,11 @@ impl BubblewrapExecutor {
         if !is_shell && !said.contains("bwrap: ") {
             return Ok(());
         }
-        Err(ExecutorError {
-            message: format!(
-                "`{}` can't make the sandbox; its message: {said}; {}",
-                self.executable,
-                advice(said)
-            ),
-        })
+        Err(ExecutorError::from(format!(
+            "`{}` can't make the sandbox; its message: {said}; {}",
+            self.executable,
+            advice(said)
+        )))
     }
 }
 
@@ -278,12 +275,10 @@ fn folder(cwd: &Path) -> Result<PathBuf, ExecutorError> {
         Ok((false, _)) => "it is not a directory".to_owned(),
         Err(error) => error.to_string(),
     };
-    Err(ExecutorError {
-        message: format!(
-            "working directory `{}` can't be used: {why}; create it, set `cwd` to another, or leave `cwd` out for a fresh one",
-            cwd.display()
-        ),
-    })
+    Err(ExecutorError::from(format!(
+        "working directory `{}` can't be used: {why}; create it, set `cwd` to another, or leave `cwd` out for a fresh one",
+        cwd.display()
+    )))
 }
 
 #[async_trait]

@@ -215,10 +215,15 @@ impl Capture {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        text.push_str(&format!("[... {elided} bytes of output elided ...]\n"));
+        text.push_str(&gap(elided));
         text.push_str(&decode(self.tail));
         Captured { text, elided }
     }
+}
+
+/// The line in place of missing bytes.
+pub(super) fn gap(bytes: u64) -> String {
+    format!("[... {bytes} bytes of output elided ...]\n")
 }
 
 /// Records in an action's output how many bytes are missing.

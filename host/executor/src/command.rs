@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mswea_core::Executor;
+use mswea_helper::dialogue::quoted;
 use mswea_helper::processes::RUN_VARIABLE;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -220,7 +221,6 @@ impl ProgramPlace {
 /// it read the whole script before it begins: what follows is the helper. `killed`: the run whose processes are ended first, because another helper may have left them.
 fn script(mark: &str, length: usize, run_id: &str, removed: &str, killed: Option<&str>) -> String {
     // The id may be that of a journal that somebody else has written.
-    let quoted = |id: &str| format!("'{}'", id.replace('\'', r"'\''"));
     let run_id = quoted(run_id);
     let kill = match killed.map(quoted) {
         Some(run_id) => format!("/proc/self/fd/3 kill {run_id} </dev/null >/dev/null 2>&1\n"),

@@ -11,7 +11,8 @@
 
 mod allowed;
 
-use mswea_secrecy::looks_secret;
+use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
+use mswea_secrecy::{self as secrecy, looks_secret};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -91,6 +92,38 @@ pub(super) fn build(
         variables,
         withheld: withheld.into_iter().map(|(_, name)| name).collect(),
     })
+}
+
+/// The variables of the host with the names `forward`, with `configured` laid over them.
+pub(super) fn forwarded(
+    forward: &[String],
+    configured: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let host = forward.iter();
+    let host = host.filter_map(|name| Some((name.clone(), secrecy::var(name)?)));
+    let mut all: BTreeMap<_, _> = host.collect();
+    all.extend(configured.clone());
+    all
+}
+
+/// The same for commands elsewhere, which get nothing else of the host. Without the marks of runs and
+/// actions, which are set for each.
+///
+/// # Errors
+/// A message if a variable can't be passed to a process.
+pub(super) fn elsewhere(
+    forward: &[String],
+    configured: &BTreeMap<String, String>,
+) -> Result<Vec<(String, String)>, String> {
+    let rules = Rules {
+        allow: &[],
+        secrets: &[],
+        is_credential: |_| false,
+    };
+    let mut all = forwarded(forward, configured);
+    build([], rules, &all).map_err(|error| error.to_string())?;
+    all.retain(|name, _| name != ACTION_VARIABLE && name != RUN_VARIABLE);
+    Ok(all.into_iter().collect())
 }
 
 impl Rules<'_> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mswea_helper::child::{StartError, StartStage, plain};
 use serde_json::Value;
 
-use mswea_core::{ENVIRONMENT_GONE, Output};
+use mswea_core::{ENVIRONMENT_GONE, ExecutorError, Output};
 
 /// The remedy for [`lacks_files`].
 pub(super) const MORE_FILES: &str =
@@ -23,6 +23,12 @@ pub(super) fn lacks_files(error: &io::Error) -> bool {
         .any(|full| error.raw_os_error() == Some(full.raw_os_error()))
 }
 
+impl From<ActionFailure> for ExecutorError {
+    fn from(failure: ActionFailure) -> Self {
+        failure.text.into()
+    }
+}
+
 /// Why an action has no exit code.
 #[derive(Debug)]
 pub(super) struct ActionFailure {
@@ -30,28 +36,55 @@ pub(super) struct ActionFailure {
     text: String,
     /// Whether a retry in a moment may succeed.
     passing: bool,
+    /// Whether the environment is gone for good, which ends the run.
+    is_gone: bool,
+    /// The exit code, if there is one all the same.
+    returncode: Option<i32>,
 }
 
 impl ActionFailure {
+    /// A failure of the environment, and not of the command.
+    pub(super) fn environment(kind: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            text: text.into(),
+            passing: false,
+            is_gone: false,
+            returncode: None,
+        }
+    }
+
+    /// The environment is gone for good.
+    pub(super) fn gone(why: impl Into<String>) -> Self {
+        Self {
+            is_gone: true,
+            ..Self::environment("EnvironmentGone", why)
+        }
+    }
+
+    /// The same failure of a command that has an exit code.
+    pub(super) fn with_code(self, returncode: i32) -> Self {
+        Self {
+            returncode: Some(returncode),
+            ..self
+        }
+    }
+
     pub(super) fn timed_out(command: &str, timeout: Duration) -> Self {
         let seconds = if timeout.subsec_nanos() == 0 {
             timeout.as_secs().to_string()
         } else {
             timeout.as_secs_f64().to_string()
         };
-        Self {
-            passing: false,
-            kind: "TimeoutExpired",
-            text: format!("Command '{command}' timed out after {seconds} seconds"),
-        }
+        let text = format!("Command '{command}' timed out after {seconds} seconds");
+        Self::environment("TimeoutExpired", text)
     }
 
     pub(super) fn interrupted(command: &str) -> Self {
-        Self {
-            passing: false,
-            kind: "Interrupted",
-            text: format!("Command '{command}' was interrupted"),
-        }
+        Self::environment(
+            "Interrupted",
+            format!("Command '{command}' was interrupted"),
+        )
     }
 
     pub(super) fn null_byte() -> Self {
@@ -59,30 +92,16 @@ impl ActionFailure {
     }
 
     pub(super) fn value(why: &str) -> Self {
-        Self {
-            passing: false,
-            kind: "ValueError",
-            text: why.to_owned(),
-        }
+        Self::environment("ValueError", why)
     }
 
     pub(super) fn no_interpreter(name: &str, why: &str) -> Self {
-        Self {
-            passing: false,
-            kind: "FileNotFoundError",
-            text: format!(
+        Self::environment(
+            "FileNotFoundError",
+            format!(
                 "interpreter `{name}` can't be used: {why}; set `interpreter` to one that is installed"
             ),
-        }
-    }
-
-    /// A failure of the environment, and not of the command.
-    pub(super) fn environment(kind: &'static str, text: impl Into<String>) -> Self {
-        Self {
-            passing: false,
-            kind,
-            text: text.into(),
-        }
+        )
     }
 
     /// A failure that a helper reported: the system's error, and the helper's message.
@@ -95,11 +114,8 @@ impl ActionFailure {
 
     /// The exit code is lost, because another part of the program has waited for the child.
     pub(super) fn lost(error: &io::Error) -> Self {
-        Self {
-            passing: false,
-            kind: "ChildProcessError",
-            text: format!("{}; the exit code is unknown", plain(error)),
-        }
+        let text = format!("{}; the exit code is unknown", plain(error));
+        Self::environment("ChildProcessError", text)
     }
 
     /// The program was not started, or its directory could not be entered. `command`: the length of
@@ -158,9 +174,8 @@ impl ActionFailure {
             text.push_str(&format!("; {MORE_FILES}"));
         }
         Self {
-            kind,
-            text,
             passing,
+            ..Self::environment(kind, text)
         }
     }
 
@@ -176,29 +191,13 @@ impl ActionFailure {
                 self.text
             ))
         };
+        output.returncode = self.returncode.unwrap_or(output.returncode);
+        let mut more = |name: &str, value| output.extra.insert(name.to_owned(), value);
+        more("exception_type", Value::from(self.kind));
+        more("exception", Value::from(self.text));
+        if self.is_gone {
+            more(ENVIRONMENT_GONE, Value::Bool(true));
+        }
         output
-            .extra
-            .insert("exception_type".to_owned(), Value::from(self.kind));
-        output
-            .extra
-            .insert("exception".to_owned(), Value::from(self.text));
-        output
-    }
-}
-
-/// The output of an action whose environment is gone for good, which ends the run.
-pub(super) fn gone(why: &str, text: String) -> Output {
-    let mut output = ActionFailure::environment("EnvironmentGone", why).output(text);
-    let is_gone = Value::Bool(true);
-    output.extra.insert(ENVIRONMENT_GONE.to_owned(), is_gone);
-    output
-}
-
-/// The output of an action that has ended by itself.
-pub(super) fn exited(returncode: i32, text: String) -> Output {
-    Output {
-        output: text,
-        returncode,
-        ..Output::default()
     }
 }

@@ -22,9 +22,7 @@ pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), ExecutorError
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)));
     drop(wanted);
-    copied.map_err(|error| ExecutorError {
-        message: format!("`{source}` can't be copied to `{target}`: {error}; check both paths and their permissions"),
-    })
+    copied.map_err(|error| ExecutorError::from(format!("`{source}` can't be copied to `{target}`: {error}; check both paths and their permissions")))
 }
 
 /// Alive while the caller waits for the copy.

@@ -10,13 +10,14 @@ mod inside;
 mod remove;
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::leftovers::{Fate, Leftover};
 use super::owner::{Life, Owner};
 pub(super) use inside::inside;
 use mswea_core::ExecutorError;
@@ -58,12 +59,10 @@ impl TempFolder {
         also: Option<&Path>,
     ) -> Result<Self, ExecutorError> {
         let parent = std::env::temp_dir();
-        Self::new_in(&parent, run_id, kind, also).map_err(|error| ExecutorError {
-            message: format!(
+        Self::new_in(&parent, run_id, kind, also).map_err(|error| ExecutorError::from(format!(
                 "no temporary folder can be made in `{}`: {error}; free some space there, or set the variable `TMPDIR` to another folder",
                 parent.display()
-            ),
-        })
+            )))
     }
 
     fn new_in(parent: &Path, run_id: &str, kind: &str, also: Option<&Path>) -> io::Result<Self> {
@@ -120,20 +119,15 @@ impl Drop for TempFolder {
 }
 
 /// A folder that a host left behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LeftFolder {
-    /// Its path, also after its removal.
-    pub path: PathBuf,
+struct LeftFolder {
+    path: PathBuf,
     /// The credentials to be removed with it.
     also: Option<PathBuf>,
-    /// Why it could not be removed.
-    pub error: Option<String>,
 }
 
 impl LeftFolder {
     /// The run that it belongs to, by its name.
-    pub fn run_id(&self) -> String {
+    fn run_id(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let id = name.strip_prefix(PREFIX).unwrap_or(&name);
         // It is followed by the kind and a number.
@@ -156,11 +150,11 @@ pub(super) fn in_name(run_id: &str) -> String {
 /// Removes the temporary folders of this user's hosts that are certainly gone; with `dry_run` only
 /// lists them; with `only_run`, only those of that run. Searches where this process would make its
 /// own: `TMPDIR`, or `/tmp`.
-pub fn remove_leftover_folders(only_run: Option<&str>, dry_run: bool) -> Vec<LeftFolder> {
+pub fn remove_leftover_folders(only_run: Option<&str>, dry_run: bool) -> Vec<Leftover> {
     leftovers(&std::env::temp_dir(), only_run, dry_run)
 }
 
-pub(super) fn leftovers(parent: &Path, only_run: Option<&str>, dry_run: bool) -> Vec<LeftFolder> {
+pub(super) fn leftovers(parent: &Path, only_run: Option<&str>, dry_run: bool) -> Vec<Leftover> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();
     };
@@ -170,13 +164,19 @@ pub(super) fn leftovers(parent: &Path, only_run: Option<&str>, dry_run: bool) ->
         .filter(|left| only_run.is_none_or(|only| in_name(only) == left.run_id()))
         .collect();
     found.sort_by(|one, other| one.path.cmp(&other.path));
-    if !dry_run {
-        for left in &mut found {
-            let removed = remove(&left.path, left.also.as_deref());
-            left.error = removed.err().map(|error| error.to_string());
-        }
-    }
-    found
+    let swept = found.into_iter().map(|left| Leftover {
+        kind: "folder",
+        name: left.path.display().to_string(),
+        run_id: left.run_id(),
+        fate: match dry_run {
+            true => Fate::Found,
+            false => match remove(&left.path, left.also.as_deref()) {
+                Ok(()) => Fate::Removed,
+                Err(error) => Fate::Failed(error.to_string()),
+            },
+        },
+    });
+    swept.collect()
 }
 
 /// The folder that `file` names, if it is an owner file and the folder is or may be left over.
@@ -186,20 +186,7 @@ fn leftover(file: &Path) -> Option<LeftFolder> {
         return None;
     }
     let path = file.with_file_name(name.strip_suffix(OWNER)?);
-    let mut text = Vec::new();
-    // Other users may have put anything there: a link to this user's files, a pipe without an end.
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(file)
-        .ok()?;
-    let found = opened.metadata().ok()?;
-    if !found.is_file() || !is_mine(&found) {
-        return None;
-    }
-    File::take(opened, OWNER_BYTES)
-        .read_to_end(&mut text)
-        .ok()?;
+    let (found, text) = own_file(file, OWNER_BYTES)?;
     let mut lines = text.splitn(2, |byte| *byte == b'\n');
     let owner = String::from_utf8_lossy(lines.next().unwrap_or_default());
     let also = lines
@@ -219,11 +206,21 @@ fn leftover(file: &Path) -> Option<LeftFolder> {
         // If the folder does not exist, only the owner file is left.
         _ => {}
     }
-    Some(LeftFolder {
-        path,
-        also,
-        error: None,
-    })
+    Some(LeftFolder { path, also })
+}
+
+/// The content of a file of this user, of at most `limit` bytes. Others may have put anything in its place: a
+/// link to this user's files, a pipe without an end.
+pub(super) fn own_file(path: &Path, limit: u64) -> Option<(fs::Metadata, Vec<u8>)> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let found = file.metadata().ok()?;
+    let mut content = Vec::new();
+    let is_own = found.is_file() && is_mine(&found);
+    (is_own && file.take(limit).read_to_end(&mut content).is_ok()).then_some((found, content))
 }
 
 fn is_mine(it: &fs::Metadata) -> bool {
@@ -311,7 +308,9 @@ pub(super) mod tests {
         fs::write(at("mswea-unwritten.owner"), "").unwrap();
         fs::write(at("mswea-empty.owner"), "").unwrap();
         let old = std::time::SystemTime::now() - UNWRITTEN * 2;
-        let file = File::options().write(true).open(at("mswea-empty.owner"));
+        let file = fs::File::options()
+            .write(true)
+            .open(at("mswea-empty.owner"));
         file.unwrap().set_modified(old).unwrap();
         let mut expected = vec!["mswea-dead", "mswea-empty", "mswea-missing"];
         // Another user's; only root can make one.
@@ -330,10 +329,11 @@ pub(super) mod tests {
             let found = leftovers(parent.path(), None, dry_run);
             let names: Vec<_> = found
                 .iter()
-                .map(|left| left.path.file_name().unwrap().to_str().unwrap())
+                .map(|left| left.name.rsplit('/').next().unwrap())
                 .collect();
             assert_eq!(names, expected);
-            assert!(found.iter().all(|left| left.error.is_none()));
+            let wanted = if dry_run { Fate::Found } else { Fate::Removed };
+            assert!(found.iter().all(|left| left.fate == wanted));
             assert_eq!(count(), if dry_run { before } else { before - 4 });
         }
         assert!(!at("mswea-dead").exists() && !at("mswea-dead.owner").exists());
@@ -393,7 +393,7 @@ pub(super) mod tests {
         }
         for (run, wanted) in [("c", None), ("a:1", Some("mswea-a_1-x-0a"))] {
             let found = leftovers(parent.path(), Some(run), false);
-            let names: Vec<_> = found.iter().map(|left| left.path.clone()).collect();
+            let names: Vec<_> = found.iter().map(|left| PathBuf::from(&left.name)).collect();
             assert_eq!(names, wanted.map(at).into_iter().collect::<Vec<_>>());
         }
         assert!(!at("mswea-a_1-x-0a").exists());

@@ -17,10 +17,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::pipe::PipeFlags;
+use tokio::time::timeout;
 
 use super::spawn::{ChildProcess, ProgramCall, null, spawn};
 use mswea_helper::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
@@ -223,6 +223,17 @@ impl Lease {
         })
     }
 
+    /// The same if there is such a program; if it can't be started, a warning says what follows.
+    pub(super) fn of(program: Option<&Path>, run_id: &str, follows: &str) -> Option<Self> {
+        let program = program?;
+        let lease = Self::new(program, run_id);
+        let lease = lease.inspect_err(|error| {
+            let program = program.display();
+            tracing::warn!(%program, %error, "no guardian: if this host is killed with -9, {follows}");
+        });
+        lease.ok()
+    }
+
     /// Whether the guardian is running.
     pub(super) fn is_alive(&self) -> bool {
         self.guardian.as_ref().is_some_and(|shared| {
@@ -268,11 +279,8 @@ impl Lease {
 
     /// Ends the guarding of the run; waits for the end of a guardian that no other run needs.
     pub(super) async fn release(mut self) {
-        let started = Instant::now();
         if let Some(mut guardian) = self.let_go() {
-            while guardian.lives(started) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            let _ = timeout(FAREWELL, guardian.child.exited()).await;
         }
     }
 
@@ -300,11 +308,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let started = Instant::now();
         if let Some(mut guardian) = self.let_go() {
-            while guardian.lives(started) {
-                thread::sleep(Duration::from_millis(1));
-            }
+            guardian.child.ends_within(FAREWELL);
         }
     }
 }
@@ -383,9 +388,5 @@ impl Guardian {
         self.input
             .as_ref()
             .is_some_and(|fd| rustix::io::write(fd, line.as_bytes()) == Ok(line.len()))
-    }
-
-    fn lives(&mut self, since: Instant) -> bool {
-        since.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None))
     }
 }

@@ -7,20 +7,19 @@
 //! helper too.
 
 mod transfer;
+mod wire;
 
-use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
 use mswea_helper::dialogue::ARGUMENTS;
-use mswea_helper::protocol::{
-    self, ActionInput, HELLO, HelperReply, HelperRequest, LONGEST_REPLY, TerminalSize,
-};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::{Instant, sleep, timeout};
+use mswea_helper::protocol::{self, ActionInput, HelperReply, HelperRequest, TerminalSize};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep};
 
 use crate::capture::Capture;
 use mswea_core::Stop;
+pub(super) use wire::HelperWire;
 
 /// How long the helper may take to report an action that it was told to kill. It tries for three
 /// seconds itself.
@@ -29,19 +28,10 @@ const KILLING: Duration = Duration::from_secs(5);
 /// How long a helper that was just started may take to answer.
 pub(super) const ANSWERING: Duration = Duration::from_secs(20);
 
-/// The most bytes of one read.
-const READ: usize = 64 * 1024;
-
-/// How much is shown of what came instead of a hello.
-const SHOWN: usize = 400;
-
 /// A session with the helper. When it is dropped, the helper ends, with all processes that it
 /// started.
 pub(super) struct HelperSession {
-    output: Box<dyn AsyncRead + Send + Unpin>,
-    input: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Bytes that have been read and are no complete frame yet.
-    inbox: Vec<u8>,
+    wire: HelperWire,
     /// The number of the last action.
     last: u32,
     /// Whether an action was started and its end has not been seen.
@@ -140,25 +130,23 @@ pub(super) enum HelperError {
     /// The helper sent an invalid frame.
     #[error("the helper sent an invalid message")]
     Garbled,
+    /// There is none, and the action needs one: the reason.
+    #[error("{0}")]
+    Missing(String),
+    /// The action ran without one, and the connection to it has ended: the reason.
+    #[error("{0}")]
+    Cut(String),
     /// An earlier action was abandoned, or ended with an error.
     #[error("this session with the helper has ended with an earlier action: start another one")]
     Unusable,
-}
-
-/// The helper's report of the end of an action.
-enum ReportedEnd {
-    Exited(i32),
-    Killed(i32),
-    Failed { errno: i32, text: String },
 }
 
 /// The events while waiting for an action.
 enum HelperEvent {
     TimedOut,
     Stopped,
-    Read(io::Result<usize>),
-    Wrote(io::Result<usize>),
-    Flushed,
+    /// The stream goes on, or has ended.
+    Passed(bool),
 }
 
 impl HelperSession {
@@ -172,47 +160,15 @@ impl HelperSession {
         input: Box<dyn AsyncWrite + Send + Unpin>,
         limit: Duration,
     ) -> Result<Self, HelperError> {
-        let mut session = Self {
-            output,
-            input,
-            inbox: Vec::new(),
+        let mut wire = HelperWire::new(output, input);
+        wire.greet(limit).await?;
+        Ok(Self {
+            wire,
             last: 0,
             busy: false,
             notes: Vec::new(),
             killing: KILLING,
-        };
-        match timeout(limit, session.greet()).await {
-            Ok(result) => result.map(|()| session),
-            Err(_) if session.inbox.is_empty() => Err(HelperError::Silent(limit)),
-            Err(_) => Err(foreign(&session.inbox)),
-        }
-    }
-
-    async fn greet(&mut self) -> Result<(), HelperError> {
-        while self.inbox.len() < HELLO {
-            let ended = !matches!(self.read().await, Ok(1..));
-            if ended && self.inbox.is_empty() {
-                return Err(HelperError::Gone);
-            }
-            if ended {
-                return Err(foreign(&self.inbox));
-            }
-            if !protocol::may_be_hello(&self.inbox) {
-                // Reads the rest of what came, for the message.
-                let rest = async { while let Ok(1..) = self.read().await {} };
-                let _ = timeout(Duration::from_millis(100), rest).await;
-                return Err(foreign(&self.inbox));
-            }
-        }
-        let hello: Vec<u8> = self.inbox.drain(..HELLO).collect();
-        match protocol::version(&hello) {
-            Some(protocol::VERSION) => Ok(()),
-            Some(found) => Err(HelperError::Version {
-                found,
-                wanted: protocol::VERSION,
-            }),
-            None => Err(foreign(&hello)),
-        }
+        })
     }
 
     /// Runs an action; its output goes to `capture`, also if it fails.
@@ -275,60 +231,67 @@ impl HelperSession {
         // Set back when the action's end has been seen; it stays true if this future is dropped or
         // returns an error.
         self.busy = true;
-        let end = self.attend(id, frame, capture, timeout, stop).await?;
+        let end = self.attend(id, &frame, capture, timeout, stop).await?;
         self.busy = false;
-        if self.inbox.is_empty() {
-            // Most sessions of a process wait for their next action.
-            self.inbox = Vec::new();
-        }
+        self.wire.idle();
         Ok(end)
     }
 
     async fn attend(
         &mut self,
         id: u32,
-        mut to_send: Vec<u8>,
+        request: &[u8],
         capture: &mut Capture,
         timeout: Duration,
         stop: &Stop,
     ) -> Result<HelperEnd, HelperError> {
-        let mut sent = 0;
-        let mut flushed = false;
+        self.wire.post_frame(request);
         let mut expired = pin!(sleep(timeout));
         let mut stopped = pin!(stop.stopped());
         // Why the helper was told to kill the action; none if it was not.
         let mut reason = None;
         loop {
-            self.inbox.reserve(READ);
-            // In this order, so that much output does not delay the others. Each of these can be
-            // dropped and started again.
+            while let Some(reply) = self.wire.next(Some(id))? {
+                match reply {
+                    HelperReply::Output { bytes, .. } => capture.push(bytes),
+                    HelperReply::Taken { .. } => {}
+                    HelperReply::Exited {
+                        status,
+                        killed,
+                        left,
+                        notes,
+                        ..
+                    } => {
+                        self.notes = notes.lines().map(str::to_owned).collect();
+                        if left > 0 {
+                            tracing::warn!(
+                                processes = left,
+                                "processes of an action can't be killed (another user's, or busy in the kernel): they end with the container or the sandbox, or have to be ended by hand"
+                            );
+                        }
+                        // An action that ended before it could be killed has its own exit code.
+                        let reason = reason.filter(|_| killed);
+                        return Ok(reason.unwrap_or(HelperEnd::Exited(status)));
+                    }
+                    HelperReply::Failed { errno, text, .. } => {
+                        let text = text.to_owned();
+                        return Ok(HelperEnd::Failed { errno, text });
+                    }
+                }
+            }
+            // In this order, so that much output does not delay the others.
             let event = tokio::select! {
                 biased;
                 () = &mut stopped, if reason.is_none() => HelperEvent::Stopped,
                 () = &mut expired => HelperEvent::TimedOut,
-                event = send(&mut self.input, &to_send[sent..]), if !flushed => event,
-                read = self.output.read_buf(&mut self.inbox) => HelperEvent::Read(read),
+                goes_on = self.wire.step() => HelperEvent::Passed(goes_on),
             };
             match event {
-                HelperEvent::Read(Ok(1..)) => match self.take(id, capture)? {
-                    None => {}
-                    Some(ReportedEnd::Failed { errno, text }) => {
-                        return Ok(HelperEnd::Failed { errno, text });
-                    }
-                    // An action that ended before it could be killed has its own exit code.
-                    Some(ReportedEnd::Exited(status)) => return Ok(HelperEnd::Exited(status)),
-                    Some(ReportedEnd::Killed(status)) => {
-                        return Ok(reason.unwrap_or(HelperEnd::Exited(status)));
-                    }
-                },
-                HelperEvent::Read(_) => {
-                    capture.push(protocol::cut_off(&self.inbox, id));
+                HelperEvent::Passed(true) => {}
+                HelperEvent::Passed(false) => {
+                    capture.push(protocol::cut_off(self.wire.rest(), id));
                     return Err(HelperError::Gone);
                 }
-                HelperEvent::Wrote(Ok(count @ 1..)) => sent += count,
-                // The helper no longer reads; what it has sent is read first.
-                HelperEvent::Wrote(_) => (sent, flushed) = (to_send.len(), true),
-                HelperEvent::Flushed => flushed = true,
                 HelperEvent::TimedOut if reason.is_some() => {
                     return Err(HelperError::Stuck(self.killing));
                 }
@@ -337,70 +300,16 @@ impl HelperSession {
                         HelperEvent::Stopped => HelperEnd::Stopped,
                         _ => HelperEnd::TimedOut,
                     });
-                    to_send.extend(HelperRequest::Kill { id }.encode().unwrap_or_default());
-                    flushed = false;
+                    self.wire.post(&HelperRequest::Kill { id });
                     expired.as_mut().reset(Instant::now() + self.killing);
                 }
             }
         }
     }
 
-    /// Takes all complete frames out of the inbox.
-    fn take(&mut self, id: u32, capture: &mut Capture) -> Result<Option<ReportedEnd>, HelperError> {
-        let mut done = 0;
-        let mut ended = None;
-        while ended.is_none() {
-            let frame = protocol::frame(&self.inbox[done..], LONGEST_REPLY);
-            let Some((content, length)) = frame.map_err(|_| HelperError::Garbled)? else {
-                break;
-            };
-            let reply = HelperReply::decode(content).map_err(|_| HelperError::Garbled)?;
-            if reply.id() != id {
-                return Err(HelperError::Garbled);
-            }
-            done += length;
-            match reply {
-                HelperReply::Output { bytes, .. } => capture.push(bytes),
-                HelperReply::Taken { .. } => {}
-                HelperReply::Exited {
-                    status,
-                    killed,
-                    left,
-                    notes,
-                    ..
-                } => {
-                    self.notes = notes.lines().map(str::to_owned).collect();
-                    if left > 0 {
-                        tracing::warn!(
-                            processes = left,
-                            "processes of an action can't be killed (another user's, or busy in the kernel): they end with the container or the sandbox, or have to be ended by hand"
-                        );
-                    }
-                    ended = Some(match killed {
-                        true => ReportedEnd::Killed(status),
-                        false => ReportedEnd::Exited(status),
-                    });
-                }
-                HelperReply::Failed { errno, text, .. } => {
-                    let text = text.to_owned();
-                    ended = Some(ReportedEnd::Failed { errno, text });
-                }
-            }
-        }
-        self.inbox.drain(..done);
-        Ok(ended)
-    }
-
-    /// Its streams, for a conversation of another kind: what the helper sends, what it reads, and what
-    /// was read and not used yet.
-    pub(super) fn into_streams(
-        self,
-    ) -> (
-        Box<dyn AsyncRead + Send + Unpin>,
-        Box<dyn AsyncWrite + Send + Unpin>,
-        Vec<u8>,
-    ) {
-        (self.output, self.input, self.inbox)
+    /// Its stream, for a conversation of another kind.
+    pub(super) fn into_wire(self) -> HelperWire {
+        self.wire
     }
 
     /// Whether an action has begun whose end was not seen.
@@ -412,14 +321,9 @@ impl HelperSession {
     pub(super) async fn has_ended(&mut self) -> bool {
         tokio::select! {
             biased;
-            read = self.read() => !matches!(read, Ok(1..)),
+            goes_on = self.wire.read() => !goes_on,
             () = std::future::ready(()) => false,
         }
-    }
-
-    async fn read(&mut self) -> io::Result<usize> {
-        self.inbox.reserve(READ);
-        self.output.read_buf(&mut self.inbox).await
     }
 }
 
@@ -465,22 +369,6 @@ fn entries(env: &[(String, String)]) -> Vec<Vec<u8>> {
 
 fn milliseconds(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
-}
-
-/// Writes once; flushes when nothing is left to write.
-async fn send(input: &mut (dyn AsyncWrite + Send + Unpin), rest: &[u8]) -> HelperEvent {
-    if rest.is_empty() {
-        // If it fails, reading fails too.
-        let _ = input.flush().await;
-        return HelperEvent::Flushed;
-    }
-    HelperEvent::Wrote(input.write(rest).await)
-}
-
-/// The error for another program's answer, with its beginning.
-fn foreign(said: &[u8]) -> HelperError {
-    let text = String::from_utf8_lossy(said);
-    HelperError::Foreign(text.trim().chars().take(SHOWN).collect())
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub use aside::aside;
 pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS};
 pub use container::{ContainerExecutor, ContainerSettings, Transport, limit_pulls};
 pub use environment::DEFAULT_ENV_ALLOW;
-pub use folders::{LeftFolder, TempFolder, remove_leftover_folders};
+pub use folders::{TempFolder, remove_leftover_folders};
 pub use interactive::decoded;
 pub use local::{
     HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedCommand, ServedError, ServedHelper,

@@ -22,8 +22,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
-use super::capture::{Capture, note_elided};
-use super::failure::{ActionFailure, exited};
+use super::capture::Capture;
+use super::failure::ActionFailure;
 use super::guard::Lease;
 use super::orphans::{self, Presence};
 use super::sandbox::Sandbox;
@@ -31,7 +31,7 @@ use super::wrap::Wrap;
 use super::{files, handle, machine};
 use crate::aside::aside;
 use crate::interactive::{OpenPrograms, ProgramsOf};
-use crate::placed::limit_of;
+use crate::placed::{limit_of, output_of};
 use attend::{CommandEnd, Running};
 use launch::Task;
 use mswea_core::{
@@ -191,28 +191,19 @@ impl LocalExecutor {
     }
 
     fn guard(&mut self) {
-        let Some(program) = &self.settings.guard_program else {
-            return;
-        };
         if self.guard_failed || self.lease.as_ref().is_some_and(Lease::is_alive) {
             return;
         }
+        let program = self.settings.guard_program.as_deref();
         // Before the old lease is dropped, so that the new guardian takes over what the old one
         // guarded.
-        let lease = Lease::new(program, &self.settings.run_id);
-        match lease {
-            Ok(lease) => {
+        match Lease::of(program, &self.settings.run_id, "its commands keep running") {
+            Some(lease) => {
                 if let Some(old) = self.lease.replace(lease) {
                     old.forget();
                 }
             }
-            Err(error) => {
-                self.guard_failed = true;
-                tracing::warn!(
-                    program = %program.display(), %error,
-                    "no guardian: if this host is killed with -9, its commands keep running"
-                );
-            }
+            None => self.guard_failed = true,
         }
     }
 
@@ -242,7 +233,7 @@ impl LocalExecutor {
                 }
                 Err(failure) => {
                     let gone = self.folder_is_gone().filter(|_| self.presence.is_some());
-                    return gone.unwrap_or_else(|| failure.output(String::new()));
+                    return gone.unwrap_or(failure).output(String::new());
                 }
             }
             if stop.is_stopped() {
@@ -290,16 +281,13 @@ impl LocalExecutor {
             self.sessions.push(running.session());
         }
         self.look_for_orphans();
-        let captured = capture.finish(matches!(end, CommandEnd::Exited(0)));
-        let text = captured.text;
-        let mut output = match end {
-            CommandEnd::Exited(returncode) => exited(returncode, text),
-            CommandEnd::Lost(error) => ActionFailure::lost(&error).output(text),
-            CommandEnd::TimedOut => ActionFailure::timed_out(command.text, timeout).output(text),
-            CommandEnd::Stopped => ActionFailure::interrupted(command.text).output(text),
+        let ended = match end {
+            CommandEnd::Exited(returncode) => Ok(returncode),
+            CommandEnd::Lost(error) => Err(ActionFailure::lost(&error)),
+            CommandEnd::TimedOut => Err(ActionFailure::timed_out(command.text, timeout)),
+            CommandEnd::Stopped => Err(ActionFailure::interrupted(command.text)),
         };
-        note_elided(&mut output, captured.elided);
-        output
+        output_of(capture, [], ended)
     }
 }
 
@@ -315,10 +303,7 @@ impl Executor for LocalExecutor {
         }
         self.make_ready(&context.stop).await?;
         if self.settings.session {
-            if let Err(failure) = self.bash() {
-                let message = failure.text();
-                return Err(ExecutorError { message });
-            }
+            self.bash()?;
             if known.is_some() {
                 self.announce_shell();
             }
@@ -384,20 +369,7 @@ impl Executor for LocalExecutor {
             Some(cwd) => cwd.clone(),
             None => std::env::current_dir().unwrap_or_default(),
         };
-        let env: Object = settings
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-            .collect();
-        [
-            ("cwd", Value::from(cwd.to_string_lossy())),
-            ("env", Value::Object(env)),
-            ("timeout", machine::seconds(settings.timeout)),
-        ]
-        .into_iter()
-        .chain(machine::variables())
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+        machine::template_vars(&cwd.to_string_lossy(), &settings.env, settings.timeout)
     }
 }
 

@@ -6,8 +6,8 @@ use mswea_core::{Command, ExecutorError, Output, Stop};
 use mswea_helper::long;
 use mswea_helper::protocol::{ActionInput, TerminalSize};
 
-use crate::capture::Capture;
-use crate::failure::{ActionFailure, gone};
+use crate::capture::{Capture, note_elided};
+use crate::failure::ActionFailure;
 use crate::helper::{HelperAction, HelperEnd, HelperError, HelperSession, ShellAction};
 use crate::interactive::with_terminal;
 use crate::shell::{bash_of, is_login, no_bash};
@@ -139,10 +139,9 @@ pub(super) fn usable(
     is_session: bool,
     interpreter: &[String],
 ) -> Result<(), ExecutorError> {
-    let failed = |message: String| ExecutorError { message };
-    env.as_ref().map_err(|why| failed(why.clone()))?;
+    env.as_ref().map_err(Clone::clone)?;
     if is_session {
-        bash_of(interpreter).map_err(|failure| failed(failure.text()))?;
+        bash_of(interpreter)?;
     }
     Ok(())
 }
@@ -156,7 +155,26 @@ pub(super) fn not_begun(
     if stop.is_stopped() {
         return Some(ActionFailure::interrupted(command.text).output(String::new()));
     }
-    why_gone.map(|why| gone(why, String::new()))
+    why_gone.map(|why| ActionFailure::gone(why).output(String::new()))
+}
+
+/// The output of an action: what was captured, with a line for each note, and how it has ended.
+pub(super) fn output_of(
+    capture: Capture,
+    notes: impl IntoIterator<Item = String>,
+    ended: Result<i32, ActionFailure>,
+) -> Output {
+    let captured = capture.finish_with(matches!(ended, Ok(0)), notes);
+    let mut output = match ended {
+        Ok(returncode) => Output {
+            output: captured.text,
+            returncode,
+            ..Output::default()
+        },
+        Err(failure) => failure.output(captured.text),
+    };
+    note_elided(&mut output, captured.elided);
+    output
 }
 
 /// Whether a command can be passed to the interpreter with these variables; `has_helper`: whether a helper

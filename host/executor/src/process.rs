@@ -4,20 +4,19 @@
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal};
-use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use crate::programs;
-use crate::spawn::{ChildProcess, ProgramCall, exited, null, spawn, watched};
+use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
 use mswea_secrecy as secrecy;
 use mswea_secrecy::looks_secret;
 
@@ -47,7 +46,6 @@ pub(super) struct Finished {
 #[derive(Debug)]
 pub(super) struct ClientProcess {
     child: ChildProcess,
-    pidfd: Option<AsyncFd<OwnedFd>>,
     /// Whether it gets a SIGTERM before it is killed: podman, killed while it makes or removes a
     /// container, leaves a monitor behind that never ends, or records that later make it fail.
     gently: bool,
@@ -152,14 +150,10 @@ impl Program {
         };
         let descriptors = [(stdin, 0), (output_end.as_fd(), 1), (stderr.as_fd(), 2)];
         let child = spawn(call, &descriptors, false)?;
-        let mut process = ClientProcess {
+        let process = ClientProcess {
             child,
-            pidfd: None,
             gently: false,
         };
-        if let Some(fd) = process.child.pidfd() {
-            process.pidfd = Some(watched(fd)?);
-        }
         Ok(StartedProgram {
             process,
             input: input
@@ -263,7 +257,7 @@ async fn finish(
 impl ClientProcess {
     /// Waits for its end; can be dropped and called again.
     pub(super) async fn exited(&mut self) -> io::Result<i32> {
-        exited(&mut self.child, self.pidfd.as_ref()).await
+        self.child.exited().await
     }
 
     fn ask_to_end(&self) {
@@ -272,18 +266,6 @@ impl ClientProcess {
         {
             let _ = rustix::process::kill_process_group(pid, Signal::TERM);
         }
-    }
-
-    /// Waits without a runtime; returns whether it has ended.
-    fn ends_within(&mut self, limit: Duration) -> bool {
-        let started = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if started.elapsed() > limit {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        true
     }
 }
 
@@ -294,12 +276,12 @@ impl Drop for ClientProcess {
         }
         if self.gently {
             self.ask_to_end();
-            if self.ends_within(ENDING) {
+            if self.child.ends_within(ENDING) {
                 return;
             }
         }
         self.child.kill_group();
-        self.ends_within(GRACE);
+        self.child.ends_within(GRACE);
     }
 }
 

@@ -11,7 +11,7 @@
 //! other keys of the host; the image is in a folder that only this user can enter, and is removed
 //! with the run; a build that takes too long, or whose caller no longer waits, is ended; its output
 //! is in the error; and two more variables hold the ids of the run and the action inside, so that
-//! all their processes are found.
+//! all their processes are found. The helper for one shell of all actions is a file in the unpacked image.
 //!
 //! Neither program could be installed where this was written (Debian 12 has no package). The tests
 //! run a shell script of that name, which records its arguments and runs the command without a
@@ -19,21 +19,25 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::files;
+use super::container::HELPER;
 use super::folders::{TempFolder, inside};
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
 use super::wrap::Wrap;
+use super::{environment, files};
 use mswea_core::{
-    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Progress, Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
+    Output, Progress, Stop,
 };
-use mswea_secrecy as secrecy;
 
 /// The names of the program; the second is used if the first does not exist.
 const PROGRAMS: [&str; 2] = ["singularity", "apptainer"];
@@ -116,7 +120,6 @@ impl SingularityExecutor {
     pub fn new(mut settings: SingularitySettings) -> Self {
         settings.local.cwd = None;
         let mut local = settings.local.clone();
-        local.session = false;
         local
             .env_allow
             .extend(PASSED.iter().map(|&name| name.to_owned()));
@@ -143,12 +146,10 @@ impl SingularityExecutor {
         names
             .iter()
             .find_map(|name| Some(((*name).to_owned(), programs::find(name)?)))
-            .ok_or_else(|| ExecutorError {
-                message: format!(
+            .ok_or_else(|| ExecutorError::from(format!(
                     "`{}` is not installed; install it (`sudo dnf install apptainer` on Fedora or with EPEL, `sudo apt-get install apptainer` with the PPA `ppa:apptainer/ppa` on Ubuntu), load it on a cluster (`module load apptainer`), or set `environment.executable` to its path",
                     names.join("` or `")
-                ),
-            })
+                )))
     }
 
     /// Unpacks the image; returns the folder, inside a temporary folder.
@@ -159,7 +160,7 @@ impl SingularityExecutor {
         context: &Context,
     ) -> Result<TempFolder, ExecutorError> {
         let settings = &self.settings;
-        let fail = |message: String| Err(ExecutorError { message });
+        let fail = |message: String| Err(ExecutorError::from(message));
         if settings.image.is_empty() {
             return fail(
                 "no image is configured: set `environment.image`, for example to `docker://python:3.12`".to_owned(),
@@ -236,33 +237,45 @@ impl SingularityExecutor {
 
     async fn prepare(&mut self, context: &Context) -> Result<(), ExecutorError> {
         let (name, program) = self.program()?;
-        // Errors in the settings are reported before the long build.
-        self.local.wrap(Wrap {
+        let wrap = Wrap {
             program: program.clone(),
             before: self.args(&name),
             variable: |name, value| env(name, value).into(),
             after: Vec::new(),
+            inside: Some(HELPER),
             third: None,
-        });
+        };
+        // Errors in the settings are reported before the long build.
+        self.local.wrap(wrap.clone());
         self.local.start(context, None).await?;
         let folder = self.build(&name, &program, context).await?;
-        self.local.wrap(Wrap {
-            program,
-            before: self.args(&name),
-            variable: |name, value| env(name, value).into(),
-            after: vec!["--writable".into(), root(&folder).into()],
-            third: None,
-        });
+        let root = root(&folder);
         self.folder = Some(folder);
-        Ok(())
+        let helper = inside(&root, &root, &HELPER[1..]);
+        let helper = helper.and_then(|path| put_helper(&path).map_err(|error| no_helper(&error)));
+        self.local.wrap(Wrap {
+            after: vec!["--writable".into(), root.into()],
+            ..wrap
+        });
+        if !self.settings.local.session {
+            return Ok(());
+        }
+        helper?;
+        let opened = self.local.execute(&Command::new(""), &context.stop).await;
+        match opened.exception_info.as_str() {
+            "" => Ok(()),
+            why => Err(ExecutorError::from(format!(
+                "the shell of all actions can't be opened: {why}"
+            ))),
+        }
     }
 
     /// The path on this machine of `path` in the image.
     fn outside(&self, path: &str) -> Result<PathBuf, ExecutorError> {
         let Some(folder) = &self.folder else {
-            return Err(ExecutorError {
-                message: "there is no sandbox yet: start the environment first".to_owned(),
-            });
+            return Err(ExecutorError::from(
+                "there is no sandbox yet: start the environment first".to_owned(),
+            ));
         };
         let root = root(folder);
         let start = root.join(self.settings.cwd.trim_start_matches('/'));
@@ -279,12 +292,22 @@ fn root(folder: &TempFolder) -> PathBuf {
     folder.path().join("image")
 }
 
+/// Puts the helper into the image, for the shell of all actions and for programs that stay open.
+fn put_helper(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    fs::write(path, mswea_helper_bundle::bytes())?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+fn no_helper(error: &io::Error) -> ExecutorError {
+    ExecutorError::from(format!(
+        "the helper, which `environment.session` needs, can't be written into the unpacked image: {error}; free some space, or set `environment.session` to false"
+    ))
+}
+
 /// The program's variables from which it sets those inside.
 fn variables(settings: &SingularitySettings) -> BTreeMap<String, String> {
-    let forwarded = settings.forward_env.iter();
-    let forwarded = forwarded.filter_map(|name| Some((name.clone(), secrecy::var(name)?)));
-    let mut inside: BTreeMap<String, String> = forwarded.collect();
-    inside.extend(settings.local.env.clone());
+    let inside = environment::forwarded(&settings.forward_env, &settings.local.env);
     let named = |(name, value): (String, String)| {
         INSIDE.map(|beginning| (format!("{beginning}{name}"), value.clone()))
     };
@@ -297,9 +320,7 @@ fn env(name: &str, value: &str) -> [String; 2] {
 }
 
 fn tail(text: &str) -> &str {
-    let start = text.len().saturating_sub(SHOWN);
-    let start = (start..=text.len()).find(|at| text.is_char_boundary(*at));
-    &text[start.unwrap_or_default()..]
+    &text[text.ceil_char_boundary(text.len().saturating_sub(SHOWN))..]
 }
 
 #[async_trait]
@@ -312,6 +333,9 @@ impl Executor for SingularityExecutor {
         if let Err(error) = self.prepare(context).await {
             self.cleanup().await;
             return Err(error);
+        }
+        if known.is_some() {
+            self.local.announce_shell();
         }
         Ok(EnvironmentReady {
             handle: json!({ "image": self.settings.image }),
@@ -332,6 +356,10 @@ impl Executor for SingularityExecutor {
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
         files::copy(self.outside(from)?, to.to_owned()).await
+    }
+
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        self.local.programs()
     }
 
     async fn cleanup(&mut self) {
@@ -379,12 +407,10 @@ pub(super) async fn probe(context: &Context) -> Result<String, ExecutorError> {
     executor.cleanup().await;
     let said = output.output.trim();
     if output.returncode != 0 {
-        return Err(ExecutorError {
-            message: format!(
-                "`{name} --version` failed; its message: {said}{}; reinstall it",
-                output.exception_info
-            ),
-        });
+        return Err(ExecutorError::from(format!(
+            "`{name} --version` failed; its message: {said}{}; reinstall it",
+            output.exception_info
+        )));
     }
     Ok(format!(
         "{said} at `{}` (only its version was asked)",

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, Once, OnceLock, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mswea_helper::child::{self, ProcessSpec, StartError, StartStage};
 use mswea_helper::sys;
@@ -17,13 +17,16 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::sleep;
 
 /// The pause between two checks of a child where the kernel can't signal its end.
-pub(super) const LOOK: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// A child that has not been waited for: while this exists, its pid can't be reused.
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     pid: Pid,
     returncode: Option<i32>,
+    /// What becomes readable when it has exited, once its end is waited for; none in there if the kernel
+    /// (or a sandbox around it) lacks the call.
+    signal: Option<Option<AsyncFd<OwnedFd>>>,
 }
 
 /// The children for which code in this process waits.
@@ -39,33 +42,58 @@ impl ChildProcess {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// A descriptor that becomes readable when the child has exited; none if the kernel (or a
-    /// sandbox around it) lacks the call.
-    pub(super) fn pidfd(&self) -> Option<OwnedFd> {
-        rustix::process::pidfd_open(self.pid, PidfdFlags::NONBLOCK)
-            .or_else(|_| rustix::process::pidfd_open(self.pid, PidfdFlags::empty()))
-            .ok()
+    /// Waits for its end; returns the same as [`Self::try_wait`]. Can be dropped and called again.
+    pub(super) async fn exited(&mut self) -> io::Result<i32> {
+        // Its number may be that of another process by now.
+        if let Some(returncode) = self.returncode {
+            return Ok(returncode);
+        }
+        if self.signal.is_none() {
+            let fd = rustix::process::pidfd_open(self.pid, PidfdFlags::NONBLOCK)
+                .or_else(|_| rustix::process::pidfd_open(self.pid, PidfdFlags::empty()));
+            self.signal = Some(fd.ok().and_then(|fd| watched(fd).ok()));
+        }
+        let Self {
+            pid,
+            returncode,
+            signal,
+        } = self;
+        loop {
+            let ready = match signal {
+                Some(Some(signal)) => Some(signal.readable().await?),
+                _ => None,
+            };
+            if let Some(returncode) = look(*pid, returncode)? {
+                return Ok(returncode);
+            }
+            match ready {
+                Some(mut ready) => ready.clear_ready(),
+                None => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Waits without a runtime; returns whether it has ended.
+    pub(super) fn ends_within(&mut self, limit: Duration) -> bool {
+        let started = Instant::now();
+        while matches!(self.try_wait(), Ok(None)) {
+            if started.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    /// As on a kernel that does not signal its end.
+    #[cfg(test)]
+    pub(super) fn has_no_signal(&mut self) {
+        self.signal = Some(None);
     }
 
     /// The exit code, or minus the number of the signal that ended it; none while it runs.
     pub(super) fn try_wait(&mut self) -> io::Result<Option<i32>> {
-        if self.returncode.is_none() {
-            let status = match rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG) {
-                Ok(None) | Err(rustix::io::Errno::INTR) => return Ok(None),
-                Ok(Some((_, status))) => status,
-                Err(error) => {
-                    // Other code has waited for it, so its number can be reused.
-                    forget(self.pid());
-                    self.returncode = Some(-1);
-                    return Err(error.into());
-                }
-            };
-            forget(self.pid());
-            self.returncode = status
-                .exit_status()
-                .or_else(|| status.terminating_signal().map(|signal| -signal));
-        }
-        Ok(self.returncode)
+        look(self.pid, &mut self.returncode)
     }
 
     /// Kills its process group, unless its number may have been reused.
@@ -90,6 +118,24 @@ impl Drop for ChildProcess {
     }
 }
 
+/// The exit code of a child, which is kept in `returncode`.
+fn look(pid: Pid, returncode: &mut Option<i32>) -> io::Result<Option<i32>> {
+    if returncode.is_none() {
+        let found = match rustix::process::waitpid(Some(pid), WaitOptions::NOHANG) {
+            Ok(None) | Err(rustix::io::Errno::INTR) => return Ok(None),
+            found => found,
+        };
+        // Also if other code has waited for it: then its number can be reused.
+        forget(pid.as_raw_nonzero().get());
+        let status = found.inspect_err(|_| *returncode = Some(-1))?;
+        *returncode = status.and_then(|(_, status)| {
+            let signal = status.terminating_signal().map(|signal| -signal);
+            status.exit_status().or(signal)
+        });
+    }
+    Ok(*returncode)
+}
+
 fn forget(pid: i32) {
     AWAITED
         .lock()
@@ -103,26 +149,6 @@ pub(super) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // it.
     let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
     registered.map_err(io::Error::from)
-}
-
-/// Waits for a child, whose end its [`ChildProcess::pidfd`] signals; can be dropped and called again.
-pub(super) async fn exited(
-    child: &mut ChildProcess,
-    pidfd: Option<&AsyncFd<OwnedFd>>,
-) -> io::Result<i32> {
-    loop {
-        let ready = match pidfd {
-            Some(fd) => Some(fd.readable().await?),
-            None => None,
-        };
-        if let Some(returncode) = child.try_wait()? {
-            return Ok(returncode);
-        }
-        match ready {
-            Some(mut ready) => ready.clear_ready(),
-            None => sleep(LOOK).await,
-        }
-    }
 }
 
 /// Those of `pids` for which no code in this process waits. Of children in sessions of their own
@@ -232,6 +258,7 @@ pub(super) fn spawn(
     Ok(ChildProcess {
         pid,
         returncode: None,
+        signal: None,
     })
 }
 

@@ -16,11 +16,11 @@ use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::capture::{Capture, note_elided};
-use crate::failure::{ActionFailure, exited, gone};
+use crate::capture::Capture;
+use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, usable};
+use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable};
 use crate::shell::BEGUN;
 pub(super) use place::{HelperPlace, HelperStream};
 pub use settings::StreamSettings;
@@ -167,35 +167,28 @@ impl<P: HelperPlace> StreamExecutor<P> {
                 Err(_) if stop.is_stopped() => {
                     ActionFailure::interrupted(command.text).output(String::new())
                 }
-                Err(why) => self.is_gone(why, String::new()),
+                Err(why) => self.is_gone(why).output(String::new()),
             };
         }
-        let captured = capture.finish_with(matches!(end, PlacedEnd::Exited(0)), notes);
-        let text = captured.text;
-        let mut output = match end {
-            PlacedEnd::Exited(returncode) => exited(returncode, text),
-            PlacedEnd::Failed(failure) => failure.output(text),
-            PlacedEnd::FolderGone => self.is_gone(
-                format!(
-                    "the folder `{}`, in which every command starts, is gone: a command has removed it",
-                    self.settings.cwd
-                ),
-                text,
-            ),
-            PlacedEnd::Broken(error) => self.after_break(command, &error, text, stop).await,
+        let ended = match end {
+            PlacedEnd::Exited(returncode) => Ok(returncode),
+            PlacedEnd::Failed(failure) => Err(failure),
+            PlacedEnd::FolderGone => Err(self.is_gone(format!(
+                "the folder `{}`, in which every command starts, is gone: a command has removed it",
+                self.settings.cwd
+            ))),
+            PlacedEnd::Broken(error) => Err(self.after_break(command, &error, stop).await),
         };
-        note_elided(&mut output, captured.elided);
-        output
+        output_of(capture, notes, ended)
     }
 
-    /// The output of an action whose helper or stream ended before it.
+    /// The failure of an action whose helper or stream ended before it.
     async fn after_break(
         &mut self,
         command: &Command<'_>,
         error: &HelperError,
-        text: String,
         stop: &Stop,
-    ) -> Output {
+    ) -> ActionFailure {
         let lost = self.place.lost().await;
         let is_killed = matches!(error, HelperError::Gone) && lost.is_none();
         tokio::select! {
@@ -206,7 +199,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         }
         if stop.is_stopped() {
             self.is_suspect = true;
-            return ActionFailure::interrupted(command.text).output(text);
+            return ActionFailure::interrupted(command.text);
         }
         let why = match lost {
             Some(why) => why,
@@ -216,26 +209,22 @@ impl<P: HelperPlace> StreamExecutor<P> {
             None => format!("{error}; the command is ended with the helper"),
         };
         if let Err(again) = self.open(stop).await {
-            if stop.is_stopped() {
-                return ActionFailure::interrupted(command.text).output(text);
-            }
-            return self.is_gone(
-                format!("{why}; no further command can be run: {again}"),
-                text,
-            );
+            return match stop.is_stopped() {
+                true => ActionFailure::interrupted(command.text),
+                false => self.is_gone(format!("{why}; no further command can be run: {again}")),
+            };
         }
         let kind = if is_killed {
             "HelperKilled"
         } else {
             "ConnectionLost"
         };
-        ActionFailure::environment(kind, why).output(text)
+        ActionFailure::environment(kind, why)
     }
 
-    fn is_gone(&mut self, why: String, text: String) -> Output {
-        let output = gone(&why, text);
-        self.gone = Some(why);
-        output
+    fn is_gone(&mut self, why: String) -> ActionFailure {
+        self.gone = Some(why.clone());
+        ActionFailure::gone(why)
     }
 
     /// The end of a copy, with the reason if the stream was lost meanwhile.
@@ -245,9 +234,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         };
         Err(match self.is_unfinished {
             true => match self.place.lost().await {
-                Some(lost) => ExecutorError {
-                    message: format!("{}; {lost}", error.message),
-                },
+                Some(lost) => ExecutorError::from(format!("{}; {lost}", error.message)),
                 None => error,
             },
             false => error,
@@ -256,13 +243,12 @@ impl<P: HelperPlace> StreamExecutor<P> {
 
     /// A session for a copy. What is begun in it is unfinished until the caller has seen its end.
     async fn free_session(&mut self) -> Result<&mut HelperSession, ExecutorError> {
-        let failed = |message: String| ExecutorError { message };
         if mem::replace(&mut self.is_unfinished, true) {
             self.close().await;
         }
-        self.open(&Stop::never()).await.map_err(failed)?;
+        self.open(&Stop::never()).await?;
         let session = self.session.as_mut();
-        session.ok_or_else(|| failed(HelperError::Unusable.to_string()))
+        session.ok_or_else(|| HelperError::Unusable.to_string().into())
     }
 
     /// Makes the working directory, if that is wanted.
@@ -290,13 +276,11 @@ impl<P: HelperPlace> StreamExecutor<P> {
             PlacedEnd::Broken(error) => error.to_string(),
             PlacedEnd::Exited(_) | PlacedEnd::FolderGone => capture.finish(false).text,
         };
-        Err(ExecutorError {
-            message: format!(
-                "the folder `{cwd}` can't be made at {}: {}; set `workspace.path` or `environment.cwd` to another",
-                self.place.name(),
-                why.trim()
-            ),
-        })
+        Err(ExecutorError::from(format!(
+            "the folder `{cwd}` can't be made at {}: {}; set `workspace.path` or `environment.cwd` to another",
+            self.place.name(),
+            why.trim()
+        )))
     }
 
     /// Checks that the interpreter can run a command in the folder, and looks at the machine.
@@ -309,19 +293,17 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let output = self.run(&command, ANSWERING, stop).await;
         let why = output.extra.get("exception").and_then(Value::as_str);
         if let Some(why) = why {
-            return Err(ExecutorError {
-                message: match self.gone.take() {
-                    Some(_) => format!(
-                        "there is no folder `{}` at {}: set `environment.cwd` to one that is there",
-                        self.settings.cwd,
-                        self.place.name()
-                    ),
-                    None => format!(
-                        "no command can be run at {}: {why}; check `environment.interpreter`",
-                        self.place.name()
-                    ),
-                },
-            });
+            return Err(ExecutorError::from(match self.gone.take() {
+                Some(_) => format!(
+                    "there is no folder `{}` at {}: set `environment.cwd` to one that is there",
+                    self.settings.cwd,
+                    self.place.name()
+                ),
+                None => format!(
+                    "no command can be run at {}: {why}; check `environment.interpreter`",
+                    self.place.name()
+                ),
+            }));
         }
         // An interpreter that is no shell prints something else.
         if output.returncode == 0 {
@@ -333,9 +315,9 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let opened = self.run(&Command::new(""), ANSWERING, stop).await;
         match opened.extra.get("exception").and_then(Value::as_str) {
             None => Ok(()),
-            Some(why) => Err(ExecutorError {
-                message: format!("the shell of all actions can't be opened: {why}"),
-            }),
+            Some(why) => Err(ExecutorError::from(format!(
+                "the shell of all actions can't be opened: {why}"
+            ))),
         }
     }
 }
@@ -352,11 +334,10 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         context: &Context,
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
-        let failed = |message: String| ExecutorError { message };
         usable(&self.env, self.settings.session, &self.settings.interpreter)?;
         self.close().await;
         (self.gone, self.is_suspect) = (None, false);
-        self.open(&context.stop).await.map_err(failed)?;
+        self.open(&context.stop).await?;
         self.notice = None;
         if let Err(error) = self.look(&context.stop).await {
             self.close().await;
@@ -395,7 +376,7 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
             Err(why) if is_suspect => {
                 return ActionFailure::environment("ConnectionLost", why).output(String::new());
             }
-            Err(why) => return self.is_gone(why, String::new()),
+            Err(why) => return self.is_gone(why).output(String::new()),
         }
         let limit = limit_of(command, self.settings.timeout);
         self.run(command, limit, stop).await

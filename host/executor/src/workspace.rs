@@ -187,19 +187,12 @@ impl WorkspaceExecutor {
 
     /// Makes the guardian responsible for the credentials, if this host is killed.
     fn guard(&self) -> Option<Lease> {
-        let program = self.settings.guard_program.as_deref()?;
+        let program = self.settings.guard_program.as_deref();
         // In addition to the executor's own lease of the run.
-        let lease = Lease::new(program, &format!("{}-setup", self.settings.run_id));
-        match lease {
-            Ok(lease) => {
-                lease.tell_engine("");
-                Some(lease)
-            }
-            Err(error) => {
-                tracing::debug!(%error, "no guardian for the credentials of a repository");
-                None
-            }
-        }
+        let run = format!("{}-setup", self.settings.run_id);
+        let lease = Lease::of(program, &run, "the credentials of a repository may be left")?;
+        lease.tell_engine("");
+        Some(lease)
     }
 
     async fn copy_it(
@@ -455,7 +448,7 @@ impl Executor for WorkspaceExecutor {
 }
 
 fn fail<T>(message: String) -> Result<T, ExecutorError> {
-    Err(ExecutorError { message })
+    Err(ExecutorError::from(message))
 }
 
 fn show(context: &Context, what: &str) {

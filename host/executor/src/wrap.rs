@@ -16,8 +16,11 @@ pub(crate) struct Wrap {
     /// The arguments that set a variable inside: the marks by which the processes of a run are
     /// found must be set also if the environment is emptied.
     pub(crate) variable: fn(&str, &str) -> Vec<String>,
-    /// Its last arguments.
+    /// Its last arguments. Where folders and programs are those of the host, the last one is the path of the
+    /// interpreter.
     pub(crate) after: Vec<OsString>,
+    /// The path of the helper inside, where folders and programs are others than those of the host.
+    pub(crate) inside: Option<&'static str>,
     /// The content of descriptor 3: arguments that other users must not see, as they see those of a
     /// process.
     pub(crate) third: Option<Vec<u8>>,

@@ -34,6 +34,16 @@ pub struct RunningAction {
     left: usize,
 }
 
+/// The end of an action, or of a command of the shell.
+pub struct ActionEnd {
+    pub status: i32,
+    pub killed: bool,
+    /// How many processes could not be killed.
+    pub left: usize,
+    /// What is told of the shell, one text a line.
+    pub notes: String,
+}
+
 /// How its process ended.
 struct ProcessEnd {
     status: i32,
@@ -117,12 +127,17 @@ impl RunningAction {
         }
     }
 
-    /// The exit code, once the process has ended and its output is read.
-    pub fn over(&self) -> Option<i32> {
+    /// The end of the action, once the process has ended and its output is read.
+    pub fn over(&self) -> Option<ActionEnd> {
         let end = self.end.as_ref()?;
         let is_read = end.pending == 0 || self.pending() == 0;
         let over = self.output.is_none() || is_read && Instant::now() >= end.settled;
-        over.then_some(end.status)
+        over.then(|| ActionEnd {
+            status: end.status,
+            killed: self.killed,
+            left: self.left,
+            notes: String::new(),
+        })
     }
 
     /// The latest time at which the action counts as over; none while its process runs.
@@ -173,11 +188,6 @@ impl RunningAction {
             self.left = self.left.max(1);
             self.ended(128 + libc::SIGKILL);
         }
-    }
-
-    /// Whether it was killed, and how many processes could not be killed.
-    pub fn killed(&self) -> (bool, usize) {
-        (self.killed, self.left)
     }
 
     /// The output that other processes hold open after its end.

@@ -53,14 +53,15 @@ fn about(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
 }
 
-/// The message of an error with those of its causes: that of an archive alone does not tell that the disk
-/// is full.
-pub fn with_causes(error: &io::Error) -> String {
+/// The message of an error with those of its causes: the first one alone is often not specific. That of an
+/// archive does not tell that the disk is full.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut cause = error.get_ref().and_then(|inner| inner.source());
-    while let Some(below) = cause {
-        text = format!("{text}: {below}");
-        cause = below.source();
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    for more in causes.map(ToString::to_string) {
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
     }
     text
 }

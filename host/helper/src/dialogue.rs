@@ -197,7 +197,8 @@ pub fn taken_over(state: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-fn quoted(text: &str) -> String {
+/// The text as one word of a shell.
+pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

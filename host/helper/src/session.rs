@@ -16,7 +16,7 @@ use crate::KILLING;
 use crate::action::{BackgroundOutput, RunningAction};
 use crate::input::{InputNews, ProgramInput};
 use crate::living::ShellCommand;
-use crate::shell::{SharedShell, ShellCommandEnd};
+use crate::shell::SharedShell;
 use crate::spawn::{NotStarted, Starter};
 use crate::sys::{self, BROKEN, POLLIN, POLLOUT, STDIN, STDOUT, watch};
 
@@ -358,41 +358,23 @@ impl HostSession {
 
     /// Reports the action if it is over; returns whether it is.
     fn finish(&mut self) -> bool {
-        if let Some(ShellCommandEnd {
-            status,
-            killed,
-            left,
-            notes,
-        }) = self.shell.over()
-        {
-            self.leftovers.extend(self.shell.left_open());
-            self.post(&HelperReply::Exited {
-                id: self.asked,
-                status,
-                killed,
-                left: left as u32,
-                notes: &notes,
-            });
-            return true;
-        }
-        let Some((id, status)) = self
-            .action
-            .as_ref()
-            .and_then(|(id, action)| Some((*id, action.over()?)))
-        else {
+        let ended = match &self.action {
+            Some((id, action)) => action.over().map(|end| (*id, end)),
+            None => self.shell.over().map(|end| (self.asked, end)),
+        };
+        let Some((id, end)) = ended else {
             return false;
         };
-        let Some((_, action)) = self.action.take() else {
-            return false;
-        };
-        let (killed, left) = action.killed();
-        self.leftovers.extend(action.left_open());
+        let action = self.action.take();
+        self.leftovers
+            .extend(action.and_then(|(_, action)| action.left_open()));
+        self.leftovers.extend(self.shell.left_open());
         self.post(&HelperReply::Exited {
             id,
-            status,
-            killed,
-            left: left as u32,
-            notes: "",
+            status: end.status,
+            killed: end.killed,
+            left: end.left as u32,
+            notes: &end.notes,
         });
         true
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use mswea_helper::processes::{self, ACTION_VARIABLE, Children, NESTED, ProcessTarget, Shell};
 
-use crate::action::BackgroundOutput;
+use crate::action::{ActionEnd, BackgroundOutput};
 use crate::input::ProgramInput;
 use crate::living::{LivingShell, ShellCommand};
 use crate::spawn::{NotStarted, Starter};
@@ -23,15 +23,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(5);
 
 const KEPT: &str = "the command was ended; the shell lives on, with its directory and variables";
-
-/// The end of a command.
-pub struct ShellCommandEnd {
-    pub status: i32,
-    pub killed: bool,
-    pub left: usize,
-    /// What is told of the shell, one text a line.
-    pub notes: String,
-}
 
 /// The session's shell, which is started with the first command.
 #[derive(Default)]
@@ -317,7 +308,7 @@ impl SharedShell {
     }
 
     /// The end of the command, once it is over and its output is read.
-    pub fn over(&mut self) -> Option<ShellCommandEnd> {
+    pub fn over(&mut self) -> Option<ActionEnd> {
         let (shell, running) = (self.living.as_mut()?, self.running.as_mut()?);
         let now = Instant::now();
         if let CommandPhase::Interrupted { until, again } = &mut running.phase {
@@ -360,7 +351,7 @@ impl SharedShell {
         if let Some(why) = &running.lost {
             running.notes.push(self.replace(why));
         }
-        Some(ShellCommandEnd {
+        Some(ActionEnd {
             status,
             killed: running.killed,
             left: running.left,

@@ -1,6 +1,6 @@
 //! System calls that std lacks, each as a safe function.
 
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::ExitStatusExt as _;
@@ -110,6 +110,7 @@ pub fn file(content: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: the call has just opened it, so nothing else owns it.
     let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
     file.write_all(content)?;
+    file.rewind()?;
     Ok(file.into())
 }
 

@@ -74,13 +74,13 @@ fn sweep() {
     if let Err(error) = rustix::process::setpriority_process(Some(thread), 19) {
         tracing::debug!(%error, "the priority of the sweep can't be lowered");
     }
-    for left in leftovers::remove_leftover_processes(false) {
-        if left.fate == Fate::Removed {
-            tracing::info!(process = left.name, run = left.run_id, "removed a leftover");
-        }
-    }
-    for left in mswea_executor::remove_leftover_folders(None, false) {
-        tracing::info!(folder = %left.path.display(), "removed a leftover");
+    let processes = leftovers::remove_leftover_processes(false);
+    let left = processes
+        .into_iter()
+        .chain(mswea_executor::remove_leftover_folders(None, false));
+    for left in left.filter(|it| it.fate == Fate::Removed) {
+        let (kind, name, run) = (left.kind, left.name, left.run_id);
+        tracing::info!(kind, name, run, "removed a leftover");
     }
 }
 

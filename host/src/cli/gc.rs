@@ -38,17 +38,7 @@ fn processes(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
 
 fn folders(args: &GcArgs, _: &Runtime) -> (Vec<Leftover>, Vec<String>) {
     let found = mswea_executor::remove_leftover_folders(args.run.as_deref(), args.dry_run);
-    let found = found.into_iter().map(|left| Leftover {
-        kind: "folder",
-        name: left.path.display().to_string(),
-        run_id: left.run_id(),
-        fate: match left.error {
-            Some(error) => Fate::Failed(error),
-            None if args.dry_run => Fate::Found,
-            None => Fate::Removed,
-        },
-    });
-    (found.collect(), Vec::new())
+    (found, Vec::new())
 }
 
 fn containers(args: &GcArgs, runtime: &Runtime) -> (Vec<Leftover>, Vec<String>) {
@@ -81,19 +71,7 @@ fn engines(args: &GcArgs) -> Vec<String> {
 fn of_engine(engine: &str, args: &GcArgs, runtime: &Runtime) -> Result<Vec<Leftover>, String> {
     let run = args.run.as_deref();
     let found = container::remove_leftovers(engine, Transport::Auto, run, args.dry_run);
-    let found = runtime.block_on(found).map_err(|error| error.message)?;
-    let found = found.into_iter().map(|left| Leftover {
-        kind: "container",
-        fate: match (left.goes, left.removed) {
-            (true, true) => Fate::Removed,
-            (true, false) if args.dry_run => Fate::Found,
-            (true, false) => Fate::Failed(left.why),
-            (false, _) => Fate::Left(left.why),
-        },
-        name: left.name,
-        run_id: left.run,
-    });
-    Ok(found.collect())
+    runtime.block_on(found).map_err(|error| error.message)
 }
 
 /// Removes the containers of a run, kept ones too. Returns their names, and why some may be left.

@@ -209,31 +209,14 @@ fn classes_of_environments_have_their_own_defaults() {
         "environment.sandbox=landlock",
     ];
     env.resolve(&landlock).unwrap();
-    for (class, image, has_session) in [
-        ("docker", "environment.image=x", true),
-        ("podman", "environment.image=x", true),
-        ("bubblewrap", "environment.cwd=", true),
-        ("apptainer", "environment.image=x", false),
+    for (class, image) in [
+        ("docker", "environment.image=x"),
+        ("bubblewrap", "environment.cwd="),
+        ("apptainer", "environment.image=x"),
     ] {
-        let wish = [
-            "environment.session=true",
-            image,
-            &format!("environment.environment_class={class}"),
-        ];
-        let resolved = env.resolve(&wish);
-        assert_eq!(resolved.is_ok(), has_session, "{class}");
-        if let Err(error) = resolved {
-            let text = error.to_string();
-            let wanted =
-                format!("`environment.session` = true has no effect in the class `{class}`");
-            assert!(text.contains(&wanted), "{text}");
-            assert!(
-                text.contains(
-                    "`local`, `docker`, `podman`, `bubblewrap`, `remote`, `command`, `swerex` keep"
-                ),
-                "{text}"
-            );
-        }
+        let class = format!("environment.environment_class={class}");
+        env.resolve(&["environment.session=true", image, &class])
+            .unwrap();
     }
     env.resolve(&["environment.session=true"]).unwrap();
     env.resolve(&["environment.session=true", "environment.pty=true"])

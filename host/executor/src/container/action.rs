@@ -8,27 +8,12 @@ use super::engine::{EngineError, EngineErrorKind, ExecSpec};
 use super::running::{Container, Way, joined};
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
+use crate::helper::HelperError;
 use crate::placed::{PlacedAction, PlacedEnd, is_no_folder};
 use mswea_core::Stop;
 
 /// How long killed processes may take to end.
 const DYING: Duration = Duration::from_secs(2);
-
-/// How an action ended.
-pub(super) enum ActionEnd {
-    Exited(i32),
-    /// Killed by the kernel.
-    OutOfMemory,
-    Failed(ActionFailure),
-    /// The working directory does not exist any more.
-    FolderGone,
-    /// The container is gone for good: the reason.
-    Gone(String),
-    /// The exec or the session in which it ran ended before it: the reason.
-    Broken(String),
-    /// It did not begin, because it needs the helper, and there is none: the reason.
-    Unserved(String),
-}
 
 /// Runs the action by an exec of its own, without the helper. `notes` gets what is added to the output.
 pub(super) async fn in_exec(
@@ -36,7 +21,7 @@ pub(super) async fn in_exec(
     container: &Container,
     capture: &mut Capture,
     notes: &mut Vec<String>,
-) -> ActionEnd {
+) -> PlacedEnd {
     let argv = match container.way {
         Way::Plain { shell: false } => action.argv(),
         _ => joined(action.argv()),
@@ -66,7 +51,7 @@ pub(super) async fn in_exec(
     let failure = match end {
         ExecEnd::Exited(status) => {
             attended.settle(capture, action.grace).await;
-            return ActionEnd::Exited(status);
+            return PlacedEnd::Exited(status);
         }
         ExecEnd::Failed(error) => return failed(error),
         ExecEnd::TimedOut => action.timed_out(),
@@ -83,7 +68,7 @@ async fn killed(
     capture: &mut Capture,
     notes: &mut Vec<String>,
     failure: ActionFailure,
-) -> ActionEnd {
+) -> PlacedEnd {
     let mut killing = pin!(container.kill(action.mark));
     let never = Stop::never();
     let mut rest = attended;
@@ -112,27 +97,16 @@ async fn killed(
         attended.attend(capture, until, &never).await;
         attended.settle(capture, Duration::ZERO).await;
     }
-    ActionEnd::Failed(failure)
+    PlacedEnd::Failed(failure)
 }
 
-fn failed(error: EngineError) -> ActionEnd {
+fn failed(error: EngineError) -> PlacedEnd {
     match error.kind {
-        EngineErrorKind::NotStarted if is_no_folder(&error.message) => ActionEnd::FolderGone,
-        EngineErrorKind::NotStarted => ActionEnd::Failed(ActionFailure::environment(
+        EngineErrorKind::NotStarted if is_no_folder(&error.message) => PlacedEnd::FolderGone,
+        EngineErrorKind::NotStarted => PlacedEnd::Failed(ActionFailure::environment(
             "FileNotFoundError",
             error.message,
         )),
-        _ => ActionEnd::Broken(error.message),
-    }
-}
-
-impl From<PlacedEnd> for ActionEnd {
-    fn from(end: PlacedEnd) -> Self {
-        match end {
-            PlacedEnd::Exited(status) => Self::Exited(status),
-            PlacedEnd::Failed(failure) => Self::Failed(failure),
-            PlacedEnd::FolderGone => Self::FolderGone,
-            PlacedEnd::Broken(error) => Self::Broken(error.to_string()),
-        }
+        _ => PlacedEnd::Broken(HelperError::Cut(error.message)),
     }
 }

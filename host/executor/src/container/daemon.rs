@@ -16,6 +16,7 @@ use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use mswea_helper::archive::with_causes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::net::{TcpStream, UnixStream};
@@ -227,7 +228,7 @@ impl Daemon {
         &self,
         mut request: Request<Body>,
     ) -> Result<(Response<Incoming>, http1::SendRequest<Body>), DaemonFault> {
-        let broken = |error: &hyper::Error| DaemonFault::Broken(chain(error));
+        let broken = |error: &hyper::Error| DaemonFault::Broken(with_causes(error));
         while let Some(mut sender) = self.resting() {
             if sender.ready().await.is_err() {
                 continue;
@@ -304,7 +305,7 @@ impl Daemon {
         let answer = async {
             let (response, sender) = self.request(method, path, &[], payload, false).await?;
             let body = response.into_body().collect().await;
-            let body = body.map_err(|error| DaemonFault::Broken(chain(&error)))?;
+            let body = body.map_err(|error| DaemonFault::Broken(with_causes(&error)))?;
             self.rest(sender);
             let body = body.to_bytes();
             if body.is_empty() {
@@ -336,7 +337,7 @@ impl Daemon {
         let answer = async {
             let (response, _) = self.request(Method::POST, path, &[], payload, true).await?;
             let upgraded = hyper::upgrade::on(response).await;
-            upgraded.map_err(|error| DaemonFault::Broken(chain(&error)))
+            upgraded.map_err(|error| DaemonFault::Broken(with_causes(&error)))
         };
         let upgraded = timeout(QUICK, answer)
             .await
@@ -352,7 +353,7 @@ impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for 
 async fn begin(stream: Box<dyn Stream>) -> Result<http1::SendRequest<Body>, DaemonFault> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| DaemonFault::Broken(chain(&error)))?;
+        .map_err(|error| DaemonFault::Broken(with_causes(&error)))?;
     // The task ends with the connection: when nobody waits for an answer or has a use for it.
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
@@ -377,21 +378,6 @@ fn refusal(body: &[u8]) -> String {
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// An error with its causes: the first one alone is often not specific.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Characters that are escaped in a URL's path and query.

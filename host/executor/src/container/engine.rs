@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use mswea_core::ExecutorError;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The label with the key of a container's record.
@@ -79,6 +80,17 @@ pub(super) struct ExecSpec {
     pub(super) stdin: bool,
 }
 
+impl ExecSpec {
+    /// One of the host's own programs, in the root folder.
+    pub(super) fn of(argv: &[&str]) -> Self {
+        Self {
+            argv: argv.iter().map(|&arg| arg.to_owned()).collect(),
+            cwd: Some("/".to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
 /// A started process: its output in the order of arrival, stderr included. Engines use two pipes
 /// for stdout and stderr, so the order of simultaneous writes may change; a caller that needs the
 /// order lets the process write both to one (`2>&1`).
@@ -106,6 +118,12 @@ pub(super) struct ListedContainer {
 pub(super) struct EngineError {
     pub(super) kind: EngineErrorKind,
     pub(super) message: String,
+}
+
+impl From<EngineError> for ExecutorError {
+    fn from(error: EngineError) -> Self {
+        error.message.into()
+    }
 }
 
 /// The kinds of errors that callers distinguish.

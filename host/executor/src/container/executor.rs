@@ -5,24 +5,26 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::action::{ActionEnd, in_exec};
+use super::action::in_exec;
 use super::fast::LostHelper;
 use super::leftovers::removal_of;
 use super::running::{Container, Way};
 use super::trouble::{self, Count, Trouble};
 use super::{ContainerSettings, fast, start, transfer};
-use crate::capture::{Capture, note_elided};
-use crate::failure::{ActionFailure, exited, gone};
+use crate::capture::Capture;
+use crate::failure::ActionFailure;
 use crate::guard::Lease;
+use crate::helper::HelperError;
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, check, limit_of, not_begun, usable};
+use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable};
 use crate::shell::BEGUN;
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
@@ -51,6 +53,8 @@ pub struct ContainerExecutor {
     unfinished: Option<String>,
     /// Why the container is gone, if there was one.
     gone: Option<String>,
+    /// Whether the engine did not answer when it was last asked what had become of an action.
+    is_silent: bool,
     /// How many processes were killed for lack of memory so far.
     oom_kills: u64,
     front: Option<Arc<dyn Front>>,
@@ -78,6 +82,7 @@ impl ContainerExecutor {
             actions: 0,
             unfinished: None,
             gone: None,
+            is_silent: false,
             oom_kills: 0,
             front: None,
             lease: None,
@@ -131,9 +136,9 @@ impl ContainerExecutor {
             notes.extend(self.notice.take().map(str::to_owned));
         }
         let ended = if let (Err(why), true) = (&has_helper, is_shared) {
-            ActionEnd::Unserved(format!(
+            PlacedEnd::Broken(HelperError::Missing(format!(
                 "`environment.session` needs the helper, which can't be started: {why}; set `environment.session` to false"
-            ))
+            )))
         } else {
             let Some(container) = &self.container else {
                 return not_started().output(String::new());
@@ -151,76 +156,63 @@ impl ContainerExecutor {
             };
             match self.session.as_mut().map(|session| &mut session.helper) {
                 Some(helper) if is_shared => {
-                    let ended = action.in_shell(helper, &mut capture, &mut notes).await;
-                    ended.into()
+                    action.in_shell(helper, &mut capture, &mut notes).await
                 }
-                Some(helper) => action.in_session(helper, &mut capture).await.into(),
+                Some(helper) => action.in_session(helper, &mut capture).await,
                 None => in_exec(&action, container, &mut capture, &mut notes).await,
             }
         };
         self.unfinished = None;
+        self.is_silent &= matches!(ended, PlacedEnd::Broken(_));
         let ended = match ended {
-            ActionEnd::Broken(_) | ActionEnd::Unserved(_) => tokio::select! {
-                biased;
-                found = self.after_break(&mark, ended) => found,
-                // The run has been asked to stop, so the reason does not matter.
-                () = stop.stopped() => ActionEnd::Failed(ActionFailure::interrupted(command.text)),
-            },
-            ActionEnd::FolderGone => self.is_gone(format!(
+            PlacedEnd::Exited(KILLED) => self.after_kill().await,
+            PlacedEnd::Exited(returncode) => Ok(returncode),
+            PlacedEnd::Failed(failure) => Err(failure),
+            PlacedEnd::FolderGone => Err(self.is_gone(format!(
                 "the folder `{}`, in which every command starts, is gone from the container: a command has removed it",
                 self.settings.cwd
-            )),
-            ActionEnd::Exited(KILLED) => self.after_kill().await,
-            other => other,
+            ))),
+            PlacedEnd::Broken(error) => Err(tokio::select! {
+                biased;
+                failure = self.after_break(&mark, error) => failure,
+                // The run has been asked to stop, so the reason does not matter.
+                () = stop.stopped() => ActionFailure::interrupted(command.text),
+            }),
         };
-        let captured = capture.finish_with(matches!(ended, ActionEnd::Exited(0)), notes);
-        let text = captured.text;
-        let mut output = match ended {
-            ActionEnd::OutOfMemory => Output {
-                returncode: KILLED,
-                ..out_of_memory().output(text)
-            },
-            ActionEnd::Exited(returncode) => exited(returncode, text),
-            ActionEnd::Failed(failure) => failure.output(text),
-            ActionEnd::Broken(why) | ActionEnd::Unserved(why) => {
-                ActionFailure::environment("EnvironmentError", why).output(text)
-            }
-            ActionEnd::FolderGone => not_started().output(text),
-            ActionEnd::Gone(why) => gone(&why, text),
-        };
-        note_elided(&mut output, captured.elided);
-        output
+        output_of(capture, notes, ended)
     }
 
     /// The end of an action that was killed.
-    async fn after_kill(&mut self) -> ActionEnd {
+    async fn after_kill(&mut self) -> Result<i32, ActionFailure> {
         let Some(container) = &self.container else {
-            return ActionEnd::Failed(not_started());
+            return Err(not_started());
         };
         match trouble::oom_kills(container).await {
-            Count::Known(count) if is_more(&mut self.oom_kills, count) => ActionEnd::OutOfMemory,
-            Count::Known(_) | Count::Unknown => ActionEnd::Exited(KILLED),
+            Count::Known(count) if is_more(&mut self.oom_kills, count) => {
+                Err(out_of_memory().with_code(KILLED))
+            }
+            Count::Known(_) | Count::Unknown => Ok(KILLED),
             Count::Failed => match trouble::wait_for_end(container, &self.settings).await {
-                Trouble::Gone(text) => self.is_gone(text),
-                _ => ActionEnd::Exited(KILLED),
+                Trouble::Gone(text) => Err(self.is_gone(text)),
+                _ => Ok(KILLED),
             },
         }
     }
 
-    fn is_gone(&mut self, text: String) -> ActionEnd {
-        self.gone = Some(text.clone());
-        ActionEnd::Gone(text)
+    fn is_gone(&mut self, why: String) -> ActionFailure {
+        self.gone = Some(why.clone());
+        ActionFailure::gone(why)
     }
 
-    /// The end of an action whose exec or session ended before it.
-    async fn after_break(&mut self, mark: &str, ended: ActionEnd) -> ActionEnd {
+    /// The failure of an action whose exec or session ended before it.
+    async fn after_break(&mut self, mark: &str, error: HelperError) -> ActionFailure {
         let Some(container) = &self.container else {
-            return ActionEnd::Failed(not_started());
+            return not_started();
         };
-        let lost = match (&ended, self.session.take()) {
-            (ActionEnd::Broken(_), Some(session)) => session.lost().await,
-            (ActionEnd::Broken(why), None) => Some(LostHelper::new(why, String::new())),
-            _ => None,
+        let lost = match (&error, self.session.take()) {
+            (HelperError::Missing(_), _) => None,
+            (_, Some(session)) => session.lost().await,
+            (error, None) => Some(LostHelper::new(&error.to_string(), String::new())),
         };
         let mut trouble = trouble::find_out(container, &self.settings).await;
         let mut killed = false;
@@ -238,16 +230,22 @@ impl ContainerExecutor {
             }
             trouble = match trouble::oom_kills(container).await {
                 Count::Known(count) if is_more(&mut self.oom_kills, count) => {
-                    return ActionEnd::Failed(out_of_memory());
+                    return out_of_memory();
                 }
                 Count::Known(_) | Count::Unknown => Trouble::Passing,
                 Count::Failed => trouble::wait_for_end(container, &self.settings).await,
             };
         }
+        let is_silent = matches!(trouble, Trouble::Silent(_));
+        let was_silent = mem::replace(&mut self.is_silent, is_silent);
         match trouble {
             Trouble::Gone(text) => self.is_gone(text),
-            Trouble::Silent(text) => {
-                ActionEnd::Failed(ActionFailure::environment("EnvironmentError", text))
+            // One command may be lost. Further ones would each wait as long, and cost a query.
+            Trouble::Silent(text) if was_silent => {
+                self.is_gone(format!("no further command can be run: {text}"))
+            }
+            Trouble::Silent(text) | Trouble::Paused(text) => {
+                ActionFailure::environment("EnvironmentError", text)
             }
             Trouble::Passing => {
                 self.notice = Some(BEGUN);
@@ -255,19 +253,18 @@ impl ContainerExecutor {
                     true => "the command was ended",
                     false => "some of the command's processes may still be running",
                 };
-                let (kind, text) = match (ended, lost) {
-                    (ActionEnd::Unserved(why), _) => ("EnvironmentError", why),
+                let (kind, text) = match (error, lost) {
+                    (HelperError::Missing(why), _) => ("EnvironmentError", why),
                     (_, Some(LostHelper { why, .. })) => {
                         ("ConnectionLost", format!("{why}; {ends}"))
                     }
-                    (ActionEnd::Broken(why), None) => (
+                    (error, None) => (
                         "HelperKilled",
-                        format!("the command ended the helper that ran it ({why}); {ends}"),
+                        format!("the command ended the helper that ran it ({error}); {ends}"),
                     ),
-                    (other, None) => return other,
                 };
                 tracing::warn!(text, "an action was broken off");
-                ActionEnd::Failed(ActionFailure::environment(kind, text))
+                ActionFailure::environment(kind, text)
             }
         }
     }
@@ -275,13 +272,14 @@ impl ContainerExecutor {
     /// Stores a container that is ready for actions.
     fn ready(
         &mut self,
-        (container, session): (Container, Option<fast::ContainerSession>),
+        (container, session): start::ReadyContainer,
         replaced: Option<String>,
     ) -> EnvironmentReady {
         let handle = start::Handle::value(&container, &self.settings);
         self.container = Some(container);
         self.session = session;
         self.gone = None;
+        self.is_silent = false;
         self.oom_kills = 0;
         EnvironmentReady {
             handle,
@@ -293,7 +291,7 @@ impl ContainerExecutor {
 
 /// Whether more processes were killed for lack of memory than before.
 fn is_more(before: &mut u64, count: u64) -> bool {
-    std::mem::replace(before, count) < count
+    mem::replace(before, count) < count
 }
 
 /// The message about a container that outlives its run.
@@ -369,16 +367,12 @@ impl Executor for ContainerExecutor {
     }
 
     async fn upload(&mut self, from: &std::path::Path, to: &str) -> Result<(), ExecutorError> {
-        let container = self.container.as_ref().ok_or_else(|| ExecutorError {
-            message: not_started().text(),
-        })?;
+        let container = self.container.as_ref().ok_or_else(not_started)?;
         transfer::upload(container, from, &transfer::absolute(&self.settings.cwd, to)).await
     }
 
     async fn download(&mut self, from: &str, to: &std::path::Path) -> Result<(), ExecutorError> {
-        let container = self.container.as_ref().ok_or_else(|| ExecutorError {
-            message: not_started().text(),
-        })?;
+        let container = self.container.as_ref().ok_or_else(not_started)?;
         transfer::download(container, &transfer::absolute(&self.settings.cwd, from), to).await
     }
 

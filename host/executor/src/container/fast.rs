@@ -20,7 +20,7 @@ use mswea_helper::processes::ACTION_VARIABLE;
 /// The helper's folder in the container.
 const FOLDER: &str = "/.mswea";
 /// Where the helper is in the container.
-pub(super) const HELPER: &str = "/.mswea/helper";
+pub(crate) const HELPER: &str = "/.mswea/helper";
 
 /// How long the engine may take to notice the end of a helper.
 const ENDING: Duration = Duration::from_secs(2);
@@ -50,8 +50,7 @@ pub(super) async fn install(
             "mkdir -p {FOLDER} && rm -f {HELPER} && head -c {} >{HELPER} && chmod 755 {HELPER} && exec {HELPER} session",
             program.len()
         );
-        let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
-        match start(engine, id, argv, program).await {
+        match start(engine, id, &["sh", "-c", &script], program).await {
             Ok(session) => return Ok(session),
             Err(why) => tracing::debug!(why, "no shell puts the helper in its place"),
         }
@@ -153,24 +152,21 @@ impl ContainerSession {
 /// # Errors
 /// A text for the log if the helper is not started, or does not answer in time.
 pub(super) async fn session(engine: &dyn Engine, id: &str) -> Result<ContainerSession, String> {
-    let argv = [HELPER, "session"].map(str::to_owned).to_vec();
-    start(engine, id, argv, Bytes::new()).await
+    start(engine, id, &[HELPER, "session"], Bytes::new()).await
 }
 
 /// Starts a program that reads `first` and is then a session of the helper.
 async fn start(
     engine: &dyn Engine,
     id: &str,
-    argv: Vec<String>,
+    argv: &[&str],
     first: Bytes,
 ) -> Result<ContainerSession, String> {
     let mark = format!("helper-{}", fresh_id());
     let spec = ExecSpec {
-        argv,
         env: vec![(ACTION_VARIABLE.to_owned(), mark.clone())],
         stdin: true,
-        cwd: Some("/".to_owned()),
-        ..ExecSpec::default()
+        ..ExecSpec::of(argv)
     };
     let started = async {
         let exec = engine.exec(id, &spec).await;

@@ -12,7 +12,8 @@ use super::clear::remove_for_good;
 use super::connect::{Transport, connect};
 use super::engine::{Engine, EngineError, ListedContainer};
 use super::record::{self, ContainerRecord};
-use crate::owner::{Life, Owner};
+use crate::leftovers::{Fate, Leftover};
+use crate::owner::Life;
 use mswea_core::ExecutorError;
 
 /// The label with the run's id.
@@ -27,21 +28,6 @@ pub(super) const KEEP: &str = "mswea.keep";
 /// How long a run waits for the removal of other runs' leftovers.
 const SWEEPING: Duration = Duration::from_secs(20);
 
-/// A container of this program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftoverContainer {
-    /// Its name.
-    pub name: String,
-    /// The id of the run that made it.
-    pub run: String,
-    /// Whether it is to be removed.
-    pub goes: bool,
-    /// Whether it was removed.
-    pub removed: bool,
-    /// The reason for it, for people.
-    pub why: String,
-}
-
 /// Removes the containers whose host is gone. Those of a living host stay, as do those whose host
 /// can't be checked (another machine with the same home) and those that are kept on purpose, unless
 /// `only_run` names their run. With `only_run`, all others are left out. Containers that only have
@@ -54,13 +40,9 @@ pub async fn remove_leftovers(
     transport: Transport,
     only_run: Option<&str>,
     dry_run: bool,
-) -> Result<Vec<LeftoverContainer>, ExecutorError> {
-    let failed = |error: EngineError| ExecutorError {
-        message: error.message,
-    };
-    let engine = connect(executable, transport).await.map_err(failed)?;
-    let swept = sweep(&engine, executable, only_run, dry_run).await;
-    swept.map_err(failed)
+) -> Result<Vec<Leftover>, ExecutorError> {
+    let engine = connect(executable, transport).await?;
+    Ok(sweep(&engine, executable, only_run, dry_run).await?)
 }
 
 /// Removes the containers that killed hosts left behind; only before this process's first container
@@ -80,8 +62,8 @@ pub(super) async fn once(settings: &ContainerSettings, engine: &Arc<dyn Engine>)
     let swept = sweep(engine, &settings.executable, None, false);
     match tokio::time::timeout(SWEEPING, swept).await {
         Ok(Ok(leftovers)) => {
-            for left in leftovers.iter().filter(|left| left.removed) {
-                tracing::info!(container = left.name, why = left.why, "removed a leftover");
+            for left in leftovers.iter().filter(|it| it.fate == Fate::Removed) {
+                tracing::info!(container = left.name, "removed a leftover");
             }
         }
         Ok(Err(error)) => {
@@ -99,7 +81,7 @@ pub(super) async fn sweep(
     executable: &str,
     only_run: Option<&str>,
     dry_run: bool,
-) -> Result<Vec<LeftoverContainer>, EngineError> {
+) -> Result<Vec<Leftover>, EngineError> {
     // The records are read first: a container that is made in between is listed without a known
     // record, and so is left.
     let mut records = record::all();
@@ -114,27 +96,25 @@ pub(super) async fn sweep(
         if only_run.is_some_and(|only| only != run && Some(only) != of_process) {
             continue;
         }
-        let (goes, why) = judge(&container, record.as_ref(), executable, only_run.is_some());
-        let mut leftover = LeftoverContainer {
+        let fate = judge(&container, record.as_ref(), executable, only_run.is_some());
+        let mut leftover = Leftover {
+            kind: "container",
             name: container.name.clone(),
-            run,
-            goes,
-            removed: false,
-            why,
+            run_id: run,
+            fate,
         };
         let engine = engine.clone();
         removals.spawn(async move {
             if record.as_ref().is_some_and(ContainerRecord::is_taken_over) {
-                leftover.goes = false;
-                leftover.why = "its run was resumed".to_owned();
-            } else if goes && !dry_run {
-                match remove_for_good(&*engine, &container).await {
+                leftover.fate = Fate::Left("its run was resumed".to_owned());
+            } else if leftover.fate == Fate::Found && !dry_run {
+                leftover.fate = match remove_for_good(&*engine, &container).await {
                     Ok(()) => {
-                        leftover.removed = true;
                         record.iter().for_each(ContainerRecord::forget);
+                        Fate::Removed
                     }
-                    Err(error) => leftover.why = error.message,
-                }
+                    Err(error) => Fate::Failed(error.message),
+                };
             }
             (place, leftover)
         });
@@ -142,7 +122,7 @@ pub(super) async fn sweep(
     if !dry_run {
         // Records without a container: it was removed by hand, or never made.
         for record in records.iter().filter(|record| record.is_over(executable)) {
-            if life(record) == Life::Gone {
+            if record.life() == Life::Gone {
                 record.forget();
             }
         }
@@ -153,11 +133,6 @@ pub(super) async fn sweep(
     Ok(leftovers.into_iter().map(|(_, left)| left).collect())
 }
 
-fn life(record: &ContainerRecord) -> Life {
-    let owner = record.entry.owner.parse::<Owner>();
-    owner.map_or(Life::Unknown, |owner| owner.life())
-}
-
 /// The command that removes all containers of a run.
 pub(super) fn removal_of(executable: &str, run: &str) -> String {
     match executable {
@@ -166,45 +141,36 @@ pub(super) fn removal_of(executable: &str, run: &str) -> String {
     }
 }
 
-/// Whether a container is to be removed, and why.
+/// Whether a container is to be removed.
 fn judge(
     container: &ListedContainer,
     record: Option<&ContainerRecord>,
     executable: &str,
     named: bool,
-) -> (bool, String) {
+) -> Fate {
     let Some(record) = record else {
         let name = &container.name;
-        return (
-            false,
-            format!(
-                "no record of this user on this machine names it: another user or machine made it, or it comes from an image of such a container (`docker commit`); if it is not needed, remove it with `{executable} rm -f {name}`"
-            ),
-        );
+        return Fate::Left(format!(
+            "no record of this user on this machine names it: another user or machine made it, or it comes from an image of such a container (`docker commit`); if it is not needed, remove it with `{executable} rm -f {name}`"
+        ));
     };
-    let maker = match record.entry.owner.parse::<Owner>() {
-        Ok(owner) => format!("process {} of `{}`", owner.pid, owner.host),
-        Err(()) => "its maker".to_owned(),
+    let maker = match record.owner() {
+        Some(owner) => format!("process {} of `{}`", owner.pid, owner.host),
+        None => "its maker".to_owned(),
     };
-    match life(record) {
+    let removal = || removal_of(executable, record.entry.label());
+    match record.life() {
         // Not even if it is named: the run would lose its work.
-        Life::Alive => (false, format!("{maker} is using it")),
-        _ if named => (true, "its run was named".to_owned()),
-        _ if record.entry.kept => (
-            false,
-            format!(
-                "it was to be kept: `{}` removes it",
-                removal_of(executable, record.entry.label())
-            ),
-        ),
-        Life::Gone => (true, format!("{maker}, which made it, is gone")),
-        Life::Unknown => (
-            false,
-            format!(
-                "{maker}, which made it, can't be seen from here: if its run is over, `{}` removes it",
-                removal_of(executable, record.entry.label())
-            ),
-        ),
+        Life::Alive => Fate::Left(format!("{maker} is using it")),
+        _ if named => Fate::Found,
+        _ if record.entry.kept => {
+            Fate::Left(format!("it was to be kept: `{}` removes it", removal()))
+        }
+        Life::Gone => Fate::Found,
+        Life::Unknown => Fate::Left(format!(
+            "{maker}, which made it, can't be seen from here: if its run is over, `{}` removes it",
+            removal()
+        )),
     }
 }
 
@@ -215,6 +181,7 @@ mod tests {
     use super::*;
     use crate::container::engine::KEY;
     use crate::container::record::ContainerEntry;
+    use crate::owner::Owner;
 
     #[test]
     fn only_certain_leftovers_are_removed() {
@@ -227,7 +194,7 @@ mod tests {
         let vectors = [
             // owner, kept; whether it is removed, whether it is removed if named, the reason
             (me.as_str(), false, false, false, "is using it"),
-            (&gone, false, true, true, "is gone"),
+            (&gone, false, true, true, ""),
             (&gone, true, false, true, "to be kept"),
             (&unknown, false, false, true, "`elsewhere`"),
             ("nonsense", false, false, true, "its maker"),
@@ -252,17 +219,14 @@ mod tests {
             let record = ContainerRecord::in_memory(entry);
             let judge = |record, named| judge(&container, record, "docker", named);
             let judged = judge(Some(&record), false);
-            assert_eq!(judged.0, goes, "{owner:?} {kept}");
-            assert!(judged.1.contains(why), "{}", judged.1);
-            assert_eq!(
-                judge(Some(&record), true).0,
-                goes_if_named,
-                "{owner:?} {kept}"
-            );
+            assert_eq!(judged == Fate::Found, goes, "{owner:?} {kept}");
+            assert!(judged.reason().contains(why), "{judged:?}");
+            let named = judge(Some(&record), true);
+            assert_eq!(named == Fate::Found, goes_if_named, "{owner:?} {kept}");
             // Whatever its labels say.
             for named in [false, true] {
-                let (goes, why) = judge(None, named);
-                assert!(!goes && why.contains("`docker rm -f n`"), "{why}");
+                let fate = judge(None, named);
+                assert!(matches!(&fate, Fate::Left(why) if why.contains("`docker rm -f n`")));
             }
         }
     }

@@ -43,7 +43,8 @@ mod turn;
 
 pub use connect::{Transport, is_here};
 pub use executor::ContainerExecutor;
-pub use leftovers::{LeftoverContainer, remove_leftovers};
+pub(crate) use fast::HELPER;
+pub use leftovers::remove_leftovers;
 pub use pulls::limit_pulls;
 pub use record::{engines_of_run, is_awaited};
 pub use settings::ContainerSettings;
@@ -58,13 +59,6 @@ pub async fn probe(
     executable: &str,
     transport: Transport,
 ) -> Result<String, mswea_core::ExecutorError> {
-    let asked = async {
-        connect::connect(executable, transport)
-            .await?
-            .describe()
-            .await
-    };
-    asked.await.map_err(|error| mswea_core::ExecutorError {
-        message: error.message,
-    })
+    let engine = connect::connect(executable, transport).await?;
+    Ok(engine.describe().await?)
 }

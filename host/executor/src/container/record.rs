@@ -8,8 +8,8 @@
 //! A record is made before its container, and removed after it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ContainerSettings;
 use super::engine::{KEY, ListedContainer};
-use crate::folders::in_name;
-use crate::owner::Owner;
+use crate::folders::{in_name, own_file};
+use crate::owner::{Life, Owner};
 use crate::state::state_folder;
 
 /// How long an engine may take to make a container for a host that is gone. A container that has
@@ -181,6 +181,16 @@ impl ContainerRecord {
         Ok(Self { entry, ..self })
     }
 
+    /// The host process; none if it can't be read.
+    pub(super) fn owner(&self) -> Option<Owner> {
+        self.entry.owner.parse().ok()
+    }
+
+    /// Whether that process is running.
+    pub(super) fn life(&self) -> Life {
+        self.owner().map_or(Life::Unknown, |owner| owner.life())
+    }
+
     /// Whether another process has taken the container over since this was read.
     pub(super) fn is_taken_over(&self) -> bool {
         Self::read(&self.file).is_some_and(|now| now.entry.owner != self.entry.owner)
@@ -234,18 +244,11 @@ impl ContainerRecord {
     }
 
     fn read(path: &Path) -> Option<Self> {
-        // The path may be a link or a pipe.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)
-            .ok()?;
-        let found = file.metadata().ok()?;
-        if !found.is_file() || !is_own(&found) {
+        let (found, text) = own_file(path, BYTES)?;
+        if !is_own(&found) {
             return None;
         }
-        let mut text = String::new();
-        File::take(file, BYTES).read_to_string(&mut text).ok()?;
+        let text = String::from_utf8(text).ok()?;
         let (first, rest) = text.split_once('\n')?;
         let id = rest.split_once('\n').map(|(id, _)| id.to_owned());
         Some(Self {

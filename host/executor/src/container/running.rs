@@ -110,11 +110,7 @@ impl Container {
     /// even root without a capability that containers lack); then as root, for processes that have
     /// changed their user.
     async fn as_both_users(&self, argv: &[&str]) -> Result<ProgramAnswer, EngineError> {
-        let spec = ExecSpec {
-            argv: argv.iter().map(|&arg| arg.to_owned()).collect(),
-            cwd: Some("/".to_owned()),
-            ..ExecSpec::default()
-        };
+        let spec = ExecSpec::of(argv);
         let first = self.ask(&spec, KILLING).await?;
         let root = ExecSpec {
             user: Some("0".to_owned()),

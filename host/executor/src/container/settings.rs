@@ -11,7 +11,7 @@ use super::engine::TypedArg;
 use super::mounts::{check_mount, with_path};
 use crate::{environment, machine};
 use mswea_core::Object;
-use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
+use mswea_helper::processes::RUN_VARIABLE;
 use mswea_secrecy as secrecy;
 
 /// The settings of a container environment.
@@ -184,28 +184,7 @@ impl ContainerSettings {
     /// # Errors
     /// A message if a variable can't be passed to a process.
     pub(super) fn environment(&self) -> Result<Vec<(String, String)>, String> {
-        let forwarded = self
-            .forward_env
-            .iter()
-            .filter_map(|name| Some((name.into(), secrecy::var(name)?.into())));
-        let rules = environment::Rules {
-            allow: &self.forward_env,
-            secrets: &[],
-            is_credential: |_| false,
-        };
-        let built = environment::build(forwarded, rules, &self.env);
-        let built = built.map_err(|error| error.to_string())?;
-        let mut variables: Vec<(String, String)> = built
-            .variables
-            .iter()
-            .filter_map(|entry| {
-                let entry = entry.to_string_lossy();
-                let (name, value) = entry.split_once('=')?;
-                Some((name.to_owned(), value.to_owned()))
-            })
-            // Set anew for the run and each action.
-            .filter(|(name, _)| name != ACTION_VARIABLE && name != RUN_VARIABLE)
-            .collect();
+        let mut variables = environment::elsewhere(&self.forward_env, &self.env)?;
         variables.push((RUN_VARIABLE.to_owned(), self.run_id.clone()));
         Ok(variables)
     }
@@ -222,15 +201,10 @@ impl ContainerSettings {
     /// The variables of templates: mini-swe-agent's, and this machine's properties.
     pub(super) fn template_vars(&self) -> Object {
         let texts = |list: &[String]| list.iter().map(String::as_str).collect::<Value>();
-        let env: Object = self
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-            .collect();
         [
             ("image", Value::from(self.image.as_str())),
             ("cwd", Value::from(self.cwd.as_str())),
-            ("env", Value::Object(env)),
+            ("env", machine::texts(&self.env)),
             ("forward_env", texts(&self.forward_env)),
             ("timeout", machine::seconds(self.timeout)),
             ("executable", Value::from(self.executable.as_str())),
@@ -434,8 +408,8 @@ mod tests {
         let mut variables = settings.environment().unwrap();
         variables.retain(|(name, _)| name != "PATH");
         let wanted = [
-            ("MSWEA_TEST_FORWARDED", "host"),
             ("MSWEA_TEST_BOTH", "config"),
+            ("MSWEA_TEST_FORWARDED", "host"),
             (RUN_VARIABLE, "r"),
         ];
         assert_eq!(

@@ -19,7 +19,7 @@ use super::turn::turn;
 use super::{ContainerSettings, fast, leftovers, pulls, run_args};
 use crate::owner::Owner;
 use mswea_core::{Context, ExecutorError, Progress, Stop};
-use readiness::{ReadyContainer, make_ready};
+use readiness::make_ready;
 
 /// The time limit of removing a container that could not be prepared.
 const REMOVING: Duration = Duration::from_secs(60);
@@ -32,9 +32,7 @@ const NAMES: usize = 5;
 pub(super) use again::{Handle, find};
 
 fn error(message: impl Into<String>) -> ExecutorError {
-    ExecutorError {
-        message: message.into(),
-    }
+    message.into().into()
 }
 
 fn stopped() -> ExecutorError {
@@ -45,7 +43,7 @@ fn stopped() -> ExecutorError {
 pub(super) async fn start(
     settings: &ContainerSettings,
     context: &Context,
-) -> Result<(Container, Option<fast::ContainerSession>), ExecutorError> {
+) -> Result<ReadyContainer, ExecutorError> {
     let stop = &context.stop;
     let image_name = settings.image.as_str();
     if image_name.is_empty() {
@@ -65,9 +63,7 @@ pub(super) async fn start(
     let local = sees_this_machine(&settings.executable);
     settings.check(local).map_err(error)?;
     let connecting = connect(&settings.executable, settings.transport);
-    let engine = unless(stop, connecting)
-        .await?
-        .map_err(|e| error(e.message))?;
+    let engine = unless(stop, connecting).await??;
     unless(stop, leftovers::once(settings, &engine)).await?;
     let image = unless(stop, image(&engine, settings, context)).await??;
     let foreign = foreign(settings, &image);
@@ -83,18 +79,15 @@ pub(super) async fn start(
     };
     unless(stop, unfinished::clear(&engine, settings, context)).await??;
     let turn = unless(stop, turn()).await?;
-    let began = Instant::now();
-    let StartedContainer { id, name, record } =
-        run(&engine, settings, stop).await.map_err(explain)?;
+    let started = run(&engine, settings, stop).await.map_err(explain)?;
     // What follows is little work, and much of it waiting.
     drop(turn);
-    let ready = unless(stop, make_ready(&engine, &id, settings, &image)).await;
+    let ready = unless(stop, make_ready(&engine, &started, settings, &image)).await;
+    let StartedContainer {
+        id, name, record, ..
+    } = started;
     match ready.and_then(|ready| ready) {
-        Ok(ReadyContainer {
-            way,
-            session,
-            no_helper,
-        }) => {
+        Ok((container, session)) => {
             let how = match session {
                 Some(_) => "fast path",
                 None => "one exec each",
@@ -103,15 +96,6 @@ pub(super) async fn start(
                 "container `{name}` of image `{image_name}`, commands start in `{}` ({how})",
                 settings.cwd
             )));
-            let container = Container {
-                engine,
-                id,
-                name,
-                record,
-                began,
-                way,
-                no_helper,
-            };
             Ok((container, session))
         }
         Err(failed) => {
@@ -137,8 +121,7 @@ async fn image(
     context: &Context,
 ) -> Result<Image, ExecutorError> {
     let name = settings.image.as_str();
-    let look = || async { engine.image(name).await.map_err(|e| error(e.message)) };
-    if let Some(image) = look().await? {
+    if let Some(image) = engine.image(name).await? {
         return Ok(image);
     }
     let wanted = pulls::PullKey {
@@ -148,10 +131,8 @@ async fn image(
     };
     let front = context.front.clone();
     let tell = move |text: &str| front.show(&Progress::Preparing(text));
-    pulls::pull(engine, &wanted, settings.pull_timeout, &tell)
-        .await
-        .map_err(|e| error(e.message))?;
-    look().await?.ok_or_else(|| {
+    pulls::pull(engine, &wanted, settings.pull_timeout, &tell).await?;
+    engine.image(name).await?.ok_or_else(|| {
         error(format!(
             "image `{name}` was pulled and does not exist: another process may have removed it"
         ))
@@ -182,11 +163,17 @@ fn foreign(settings: &ContainerSettings, image: &Image) -> Option<String> {
     })
 }
 
+/// A container that is ready for actions, and the helper's session if it can run the helper.
+pub(super) type ReadyContainer = (Container, Option<fast::ContainerSession>);
+
 /// A running container.
+#[derive(Clone)]
 struct StartedContainer {
     id: String,
     name: String,
     record: Option<ContainerRecord>,
+    /// When it was asked for.
+    began: Instant,
 }
 
 /// Creates and starts the container.
@@ -196,7 +183,7 @@ async fn run(
     stop: &Stop,
 ) -> Result<StartedContainer, ExecutorError> {
     let refused = |refusal| match refusal {
-        Refusal::Engine(e) => error(e.message),
+        Refusal::Engine(e) => e.into(),
         Refusal::Own(e) => e,
     };
     // A name that the user chose is the only one to try.
@@ -232,6 +219,7 @@ async fn run_as(
     name: &str,
     stop: &Stop,
 ) -> Result<StartedContainer, Refusal> {
+    let began = Instant::now();
     let entry = ContainerEntry::new(settings, name);
     let key = entry.key.clone();
     let mut record = match entry.write() {
@@ -295,7 +283,7 @@ async fn run_as(
         result = &mut receiver => return match result {
             Ok(Ok(id)) => {
                 record.iter_mut().for_each(|record| record.found(&id));
-                Ok(StartedContainer { id, name: name.to_owned(), record })
+                Ok(StartedContainer { id, name: name.to_owned(), record, began })
             }
             Ok(Err(refused)) => Err(Refusal::Engine(refused)),
             Err(_) => Err(Refusal::Own(error("the start of the container was broken off"))),

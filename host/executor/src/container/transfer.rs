@@ -84,13 +84,7 @@ async fn prepare(
     is_folder: bool,
 ) -> Result<UploadTarget, String> {
     let kind = if is_folder { "folder" } else { "file" };
-    let spec = ExecSpec {
-        argv: ["sh", "-c", PREPARE, "sh", to, kind]
-            .map(str::to_owned)
-            .to_vec(),
-        cwd: Some("/".to_owned()),
-        ..ExecSpec::default()
-    };
+    let spec = ExecSpec::of(&["sh", "-c", PREPARE, "sh", to, kind]);
     let mut answer = container.ask(&spec, LOOKING).await;
     if answer.as_ref().is_ok_and(|answer| answer.status == 1) {
         // As root if the actions' user may not write there, like the engine's own copy.

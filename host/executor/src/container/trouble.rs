@@ -22,7 +22,9 @@ pub(super) enum Trouble {
     Passing,
     /// It is gone for good: the reason.
     Gone(String),
-    /// The engine can't be asked, or the container is paused: the reason.
+    /// The container is paused: what to do.
+    Paused(String),
+    /// The engine can't be asked: the reason.
     Silent(String),
 }
 
@@ -45,7 +47,7 @@ pub(super) async fn find_out_within(
             Ok(state) if state.paused => {
                 if began.elapsed() > limit {
                     let name = &container.name;
-                    return Trouble::Silent(format!(
+                    return Trouble::Paused(format!(
                         "the container `{name}` is paused: `{} unpause {name}` continues it",
                         settings.executable
                     ));
@@ -119,11 +121,7 @@ pub(super) enum Count {
 }
 
 pub(super) async fn oom_kills(container: &Container) -> Count {
-    let spec = ExecSpec {
-        argv: ["sh", "-c", COUNT].map(str::to_owned).to_vec(),
-        cwd: Some("/".to_owned()),
-        ..ExecSpec::default()
-    };
+    let spec = ExecSpec::of(&["sh", "-c", COUNT]);
     match container.ask(&spec, COUNTING).await {
         Ok(answer) if matches!(answer.status, 0 | 1) => answer
             .text

@@ -14,11 +14,11 @@ use mswea_core::ExecutorError;
 /// # Errors
 /// [`ExecutorError`] if the path leads out of `root`.
 pub(crate) fn inside(root: &Path, start: &Path, path: &str) -> Result<PathBuf, ExecutorError> {
-    let outside = || ExecutorError {
-        message: format!(
+    let outside = || {
+        ExecutorError::from(format!(
             "`{path}` is not below `{}`, and files outside of it can't be reached; name a path below it, without links or `..` that lead out of it",
             root.display()
-        ),
+        ))
     };
     let wanted = start.join(path);
     let relative = wanted.strip_prefix(root).map_err(|_| outside())?;

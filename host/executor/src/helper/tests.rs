@@ -11,7 +11,10 @@ use std::process::{Command as Program, Stdio};
 use std::sync::{LazyLock, Once};
 use std::time::Instant;
 
+use mswea_helper::protocol::HELLO;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 use super::*;
 use crate::tests::executables;
@@ -107,7 +110,7 @@ fn docker_is_there(test: &str) -> bool {
             "{test} needs a docker daemon, which `{variable}` requires: start dockerd"
         );
     }
-    let _ = writeln!(io::stderr(), "SKIPPED (no docker daemon): {test}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED (no docker daemon): {test}");
     false
 }
 
@@ -224,9 +227,9 @@ async fn endings(session: &mut HelperSession) {
     assert_eq!(end.unwrap(), HelperEnd::TimedOut);
     assert!(text.contains(" bytes of output elided"));
     assert!(
-        session.inbox.capacity() < 500_000,
+        session.wire.capacity() < 500_000,
         "{}",
-        session.inbox.capacity()
+        session.wire.capacity()
     );
     assert_eq!(
         ok(session, "echo ok").await,
@@ -435,6 +438,18 @@ async fn output_that_was_read_is_kept_when_the_helper_goes() {
     .await;
     assert_eq!(text, "before\n");
     assert!(matches!(end, Err(HelperError::Gone)), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_copy_that_can_not_begin_leaves_the_helper_usable() {
+    let (_child, mut session) = local().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let copied = session.upload(file.path(), "x", Some("/nonexistent")).await;
+    let message = copied.unwrap_err().message;
+    assert!(message.contains("`/nonexistent`"), "{message}");
+    assert!(!session.is_busy());
+    let wanted = ("on\n".to_owned(), HelperEnd::Exited(0));
+    assert_eq!(ok(&mut session, "echo on").await, wanted);
 }
 
 #[tokio::test]

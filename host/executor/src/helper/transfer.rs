@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use mswea_core::ExecutorError;
-use mswea_helper::protocol::{self, ActionInput, HelperReply, HelperRequest, LONGEST_REPLY, PIECE};
+use mswea_helper::protocol::{ActionInput, HelperReply, HelperRequest, PIECE};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::sleep;
 
-use super::{HelperAction, HelperError, HelperEvent, HelperSession, READ, send};
+use super::{HelperAction, HelperError, HelperSession};
 use crate::archives::{self, ReceivedArchive, failed};
 
 /// The program of a helper, as the process sees it that becomes it.
@@ -22,17 +22,6 @@ const STALLED: Duration = Duration::from_secs(60);
 const MESSAGE: usize = 2000;
 /// What that message begins with.
 const SAID: &str = "mswea-helper: ";
-
-/// What an action has reported.
-#[derive(Default)]
-struct PassedNews {
-    output: Vec<u8>,
-    /// How many bytes of its input it has taken.
-    taken: usize,
-    has_closed: bool,
-    /// Its exit code, or why it was not started.
-    end: Option<Result<i32, String>>,
-}
 
 impl HelperSession {
     /// Copies `from`, a path of this machine, to `to`, which is seen from `cwd`.
@@ -151,53 +140,52 @@ impl HelperSession {
                 None => ActionInput::Empty,
             },
         };
-        let encoded = |request: HelperRequest| request.encode().unwrap_or_default();
-        let mut to_send = encoded(action.request(id));
-        let (mut sent, mut is_flushed, mut on_the_way) = (0, false, 0);
+        self.wire.post(&action.request(id));
+        let mut on_the_way = 0;
         let mut piece = vec![0; PIECE];
         let mut last_words = Vec::new();
         self.busy = true;
-        let end = loop {
-            let news = self.news(id).map_err(|error| error.to_string())?;
-            on_the_way -= news.taken.min(on_the_way);
-            if news.has_closed {
-                from = None;
+        let told = |error: HelperError| error.to_string();
+        let end = 'passing: loop {
+            while let Some(reply) = self.wire.next(Some(id)).map_err(told)? {
+                match reply {
+                    HelperReply::Output { bytes, .. } => {
+                        if let Some(file) = &mut to {
+                            let written = file.write_all(bytes).await;
+                            written.map_err(|error| archives::no_room(&error))?;
+                        }
+                        last_words.extend_from_slice(bytes);
+                        last_words.drain(..last_words.len().saturating_sub(MESSAGE));
+                    }
+                    HelperReply::Taken { count, is_open, .. } => {
+                        on_the_way -= on_the_way.min(count as usize);
+                        from = from.filter(|_| is_open);
+                    }
+                    HelperReply::Exited { status, .. } => break 'passing status,
+                    HelperReply::Failed { text, .. } => {
+                        self.busy = false;
+                        return Err(text.to_owned());
+                    }
+                }
             }
-            if let Some(file) = &mut to {
-                let written = file.write_all(&news.output).await;
-                written.map_err(|error| archives::no_room(&error))?;
-            }
-            last_words.extend_from_slice(&news.output);
-            last_words.drain(..last_words.len().saturating_sub(MESSAGE));
-            if let Some(end) = news.end {
-                break end?;
-            }
-            if let Some(file) = from.as_mut().filter(|_| is_flushed && on_the_way < WINDOW) {
-                let count = file
-                    .read(&mut piece)
-                    .await
-                    .map_err(|error| error.to_string())?;
+            let may_go_on = self.wire.is_flushed() && on_the_way < WINDOW;
+            if let Some(file) = from.as_mut().filter(|_| may_go_on) {
+                let read = file.read(&mut piece).await;
+                let count = read.map_err(|error| error.to_string())?;
                 let bytes = piece[..count].to_vec();
-                (to_send, sent, is_flushed) = match count {
-                    0 => (encoded(HelperRequest::Close { id }), 0, false),
-                    _ => (encoded(HelperRequest::Input { id, bytes }), 0, false),
-                };
+                self.wire.post(&match count {
+                    0 => HelperRequest::Close { id },
+                    _ => HelperRequest::Input { id, bytes },
+                });
                 on_the_way += count;
                 from = from.filter(|_| count > 0);
             }
-            self.inbox.reserve(READ);
-            // Each of these can be dropped and started again.
-            let event = tokio::select! {
+            tokio::select! {
                 biased;
-                event = send(&mut self.input, &to_send[sent..]), if !is_flushed => event,
-                read = self.output.read_buf(&mut self.inbox) => HelperEvent::Read(read),
+                goes_on = self.wire.step() => if !goes_on {
+                    return Err(HelperError::Gone.to_string());
+                },
                 () = sleep(STALLED) => return Err(HelperError::Stalled(STALLED).to_string()),
-            };
-            match event {
-                HelperEvent::Wrote(Ok(count @ 1..)) => sent += count,
-                HelperEvent::Flushed => is_flushed = true,
-                HelperEvent::Read(Ok(1..)) => {}
-                _ => return Err(HelperError::Gone.to_string()),
             }
         };
         self.busy = false;
@@ -206,33 +194,5 @@ impl HelperSession {
             flushed.map_err(|error| archives::no_room(&error))?;
         }
         Ok((end, String::from_utf8_lossy(&last_words).into_owned()))
-    }
-
-    /// Takes all complete frames out of the inbox.
-    fn news(&mut self, id: u32) -> Result<PassedNews, HelperError> {
-        let mut news = PassedNews::default();
-        let mut done = 0;
-        let garbled = |_| HelperError::Garbled;
-        while news.end.is_none()
-            && let Some((content, length)) =
-                protocol::frame(&self.inbox[done..], LONGEST_REPLY).map_err(garbled)?
-        {
-            let reply = HelperReply::decode(content).map_err(garbled)?;
-            if reply.id() != id {
-                return Err(HelperError::Garbled);
-            }
-            done += length;
-            match reply {
-                HelperReply::Output { bytes, .. } => news.output.extend_from_slice(bytes),
-                HelperReply::Taken { count, is_open, .. } => {
-                    news.taken += count as usize;
-                    news.has_closed |= !is_open;
-                }
-                HelperReply::Exited { status, .. } => news.end = Some(Ok(status)),
-                HelperReply::Failed { text, .. } => news.end = Some(Err(text.to_owned())),
-            }
-        }
-        self.inbox.drain(..done);
-        Ok(news)
     }
 }

@@ -1,26 +1,22 @@
 //! The conversation with the helper of one program, or of one shell: reads its output at all times, and
 //! passes requests on.
 
-use std::io;
 use std::time::Duration;
 
 use mswea_core::{ExpectEnd, Expectation, ProgramEnd, ProgramError, ProgramOutput, Stop};
-use mswea_helper::protocol::{self, HelperReply, HelperRequest, LONGEST_REPLY};
-use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use mswea_helper::protocol::{HelperReply, HelperRequest};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::pattern::{OVERLAP, Patterns};
 use super::transcript::Transcript;
-use crate::helper::{HelperAction, HelperSession};
+use crate::helper::{HelperAction, HelperError, HelperSession, HelperWire};
 
 /// The number of the action of this helper, or of its first one.
 pub(super) const ID: u32 = 1;
 /// The pause between two searches, in which more output may come.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The most bytes of one read.
-const READ: usize = 64 * 1024;
 
 /// What is known of a program.
 #[derive(Debug)]
@@ -71,25 +67,22 @@ impl ProgramConnection {
     ) -> Option<Self> {
         let first = action.request(ID).encode()?;
         let state = ProgramState::new(keep, false);
-        Some(Self::converse(session, first, state, true))
+        let mut wire = session.into_wire();
+        wire.post_frame(&first);
+        Some(Self::converse(wire, state, true))
     }
 
     /// With a helper that does nothing yet, and has one action after the other. Bytes that are no UTF-8
     /// become `\xHH` in the output.
     pub(crate) fn idle(session: HelperSession, keep: usize) -> Self {
         let state = ProgramState::new(keep, true);
-        Self::converse(session, Vec::new(), state, false)
+        Self::converse(session.into_wire(), state, false)
     }
 
-    fn converse(
-        session: HelperSession,
-        first: Vec<u8>,
-        state: ProgramState,
-        is_only: bool,
-    ) -> Self {
+    fn converse(wire: HelperWire, state: ProgramState, is_only: bool) -> Self {
         let state = watch::Sender::new(state);
         let (requests, asked) = mpsc::unbounded_channel();
-        let task = tokio::spawn(converse(session, first, asked, state.clone(), is_only));
+        let task = tokio::spawn(converse(wire, asked, state.clone(), is_only));
         Self {
             state,
             requests,
@@ -229,40 +222,23 @@ impl Drop for ProgramConnection {
 }
 
 async fn converse(
-    session: HelperSession,
-    first: Vec<u8>,
+    mut wire: HelperWire,
     mut requests: mpsc::UnboundedReceiver<HelperRequest>,
     state: watch::Sender<ProgramState>,
     is_only: bool,
 ) {
-    let (mut output, mut input, mut inbox) = session.into_streams();
-    let mut to_send = first;
-    let mut sent = 0;
-    let mut is_flushed = false;
     let end = loop {
-        match take(&mut inbox, &state) {
+        match take(&mut wire, &state) {
             Ok(None) => {}
             Ok(Some(end)) if is_only => break end,
             Ok(Some(end)) => finish(&state, end, false),
-            Err(protocol::Malformed) => {
-                break ProgramEnd::Lost("its helper sent an invalid message".to_owned());
-            }
+            Err(_) => break ProgramEnd::Lost("its helper sent an invalid message".to_owned()),
         }
-        inbox.reserve(READ);
         // Each of these can be dropped and started again.
         tokio::select! {
             biased;
-            written = write(&mut input, &to_send[sent..]), if !is_flushed => match written {
-                Ok(Some(count @ 1..)) => sent += count,
-                Ok(None) => is_flushed = true,
-                // It no longer reads; what it has sent is read first.
-                _ => (sent, is_flushed) = (to_send.len(), true),
-            },
-            Some(request) = requests.recv(), if is_flushed => {
-                (to_send, sent) = (request.encode().unwrap_or_default(), 0);
-                is_flushed = false;
-            }
-            read = output.read_buf(&mut inbox) => if !matches!(read, Ok(1..)) {
+            Some(request) = requests.recv(), if wire.is_flushed() => wire.post(&request),
+            goes_on = wire.step() => if !goes_on {
                 break ProgramEnd::Lost("its helper has ended".to_owned());
             },
         }
@@ -278,29 +254,13 @@ fn finish(state: &watch::Sender<ProgramState>, end: ProgramEnd, is_last: bool) {
     });
 }
 
-/// Writes once, or flushes if nothing is left to write.
-async fn write(
-    input: &mut (dyn AsyncWrite + Send + Unpin),
-    rest: &[u8],
-) -> io::Result<Option<usize>> {
-    match rest {
-        [] => input.flush().await.map(|()| None),
-        _ => input.write(rest).await.map(Some),
-    }
-}
-
-/// Takes all complete frames out of the inbox; returns how the program has ended, if it has.
+/// Takes all complete replies; returns how the program has ended, if it has.
 fn take(
-    inbox: &mut Vec<u8>,
+    wire: &mut HelperWire,
     state: &watch::Sender<ProgramState>,
-) -> Result<Option<ProgramEnd>, protocol::Malformed> {
-    let mut done = 0;
-    let mut end = None;
-    while end.is_none()
-        && let Some((content, length)) = protocol::frame(&inbox[done..], LONGEST_REPLY)?
-    {
-        done += length;
-        match HelperReply::decode(content)? {
+) -> Result<Option<ProgramEnd>, HelperError> {
+    while let Some(reply) = wire.next(None)? {
+        match reply {
             HelperReply::Output { bytes, .. } => state.send_modify(|state| {
                 state.output.push(bytes);
                 state.heard = Instant::now();
@@ -322,14 +282,15 @@ fn take(
                 ..
             } => {
                 state.send_modify(|state| notes.clone_into(&mut state.notes));
-                end = Some(match killed {
+                return Ok(Some(match killed {
                     true => ProgramEnd::Closed,
                     false => ProgramEnd::Exited(status),
-                });
+                }));
             }
-            HelperReply::Failed { text, .. } => end = Some(ProgramEnd::Lost(text.to_owned())),
+            HelperReply::Failed { text, .. } => {
+                return Ok(Some(ProgramEnd::Lost(text.to_owned())));
+            }
         }
     }
-    inbox.drain(..done);
-    Ok(end)
+    Ok(None)
 }

@@ -73,7 +73,7 @@ impl Patterns {
         let began = Instant::now();
         let mut at = 0;
         loop {
-            let end = boundary(text, at + PIECE);
+            let end = text.ceil_char_boundary(at + PIECE);
             if let Some((which, found)) = self.in_piece(&text[at..end])? {
                 return Ok(Some((which, at + found.start..at + found.end)));
             }
@@ -84,7 +84,7 @@ impl Patterns {
                 let pattern = self.0.first().map_or("", Regex::as_str);
                 return Err(refused(pattern, "looking for it takes too long"));
             }
-            at = boundary(text, end - OVERLAP);
+            at = text.ceil_char_boundary(end - OVERLAP);
         }
     }
 
@@ -110,13 +110,6 @@ fn refused(pattern: &str, why: &str) -> ProgramError {
         pattern: pattern.to_owned(),
         why: why.to_owned(),
     }
-}
-
-/// The index of a character at or after `at`.
-fn boundary(text: &str, at: usize) -> usize {
-    (at..text.len())
-        .find(|&at| text.is_char_boundary(at))
-        .unwrap_or(text.len())
 }
 
 #[cfg(test)]

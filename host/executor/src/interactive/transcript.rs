@@ -96,9 +96,7 @@ impl Transcript {
     /// The index of the first whole character at or after `position`.
     fn index(&self, position: u64) -> usize {
         let at = usize::try_from(position.saturating_sub(self.begin)).unwrap_or(usize::MAX);
-        (at..self.text.len())
-            .find(|&at| self.text.is_char_boundary(at))
-            .unwrap_or(self.text.len())
+        self.text.ceil_char_boundary(at)
     }
 }
 

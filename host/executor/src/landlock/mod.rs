@@ -92,6 +92,7 @@ pub(super) fn wrap(
         before: args,
         variable: |_, _| Vec::new(), // the environment is passed unchanged
         after: vec!["--".into(), interpreter.into()],
+        inside: None,
         third: None,
     })
 }
@@ -129,11 +130,9 @@ pub(super) fn scope(
 }
 
 pub(super) fn refuse<T>(why: &str) -> Result<T, ExecutorError> {
-    Err(ExecutorError {
-        message: format!(
-            "the landlock sandbox can't be used: {why}; to run without it, set the sandbox to `none` (the environment classes `bubblewrap` and `docker` need no landlock)"
-        ),
-    })
+    Err(ExecutorError::from(format!(
+        "the landlock sandbox can't be used: {why}; to run without it, set the sandbox to `none` (the environment classes `bubblewrap` and `docker` need no landlock)"
+    )))
 }
 
 /// Checks that the kernel's Landlock is sufficient.

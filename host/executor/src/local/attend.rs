@@ -3,16 +3,15 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::aside::aside;
+use crate::aside::hunt;
 use crate::capture::Capture;
-use crate::spawn::{ChildProcess, exited, watched};
+use crate::spawn::{ChildProcess, watched};
 use mswea_core::Stop;
 use mswea_helper::processes::{self, ProcessTarget, Session};
 
@@ -35,7 +34,6 @@ pub(super) enum CommandEnd {
 #[derive(Debug)]
 pub(super) struct Running {
     child: ChildProcess,
-    pidfd: Option<AsyncFd<OwnedFd>>,
     /// None once the output has ended.
     pipe: Option<AsyncFd<OwnedFd>>,
     target: ProcessTarget,
@@ -49,15 +47,11 @@ impl Running {
     ) -> io::Result<Self> {
         let mut this = Self {
             child,
-            pidfd: None,
             pipe: None,
             target,
         };
         // From here on a failure ends the child.
         this.pipe = Some(watched(pipe)?);
-        if let Some(fd) = this.child.pidfd() {
-            this.pidfd = Some(watched(fd)?);
-        }
         Ok(this)
     }
 
@@ -85,7 +79,7 @@ impl Running {
             // In this order, so that much output does not delay the other three.
             tokio::select! {
                 biased;
-                end = exited(&mut self.child, self.pidfd.as_ref()) => {
+                end = self.child.exited() => {
                     return end.map_or_else(CommandEnd::Lost, CommandEnd::Exited);
                 }
                 () = &mut stopped => return CommandEnd::Stopped,
@@ -105,19 +99,13 @@ impl Running {
 
     /// Kills the command and all processes that it started, and waits for it for a bounded time.
     pub(super) async fn end(&mut self) {
-        kill_until_gone(&self.target, DYING).await;
-        if timeout(DYING / 10, exited(&mut self.child, self.pidfd.as_ref()))
-            .await
-            .is_ok()
-        {
+        hunt(&self.target, DYING).await;
+        if timeout(DYING / 10, self.child.exited()).await.is_ok() {
             return;
         }
         // Used if `/proc` can't be read, because it does not exist or descriptors are lacking.
         self.child.kill_group();
-        if timeout(DYING, exited(&mut self.child, self.pidfd.as_ref()))
-            .await
-            .is_err()
-        {
+        if timeout(DYING, self.child.exited()).await.is_err() {
             tracing::warn!(pid = self.pid(), "a killed command does not end");
         }
     }
@@ -182,18 +170,7 @@ pub(super) fn end_at_once(child: &mut ChildProcess, target: &ProcessTarget) {
     }
     processes::kill_until_gone(target, DYING / 2);
     child.kill_group();
-    let started = Instant::now();
-    while matches!(child.try_wait(), Ok(None)) && started.elapsed() < DYING / 10 {
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Kills until no process is left, for at most `limit`; returns whether none is left. Each search walks
-/// through `/proc`, on a thread of its own.
-async fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> bool {
-    let target = target.clone();
-    let hunt = move || processes::kill_until_gone(&target, limit) == 0;
-    aside("hunt", hunt).await.unwrap_or(false)
+    child.ends_within(DYING / 10);
 }
 
 /// Reads one piece when one is available; returns whether the pipe is still open. Can be dropped
@@ -231,7 +208,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         // Without a signal of the end.
-        running.pidfd = None;
+        running.child.has_no_signal();
         let limit = Duration::ZERO;
         let command = Command::new("echo done; exit 3");
         let output = executor
@@ -250,7 +227,7 @@ mod tests {
         ];
         for (command, limit, text, returncode) in vectors {
             let mut running = executor.launch(Task::Command(command)).unwrap();
-            running.pidfd = None;
+            running.child.has_no_signal();
             let limit = Duration::from_secs_f64(limit);
             let output = executor
                 .attend(running, &Command::new(command), limit, &Stop::never())

@@ -14,7 +14,7 @@ impl LocalExecutor {
     /// # Errors
     /// [`ExecutorError`] with the first that can't be used.
     pub(super) async fn make_ready(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
-        let fail = |message: String| Err(ExecutorError { message });
+        let fail = |message: String| Err(ExecutorError::from(message));
         if let Err(why) = &self.env {
             return fail(why.clone());
         }

@@ -3,10 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use mswea_core::{ExecutorError, Output};
+use mswea_core::ExecutorError;
 
 use super::LocalExecutor;
-use crate::failure::gone;
+use crate::failure::ActionFailure;
 
 impl LocalExecutor {
     /// Sets the working directory of commands to the path of the host's own. If commands inherited
@@ -15,11 +15,9 @@ impl LocalExecutor {
         if self.settings.cwd.is_some() {
             return Ok(());
         }
-        let path = std::env::current_dir().map_err(|error| ExecutorError {
-            message: format!(
+        let path = std::env::current_dir().map_err(|error| ExecutorError::from(format!(
                 "the current folder can't be used: {error}; go to one that is there, or set `environment.cwd`"
-            ),
-        })?;
+            )))?;
         // The host's own folder may be one that was removed, to which no path leads.
         let is_here = |one: &std::fs::Metadata, other: &std::fs::Metadata| {
             (one.dev(), one.ino()) == (other.dev(), other.ino())
@@ -32,8 +30,8 @@ impl LocalExecutor {
         Ok(())
     }
 
-    /// The output if commands can't start because their folder is gone, which ends the run.
-    pub(super) fn folder_is_gone(&self) -> Option<Output> {
+    /// The failure if commands can't start because their folder is gone, which ends the run.
+    pub(super) fn folder_is_gone(&self) -> Option<ActionFailure> {
         let cwd = self.settings.cwd.as_deref()?;
         let why = match cwd.metadata() {
             Ok(found) if found.is_dir() => return None,
@@ -43,10 +41,9 @@ impl LocalExecutor {
             }
             Err(error) => error.to_string(),
         };
-        let text = format!(
+        Some(ActionFailure::gone(format!(
             "the folder `{}`, in which every command starts, is gone: {why}; make it anew and start the run again",
             cwd.display()
-        );
-        Some(gone(&text, String::new()))
+        )))
     }
 }

@@ -1,16 +1,14 @@
 //! From a command to a process: the program, its arguments, and its working directory.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mswea_core::{Command, Output, Stop};
-use mswea_helper::long;
-use rustix::fs::MemfdFlags;
+use mswea_helper::{long, sys};
 use rustix::pipe::PipeFlags;
 
 use super::attend::Running;
@@ -25,7 +23,7 @@ use crate::wrap::Wrap;
 use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
 
 /// The path of the helper in its own process.
-const PROGRAM: &str = "/proc/self/fd/4";
+pub(crate) const PROGRAM: &str = "/proc/self/fd/4";
 /// The descriptor that this path names.
 pub(super) const HELPER_DESCRIPTOR: i32 = 4;
 
@@ -77,10 +75,15 @@ impl LocalExecutor {
         if name.contains('/') {
             return Ok(PathBuf::from(name));
         }
+        self.in_path(name)
+            .ok_or_else(|| ActionFailure::no_interpreter(name, "it is in no folder of `PATH`"))
+    }
+
+    /// The program `name` in the `PATH` of commands.
+    pub(super) fn in_path(&self, name: &str) -> Option<PathBuf> {
         let env = self.env.as_deref().unwrap_or_default();
         let path = environment::get(env, "PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
         in_path(name, OsStr::from_bytes(path))
-            .ok_or_else(|| ActionFailure::no_interpreter(name, "it is in no folder of `PATH`"))
     }
 
     /// Program and arguments of `task`, for the action `action`.
@@ -99,7 +102,8 @@ impl LocalExecutor {
                 }
             }
             Task::Helper => {
-                let words = [PROGRAM, "session"].map(OsString::from);
+                let inside = self.wrap.as_ref().and_then(|wrap| wrap.inside);
+                let words = [inside.unwrap_or(PROGRAM), "session"].map(OsString::from);
                 (PathBuf::from(PROGRAM), words.to_vec())
             }
             Task::Program(args) => {
@@ -125,6 +129,7 @@ impl LocalExecutor {
             before,
             variable,
             after,
+            inside,
             third: _,
         } = wrap;
         let marks = marks
@@ -132,8 +137,7 @@ impl LocalExecutor {
             .flat_map(|(name, value)| variable(name, value))
             .map(OsString::from);
         let mut after = after.clone();
-        if let (Task::Helper, Some(last)) = (task, after.last_mut()) {
-            // The sandbox that has further arguments names the path of the interpreter here.
+        if let (Task::Helper, None, Some(last)) = (task, inside, after.last_mut()) {
             *last = interpreter.into();
         }
         let args = before
@@ -162,8 +166,8 @@ impl LocalExecutor {
             return Ok(None);
         };
         *last = long::SOURCE.into();
-        let file = readable(&long::file(text.as_bytes()));
-        file.map(|file| Some(file.into()))
+        let file = sys::file(&long::file(text.as_bytes()));
+        file.map(Some)
             .map_err(|error| ActionFailure::system(&error, None))
     }
 
@@ -213,7 +217,7 @@ impl LocalExecutor {
             (Task::Program(_), _) | (_, None) => None,
             (_, Some(Wrap { third, .. })) => third.as_deref(),
         };
-        let third = third.map(readable).transpose();
+        let third = third.map(sys::file).transpose();
         let third = third.map_err(|error| ActionFailure::system(&error, None))?;
         let mut descriptors = descriptors;
         descriptors.extend(third.as_ref().map(|third| (third.as_fd(), 3)));
@@ -253,16 +257,4 @@ fn entry(name: &str, value: &str) -> Result<CString, ActionFailure> {
 
 fn c_path(path: &Path) -> Result<CString, ActionFailure> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| ActionFailure::null_byte())
-}
-
-/// A file in memory with the content `bytes`.
-///
-/// # Errors
-/// If descriptors or memory are lacking.
-fn readable(bytes: &[u8]) -> io::Result<File> {
-    let fd = rustix::fs::memfd_create("mswea", MemfdFlags::CLOEXEC)?;
-    let mut file = File::from(fd);
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file)
 }

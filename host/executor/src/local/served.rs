@@ -31,15 +31,9 @@ impl ServedHelper {
     ) -> Result<(Self, pipe::Receiver, pipe::Sender), ExecutorError> {
         let mut executor = LocalExecutor::new(settings);
         executor.make_ready(stop).await?;
-        let failed = |message: String| ExecutorError { message };
         // Its processes are looked for at the end.
         executor.actions = 1;
-        let (helper, output, input) = executor
-            .launch_helper()
-            .map_err(|failure| failed(failure.text()))?;
-        let broken = |error: std::io::Error| failed(error.to_string());
-        let output = pipe::Receiver::from_owned_fd(output).map_err(broken)?;
-        let input = pipe::Sender::from_owned_fd(input).map_err(broken)?;
+        let (helper, output, input) = executor.launch_helper()?;
         Ok((Self { helper, executor }, output, input))
     }
 

@@ -16,7 +16,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
 use super::{LocalSettings, ServedHelper};
-use crate::capture::Capture;
+use crate::capture::{Capture, gap};
 use crate::helper::{ANSWERING, HelperAction, HelperEnd, HelperSession};
 use crate::programs::{in_path, is_program};
 
@@ -489,7 +489,8 @@ fn find(argv: &[String], cwd: Option<&str>, env: &[(String, String)]) -> Result<
 fn bounded(capture: Capture) -> Vec<u8> {
     let (mut head, tail, missing) = capture.raw();
     if missing > 0 {
-        head.extend(format!("\n[... {missing} bytes of output elided ...]\n").bytes());
+        head.push(b'\n');
+        head.extend(gap(missing).bytes());
     }
     head.extend(tail);
     head

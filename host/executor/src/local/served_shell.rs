@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::served_place::{ServedError, open};
 use super::settings::nested;
 use super::{LocalSettings, ServedHelper};
+use crate::capture::gap;
 use crate::helper::{HelperAction, ShellAction};
 use crate::interactive::{ProgramConnection, with_terminal};
 use crate::shell::with_notes;
@@ -357,7 +358,7 @@ impl ServedShell {
         let mut output = std::mem::take(&mut self.piled);
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
-            output.insert_str(0, &format!("[... {dropped} bytes of output elided ...]\n"));
+            output.insert_str(0, &gap(dropped));
         }
         let notes = match end {
             ShellAnswerEnd::Exited(_) => self.connection.notes(),

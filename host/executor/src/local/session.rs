@@ -1,36 +1,32 @@
 //! Actions in one shell that lives on from action to action, in a helper of its own process.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget};
+use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe;
+use tokio::time::timeout;
 
 use super::attend::{DYING, end_at_once};
 use super::launch::{HELPER_DESCRIPTOR, Task};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, SHORTAGE};
-use crate::aside::aside;
-use crate::capture::note_elided;
-use crate::environment;
-use crate::failure::{ActionFailure, exited};
+use crate::aside::hunt;
+use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::interactive::{
     HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper, TERMINAL_VARIABLE,
 };
-use crate::placed::{PlacedAction, PlacedEnd};
-use crate::programs::in_path;
+use crate::placed::{PlacedAction, PlacedEnd, output_of};
 use crate::shell::{BEGUN, bash_of};
-use crate::spawn::{ChildProcess, LOOK, null};
+use crate::spawn::{ChildProcess, null};
 use mswea_core::{Command, Output, Stop};
 
 /// How long a helper that is no longer needed may take to end, with all that it started.
@@ -84,10 +80,7 @@ impl HelperGuard for LocalHelper {
     async fn dismiss(&mut self) {
         // The end of its input.
         self.session = None;
-        let asked = Instant::now();
-        while asked.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
-            tokio::time::sleep(LOOK).await;
-        }
+        let _ = timeout(FAREWELL, self.child.exited()).await;
     }
 }
 
@@ -107,9 +100,7 @@ impl LocalExecutor {
         if named.is_some() {
             return self.interpreter();
         }
-        let env = self.env.as_deref().unwrap_or_default();
-        let path = environment::get(env, "PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
-        in_path("bash", OsStr::from_bytes(path)).ok_or_else(|| {
+        self.in_path("bash").ok_or_else(|| {
             ActionFailure::value(
                 "`environment.session` needs bash, which is in no folder of `PATH`: install it (`apt-get install bash`), or set `environment.session` to false",
             )
@@ -126,7 +117,7 @@ impl LocalExecutor {
 
     /// Whether the sandbox has folders and programs of its own, because another program makes it.
     fn has_other_folders(&self) -> bool {
-        self.wrap.as_ref().is_some_and(|wrap| wrap.after.is_empty())
+        self.wrap.as_ref().is_some_and(|wrap| wrap.inside.is_some())
     }
 
     /// Ends the shell of the session, if there is one, and all that runs in it, and the programs that
@@ -152,7 +143,7 @@ impl LocalExecutor {
             Ok(found) => found,
             Err(failure) => {
                 let gone = self.folder_is_gone().filter(|_| self.presence.is_some());
-                return gone.unwrap_or_else(|| failure.output(String::new()));
+                return gone.unwrap_or(failure).output(String::new());
             }
         };
         let before = self.shared.notice.take();
@@ -189,27 +180,22 @@ impl LocalExecutor {
             helper.dismiss().await;
             // A helper that was killed has not ended what it has started.
             let target = helper.all_of(&self.settings.run_id, self.actions);
-            let hunt = move || processes::kill_until_gone(&target, DYING);
-            let _ = aside("hunt", hunt).await;
+            hunt(&target, DYING).await;
             self.shared.notice = Some(BEGUN);
             let lost = ActionFailure::lost(&io::Error::other(error.to_string()));
             return lost.output(capture.finish(false).text);
         }
         self.shared.notice = None;
         self.shared.helper = Some(helper);
-        let captured = capture.finish_with(matches!(end, PlacedEnd::Exited(0)), notes);
-        let mut output = match end {
-            PlacedEnd::Exited(returncode) => exited(returncode, captured.text),
-            PlacedEnd::Failed(failure) => failure.output(captured.text),
+        let ended = match end {
+            PlacedEnd::Exited(returncode) => Ok(returncode),
+            PlacedEnd::Failed(failure) => Err(failure),
             PlacedEnd::FolderGone | PlacedEnd::Broken(_) => {
-                let gone = self.folder_is_gone();
-                return gone.unwrap_or_else(|| {
-                    ActionFailure::lost(&io::ErrorKind::NotFound.into()).output(captured.text)
-                });
+                let lost = || ActionFailure::lost(&io::ErrorKind::NotFound.into());
+                Err(self.folder_is_gone().unwrap_or_else(lost))
             }
         };
-        note_elided(&mut output, captured.elided);
-        output
+        output_of(capture, notes, ended)
     }
 
     /// The helper with the session's shell, and the bash: the living one, or a new one.
@@ -242,9 +228,6 @@ impl LocalExecutor {
             }
         };
         let said = ActionFailure::environment;
-        let broken = |error: io::Error| ActionFailure::system(&error, None);
-        let output = pipe::Receiver::from_owned_fd(output).map_err(broken)?;
-        let input = pipe::Sender::from_owned_fd(input).map_err(broken)?;
         let session = HelperSession::start(Box::new(output), Box::new(input), ANSWERING).await;
         let session = session.map_err(|error| said("EnvironmentError", error.to_string()))?;
         helper.session = Some(session);
@@ -260,7 +243,7 @@ impl LocalExecutor {
 
     pub(super) fn launch_helper(
         &mut self,
-    ) -> Result<(LocalHelper, OwnedFd, OwnedFd), ActionFailure> {
+    ) -> Result<(LocalHelper, pipe::Receiver, pipe::Sender), ActionFailure> {
         // No action has this mark.
         let mark = format!("{}.{}", self.settings.run_id, fresh_id());
         let (program, args) = self.argv(Task::Helper, &mark)?;
@@ -275,6 +258,8 @@ impl LocalExecutor {
             (null().map_err(system)?, 2),
             (file, HELPER_DESCRIPTOR),
         ];
+        let output = pipe::Receiver::from_owned_fd(output).map_err(system)?;
+        let input = pipe::Sender::from_owned_fd(input).map_err(system)?;
         let (child, target) = self.start_marked(Task::Helper, &program, args, mark, ends)?;
         self.sessions.extend(&target.sessions);
         let helper = LocalHelper {
@@ -314,8 +299,7 @@ impl OpensPrograms for LocalExecutor {
             since: self.since,
             ..ProcessTarget::marked(ACTION_VARIABLE, [mark.to_owned()])
         };
-        let hunt = move || processes::kill_until_gone(&target, DYING);
-        let _ = aside("hunt", hunt).await;
+        hunt(&target, DYING).await;
     }
 }
 

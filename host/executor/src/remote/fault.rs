@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use hyper::StatusCode;
+use mswea_helper::archive::with_causes;
 use mswea_helper::protocol;
 
 use super::wire::RUNTIME_VERSION;
@@ -87,15 +88,9 @@ impl RemoteFault {
 
     /// A connection that was lost, or on which nothing comes.
     pub(super) fn broken(url: &str, error: &(dyn Error + 'static)) -> Self {
-        let mut reason = error.to_string();
-        let mut cause = error.source();
-        while let Some(below) = cause {
-            reason = format!("{reason}: {below}");
-            cause = below.source();
-        }
         Self::Unreachable {
             url: url.to_owned(),
-            reason,
+            reason: with_causes(error),
             remedy: "check the network, and that the server goes on",
         }
     }

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mswea_core::{EnvironmentReady, Object};
-use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 use serde_json::{Value, json};
 
-use crate::environment::{self, Rules};
-use crate::machine;
+use crate::{environment, machine};
 
 /// The settings of an environment behind a stream.
 #[derive(Clone, Debug)]
@@ -59,20 +57,7 @@ impl StreamSettings {
     /// The configured variables, except for the marks of runs and actions; or why one can't be passed to a
     /// process.
     pub(crate) fn variables(&self) -> Result<Vec<(String, String)>, String> {
-        let rules = Rules {
-            allow: &[],
-            secrets: &[],
-            is_credential: |_| false,
-        };
-        environment::build([], rules, &self.env).map_err(|error| error.to_string())?;
-        let own = [ACTION_VARIABLE, RUN_VARIABLE];
-        let passed = self
-            .env
-            .iter()
-            .filter(|(name, _)| !own.contains(&name.as_str()));
-        Ok(passed
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect())
+        environment::elsewhere(&[], &self.env)
     }
 
     /// The variables of templates; `found` is what [`super::LOOK`] has printed.
@@ -81,20 +66,7 @@ impl StreamSettings {
             ("", Some(found)) => found.as_str(),
             (cwd, _) => cwd,
         };
-        let env: Object = self
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-            .collect();
-        let mut variables: Object = [
-            ("cwd", Value::from(cwd)),
-            ("env", Value::Object(env)),
-            ("timeout", machine::seconds(self.timeout)),
-        ]
-        .into_iter()
-        .chain(machine::variables())
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
+        let mut variables = machine::template_vars(cwd, &self.env, self.timeout);
         let names = ["system", "node", "release", "version", "machine"];
         for (name, found) in names.iter().zip(found) {
             variables.insert((*name).to_owned(), Value::from(found.as_str()));

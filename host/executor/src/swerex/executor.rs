@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 use super::client::{RexClient, RexError, program};
 use super::shell::{RexSession, SessionEnd};
 use super::{LIMITS, copies};
-use crate::capture::{Capture, note_elided};
-use crate::failure::{ActionFailure, gone};
+use crate::capture::Capture;
+use crate::failure::ActionFailure;
 use crate::local::fresh_id;
-use crate::placed::{limit_of, not_begun};
-use crate::shell::{BEGUN, bash_of, with_notes};
+use crate::placed::{limit_of, not_begun, output_of};
+use crate::shell::{BEGUN, bash_of};
 use crate::stream::{LOOK, SUSPECT, StreamSettings, handle, some};
 
 /// How long small requests may take, and an answer after the time limit of its command.
@@ -148,9 +148,8 @@ impl SwerexExecutor {
     }
 
     fn is_gone(&mut self, why: String) -> Output {
-        let output = gone(&why, String::new());
-        self.gone = Some(why);
-        output
+        self.gone = Some(why.clone());
+        ActionFailure::gone(why).output(String::new())
     }
 
     /// The output of a command of which only an error is known.
@@ -184,41 +183,17 @@ impl SwerexExecutor {
         failure.output(String::new())
     }
 
-    fn finished(&self, text: &str, command: &Command<'_>, is_success: bool) -> (String, u64) {
-        let mut capture = Capture::new(self.settings.capture_bytes);
-        if command.whole {
-            capture = capture.whole();
-        } else if let Some(marker) = &self.settings.whole_after {
-            capture = capture.whole_after(marker);
-        }
-        capture.push(text.as_bytes());
-        let captured = capture.finish(is_success);
-        (captured.text, captured.elided)
-    }
-
     fn ended(
         &self,
         text: &str,
-        returncode: i32,
+        ended: Result<i32, ActionFailure>,
         command: &Command<'_>,
         notes: Vec<String>,
     ) -> Output {
-        let (text, elided) = self.finished(text, command, returncode == 0);
         let marker = self.settings.whole_after.as_deref();
-        let is_submission =
-            returncode == 0 && marker.is_some_and(|marker| text.trim_start().starts_with(marker));
-        let mut output = Output {
-            // Nothing is added to a patch.
-            output: if is_submission {
-                text
-            } else {
-                with_notes(text, notes)
-            },
-            returncode,
-            ..Output::default()
-        };
-        note_elided(&mut output, elided);
-        output
+        let mut capture = Capture::of(command, self.settings.capture_bytes, marker);
+        capture.push(text.as_bytes());
+        output_of(capture, notes, ended)
     }
 
     async fn run(&mut self, command: &Command<'_>, limit: Duration) -> Output {
@@ -230,7 +205,7 @@ impl SwerexExecutor {
             body["env"] = env.clone();
         }
         match self.client.run(&body, limit + ANSWERING).await {
-            Ok((text, returncode)) => self.ended(&text, returncode, command, Vec::new()),
+            Ok((text, returncode)) => self.ended(&text, Ok(returncode), command, Vec::new()),
             Err(error) => self.failed(error, command, limit),
         }
     }
@@ -264,7 +239,7 @@ impl SwerexExecutor {
                     if code.is_none() {
                         notes.push("the server does not know the exit code".to_owned());
                     }
-                    self.ended(&text, code.unwrap_or(-1), command, notes)
+                    self.ended(&text, Ok(code.unwrap_or(-1)), command, notes)
                 }
                 Ok(SessionEnd::TimedOut(text, lives)) => {
                     notes.push(if lives { KEPT } else { CLOSED }.to_owned());
@@ -272,11 +247,8 @@ impl SwerexExecutor {
                         // It is told now.
                         self.notice = Some(BEGUN);
                     }
-                    let (text, elided) = self.finished(&text, command, false);
                     let failure = ActionFailure::timed_out(command.text, limit);
-                    let mut output = failure.output(with_notes(text, notes));
-                    note_elided(&mut output, elided);
-                    output
+                    self.ended(&text, Err(failure), command, notes)
                 }
                 Ok(SessionEnd::Died(why)) => {
                     self.notice = Some(BEGUN);
@@ -317,9 +289,8 @@ impl Executor for SwerexExecutor {
         context: &Context,
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
-        let failed = |message: String| ExecutorError { message };
         if self.settings.session {
-            bash_of(&self.settings.interpreter).map_err(|failure| failed(failure.text()))?;
+            bash_of(&self.settings.interpreter)?;
         }
         (self.gone, self.is_suspect) = (None, false);
         let starting = async {
@@ -331,8 +302,8 @@ impl Executor for SwerexExecutor {
         };
         tokio::select! {
             biased;
-            () = context.stop.stopped() => return Err(failed("the run was asked to stop".to_owned())),
-            started = starting => started.map_err(failed)?,
+            () = context.stop.stopped() => return Err("the run was asked to stop".to_owned().into()),
+            started = starting => started?,
         }
         self.notice = known.filter(|_| self.settings.session).map(|_| BEGUN);
         Ok(handle(self.client.url(), &self.found, known))

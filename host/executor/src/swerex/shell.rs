@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mswea_helper::dialogue::quoted;
 use serde_json::{Value, json};
 
 use super::client::{RexClient, RexError, program};
@@ -226,8 +227,4 @@ impl RexSession {
             }
         }
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }

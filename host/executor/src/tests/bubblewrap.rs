@@ -5,6 +5,7 @@ use std::net::TcpListener;
 
 use super::contract::{self, run, text};
 use super::*;
+use crate::leftovers::Fate;
 use crate::{BubblewrapExecutor, BubblewrapSettings, adopt_orphans, folders};
 
 fn has_bubblewrap(name: &str) -> bool {
@@ -397,8 +398,10 @@ async fn a_killed_host_leaves_a_folder_which_is_found() {
     for dry_run in [true, false] {
         let left = folders::leftovers(folder.path(), None, dry_run);
         assert_eq!(left.len(), 1, "{left:?}");
-        assert_eq!(left[0].path.join("file").exists(), dry_run);
-        assert_eq!(left[0].error, None);
+        let path = Path::new(&left[0].name);
+        assert_eq!(path.join("file").exists(), dry_run);
+        let wanted = if dry_run { Fate::Found } else { Fate::Removed };
+        assert_eq!(left[0].fate, wanted);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

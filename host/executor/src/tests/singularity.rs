@@ -26,6 +26,7 @@ while [ $# -gt 0 ]; do
         fails) echo "no such image: $4" >&2; mkdir "$3"; exit 7;;
         fails-once) if [ ! -e "$log.once" ]; then touch "$log.once"; echo flaky >&2; exit 1; fi;;
         hangs) echo pulling; sleep "$NAP"; exit 1;;
+        linked*) mkdir -p "$3"; ln -s "${4#linked }" "$3/.mswea";;
         locked) mkdir -p "$3/locked/in"; touch "$3/locked/in/x"; chmod -R a-w "$3/locked";;
       esac
       mkdir -p "$3/work"
@@ -35,6 +36,8 @@ while [ $# -gt 0 ]; do
     --writable) root=$2; shift;;
     --pwd) pwd=$2; shift;;
     bash) break;;
+    # The path is one of the image.
+    /.mswea/helper) helper=$root$1; shift; set -- "$helper" "$@"; break;;
   esac
   shift
 done
@@ -342,4 +345,41 @@ async fn an_exit_code_of_the_program_itself_is_an_observation() {
     let output = run(&mut executor, "echo x").await;
     assert_eq!(output.returncode, 255, "{}", output.output);
     executor.cleanup().await;
+}
+
+#[tokio::test]
+async fn commands_may_share_a_shell() {
+    let mut recording = Recording::new();
+    recording.settings.local.session = true;
+    recording.settings.local.env = [("A".into(), "a b".into())].into();
+    let mut executor = SingularityExecutor::new(recording.settings.clone());
+    executor.start(&context(), None).await.unwrap();
+    assert_eq!(text(&mut executor, "echo $A; x=1").await, "a b\n");
+    assert_eq!(text(&mut executor, "echo $x").await, "1\n");
+    session_ends::exits(&mut executor).await;
+    session_ends::lives_on(&mut executor).await;
+    interactive::shells(&mut executor).await;
+    let folder = target(&recording);
+    executor.cleanup().await;
+    assert!(!folder.exists());
+    // The actions of the shell are not further calls.
+    let calls = recording.calls();
+    assert!(
+        calls[1..]
+            .iter()
+            .all(|call| call.last().unwrap() == "session" || call.contains(&"bash".into())),
+        "{calls:?}"
+    );
+
+    // What an image has in the helper's place must not lead out of it.
+    let outside = tempfile::tempdir().unwrap();
+    recording.settings.image = format!("linked {}", outside.path().display());
+    let mut executor = SingularityExecutor::new(recording.settings.clone());
+    let error = executor.start(&context(), None).await.unwrap_err();
+    assert!(
+        error.message.contains("can't be reached"),
+        "{}",
+        error.message
+    );
+    assert_eq!(outside.path().read_dir().unwrap().count(), 0);
 }

@@ -162,10 +162,7 @@ fn cause(output: &Output, redact: &dyn Fn(&str) -> String) -> String {
 /// The end of an output, for a message; empty if there is none.
 fn last_words(text: &str) -> String {
     let text = text.trim();
-    let start = text.len().saturating_sub(TAIL);
-    let start = (start..text.len())
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(text.len());
+    let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL));
     match &text[start..] {
         "" => String::new(),
         tail if start > 0 => format!("; the end of its output:\n{tail}"),

@@ -150,11 +150,8 @@ impl HostFolder {
         let (path, run, before) = (PathBuf::from(path), run.to_owned(), before.cloned());
         // The note of another run may be waited for.
         let made = tokio::task::spawn_blocking(move || Self::make_now(path, &run, before.as_ref()));
-        made.await.unwrap_or_else(|error| {
-            Err(ExecutorError {
-                message: error.to_string(),
-            })
-        })
+        made.await
+            .unwrap_or_else(|error| Err(ExecutorError::from(error.to_string())))
     }
 
     /// As [`Self::make`]; blocks.
@@ -169,18 +166,14 @@ impl HostFolder {
             .last()
             .map(Path::to_owned);
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::WouldBlock => ExecutorError {
-                message: format!(
-                    "the folder `{}` is taken: {error}; wait for its end, or set `workspace.path` to another folder",
-                    path.display()
-                ),
-            },
-            _ => ExecutorError {
-                message: format!(
-                    "the folder `{}` can't be made: {error}; set `workspace.path` to another folder",
-                    path.display()
-                ),
-            },
+            io::ErrorKind::WouldBlock => ExecutorError::from(format!(
+                "the folder `{}` is taken: {error}; wait for its end, or set `workspace.path` to another folder",
+                path.display()
+            )),
+            _ => ExecutorError::from(format!(
+                "the folder `{}` can't be made: {error}; set `workspace.path` to another folder",
+                path.display()
+            )),
         };
         // Another run that gives up may be removing it at this moment.
         let hold = loop {
@@ -243,12 +236,10 @@ impl HostFolder {
             emptied = emptying => emptied,
             () = stop.stopped() => Err(io::Error::other("the run was stopped")),
         };
-        emptied.map_err(|error| ExecutorError {
-            message: format!(
+        emptied.map_err(|error| ExecutorError::from(format!(
                 "the folder `{}` has a part of this run's repository in it, whose set-up was cut short, and can't be emptied: {error}; empty it, or set `workspace.path` to another folder",
                 self.path.display()
-            ),
-        })?;
+            )))?;
         self.hold.keeps_note = false;
         self.was_empty = true;
         Ok(())

@@ -4,6 +4,8 @@
 //! A script's answers are lines that begin with [`SIGN`], because login shells and git print other
 //! lines around them.
 
+use mswea_helper::dialogue::quoted;
+
 /// Begins the lines with a script's answers.
 pub(super) const SIGN: &str = "@mswea ";
 
@@ -26,11 +28,6 @@ g() {{ command git -c core.hooksPath=/dev/null -c core.askPass= -c core.fsmonito
 has_git() {{ command -v git >/dev/null 2>&1; }}
 "#
     )
-}
-
-/// `text` as one word of a shell.
-pub(super) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Makes the folder and checks that it is empty; folders without files do not count, because an

@@ -94,7 +94,7 @@ impl WorkspaceSettings {
         let base = match (self.on_host, cwd) {
             (true, cwd) => {
                 std::path::absolute(if cwd.is_empty() { "." } else { cwd }).map_err(|error| {
-                    error_of(format!(
+                    ExecutorError::from(format!(
                         "the current folder is gone: {error}; set `environment.cwd`"
                     ))
                 })?
@@ -107,7 +107,7 @@ impl WorkspaceSettings {
             (path, _) => base.join(path),
         };
         let Some(path) = path.to_str().filter(|path| !path.contains(['\0', '\n'])) else {
-            return Err(error_of(
+            return Err(ExecutorError::from(
                 "`workspace.path` has a line break, a NUL or bytes that are no UTF-8: choose another"
                     .to_owned(),
             ));
@@ -125,7 +125,7 @@ impl WorkspaceSettings {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         self.repo
             .as_deref()
-            .map(|repo| RepositorySource::parse(repo, home.as_deref()).map_err(error_of))
+            .map(|repo| RepositorySource::parse(repo, home.as_deref()).map_err(ExecutorError::from))
             .transpose()
     }
 
@@ -140,7 +140,7 @@ impl WorkspaceSettings {
     /// Refuses a folder whose copy would be incomplete or could not be used.
     fn check_folder(&self, folder: &Path) -> Result<(), ExecutorError> {
         let shown = folder.display();
-        let fail = |text: String| Err(error_of(text));
+        let fail = |text: String| Err(ExecutorError::from(text));
         match std::fs::metadata(folder) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => {
@@ -186,17 +186,13 @@ impl WorkspaceSettings {
     }
 }
 
-fn error_of(message: String) -> ExecutorError {
-    ExecutorError { message }
-}
-
 /// Checks a commit's name, which becomes an argument of git and part of a revision expression.
 fn check_commit(commit: &str) -> Result<(), ExecutorError> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || ":*?[\\".contains(c);
     if !commit.is_empty() && !commit.contains(odd) && !commit.starts_with(['-', '+', '^']) {
         return Ok(());
     }
-    Err(error_of(format!(
+    Err(ExecutorError::from(format!(
         "`workspace.base_commit` `{}` is not a name of a commit: give its hash, a tag or a branch",
         commit.escape_debug()
     )))

@@ -25,7 +25,7 @@ pub fn frame(bytes: &[u8], longest: usize) -> Result<Option<(&[u8], usize)>, Mal
 }
 
 /// A frame that is being written; its length is filled in last.
-pub(super) struct Frame(pub(super) Vec<u8>);
+pub(super) struct Frame(Vec<u8>);
 
 impl Frame {
     pub(super) fn new(kind: u8, id: u32) -> Self {
@@ -39,16 +39,9 @@ impl Frame {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    pub(super) fn text(&mut self, text: &[u8]) {
-        self.number(text.len() as u32);
-        self.0.extend_from_slice(text);
-    }
-
-    pub(super) fn list(&mut self, list: &[Vec<u8>]) {
-        self.number(list.len() as u32);
-        for text in list {
-            self.text(text);
-        }
+    pub(super) fn with<'a>(mut self, field: &impl Field<'a>) -> Self {
+        field.write(&mut self);
+        self
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
@@ -59,7 +52,7 @@ impl Frame {
 }
 
 /// The rest of a frame that is being read.
-pub(super) struct FrameContent<'a>(pub(super) &'a [u8]);
+pub(super) struct FrameContent<'a>(&'a [u8]);
 
 impl<'a> FrameContent<'a> {
     pub(super) fn of(content: &'a [u8]) -> Result<(u8, u32, Self), Malformed> {
@@ -68,7 +61,7 @@ impl<'a> FrameContent<'a> {
         Ok((*kind, rest.number()?, rest))
     }
 
-    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
         self.0 = rest;
         Ok(taken)
@@ -80,23 +73,9 @@ impl<'a> FrameContent<'a> {
         Ok(u32::from_le_bytes(*number))
     }
 
-    pub(super) fn text(&mut self) -> Result<&'a [u8], Malformed> {
+    fn text(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.number()? as usize;
         self.take(length)
-    }
-
-    pub(super) fn words(&mut self) -> Result<&'a str, Malformed> {
-        std::str::from_utf8(self.text()?).map_err(|_| Malformed)
-    }
-
-    pub(super) fn list(&mut self) -> Result<Vec<Vec<u8>>, Malformed> {
-        // No memory is reserved for the stated count, which the other side could make up.
-        let count = self.number()?;
-        let mut list = Vec::new();
-        for _ in 0..count {
-            list.push(self.text()?.to_vec());
-        }
-        Ok(list)
     }
 
     pub(super) fn end(self) -> Result<(), Malformed> {
@@ -105,5 +84,90 @@ impl<'a> FrameContent<'a> {
         } else {
             Err(Malformed)
         }
+    }
+}
+
+/// A field of a message.
+pub(super) trait Field<'a>: Sized {
+    fn write(&self, frame: &mut Frame);
+    fn read(rest: &mut FrameContent<'a>) -> Result<Self, Malformed>;
+}
+
+impl Field<'_> for u32 {
+    fn write(&self, frame: &mut Frame) {
+        frame.number(*self);
+    }
+
+    fn read(rest: &mut FrameContent<'_>) -> Result<Self, Malformed> {
+        rest.number()
+    }
+}
+
+impl Field<'_> for i32 {
+    fn write(&self, frame: &mut Frame) {
+        frame.number(self.cast_unsigned());
+    }
+
+    fn read(rest: &mut FrameContent<'_>) -> Result<Self, Malformed> {
+        rest.number().map(u32::cast_signed)
+    }
+}
+
+impl Field<'_> for bool {
+    fn write(&self, frame: &mut Frame) {
+        frame.number(u32::from(*self));
+    }
+
+    fn read(rest: &mut FrameContent<'_>) -> Result<Self, Malformed> {
+        rest.number().map(|number| number != 0)
+    }
+}
+
+impl Field<'_> for Vec<u8> {
+    fn write(&self, frame: &mut Frame) {
+        frame.number(self.len() as u32);
+        frame.0.extend_from_slice(self);
+    }
+
+    fn read(rest: &mut FrameContent<'_>) -> Result<Self, Malformed> {
+        rest.text().map(<[u8]>::to_vec)
+    }
+}
+
+impl Field<'_> for Vec<Vec<u8>> {
+    fn write(&self, frame: &mut Frame) {
+        frame.number(self.len() as u32);
+        self.iter().for_each(|text| text.write(frame));
+    }
+
+    fn read(rest: &mut FrameContent<'_>) -> Result<Self, Malformed> {
+        // No memory is reserved for the stated count, which the other side could make up.
+        let mut list = Vec::new();
+        for _ in 0..rest.number()? {
+            list.push(Vec::read(rest)?);
+        }
+        Ok(list)
+    }
+}
+
+impl<'a> Field<'a> for &'a str {
+    fn write(&self, frame: &mut Frame) {
+        frame.number(self.len() as u32);
+        frame.0.extend_from_slice(self.as_bytes());
+    }
+
+    fn read(rest: &mut FrameContent<'a>) -> Result<Self, Malformed> {
+        std::str::from_utf8(rest.text()?).map_err(|_| Malformed)
+    }
+}
+
+/// The last field of a message, up to its end.
+impl<'a> Field<'a> for &'a [u8] {
+    fn write(&self, frame: &mut Frame) {
+        frame.0.extend_from_slice(self);
+    }
+
+    fn read(rest: &mut FrameContent<'a>) -> Result<Self, Malformed> {
+        rest.take(rest.0.len())
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::ContainerExecutor;
 use crate::aside::before_the_end;
-use crate::container::connect::connect;
+use crate::container::ContainerSettings;
 use crate::container::engine::{EngineError, EngineErrorKind};
 use crate::container::record::{self, ContainerRecord};
 use crate::container::running::Container;
@@ -35,18 +35,16 @@ fn engine_hangs() -> EngineError {
 impl ContainerExecutor {
     /// Gets a lease of the guardian; called before there is a container.
     pub(super) fn guard(&mut self) {
-        let Some(program) = &self.settings.guard_program else {
-            return;
-        };
-        match Lease::new(program, &self.settings.run_id) {
-            Ok(lease) => {
-                lease.tell_engine(&self.settings.executable);
-                self.lease = Some(lease);
-            }
-            Err(error) => tracing::warn!(
-                program = %program.display(), %error,
-                "no guardian: if this host is killed with -9, the next start removes its container"
-            ),
+        let ContainerSettings {
+            guard_program,
+            run_id,
+            executable,
+            ..
+        } = &self.settings;
+        let follows = "the next start removes its container";
+        self.lease = Lease::of(guard_program.as_deref(), run_id, follows);
+        if let Some(lease) = &self.lease {
+            lease.tell_engine(executable);
         }
     }
 
@@ -125,14 +123,16 @@ impl Drop for ContainerExecutor {
         if self.settings.keep {
             return;
         }
-        let settings = self.settings.clone();
-        let (id, name) = (container.id.clone(), container.name.clone());
-        let removed = before_the_end(DROPPING, async move {
-            let engine = connect(&settings.executable, settings.transport).await?;
-            engine.remove(&id, REMOVING).await
-        });
-        if matches!(removed, Some(Ok(()))) {
-            container.record.iter().for_each(ContainerRecord::forget);
+        let Container {
+            engine,
+            id,
+            name,
+            record,
+            ..
+        } = container;
+        let removal = async move { engine.remove(&id, REMOVING).await };
+        if matches!(before_the_end(DROPPING, removal), Some(Ok(()))) {
+            record.iter().for_each(ContainerRecord::forget);
         } else {
             if let Some(lease) = self.lease.take() {
                 lease.hand_over();

@@ -91,9 +91,9 @@ impl ContainerExecutor {
             false => self.remove().await,
         }
         self.unguard().await;
-        Err(ExecutorError {
-            message: format!("the shell of all actions can't be opened: {why}"),
-        })
+        Err(ExecutorError::from(format!(
+            "the shell of all actions can't be opened: {why}"
+        )))
     }
 
     /// Starts the helper anew if an action has ended it.

@@ -6,14 +6,14 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ReadyContainer, error, make_ready, unless};
+use super::{ReadyContainer, StartedContainer, error, make_ready, unless};
+use crate::container::ContainerSettings;
 use crate::container::connect::connect;
 use crate::container::engine::KEY;
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, Image};
 use crate::container::leftovers::RUN;
 use crate::container::record::{self, ContainerEntry, ContainerRecord};
 use crate::container::running::Container;
-use crate::container::{ContainerSettings, fast};
 use crate::owner::{Life, Owner};
 use mswea_core::{Context, ExecutorError, Progress};
 
@@ -49,9 +49,6 @@ impl Handle {
     }
 }
 
-/// A container with what its actions need, or why it can't be used again.
-type FoundContainer = Result<(Container, Option<fast::ContainerSession>), String>;
-
 /// Finds the container of `handle`, by its id and its labels. One that is paused is unpaused, one that
 /// has stopped is started again.
 ///
@@ -62,7 +59,7 @@ pub(in crate::container) async fn find(
     settings: &ContainerSettings,
     handle: &Value,
     context: &Context,
-) -> Result<FoundContainer, ExecutorError> {
+) -> Result<Result<ReadyContainer, String>, ExecutorError> {
     let Ok(handle) = Handle::deserialize(handle) else {
         return Ok(Err("it was not recorded which container it was".to_owned()));
     };
@@ -77,7 +74,7 @@ pub(in crate::container) async fn find(
     let known = record::near(settings.label())
         .into_iter()
         .find(|record| record.entry.key == handle.key);
-    if let Some(owner) = known.as_ref().and_then(|it| it.entry.owner.parse().ok())
+    if let Some(owner) = known.as_ref().and_then(ContainerRecord::owner)
         && Owner::current() != owner
         && owner.life() == Life::Alive
     {
@@ -87,12 +84,9 @@ pub(in crate::container) async fn find(
         )));
     }
     let gone = |why: String| Ok(Err(format!("the container `{name}` {why}")));
-    let engine = match unless(stop, connect(&settings.executable, settings.transport)).await? {
-        Ok(engine) => engine,
-        Err(failed) => return Err(error(failed.message)),
-    };
-    let failed = |failed: EngineError| error(failed.message);
-    let listed = unless(stop, engine.list(RUN)).await?.map_err(failed)?;
+    let connecting = connect(&settings.executable, settings.transport);
+    let engine = unless(stop, connecting).await??;
+    let listed = unless(stop, engine.list(RUN)).await??;
     let is_it = |key: Option<&String>| key == Some(&handle.key);
     let Some(found) = listed
         .into_iter()
@@ -118,25 +112,18 @@ pub(in crate::container) async fn find(
         user: "unknown".to_owned(),
         os: "linux".to_owned(),
     });
-    match unless(stop, make_ready(&engine, &found.id, settings, &image)).await? {
-        Ok(ReadyContainer {
-            way,
-            session,
-            no_helper,
-        }) => {
+    let started = StartedContainer {
+        id: found.id,
+        name: name.clone(),
+        record,
+        began: Instant::now(),
+    };
+    match unless(stop, make_ready(&engine, &started, settings, &image)).await? {
+        Ok(ready) => {
             context.front.show(&Progress::Preparing(&format!(
                 "container `{name}` of this run is there: the run goes on in it"
             )));
-            let container = Container {
-                engine,
-                id: found.id,
-                name: handle.name,
-                record,
-                began: Instant::now(),
-                way,
-                no_helper,
-            };
-            Ok(Ok((container, session)))
+            Ok(Ok(ready))
         }
         Err(failed) => Err(error(format!(
             "the container `{name}` of this run can't run commands any more: {failed}; see it with `{program} logs {name}`, or remove it with `{program} rm -f {name}`: `mswea-host resume` then makes a new one",
@@ -160,7 +147,7 @@ async fn wake(
     let before = match engine.state(id).await {
         Ok(state) => state,
         Err(failed) if is_gone(&failed) => return Ok(false),
-        Err(failed) => return Err(error(failed.message)),
+        Err(failed) => return Err(failed.into()),
     };
     let (was, verb, tried) = match () {
         () if before.paused => ("was paused", "unpause", engine.unpause(id).await),

@@ -6,22 +6,14 @@ use std::time::Duration;
 use mswea_core::{ExecutorError, Stop};
 use mswea_helper::protocol::ActionInput;
 
-use super::error;
+use super::{ReadyContainer, StartedContainer, error};
 use crate::capture::Capture;
 use crate::container::attend::{ProgramAnswer, ask};
 use crate::container::engine::{Engine, EngineError, EngineErrorKind, ExecSpec, Image};
-use crate::container::running::{Way, joined};
+use crate::container::running::{Container, Way, joined};
 use crate::container::{ContainerSettings, fast};
 use crate::helper::{HelperAction, HelperEnd, HelperSession};
 use crate::placed::names_folder;
-
-/// What was found out of a container that can run actions.
-pub(super) struct ReadyContainer {
-    pub(super) way: Way,
-    pub(super) session: Option<fast::ContainerSession>,
-    /// Why the helper can't be used, if it can't.
-    pub(super) no_helper: String,
-}
 
 /// Checks what actions need, and finds the fastest way to run them.
 ///
@@ -30,11 +22,26 @@ pub(super) struct ReadyContainer {
 /// container has ended.
 pub(super) async fn make_ready(
     engine: &Arc<dyn Engine>,
-    id: &str,
+    started: &StartedContainer,
     settings: &ContainerSettings,
     image: &Image,
 ) -> Result<ReadyContainer, ExecutorError> {
-    let engine = engine.as_ref();
+    let StartedContainer {
+        id,
+        name,
+        record,
+        began,
+    } = started.clone();
+    let in_way = |way, no_helper| Container {
+        engine: engine.clone(),
+        id: id.clone(),
+        name,
+        record,
+        began,
+        way,
+        no_helper,
+    };
+    let (engine, id) = (engine.as_ref(), started.id.as_str());
     let mut session = match settings.fast_path {
         true => fast::install(engine, id, image, settings.user.is_none()).await,
         false => Err("`environment.fast_path` is false".to_owned()),
@@ -48,13 +55,7 @@ pub(super) async fn make_ready(
         probe(engine, id, settings).await?;
     }
     let mut why = match session {
-        Ok(session) => {
-            return Ok(ReadyContainer {
-                way: Way::Helper,
-                session: Some(session),
-                no_helper: String::new(),
-            });
-        }
+        Ok(session) => return Ok((in_way(Way::Helper, String::new()), Some(session))),
         Err(why) => why,
     };
     let shell = answer(engine, id, settings, joined(vec!["true".to_owned()])).await;
@@ -66,11 +67,7 @@ pub(super) async fn make_ready(
         why,
         "the helper can't be used in this image: actions are plain execs"
     );
-    Ok(ReadyContainer {
-        way: Way::Plain { shell },
-        session: None,
-        no_helper: why,
-    })
+    Ok((in_way(Way::Plain { shell }, why), None))
 }
 
 /// Whether the helper can run the interpreter in the configured folder.

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::error;
 use crate::container::ContainerSettings;
 use crate::container::clear::remove_for_good;
-use crate::container::engine::{Engine, EngineError};
+use crate::container::engine::Engine;
 use crate::container::leftovers::RUN;
 use crate::container::record::{self, ContainerRecord};
-use crate::owner::{Life, Owner};
+use crate::owner::Life;
 use mswea_core::{Context, ExecutorError, Progress};
 
 /// The pause between two searches for a container that the engine is still making.
@@ -33,17 +32,16 @@ pub(super) async fn clear(
         .into_iter()
         .filter(|record| is_left(record, settings))
         .collect();
-    let failed = |failed: EngineError| error(failed.message);
     let label = format!("{RUN}={}", settings.label());
     for record in left {
         loop {
-            let listed = engine.list(&label).await.map_err(failed)?;
+            let listed = engine.list(&label).await?;
             if let Some(found) = listed.iter().find(|found| record.is_of(found)) {
                 context.front.show(&Progress::Preparing(&format!(
                     "removing the container `{}`, which a killed process of this run has made and not used",
                     found.name
                 )));
-                remove_for_good(&**engine, found).await.map_err(failed)?;
+                remove_for_good(&**engine, found).await?;
                 record.forget();
                 break;
             }
@@ -62,6 +60,5 @@ fn is_left(record: &ContainerRecord, settings: &ContainerSettings) -> bool {
     let is_alike = entry.label() == settings.label()
         && entry.image == settings.image
         && entry.executable == settings.executable;
-    let owner = entry.owner.parse::<Owner>();
-    is_alike && owner.is_ok_and(|owner| owner.life() == Life::Gone)
+    is_alike && record.life() == Life::Gone
 }

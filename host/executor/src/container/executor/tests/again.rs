@@ -1,6 +1,7 @@
 //! A container is found again by a later process of its run.
 
 use super::*;
+use crate::leftovers::Fate;
 
 #[tokio::test]
 async fn a_container_that_runs_is_used_again() {
@@ -36,7 +37,11 @@ async fn a_container_that_runs_is_used_again() {
         // does.
         let swept = crate::container::remove_leftovers("docker", transport, None, false).await;
         let swept = swept.unwrap();
-        assert!(swept.iter().any(|it| it.name == name && !it.goes));
+        assert!(
+            swept
+                .iter()
+                .any(|it| it.name == name && matches!(it.fate, Fate::Left(_)))
+        );
         later.cleanup().await;
         assert!(!is_there(&name));
 

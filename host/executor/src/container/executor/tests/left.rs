@@ -4,6 +4,7 @@ use super::*;
 use crate::container::engine::KEY;
 use crate::container::leftovers::{self, remove_leftovers};
 use crate::container::record::{ContainerEntry, ContainerRecord, all};
+use crate::leftovers::Fate;
 use crate::owner::Owner;
 
 /// Makes a container as a run of `owner` does, with a record of it.
@@ -66,8 +67,8 @@ async fn only_containers_of_dead_owners_are_removed() {
             .unwrap();
         assert_eq!(said.len(), 1, "{said:?}");
         assert_eq!(
-            (said[0].name.as_str(), said[0].removed),
-            (name("foreign").as_str(), false)
+            (said[0].name.as_str(), &said[0].fate),
+            (name("foreign").as_str(), &Fate::Found)
         );
         assert!(is_there(&name("foreign")));
 
@@ -77,23 +78,25 @@ async fn only_containers_of_dead_owners_are_removed() {
         let of = |kind: &str| done.iter().find(|left| left.name == name(kind));
         assert!(!is_there(&name("dead")), "{done:?}");
         // Another test's start may have removed it first.
-        assert!(of("dead").is_none_or(|left| left.removed && left.run == run("dead")));
+        assert!(
+            of("dead").is_none_or(|left| left.fate == Fate::Removed && left.run_id == run("dead"))
+        );
         for kind in ["mine", "foreign", "bare"] {
             assert!(is_there(&name(kind)), "{kind}");
-            assert!(!of(kind).unwrap().removed);
+            assert!(matches!(of(kind).unwrap().fate, Fate::Left(_)));
         }
         // A living run keeps its container even if it is named.
         let mine = remove_leftovers("docker", transport, Some(&run("mine")), false)
             .await
             .unwrap();
         assert!(
-            !mine[0].removed && mine[0].why.contains("is using it"),
+            matches!(&mine[0].fate, Fate::Left(why) if why.contains("is using it")),
             "{mine:?}"
         );
         let named = remove_leftovers("docker", transport, Some(&wanted), false)
             .await
             .unwrap();
-        assert!(named[0].removed && !is_there(&name("foreign")));
+        assert!(named[0].fate == Fate::Removed && !is_there(&name("foreign")));
         client(&["rm", "-f", &name("mine"), &name("bare")]);
         records[1].forget();
         // Removed containers have no record any more.
@@ -122,7 +125,10 @@ async fn containers_of_a_committed_image_stay() {
             .unwrap();
         assert!(!is_there(&ours), "{done:?}");
         let left = done.iter().find(|left| left.name == theirs).unwrap();
-        assert!(!left.goes && left.why.contains("docker commit"), "{left:?}");
+        assert!(
+            matches!(&left.fate, Fate::Left(why) if why.contains("docker commit")),
+            "{left:?}"
+        );
         assert!(is_there(&theirs));
     }
     // Also under the name that this test's container had.
