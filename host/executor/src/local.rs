@@ -225,7 +225,7 @@ impl LocalExecutor {
         }
         let asked = Instant::now();
         loop {
-            match self.launch(task) {
+            match self.launch(task).await {
                 Ok(running) => return self.attend(running, command, timeout, stop).await,
                 // Descriptors are lacking: other agents of this process will release some.
                 Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {

@@ -44,6 +44,9 @@ struct Runs {
     since: u64,
 }
 
+/// This many runs do not delay each other noticeably.
+const FEW: usize = 4;
+
 /// A run that may leave orphans while this value exists.
 #[derive(Debug)]
 pub(super) struct Presence(());
@@ -66,6 +69,11 @@ impl Drop for Presence {
     fn drop(&mut self) {
         RUNS.lock().unwrap_or_else(PoisonError::into_inner).count -= 1;
     }
+}
+
+/// Whether there are so many runs that the starts of their processes delay the others noticeably.
+pub(super) fn are_many() -> bool {
+    RUNS.lock().unwrap_or_else(PoisonError::into_inner).count > FEW
 }
 
 /// The orphans among `processes`, if there is only one run. Nothing tells to which run an orphan

@@ -201,7 +201,10 @@ mod tests {
     #[tokio::test]
     async fn an_ended_command_has_not_timed_out() {
         let mut executor = LocalExecutor::new(LocalSettings::default());
-        let mut running = executor.launch(Task::Command("echo done; exit 3")).unwrap();
+        let mut running = executor
+            .launch(Task::Command("echo done; exit 3"))
+            .await
+            .unwrap();
         while !mswea_helper::processes::stat(running.pid(), &mut Vec::new())
             .is_none_or(|process| process.is_gone())
         {
@@ -226,7 +229,7 @@ mod tests {
             ("yes >/dev/null & echo y", 5.0, "y\n", 0),
         ];
         for (command, limit, text, returncode) in vectors {
-            let mut running = executor.launch(Task::Command(command)).unwrap();
+            let mut running = executor.launch(Task::Command(command)).await.unwrap();
             running.child.has_no_signal();
             let limit = Duration::from_secs_f64(limit);
             let output = executor

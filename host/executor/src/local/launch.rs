@@ -11,11 +11,12 @@ use mswea_core::{Command, Output, Stop};
 use mswea_helper::{long, sys};
 use rustix::pipe::PipeFlags;
 
+use super::LocalExecutor;
 use super::attend::Running;
 use super::settings::nested;
-use super::{LocalExecutor, Presence};
 use crate::environment;
 use crate::failure::ActionFailure;
+use crate::orphans::{self, Presence};
 use crate::programs::in_path;
 use crate::sandbox::SandboxKind;
 use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
@@ -171,7 +172,9 @@ impl LocalExecutor {
             .map_err(|error| ActionFailure::system(&error, None))
     }
 
-    pub(super) fn launch(&mut self, task: Task<'_>) -> Result<Running, ActionFailure> {
+    /// Starts `task`. The thread waits until the new process executes its program, so with many runs in this
+    /// process, the start is left to another thread.
+    pub(super) async fn launch(&mut self, task: Task<'_>) -> Result<Running, ActionFailure> {
         let number = self.actions + 1;
         let action = format!("{}.{number}", self.settings.run_id);
         let (program, mut args) = self.argv(task, &action)?;
@@ -185,15 +188,30 @@ impl LocalExecutor {
         // The two ends have separate flags: the command's end stays blocking.
         rustix::io::ioctl_fionbio(&reading, true).map_err(|error| system(error.into()))?;
         let null = null().map_err(system)?;
-        let mut ends = vec![(null, 0), (writing.as_fd(), 1), (writing.as_fd(), 2)];
-        ends.extend(
-            command
-                .as_ref()
-                .map(|file| (file.as_fd(), long::DESCRIPTOR)),
-        );
-        let (child, target) = self.start_marked(task, &program, args, action, ends)?;
+        let launching = self.launching(task, program, args, action)?;
+        let start = move |env: &mut Vec<CString>| {
+            let mut ends = vec![(null, 0), (writing.as_fd(), 1), (writing.as_fd(), 2)];
+            ends.extend(
+                command
+                    .as_ref()
+                    .map(|file| (file.as_fd(), long::DESCRIPTOR)),
+            );
+            let (child, target) = launching.start(env, &ends)?;
+            // Dropped before it is attended, it ends the child.
+            Running::new(child, reading, target).map_err(system)
+        };
+        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
+        let running = match orphans::are_many() {
+            false => start(env),
+            true => {
+                let mut env = env.clone();
+                let started = tokio::task::spawn_blocking(move || start(&mut env)).await;
+                started.unwrap_or_else(|error| Err(system(io::Error::other(error))))
+            }
+        }?;
         self.actions = number;
-        Running::new(child, reading, target).map_err(system)
+        self.note_start(running.session());
+        Ok(running)
     }
 
     /// Starts a program with the mark of the action `action` and these descriptors, and the wrapper's
@@ -201,17 +219,29 @@ impl LocalExecutor {
     pub(super) fn start_marked(
         &mut self,
         task: Task<'_>,
-        program: &Path,
+        program: PathBuf,
         args: Vec<OsString>,
         action: String,
         descriptors: Vec<(BorrowedFd<'_>, i32)>,
     ) -> Result<(ChildProcess, ProcessTarget), ActionFailure> {
+        let launching = self.launching(task, program, args, action)?;
+        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
+        let (child, target) = launching.start(env, &descriptors)?;
+        self.note_start(Session::of(child.pid()));
+        Ok((child, target))
+    }
+
+    fn launching(
+        &mut self,
+        task: Task<'_>,
+        program: PathBuf,
+        args: Vec<OsString>,
+        action: String,
+    ) -> Result<Launching, ActionFailure> {
         let args: Vec<CString> = args
             .into_iter()
             .map(|arg| CString::new(arg.into_vec()).map_err(|_| ActionFailure::null_byte()))
             .collect::<Result<_, _>>()?;
-        let longest = args.last().map_or(0, |arg| arg.as_bytes().len());
-        let args: Vec<_> = args.iter().map(CString::as_c_str).collect();
         self.guard();
         let third = match (task, &self.wrap) {
             (Task::Program(_), _) | (_, None) => None,
@@ -219,34 +249,72 @@ impl LocalExecutor {
         };
         let third = third.map(sys::file).transpose();
         let third = third.map_err(|error| ActionFailure::system(&error, None))?;
-        let mut descriptors = descriptors;
-        descriptors.extend(third.as_ref().map(|third| (third.as_fd(), 3)));
-        let cwd = self.settings.cwd.as_deref();
-        let (path, folder) = (c_path(program)?, cwd.map(c_path).transpose()?);
-        let mark = entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?;
-        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
-        env.push(mark);
-        let call = ProgramCall {
-            path: &path,
-            args: &args,
-            env,
-            cwd: folder.as_deref(),
-        };
-        let started = spawn(call, &descriptors, false);
-        env.pop();
-        let child =
-            started.map_err(|failed| ActionFailure::start(&failed, program, cwd, longest))?;
+        let cwd = self.settings.cwd.clone();
+        Ok(Launching {
+            path: c_path(&program)?,
+            program,
+            args,
+            mark: entry(ACTION_VARIABLE, &nested(ACTION_VARIABLE, &action))?,
+            folder: cwd.as_deref().map(c_path).transpose()?,
+            cwd,
+            third,
+            target: ProcessTarget {
+                since: self.since,
+                ..ProcessTarget::marked(ACTION_VARIABLE, [action])
+            },
+        })
+    }
+
+    /// Called after a process was started: there is something to clean up, also for the guardian.
+    fn note_start(&mut self, session: Session) {
         self.presence
             .get_or_insert_with(|| Presence::new(self.since));
-        let session = Session::of(child.pid());
         if let Some(lease) = &self.lease {
             lease.tell_session(session);
         }
-        let target = ProcessTarget {
-            sessions: vec![session],
-            since: self.since,
-            ..ProcessTarget::marked(ACTION_VARIABLE, [action])
+    }
+}
+
+/// What a process of the run is started from.
+struct Launching {
+    program: PathBuf,
+    path: CString,
+    args: Vec<CString>,
+    /// The variable with the mark of the action.
+    mark: CString,
+    cwd: Option<PathBuf>,
+    folder: Option<CString>,
+    /// The wrapper's arguments, which it reads from a descriptor.
+    third: Option<OwnedFd>,
+    /// What the process and those that it starts are found by.
+    target: ProcessTarget,
+}
+
+impl Launching {
+    /// Starts the process with these variables and descriptors, and waits until it executes its program.
+    fn start(
+        self,
+        env: &mut Vec<CString>,
+        descriptors: &[(BorrowedFd<'_>, i32)],
+    ) -> Result<(ChildProcess, ProcessTarget), ActionFailure> {
+        let longest = self.args.last().map_or(0, |arg| arg.as_bytes().len());
+        let args: Vec<_> = self.args.iter().map(CString::as_c_str).collect();
+        let third = self.third.as_ref().map(|third| (third.as_fd(), 3));
+        let descriptors: Vec<_> = descriptors.iter().copied().chain(third).collect();
+        env.push(self.mark);
+        let call = ProgramCall {
+            path: &self.path,
+            args: &args,
+            env,
+            cwd: self.folder.as_deref(),
         };
+        let started = spawn(call, &descriptors, false);
+        env.pop();
+        let cwd = self.cwd.as_deref();
+        let child =
+            started.map_err(|failed| ActionFailure::start(&failed, &self.program, cwd, longest))?;
+        let mut target = self.target;
+        target.sessions = vec![Session::of(child.pid())];
         Ok((child, target))
     }
 }

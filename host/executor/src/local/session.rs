@@ -260,7 +260,7 @@ impl LocalExecutor {
         ];
         let output = pipe::Receiver::from_owned_fd(output).map_err(system)?;
         let input = pipe::Sender::from_owned_fd(input).map_err(system)?;
-        let (child, target) = self.start_marked(Task::Helper, &program, args, mark, ends)?;
+        let (child, target) = self.start_marked(Task::Helper, program, args, mark, ends)?;
         self.sessions.extend(&target.sessions);
         let helper = LocalHelper {
             session: None,
