@@ -21,7 +21,7 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
 class Terminal:
-    def __init__(self, folder, turns, *args):
+    def __init__(self, folder, turns, *args, has_user=True):
         scenario = os.path.join(folder, "scenario.json")
         with open(scenario, "w") as file:
             json.dump({"turns": [{"commands": [command]} for command in turns]}, file)
@@ -34,6 +34,9 @@ class Terminal:
         self.pid, self.end = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
+            if not has_user:
+                # Nobody can type, so nobody is asked; the output is that of a terminal.
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.execve(HOST, command, env)
         self.text = ""
 
@@ -116,6 +119,31 @@ def output(folder):
     terminal.close()
 
 
-for measure in (echo, output):
+def steps(folder, has_user, count=200):
+    """Steps per second of a run without a pause, with a user who may type or with stdin from nowhere."""
+    terminal = Terminal(folder, ["true"] * count + [SUBMIT], "-y", "--exit-immediately", has_user=has_user)
+    begin = time.monotonic()
+    terminal.until("── step 2 ")
+    first = time.monotonic()
+    terminal.until("Submitted")
+    end = time.monotonic()
+    terminal.close()
+    assert end > first > begin
+    return (count - 1) / (end - first)
+
+
+def steps_with_and_without(folder):
+    # In turns, so that the machine is the same for both; the best of each.
+    rates = {True: [], False: []}
+    for turn in range(6):
+        place = os.path.join(folder, str(turn))
+        os.mkdir(place)
+        rates[turn % 2 == 0].append(steps(place, turn % 2 == 0))
+    with_user, without = max(rates[True]), max(rates[False])
+    print(f"steps a second: {with_user:.0f} with a user at a terminal, {without:.0f} without")
+    row("time of a step with a user against without", without / with_user, "x", 1.25)
+
+
+for measure in (echo, output, steps_with_and_without):
     with tempfile.TemporaryDirectory() as folder:
         measure(folder)
