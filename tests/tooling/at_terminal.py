@@ -21,10 +21,10 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
 class Terminal:
-    def __init__(self, folder, turns, *args, has_user=True):
+    def __init__(self, folder, turns, *args, has_user=True, delay=0):
         scenario = os.path.join(folder, "scenario.json")
         with open(scenario, "w") as file:
-            json.dump({"turns": [{"commands": [command]} for command in turns]}, file)
+            json.dump({"turns": [{"commands": [command], "delay_ms": delay} for command in turns]}, file)
         self.server = subprocess.Popen([SERVER, scenario], stdout=subprocess.PIPE, text=True)
         url = self.server.stdout.readline().strip()
         kept = ("PATH", "XDG_CACHE_HOME", "MSWEA_PLUGIN_CACHE")
@@ -119,16 +119,18 @@ def output(folder):
     terminal.close()
 
 
-def steps(folder, has_user, count=200):
-    """Steps per second of a run without a pause, with a user who may type or with stdin from nowhere."""
-    terminal = Terminal(folder, ["true"] * count + [SUBMIT], "-y", "--exit-immediately", has_user=has_user)
-    begin = time.monotonic()
+def steps(folder, has_user, count=100):
+    """Steps per second of a run, with a user who may type or with stdin from nowhere.
+
+    A reply takes 50 ms, a tenth of what models take: with a user, the files are remembered for /undo meanwhile.
+    """
+    end = ["true"] * count + [SUBMIT]
+    terminal = Terminal(folder, end, "-y", "--exit-immediately", has_user=has_user, delay=50)
     terminal.until("── step 2 ")
     first = time.monotonic()
     terminal.until("Submitted")
     end = time.monotonic()
     terminal.close()
-    assert end > first > begin
     return (count - 1) / (end - first)
 
 

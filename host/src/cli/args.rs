@@ -38,7 +38,7 @@ pub use batch::{
 };
 pub use export::{ExportArgs, ExportFormat};
 pub use inspect::InspectArgs;
-pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs, SetupArgs};
+pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, SelfCommand, ServeArgs, SetupArgs};
 pub use person::PersonArgs;
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
@@ -158,6 +158,9 @@ pub enum HostCommand {
     Sweagent(SweagentCommand),
     /// Tell what works on this machine, and how to get the rest
     Doctor(DoctorArgs),
+    /// Look after this installation
+    #[command(subcommand, name = "self")]
+    Installation(SelfCommand),
     /// Ask for a provider, its key and a model, try them, and keep them
     Setup(SetupArgs),
     /// Remove what killed runs have left behind: processes, folders, containers

@@ -163,7 +163,7 @@ fn a_task_may_begin_with_a_dash_and_be_empty() {
 
 #[test]
 fn commands() {
-    let vectors: [(&[&str], &str); 21] = [
+    let vectors: [(&[&str], &str); 23] = [
         (&["demo"], "Demo(DemoArgs { keep: false"),
         (&["demo", "--keep", "--json"], "Demo(DemoArgs { keep: true"),
         (&["plugin", "list"], "Plugin(List { json: false })"),
@@ -182,6 +182,11 @@ fn commands() {
         (
             &["setup", "--try", "openai/m"],
             "Setup(SetupArgs { try_model: Some(",
+        ),
+        (&["self", "check"], "Installation(Check { json: false })"),
+        (
+            &["self", "check", "--json"],
+            "Installation(Check { json: true })",
         ),
         (&["doctor"], "Doctor(DoctorArgs { json: false, url: None"),
         (
