@@ -62,6 +62,13 @@ fn silence() -> Turn {
     Turn::text("late").with_delay(Duration::from_secs(60))
 }
 
+/// Deletes twelve lines.
+const DELETE_ALL: &[&str] = &[
+    "C-u", "BSpace", "C-u", "BSpace", "C-u", "BSpace", "C-u", "BSpace", "C-u", "BSpace", "C-u",
+    "BSpace", "C-u", "BSpace", "C-u", "BSpace", "C-u", "BSpace", "C-u", "BSpace", "C-u", "BSpace",
+    "C-u", "BSpace",
+];
+
 const INTERRUPT: Step = Keys(&["C-c"]);
 
 pub(super) const SESSIONS: &[Session] = &[
@@ -116,6 +123,12 @@ pub(super) const SESSIONS: &[Session] = &[
             Screen("a command runs, and a long output is folded", "running"),
             Type("a message for la"),
             Screen("a message is being typed", "> a message for la"),
+            Keys(&["C-u"]),
+            Paste(12),
+            Screen("a long text does not hide what runs", "(12 lines)"),
+            Keys(DELETE_ALL),
+            Type("a message for la"),
+            Until("> a message for la"),
             Keys(&["BSpace", "BSpace", "l", "a", "t", "e", "r", "Enter"]),
             Screen("a message waits", "before its next step"),
             Line("/status"),

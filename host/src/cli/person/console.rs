@@ -427,6 +427,7 @@ impl ConsoleShared {
             false => hint,
         };
         self.desk.input(InputView {
+            is_asked: state.open.is_some(),
             hint,
             mark: mark.to_owned(),
             rows: view.rows,

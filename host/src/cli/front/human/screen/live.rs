@@ -29,7 +29,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The text that is being typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputView {
-    /// What is asked for; empty if nothing is asked.
+    /// Whether a question is open.
+    pub is_asked: bool,
+    /// What is asked for, and how long the text is if not all of it is visible.
     pub hint: String,
     /// The mark in front of the first row.
     pub mark: String,
@@ -129,7 +131,7 @@ impl Screen {
     /// Shows the text that is being typed.
     pub fn input(&mut self, view: InputView) {
         if self.live.input.is_some() {
-            if !view.hint.is_empty() {
+            if view.is_asked {
                 // While the user is asked, nothing else is awaited: what ran was interrupted.
                 self.status = None;
             }
