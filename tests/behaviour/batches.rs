@@ -485,5 +485,13 @@ fn batches_are_compared_merged_and_exported() {
         let written = mask.iter().filter(|it| **it == 1).count();
         assert_eq!((written, &line["steps"]), (3, &3.into()), "{line}");
     }
+    // A value that looks like a secret is blanked, as in other exports.
+    let words = lines[0]["messages"][1]["content"].as_str().unwrap();
+    let secret = words.split_whitespace().max_by_key(|word| word.len());
+    let secret = secret.unwrap();
+    let host = Host::after(&run).env("MY_API_KEY", secret);
+    let run = host.args(["batch", "export", "all"]).run().expect(0);
+    assert!(!run.stdout.contains(secret), "{secret}: {run}");
+    assert!(run.stdout.contains("[secret removed]"), "{run}");
     call(&run, &["export", "all", "--only-resolved"]).expect(2);
 }

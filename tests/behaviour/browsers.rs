@@ -158,6 +158,9 @@ fn a_click_through_all_parts_of_the_page() {
     let mut live = live.args(["-t", "live", "-o", "live.traj.json"]).spawn();
     live.until("the second query", |_| server.served() == 2);
 
+    let waits = json!({"id": "waits <img src=x>", "task": "t"}).to_string();
+    std::fs::write(first.dir.join("manifest.jsonl"), waits + "\n").unwrap();
+
     let view = View::of(Host::after(&first), &["."]);
     let mut browser = Browser::start();
     browser.go(&format!("http://{}/?token={}", view.address, view.token));
@@ -231,6 +234,16 @@ fn a_click_through_all_parts_of_the_page() {
     );
     browser.value("document.querySelector('.hit-text a').click()");
     browser.until("document.querySelector('.step.here').id", json!("step-3"));
+
+    // The figures, with what has not begun.
+    let hit = browser.value("location.href");
+    browser.go(&format!("http://{}/?folder=", view.address));
+    browser.until(
+        "document.getElementById('waiting')?.textContent",
+        json!("1 of 1 instances have not begunwaits <img src=x>"),
+    );
+    browser.go(hit.as_str().unwrap());
+    browser.until("document.querySelectorAll('.step').length > 0", json!(true));
 
     // What the record says is text, and the page has loaded nothing else.
     browser.value("for (const it of document.querySelectorAll('details')) it.open = true");

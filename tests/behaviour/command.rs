@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use scripted_server::{Scenario, Server, Turn};
+use serde_json::Value;
 
 use crate::host::{Host, Signal};
 use crate::processes;
@@ -188,4 +189,39 @@ fn what_can_not_be_reached_ends_the_run() {
         assert!(run.stderr.contains(told), "{told}\n{run}");
     }
     assert!(model.requests().is_empty());
+}
+
+#[test]
+fn the_program_checks_itself() {
+    let run = Host::new()
+        .args(["self", "check", "--json"])
+        .run()
+        .expect(0);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    let program = report["program"].as_array().unwrap();
+    let found: Vec<(&str, &str)> = program
+        .iter()
+        .map(|probe| {
+            (
+                probe["name"].as_str().unwrap(),
+                probe["state"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [("file", "works"), ("plugins", "works"), ("state", "works")],
+        "{run}"
+    );
+    assert_eq!(report["executors"][0]["name"], "local");
+    // A file where the folder for runs has to be.
+    let host = Host::new().file("state", "").args(["self", "check"]);
+    let state = host.dir().join("state");
+    let run = host.env("XDG_STATE_HOME", state).run().expect(1);
+    assert!(run.stdout.contains("missing  state"), "{run}");
+    assert!(
+        run.stdout
+            .contains("-> make it writable, or set `XDG_STATE_HOME`"),
+        "{run}"
+    );
 }

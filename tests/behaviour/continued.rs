@@ -191,3 +191,28 @@ fn ctrl_c_ends_a_replay_whose_output_nobody_reads() {
     assert!(since.elapsed() < SOON, "{replay}");
     assert_ne!(replay.status, 0, "{replay}");
 }
+
+#[test]
+fn a_session_header_is_sent_with_each_request() {
+    let server = commands(&["echo one"]);
+    let run = Host::new()
+        .server(&server)
+        .task("x")
+        .args(["--session-header", "X-Session-ID=session-7"])
+        .args(["-c", "model.model_kwargs.extra_headers.X-Other=mine"])
+        .run()
+        .expect(0);
+    for request in server.requests() {
+        assert_eq!(request.header("x-session-id"), Some("session-7"));
+        assert_eq!(request.header("x-other"), Some("mine"));
+    }
+    // Headers may hold keys, so they are not recorded.
+    assert!(!run.trajectory().to_string().contains("session-7"));
+    for (header, why) in [
+        ("X", "for example `X-Session-ID=s1`"),
+        ("a b=c", "letters, digits"),
+    ] {
+        let run = Host::new().args(["--session-header", header]).run();
+        run.expect(2).says(&[why]);
+    }
+}

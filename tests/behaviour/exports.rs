@@ -1,6 +1,7 @@
 //! `export`: runs of this program and of mini-swe-agent, also killed ones, in every format.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 
 use scripted_server::{Fault, Turn};
 use serde_json::Value;
@@ -60,6 +61,35 @@ fn a_run_is_exported_without_secrets() {
     .unwrap();
     let bad = Host::after(&run).args(["export", "bad.json", "--to", "md"]);
     bad.run().expect(2).says(&["bad.json", "step 1", "source"]);
+}
+
+#[test]
+fn what_a_secrets_file_holds_is_blanked() {
+    let server = commands(&["echo the key is hunter2-hunter2"]);
+    let secrets = "# mine\nOTHER_API_KEY='hunter2-hunter2'\n";
+    let host = Host::new().server(&server).task("x").file("keys", secrets);
+    let file = host.dir().join("keys");
+    let mode = |mode| fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+    mode(0o600);
+    let setting = format!("model.secrets_file={}", file.display());
+    let host = host.args(["-c", &setting, "--atif", "run.json"]);
+    let run = host.run().expect(0);
+    let written = fs::read_to_string(run.dir.join("run.json")).unwrap();
+    let export = || {
+        Host::after(&run)
+            .args(["export", "traj.json", "--to", "md"])
+            .run()
+    };
+    let told = export().expect(0);
+    for text in [&told.stdout, &written] {
+        assert!(text.contains("[secret removed]"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    // A file that may not be used is named.
+    mode(0o644);
+    export()
+        .expect(0)
+        .says(&["can be read by others", "not blanked"]);
 }
 
 #[test]

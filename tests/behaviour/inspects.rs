@@ -7,7 +7,7 @@ use scripted_server::{Scenario, Server, Turn};
 use serde_json::json;
 
 use crate::host::Host;
-use crate::story::{commands, submit};
+use crate::story::{commands, repository, submit};
 use crate::terminal::Terminal;
 
 /// Presses keys one by one, each after what the screen has to show before it.
@@ -98,6 +98,33 @@ fn a_run_is_looked_at_step_by_step() {
 }
 
 #[test]
+fn changes_of_files_are_said_to_be_those_of_the_end() {
+    let server = commands(&["echo more >>kept.txt"]);
+    let host = Host::new().server(&server).task("fix it");
+    repository(&host.dir());
+    let run = host.run().expect(0);
+    let host = Host::after(&run).args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(host, 120, 24) else {
+        return;
+    };
+    press(
+        &terminal,
+        &[
+            ("step 0 of 2", "l"),
+            ("step 1 of 2", "d"),
+            ("only where the run ended, and not for each step", "d"),
+            ("step 1 of 2", "l"),
+            ("step 2 of 2", "d"),
+        ],
+    );
+    let screen = terminal.until("\n+more");
+    let said = "changes of files as they were at the end of step 2, where the run had ended:";
+    assert!(screen.contains(said), "{screen}");
+    terminal.keys(&["C-c"]);
+    terminal.ends(0);
+}
+
+#[test]
 fn a_list_is_sorted_and_filtered_and_a_narrow_screen_is_resized() {
     let server = commands(&["echo one"]);
     let run = Host::new()
@@ -181,11 +208,9 @@ fn what_a_journal_says_of_its_end_moves_nothing() {
     let Some(terminal) = Terminal::start(host, 80, 24) else {
         return;
     };
-    let screen = terminal.until("EVIL");
-    assert!(
-        screen.starts_with("traj.events.jsonl · XEVIL\n"),
-        "{screen}"
-    );
+    // A frame may be seen before all of it is drawn.
+    let title = "traj.events.jsonl · XEVIL\n";
+    terminal.until_so("the title", |screen| screen.starts_with(title));
     terminal.keys(&["q"]);
     terminal.ends(0);
 }

@@ -28,6 +28,13 @@ pub fn inside(folder: &Path) -> Vec<String> {
         .collect()
 }
 
+/// The processes whose working directory is inside a folder and whose command line has this text in it.
+pub fn called(folder: &Path, text: &str) -> Vec<Pid> {
+    let mut found = processes_inside(folder);
+    found.retain(|(_, shown)| shown.contains(text));
+    found.into_iter().map(|(pid, _)| pid).collect()
+}
+
 /// Kills the processes whose working directory is inside a folder.
 pub fn kill_inside(folder: &Path) {
     for (pid, _) in processes_inside(folder) {

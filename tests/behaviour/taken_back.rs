@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 use std::time::Duration;
 
 use scripted_server::{Scenario, Server, Turn};
@@ -171,6 +172,74 @@ fn a_switch_of_the_mode_and_of_the_run() {
         told.contains("The user has taken back changes of files"),
         "{told}"
     );
+}
+
+/// Options that put the git of this machine into a container: the program and its libraries.
+fn with_git() -> Vec<String> {
+    let sh = |script: &str| {
+        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        assert!(output.status.success(), "{script}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let git = sh("readlink -f \"$(command -v git)\"");
+    let libraries = sh(&format!("ldd {}", git.trim()));
+    let words = libraries.split_whitespace();
+    let libraries = words.filter(|word| word.starts_with('/'));
+    let mounts = libraries.map(|path| format!("{path}:{path}:ro"));
+    let mounts = mounts.chain([format!("{}:/bin/git:ro", git.trim())]);
+    mounts.flat_map(|mount| ["-v".to_owned(), mount]).collect()
+}
+
+#[test]
+fn in_a_container() {
+    if !Need::Docker.is_met() || !Need::Tmux.is_met() {
+        return;
+    }
+    for transport in ["", "environment.transport=cli"] {
+        let show = "cat new; cat kept.txt; stat -c '%a %n' tool; ls /tmp";
+        let server = commands(&[
+            "echo one >new; echo '#!/bin/sh' >tool; chmod 750 tool",
+            "rm kept.txt tool; echo two >new; git config core.fsmonitor 'touch /tmp/started'",
+            show,
+        ]);
+        let options = serde_json::to_string(&with_git()).unwrap();
+        let host = host(&server)
+            .args(["--image", "mswea-test/bash", "-c", "workspace.repo=."])
+            .args(["-c", &format!("environment.run_args={options}")]);
+        let host = match transport {
+            "" => host,
+            transport => host.args(["-c", transport]),
+        };
+        repository(&host.dir());
+        let terminal = Terminal::start(host, 100, 50).unwrap();
+        for (shown, answer) in [
+            ("$ echo one", ""),
+            ("$ rm kept", ""),
+            ("$ cat new", "/diff"),
+            ("-first", "/undo"),
+            ("D kept.txt\nM new\nD tool", ""),
+            ("taken back; the model", ""),
+        ] {
+            terminal.answer(shown, answer);
+        }
+        terminal.answer("$ echo COMPLETE", "/y");
+        terminal.answer("wants to finish", "");
+        terminal.ends(0);
+        let journal = terminal.journal();
+        let outputs: Vec<&str> = journal
+            .iter()
+            .filter(|event| event["event"] == "output")
+            .map(|event| event["output"]["output"].as_str().unwrap())
+            .collect();
+        let expected = "one\nfirst\n750 tool\n";
+        assert!(
+            outputs[2].starts_with(expected),
+            "{transport}: {outputs:#?}"
+        );
+        assert!(!outputs[2].contains("started"), "{transport}: {outputs:#?}");
+        let told = told(&terminal).join("\n");
+        assert!(told.contains("D kept.txt\nM new\nD tool"), "{told}");
+    }
 }
 
 #[test]

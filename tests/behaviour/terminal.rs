@@ -17,6 +17,21 @@ use crate::run::journal;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The beginnings of what is shown while a question is open.
+const HINTS: [&str; 11] = [
+    "Enter: run this",
+    "Enter: run these",
+    "your command ·",
+    "interrupted ·",
+    "the agent wants to finish ·",
+    "new step limit",
+    "new cost limit",
+    "several lines: ",
+    "take back these changes?",
+    "in this run, always",
+    "What is to be done?",
+];
+
 /// A window of tmux in which the binary runs.
 pub struct Terminal {
     socket: PathBuf,
@@ -81,6 +96,32 @@ impl Terminal {
     pub fn line(&self, text: &str) {
         self.tmux(&["send-keys", "-l", text]);
         self.keys(&["Enter"]);
+    }
+
+    /// Waits until this text is on the screen and a question is open, and answers it. An answer of several lines
+    /// is pasted, and sent with Ctrl-D.
+    #[track_caller]
+    pub fn answer(&self, shown: &str, answer: &str) {
+        let is_open = |screen: &str| {
+            let mut rows = screen.lines().rev().take(10);
+            rows.any(|row| HINTS.iter().any(|hint| row.contains(hint)))
+        };
+        self.until_so(shown, |screen| screen.contains(shown) && is_open(screen));
+        // The program knows a moment later that the terminal has shown the question.
+        thread::sleep(Duration::from_millis(30));
+        let before = self.all();
+        if answer.contains('\n') {
+            self.paste(answer);
+            self.keys(&["C-d"]);
+        } else {
+            self.line(answer);
+        }
+        // The question is over: the answer stands above other lines.
+        let last = answer.lines().last().unwrap_or_default();
+        self.until_so("the end of the question", |_| {
+            let all = self.all();
+            all != before && (last.is_empty() || !all.ends_with(last))
+        });
     }
 
     /// Pastes a text as a user does.
@@ -174,18 +215,24 @@ impl Terminal {
     }
 }
 
-/// The folder of a host, and a shell script that runs it there and prints its exit code.
+/// The folder of a host, and a shell script that runs it there and prints its exit code. What a shell says of the
+/// job is short: the program is in a script of its own.
 fn script(host: Host) -> (Arc<TempDir>, String) {
     let quoted = |text: &OsStr| format!("'{}'", text.to_str().unwrap().replace('\'', "'\\''"));
-    let mut script = format!("cd {}\nenv -i", quoted(host.dir().as_os_str()));
+    let mut command = "exec env -i".to_owned();
     for (name, value) in &host.env {
-        script += &format!(" {}={}", name.to_str().unwrap(), quoted(value));
+        command += &format!(" {}={}", name.to_str().unwrap(), quoted(value));
     }
-    script += &format!(" {}", quoted(host.program.as_os_str()));
+    command += &format!(" {}", quoted(host.program.as_os_str()));
     for arg in &host.args {
-        script += &format!(" {}", quoted(arg));
+        command += &format!(" {}", quoted(arg));
     }
-    (host.root, format!("{script}\necho \"exit code $?\"\n"))
+    std::fs::write(host.root.path().join("host.sh"), command + "\n").unwrap();
+    let script = format!(
+        "cd {}\nsh ../host.sh\necho \"exit code $?\"\n",
+        quoted(host.dir().as_os_str())
+    );
+    (host.root, script)
 }
 
 impl Drop for Terminal {

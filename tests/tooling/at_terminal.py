@@ -21,10 +21,10 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
 class Terminal:
-    def __init__(self, folder, turns, *args):
+    def __init__(self, folder, turns, *args, has_user=True, delay=0):
         scenario = os.path.join(folder, "scenario.json")
         with open(scenario, "w") as file:
-            json.dump({"turns": [{"commands": [command]} for command in turns]}, file)
+            json.dump({"turns": [{"commands": [command], "delay_ms": delay} for command in turns]}, file)
         self.server = subprocess.Popen([SERVER, scenario], stdout=subprocess.PIPE, text=True)
         url = self.server.stdout.readline().strip()
         kept = ("PATH", "XDG_CACHE_HOME", "MSWEA_PLUGIN_CACHE")
@@ -34,6 +34,9 @@ class Terminal:
         self.pid, self.end = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
+            if not has_user:
+                # Nobody can type, so nobody is asked; the output is that of a terminal.
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.execve(HOST, command, env)
         self.text = ""
 
@@ -116,6 +119,33 @@ def output(folder):
     terminal.close()
 
 
-for measure in (echo, output):
+def steps(folder, has_user, count=100):
+    """Steps per second of a run, with a user who may type or with stdin from nowhere.
+
+    A reply takes 50 ms, a tenth of what models take: with a user, the files are remembered for /undo meanwhile.
+    """
+    end = ["true"] * count + [SUBMIT]
+    terminal = Terminal(folder, end, "-y", "--exit-immediately", has_user=has_user, delay=50)
+    terminal.until("── step 2 ")
+    first = time.monotonic()
+    terminal.until("Submitted")
+    end = time.monotonic()
+    terminal.close()
+    return (count - 1) / (end - first)
+
+
+def steps_with_and_without(folder):
+    # In turns, so that the machine is the same for both; the best of each.
+    rates = {True: [], False: []}
+    for turn in range(6):
+        place = os.path.join(folder, str(turn))
+        os.mkdir(place)
+        rates[turn % 2 == 0].append(steps(place, turn % 2 == 0))
+    with_user, without = max(rates[True]), max(rates[False])
+    print(f"steps a second: {with_user:.0f} with a user at a terminal, {without:.0f} without")
+    row("time of a step with a user against without", without / with_user, "x", 1.25)
+
+
+for measure in (echo, output, steps_with_and_without):
     with tempfile.TemporaryDirectory() as folder:
         measure(folder)

@@ -25,7 +25,8 @@ pub struct TrainingExport {
     pub without_trajectory: usize,
 }
 
-/// Writes a JSON line for each result that `is_wanted`.
+/// Writes a JSON line for each result that `is_wanted`; `clean` takes secrets out of it, and gets the config of
+/// the run.
 ///
 /// # Errors
 /// [`BatchError`] if the lines can't be written.
@@ -34,6 +35,7 @@ pub fn export_training(
     state: &FolderState,
     resolved: Option<&HashSet<String>>,
     is_wanted: impl Fn(&BatchResult) -> bool,
+    mut clean: impl FnMut(&mut Value, &Value),
     out: &mut dyn Write,
 ) -> Result<TrainingExport, BatchError> {
     let mut export = TrainingExport::default();
@@ -52,6 +54,7 @@ pub fn export_training(
         if let Some(resolved) = resolved {
             line["resolved"] = resolved.contains(id).into();
         }
+        clean(&mut line, &trajectory["info"]["config"]);
         writeln!(out, "{line}").map_err(BatchError::io("write to", Path::new("-")))?;
         export.written += 1;
     }

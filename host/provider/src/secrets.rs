@@ -141,6 +141,14 @@ impl Secrets {
         entries.map_or_else(|_| Vec::new(), |entries| entries.keys().cloned().collect())
     }
 
+    /// All secrets in the secrets file.
+    ///
+    /// # Errors
+    /// [`SecretsError`] as of [`Secrets::get`].
+    pub fn in_file(&self) -> Result<Vec<Secret>, SecretsError> {
+        Ok(self.file_entries()?.values().cloned().collect())
+    }
+
     /// The file in which a missing secret can be set, for messages.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {

@@ -10,6 +10,7 @@ mod export;
 mod inspect;
 mod machine;
 mod many;
+mod overrides;
 mod person;
 mod plugin;
 mod price;
@@ -25,8 +26,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::exit::ExitCodes;
 
@@ -38,7 +38,9 @@ pub use batch::{
 };
 pub use export::{ExportArgs, ExportFormat};
 pub use inspect::InspectArgs;
-pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, ServeArgs, SetupArgs};
+pub use machine::{DoctorArgs, GcArgs, RuntimeCommand, SelfCommand, ServeArgs, SetupArgs};
+pub use overrides::Override;
+use overrides::Overrides;
 pub use person::PersonArgs;
 pub use plugin::{
     BenchArgs, BuildArgs, CacheCommand, CallArgs, CheckArgs, DiffArgs, NewArgs, PinArgs,
@@ -158,6 +160,9 @@ pub enum HostCommand {
     Sweagent(SweagentCommand),
     /// Tell what works on this machine, and how to get the rest
     Doctor(DoctorArgs),
+    /// Look after this installation
+    #[command(subcommand, name = "self")]
+    Installation(SelfCommand),
     /// Ask for a provider, its key and a model, try them, and keep them
     Setup(SetupArgs),
     /// Remove what killed runs have left behind: processes, folders, containers
@@ -296,6 +301,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub person: PersonArgs,
 
+    /// Send this header with each request to the model, such as `X-Session-ID=s1`
+    #[arg(long, value_name = "NAME=VALUE", help_heading = RARE, value_parser = values::header)]
+    pub session_header: Option<(String, String)>,
+
     /// Ask the model for whole answers instead of a stream
     #[arg(long, help_heading = RARE)]
     pub no_stream: bool,
@@ -399,17 +408,6 @@ pub enum PricesCommand {
     Reset,
 }
 
-/// A config value that is set by a flag.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Override {
-    /// Dotted config key.
-    pub key: &'static str,
-    /// The value.
-    pub value: Value,
-    /// The flag, for messages and `config show --origin`.
-    pub flag: &'static str,
-}
-
 impl RunArgs {
     /// The config values of the flags, in the order of the config's sections.
     ///
@@ -436,6 +434,10 @@ impl RunArgs {
                 overrides.add(key, "--price", Some(dollars));
             }
         }
+        if let Some((name, value)) = &self.session_header {
+            let header = json!({ "extra_headers": { name: value } });
+            overrides.add("model.model_kwargs", "--session-header", Some(header));
+        }
         overrides.add("agent.step_limit", "--step-limit", self.step_limit);
         overrides.add("agent.cost_limit", "--cost-limit", self.cost_limit);
         overrides.add(
@@ -461,18 +463,6 @@ impl RunArgs {
         overrides.add("run.atif_path", "--atif", self.atif.as_ref());
         overrides.add("environment.cwd", "--cwd", self.cwd.as_ref());
         overrides.0
-    }
-}
-
-#[derive(Default)]
-struct Overrides(Vec<Override>);
-
-impl Overrides {
-    fn add(&mut self, key: &'static str, flag: &'static str, value: Option<impl Serialize>) {
-        if let Some(value) = value {
-            let value = json!(value);
-            self.0.push(Override { key, value, flag });
-        }
     }
 }
 

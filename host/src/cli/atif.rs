@@ -6,8 +6,10 @@ use std::path::Path;
 use anyhow::Context as _;
 use mswea_config::RunSection;
 use mswea_export::{SecretValues, from_records, to_atif};
+use mswea_provider::{Secrets, process_environment};
 use mswea_secrecy::looks_secret;
 use mswea_session::Earlier;
+use serde_json::Value;
 
 use super::exit::ExitCode;
 use super::output::{self, Failure};
@@ -21,7 +23,7 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
         .map_err(|error| Failure::usage(error.to_string()))
         .and_then(|earlier| {
             let mut run = from_records(earlier.records());
-            secrets().remove_from(&mut run);
+            secrets_of(earlier.config()).remove_from(&mut run);
             let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
             write(Path::new(path), &format!("{value:#}\n"))
         });
@@ -36,10 +38,28 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
 
 /// The values of this process's variables that look like secrets.
 pub(super) fn secrets() -> SecretValues {
+    SecretValues::new(of_this_process())
+}
+
+/// The same, and those in the secrets file that the config of a run names.
+pub(super) fn secrets_of(config: &Value) -> SecretValues {
+    let Some(path) = config["model"]["secrets_file"].as_str() else {
+        return secrets();
+    };
+    let file = Secrets::new(process_environment(), Some(path.into()));
+    let in_file = file.in_file().unwrap_or_else(|error| {
+        output::warning(&format!("the secrets in it are not blanked: {error}"));
+        Vec::new()
+    });
+    let in_file = in_file.iter().map(|secret| secret.expose().to_owned());
+    SecretValues::new(of_this_process().chain(in_file))
+}
+
+fn of_this_process() -> impl Iterator<Item = String> {
     let all = mswea_secrecy::vars().into_iter();
     let all = all.chain(mswea_secrecy::supplied());
     let secret = all.filter(|(name, _)| name.to_str().is_some_and(looks_secret));
-    SecretValues::new(secret.filter_map(|(_, value)| value.into_string().ok()))
+    secret.filter_map(|(_, value)| value.into_string().ok())
 }
 
 /// Puts the file in place when it is whole.

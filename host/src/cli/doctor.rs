@@ -1,6 +1,8 @@
-//! `doctor`: shows what works on this machine, and the remedies for the rest.
+//! `doctor`: shows what works on this machine, and the remedies for the rest. `self check` shows the same, and
+//! whether the program itself is whole.
 
 mod checks;
+mod program;
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use super::args::DoctorArgs;
+use super::args::{DoctorArgs, SelfCommand};
 use super::exit::ExitCode;
 use super::front::{Colour, Look};
 use super::gc::Swept;
@@ -29,9 +31,12 @@ use mswea_text::harmless;
 struct DoctorReport {
     version: &'static str,
     system: String,
+    /// The checks of the program itself; none with `doctor`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    program: Vec<Probe>,
     /// Where commands can run.
     executors: Vec<Probe>,
-    /// The checks of the program itself and of what commands need.
+    /// The checks of what the program and its commands need.
     machine: Vec<Probe>,
 }
 
@@ -40,11 +45,16 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let runtime = output::runtime()?;
     let mut report = DoctorReport::make(&runtime);
     report.executors.extend(runtime.block_on(server(args)));
-    output::data(|out| match args.json {
-        true => report.write_json(out),
-        false => report.write(Look::of_stdout(), out),
-    })?;
-    Ok(report.code())
+    report.print(args.json)
+}
+
+/// Checks this installation. No check needs a network.
+pub fn check_self(command: &SelfCommand) -> Result<ExitCode, Failure> {
+    let SelfCommand::Check { json } = command;
+    let runtime = output::runtime()?;
+    let mut report = DoctorReport::make(&runtime);
+    report.program = program::probes(&runtime);
+    report.print(*json)
 }
 
 /// A front that shows nothing.
@@ -140,13 +150,30 @@ impl DoctorReport {
             system: [system.sysname(), system.release(), system.machine()]
                 .map(text)
                 .join(" "),
+            program: Vec::new(),
             executors: runtime.block_on(executors()),
             machine: machine(runtime),
         }
     }
 
+    fn print(&self, is_json: bool) -> Result<ExitCode, Failure> {
+        output::data(|out| match is_json {
+            true => self.write_json(out),
+            false => self.write(Look::of_stdout(), out),
+        })?;
+        Ok(self.code())
+    }
+
     /// Whether tasks can be run.
     fn code(&self) -> ExitCode {
+        let is_broken = |probe: &&Probe| probe.state == ProbeState::Missing;
+        let broken = self.program.iter().find(is_broken);
+        if let Some(probe) = broken {
+            return match probe.name {
+                program::PLUGINS => ExitCode::Plugin,
+                _ => ExitCode::Failed,
+            };
+        }
         let local = |probe: &&Probe| probe.name == checks::LOCAL;
         match self.executors.iter().find(local) {
             Some(probe) if probe.state != ProbeState::Missing => ExitCode::Submitted,
@@ -161,9 +188,19 @@ impl DoctorReport {
 
     fn write(&self, look: Look, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "mswea-host {} on {}", self.version, self.system)?;
-        let all = || self.executors.iter().chain(&self.machine);
+        let all = || {
+            let program = self.program.iter();
+            program.chain(&self.executors).chain(&self.machine)
+        };
         let width = all().map(|probe| probe.name.len()).max().unwrap_or(0);
-        for (title, probes) in [("Executors", &self.executors), ("Machine", &self.machine)] {
+        for (title, probes) in [
+            ("Program", &self.program),
+            ("Executors", &self.executors),
+            ("Machine", &self.machine),
+        ] {
+            if probes.is_empty() {
+                continue;
+            }
             writeln!(out, "\n{}", look.paint(Colour::Bold, title))?;
             for probe in probes {
                 let (word, colour) = match probe.state {
@@ -211,6 +248,7 @@ mod tests {
         DoctorReport {
             version: "1.2.3",
             system: "Linux 6 x".to_owned(),
+            program: Vec::new(),
             executors: vec![
                 probe("local", local, "all of it", ""),
                 probe(
@@ -275,6 +313,14 @@ Machine
             (ProbeState::Missing, ExitCode::Environment),
         ] {
             assert_eq!(report(state).code(), code);
+        }
+        for (name, code) in [
+            ("state", ExitCode::Failed),
+            (program::PLUGINS, ExitCode::Plugin),
+        ] {
+            let mut report = report(ProbeState::Works);
+            report.program = vec![probe(name, ProbeState::Missing, "", "")];
+            assert_eq!(report.code(), code);
         }
     }
 }

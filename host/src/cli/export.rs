@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::again::{recorded, refused};
 use super::args::{ExportArgs, ExportFormat};
-use super::atif::{secrets, write};
+use super::atif::{secrets_of, write};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use mswea_export::{
@@ -17,8 +17,8 @@ use mswea_session::Earlier;
 
 /// Exports a run.
 pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let mut run = conversation(&args.run)?;
-    secrets().remove_from(&mut run);
+    let (mut run, config) = conversation(&args.run)?;
+    secrets_of(&config).remove_from(&mut run);
     let text = match args.to {
         ExportFormat::Html => to_html(&run, args.focused),
         ExportFormat::Md => to_markdown(&run, args.focused),
@@ -39,17 +39,19 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The run, of whichever file it is.
-fn conversation(named: &Path) -> Result<Conversation, Failure> {
+/// The run, of whichever file it is, with its config if that is one of ours.
+fn conversation(named: &Path) -> Result<(Conversation, Value), Failure> {
     if let Some(value) = foreign(named) {
         let shown = named.display();
         if is_sweagent(&value) {
-            return Ok(from_sweagent(&value));
+            return Ok((from_sweagent(&value), Value::Null));
         }
-        return from_atif(&value).map_err(|error| Failure::usage(format!("`{shown}`: {error}")));
+        let run = from_atif(&value);
+        let run = run.map_err(|error| Failure::usage(format!("`{shown}`: {error}")))?;
+        return Ok((run, Value::Null));
     }
     let earlier = Earlier::to_read(&recorded(named)?).map_err(refused)?;
-    Ok(from_records(earlier.records()))
+    Ok((from_records(earlier.records()), earlier.config().clone()))
 }
 
 /// A trajectory of ATIF or SWE-agent; none if the file is something else.

@@ -153,6 +153,7 @@ pub fn main() -> ExitCode {
         Some(HostCommand::SwebenchSingle(args)) => batch::single(&args),
         Some(HostCommand::Sweagent(command)) => sweagent::run(&command),
         Some(HostCommand::Doctor(args)) => doctor::run(&args),
+        Some(HostCommand::Installation(command)) => doctor::check_self(&command),
         Some(HostCommand::Setup(args)) => setup::setup(&args),
         Some(HostCommand::Gc(args)) => gc::run(&args),
         Some(HostCommand::Runtime(RuntimeCommand::Serve(args))) => runtime::serve(&args),

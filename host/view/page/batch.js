@@ -1,6 +1,6 @@
 // The runs of a folder together: statuses, cost against steps, failures of the same kind.
 
-import { count, dollars, duration, each_second, el, link, now, svg } from "./tools.js";
+import { ask, count, dollars, duration, each_second, el, link, now, svg } from "./tools.js";
 import { all_runs, badge, renew } from "./list.js";
 
 const [W, H, PAD] = [420, 220, 34];
@@ -68,6 +68,15 @@ function ended(runs) {
 export function show_batch(main, name, go) {
   document.title = name || "All runs";
   const box = el("div", {});
+  let waiting = null;
+  let asked = 0;
+
+  // The instances of the batch that no run has begun.
+  const not_begun = () => !waiting?.count ? "" : el("details", { id: "waiting" },
+    el("summary", {}, el("b", {}, waiting.count), ` of ${waiting.instances} instances have not begun`),
+    waiting.named.map((it) => el("div", {}, it)),
+    waiting.named.length < waiting.count ? el("div", {}, `and ${waiting.count - waiting.named.length} more`) : null);
+
   main.append(el("header", {}, el("a", { href: "/" }, "← runs"), el("h1", {}, name || "all runs")), box);
 
   function draw() {
@@ -95,6 +104,7 @@ export function show_batch(main, name, go) {
     box.replaceChildren(...[
       el("p", { class: "summary" }, `${runs.length} runs · ${dollars(cost)} · ${count(runs.reduce((sum, it) => sum + it.input + it.output, 0))} tokens`),
       statuses,
+      not_begun(),
       runs.length ? plot("Cost against steps", runs, (it) => it.steps, (it) => it.cost ?? 0, (it) => `${it} steps`, dollars, go) : "",
       runs.length ? plot("Time against steps", runs, (it) => it.steps, (it) => (it.running ? now() : it.last) - it.started, (it) => `${it} steps`, duration, go) : "",
       runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${Math.round(it)} steps`),
@@ -105,7 +115,13 @@ export function show_batch(main, name, go) {
 
   let drawn = false;
   return each_second(async () => {
-    const changed = await renew();
+    let changed = await renew();
+    if (now() - asked > 5) {
+      asked = now();
+      const { value } = await ask("/api/waiting", { folder: name });
+      changed ||= value.count !== waiting?.count;
+      waiting = value;
+    }
     if ((changed && String(getSelection()).length === 0 && !box.querySelector("details[open]")) || !drawn) draw();
     drawn = true;
   });

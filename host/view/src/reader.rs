@@ -322,21 +322,23 @@ impl RunReader {
         cleaned(pretty, &self.secrets)
     }
 
-    /// The last changes of files that were recorded up to a page, as a patch, if there are any.
-    pub fn patch(&self, page: usize) -> Option<String> {
-        let patch = (0..=page).rev().find_map(|page| {
+    /// The last changes of files that were recorded up to a page, as a patch, with the page that has the record.
+    /// They are recorded where a run ends, and not at each step.
+    pub fn patch(&self, page: usize) -> Option<(usize, String)> {
+        let (at, patch) = (0..=page).rev().find_map(|page| {
             let records = self.records(page);
             let mut lines = records.lines().rev();
-            lines.find_map(|line| {
+            let patch = lines.find_map(|line| {
                 let value = line
                     .contains("\"salvaged\"")
                     .then(|| serde_json::from_str::<Value>(line));
                 let value = value?.ok()?;
                 let text = value.pointer("/output/output")?.as_str()?.to_owned();
                 (value["event"] == "salvaged" && !text.is_empty()).then_some(text)
-            })
-        });
-        Some(cleaned(patch?, &self.secrets))
+            });
+            Some((page, patch?))
+        })?;
+        Some((at, cleaned(patch, &self.secrets)))
     }
 
     /// The figures of a page.

@@ -25,6 +25,7 @@ use crate::search::SearchFor;
 use crate::settings::ViewSettings;
 use crate::steps;
 use crate::table::{ListedRun, RunTable};
+use crate::waiting::waiting;
 
 /// About how many bytes of steps are in an answer: the page asks for more then.
 const ANSWER: usize = 3 << 20;
@@ -189,6 +190,7 @@ async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor)
             conversation(&shared, &asked, tag.as_deref(), run, open)
         }),
         "/api/note" => note(&shared, &asked),
+        "/api/waiting" => jsoned(&json!(waiting(shared.table.roots(), asked.text("folder")))),
         "/api/search" => search(&shared, &asked),
         "/api/compare" => compared(&shared, &asked),
         "/api/file" => file(&shared, &asked),

@@ -75,6 +75,11 @@ impl RunTable {
         }
     }
 
+    /// Where the runs are.
+    pub(crate) fn roots(&self) -> &ViewRoots {
+        &self.roots
+    }
+
     fn state(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -49,6 +49,21 @@ pub struct DoctorArgs {
     pub ca_file: Option<PathBuf>,
 }
 
+/// The commands about this installation.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SelfCommand {
+    /// Check the program, its plugins, the machine and the keys; no network is needed
+    #[command(
+        after_help = "Exit code: 0 if tasks can be run, 7 if a plugin inside is broken, 6 if commands can't \
+        be run, 1 if runs can't be recorded. A missing key is no error; `setup --try MODEL` tries one."
+    )]
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
 /// The commands about runs that work on another machine.
 #[derive(Clone, Debug, Subcommand)]
 pub enum RuntimeCommand {

@@ -17,7 +17,7 @@ fn the_definitions_are_consistent() {
 #[test]
 fn overrides() {
     // Command line, then `key = value (flag)` for each override.
-    let vectors: [(&[&str], &[&str]); 11] = [
+    let vectors: [(&[&str], &[&str]); 12] = [
         (&[], &[]),
         (
             &["-m", "openai/gpt-5"],
@@ -28,6 +28,12 @@ fn overrides() {
             &["model.base_url = \"http://127.0.0.1:8000/v1\" (--base-url)"],
         ),
         (&["--no-stream"], &["model.stream = false (--no-stream)"]),
+        (
+            &["--session-header", "X-Session-ID=a=b"],
+            &[
+                "model.model_kwargs = {\"extra_headers\":{\"X-Session-ID\":\"a=b\"}} (--session-header)",
+            ],
+        ),
         (
             &["--price", "in=1,out=2,cache_read=0.5"],
             &[
@@ -104,7 +110,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
                 --fsync --fsync --no-cache --no-cache --fresh-instances --fresh-instances \
                 --no-default-config --no-default-config \
                 --mode human --mode human --confirm-exit --confirm-exit --notify --notify \
-                --plain --plain --exit-codes mini --exit-codes mswea \
+                --session-header a=b --session-header c=d --plain --plain --exit-codes mini --exit-codes mswea \
                 -c a -c b --plugin a --plugin b --shadow a --shadow b \
                 --allow-host a --allow-host b";
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -163,7 +169,7 @@ fn a_task_may_begin_with_a_dash_and_be_empty() {
 
 #[test]
 fn commands() {
-    let vectors: [(&[&str], &str); 21] = [
+    let vectors: [(&[&str], &str); 23] = [
         (&["demo"], "Demo(DemoArgs { keep: false"),
         (&["demo", "--keep", "--json"], "Demo(DemoArgs { keep: true"),
         (&["plugin", "list"], "Plugin(List { json: false })"),
@@ -182,6 +188,11 @@ fn commands() {
         (
             &["setup", "--try", "openai/m"],
             "Setup(SetupArgs { try_model: Some(",
+        ),
+        (&["self", "check"], "Installation(Check { json: false })"),
+        (
+            &["self", "check", "--json"],
+            "Installation(Check { json: true })",
         ),
         (&["doctor"], "Doctor(DoctorArgs { json: false, url: None"),
         (

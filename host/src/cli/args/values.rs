@@ -18,6 +18,21 @@ pub(super) fn base_url(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// The name and the value of a header.
+pub(super) fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("give the name and the value of a header, for example `X-Session-ID=s1`")?;
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(is_token) {
+        return Err("the name of a header has letters, digits and `-`".to_owned());
+    }
+    if !value.chars().all(|c| c.is_ascii_graphic() || c == ' ') {
+        return Err("the value of a header has only printable ASCII characters".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// `host` or `host:port`.
 pub(super) fn host(text: &str) -> Result<String, String> {
     let what = "give `host` or `host:port`, without scheme and path";

@@ -5,12 +5,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::cli::args::{BatchCompareArgs, BatchExportArgs, BatchMergeArgs};
+use crate::cli::atif::secrets_of;
 use crate::cli::exit::ExitCode;
 use crate::cli::front::dollars_text;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
     BatchComparison, TrainingExport, export_training, merge as merged, resolved_ids,
 };
+use mswea_export::SecretValues;
+use serde_json::Value;
 
 use super::look::state;
 use super::run::failure;
@@ -119,7 +122,26 @@ pub fn export(args: &BatchExportArgs) -> Result<ExitCode, Failure> {
         let has_status = args.status.is_empty() || args.status.contains(&result.exit_status);
         has_status && (!args.only_resolved || is_resolved())
     };
-    let made = export_training(&args.dir, &state, resolved.as_ref(), is_wanted, &mut bytes);
+    // Nearly always, all runs of a batch have one config.
+    let mut known: Option<(Value, SecretValues)> = None;
+    let clean = |line: &mut Value, config: &Value| {
+        let file = &config["model"]["secrets_file"];
+        let secrets = match known.take() {
+            Some(known) if known.0 == *file => known,
+            _ => (file.clone(), secrets_of(config)),
+        };
+        secrets.1.remove_from_value(line);
+        known = Some(secrets);
+    };
+    let resolved_ids = resolved.as_ref();
+    let made = export_training(
+        &args.dir,
+        &state,
+        resolved_ids,
+        is_wanted,
+        clean,
+        &mut bytes,
+    );
     let made: TrainingExport = made.map_err(failure)?;
     if made.without_trajectory > 0 {
         output::warning(&format!(

@@ -140,7 +140,7 @@ pub(super) fn guardian(program: Option<&Path>) -> Probe {
         Ok(_) => probe(
             NAME,
             ProbeState::Works,
-            "the guardian the guardian ends the commands of a host that is killed",
+            "it ends the commands of a host that is killed",
             "",
         ),
         Err(error) => probe(

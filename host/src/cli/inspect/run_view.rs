@@ -154,10 +154,12 @@ impl RunView {
     }
 
     fn patch(&self) -> String {
-        let patch = self.reader.patch(self.page);
-        patch.unwrap_or_else(|| {
-            "no changes of files are recorded up to this step: a journal has them where the run ended".to_owned()
-        })
+        match self.reader.patch(self.page) {
+            Some((at, patch)) => format!(
+                "changes of files as they were at the end of step {at}, where the run had ended:\n\n{patch}"
+            ),
+            None => "no changes of files are recorded up to this step: a journal has them only where the run ended, and not for each step".to_owned(),
+        }
     }
 
     /// Looks for the next page with a failure.

@@ -216,9 +216,12 @@ impl ConsoleShared {
             }
             drop(state);
             // A program in the background that reads is stopped by the terminal.
-            if !terminal::is_ours() {
+            if terminal::is_away() {
                 // A shell passes the terminal on a moment after it has started the program.
                 was_away = was_here;
+                if was_here {
+                    self.desk.step_back();
+                }
                 thread::sleep(AWAY);
                 continue;
             }
@@ -246,8 +249,9 @@ impl ConsoleShared {
                 // What is typed now is for another reader.
                 return;
             }
-            // Meanwhile a question may have begun, and may have read what there was.
-            if !state.is_free() || !is_ready(Some(&NOW)).unwrap_or(true) {
+            // Meanwhile a question may have begun, and may have read what there was; or the program is in the
+            // background now.
+            if !state.is_free() || !is_ready(Some(&NOW)).unwrap_or(true) || terminal::is_away() {
                 continue;
             }
             state.is_shown |= self.desk.is_written();
@@ -276,23 +280,25 @@ impl ConsoleShared {
     /// itself. None: there will be no more.
     fn take_in(&self, state: &mut ConsoleState) -> Option<usize> {
         let mut bytes = [0; 4096];
-        match rustix::io::read(stdin(), &mut bytes) {
-            Err(rustix::io::Errno::INTR) => Some(1),
-            Ok(count) if self.is_live && count > 0 => {
+        match terminal::read(&mut bytes) {
+            // Nothing is there any more.
+            Ok(None) => Some(0),
+            Ok(Some(0)) if self.is_live => Some(0),
+            Ok(Some(count)) if self.is_live => {
                 let keys = state.decoder.push(&bytes[..count]);
                 state.keys.extend(keys);
                 Some(count)
             }
-            Ok(0) if !self.is_live => {
+            Ok(Some(0)) => {
                 self.end_of_input(state);
                 Some(0)
             }
-            Ok(count) if count > 0 => {
+            Ok(Some(count)) => {
                 state.line.extend_from_slice(&bytes[..count]);
                 self.lines(state);
                 Some(count)
             }
-            Ok(_) | Err(_) => None,
+            Err(_) => None,
         }
     }
 
@@ -421,6 +427,7 @@ impl ConsoleShared {
             false => hint,
         };
         self.desk.input(InputView {
+            is_asked: state.open.is_some(),
             hint,
             mark: mark.to_owned(),
             rows: view.rows,

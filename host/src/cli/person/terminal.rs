@@ -2,9 +2,12 @@
 //! stay signals, so Ctrl-C works whatever the program does.
 
 use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stdin;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use rustix::termios::{tcgetattr, tcgetpgrp, tcsetattr};
@@ -38,7 +41,8 @@ pub(super) fn take() -> io::Result<()> {
     let mut keys = now.clone();
     taken.before.get_or_insert(now);
     keys.local_modes -= lines | LocalModes::IEXTEN;
-    keys.special_codes[SpecialCodeIndex::VMIN] = 1;
+    // A read does not wait, as what was typed may be gone: Ctrl-C flushes it.
+    keys.special_codes[SpecialCodeIndex::VMIN] = 0;
     keys.special_codes[SpecialCodeIndex::VTIME] = 0;
     Ok(tcsetattr(stdin(), OptionalActions::Now, &keys)?)
 }
@@ -75,6 +79,56 @@ fn put_back(taken: &mut Taken) {
     {
         let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
     }
+}
+
+/// Reads what was typed; none in the background, and if nothing is there.
+///
+/// # Errors
+/// There is no terminal any more.
+pub(super) fn read(bytes: &mut [u8]) -> io::Result<Option<usize>> {
+    let is_read = without_stops(|| rustix::io::read(stdin(), bytes));
+    match is_read {
+        Ok(0) if is_hung_up() => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(count) => Ok(Some(count)),
+        Err(rustix::io::Errno::INTR) => Ok(None),
+        Err(_) if is_away() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Does something during which the terminal does not stop this thread for a read in the background. A program
+/// that is stopped there would go on with the read once it is in the foreground, and wait for a key.
+fn without_stops<T>(read: impl FnOnce() -> T) -> T {
+    let mut stops = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: the sets are initialised before they are read, and the mask of this thread is put back.
+    unsafe {
+        libc::sigemptyset(stops.as_mut_ptr());
+        libc::sigaddset(stops.as_mut_ptr(), libc::SIGTTIN);
+        libc::pthread_sigmask(libc::SIG_BLOCK, stops.as_ptr(), before.as_mut_ptr());
+        let done = read();
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        done
+    }
+}
+
+/// Whether the other end of the terminal is gone.
+fn is_hung_up() -> bool {
+    let stdin = stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut polled, Some(&at_once)).is_ok()
+        && polled[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// Whether the program is in the background of its terminal.
+pub(super) fn is_away() -> bool {
+    tcgetpgrp(stdin()).is_ok_and(|group| group != rustix::process::getpgrp())
 }
 
 /// Whether the program may read: it is in the foreground.

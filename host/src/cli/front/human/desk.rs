@@ -99,6 +99,11 @@ impl Desk {
         lock(&self.0.screen).redraw();
     }
 
+    /// The program is in the background, so the last lines are not drawn until [`Desk::redraw`].
+    pub fn step_back(&self) {
+        lock(&self.0.screen).step_back();
+    }
+
     /// Clears the visible screen but for the last lines.
     pub fn clear(&self) {
         lock(&self.0.screen).clear();

@@ -16,6 +16,9 @@ const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 /// The terminal shows what is between these at once (DEC mode 2026); others ignore them.
 const BEGIN_FRAME: &str = "\x1b[?2026h";
 const END_FRAME: &str = "\x1b[?2026l";
+/// Clears everything from the beginning of the line on. Not at once: tmux keeps what a program clears from the
+/// first column of the first row, so that the last lines would stay in the scrollback.
+const CLEAR_REST: &str = "\x1b[K\x1b[C\x1b[J\r";
 /// Pasted text arrives between marks.
 const MARK_PASTES: &str = "\x1b[?2004h";
 /// Ends what the program has asked of the terminal.
@@ -26,7 +29,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The text that is being typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputView {
-    /// What is asked for; empty if nothing is asked.
+    /// Whether a question is open.
+    pub is_asked: bool,
+    /// What is asked for, and how long the text is if not all of it is visible.
     pub hint: String,
     /// The mark in front of the first row.
     pub mark: String,
@@ -67,6 +72,8 @@ pub(super) struct LiveLines {
     held: String,
     /// Whether the lines are on the screen.
     shown: Option<ShownLines>,
+    /// Whether another program has the terminal, which a user types for.
+    is_back: bool,
     /// Whether a frame has begun and not ended.
     in_frame: bool,
     /// The last frame, and when it was drawn.
@@ -124,6 +131,10 @@ impl Screen {
     /// Shows the text that is being typed.
     pub fn input(&mut self, view: InputView) {
         if self.live.input.is_some() {
+            if view.is_asked {
+                // While the user is asked, nothing else is awaited: what ran was interrupted.
+                self.status = None;
+            }
             self.live.input = Some(view);
             self.draw(Instant::now());
         }
@@ -134,8 +145,16 @@ impl Screen {
         if self.live.input.is_some() {
             self.err.put(MARK_PASTES);
             self.live.shown = None;
+            self.live.is_back = false;
             self.live.frame.clear();
             self.draw(Instant::now());
+        }
+    }
+
+    /// Leaves the last line to the program that has the terminal.
+    pub fn step_back(&mut self) {
+        if !std::mem::replace(&mut self.live.is_back, true) {
+            self.live.shown = None;
         }
     }
 
@@ -228,7 +247,7 @@ impl Screen {
 
     /// Draws the last lines.
     pub(super) fn draw(&mut self, now: Instant) {
-        if !self.look.redraw {
+        if !self.look.redraw || self.live.is_back {
             return;
         }
         match self.live.input.clone() {
@@ -335,7 +354,7 @@ impl Screen {
             0 => String::new(),
             above => format!("\x1b[{above}A"),
         };
-        self.err.put(&format!("{begin}\r{up}\x1b[J"));
+        self.err.put(&format!("{begin}\r{up}{CLEAR_REST}"));
     }
 
     /// Nobody types any more.

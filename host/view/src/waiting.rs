@@ -1,0 +1,111 @@
+//! The instances of a batch that have not begun: those of its manifest that have no folder yet. Runs are all that
+//! the rest of the page knows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mswea_text::one_line;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::ViewRoots;
+
+const MANIFEST: &str = "manifest.jsonl";
+/// The largest manifest that is read.
+const LIMIT: u64 = 1 << 30;
+/// How many instances are named.
+const NAMED: usize = 500;
+
+/// The instances of batches, and those that have not begun.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct WaitingInstances {
+    /// How many instances the manifests have.
+    instances: usize,
+    /// How many of them have not begun.
+    count: usize,
+    /// The first of those.
+    named: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ManifestLine {
+    id: String,
+}
+
+/// Those of the batch in this folder, as the list names folders; of all batches if it is empty.
+pub(crate) fn waiting(roots: &ViewRoots, folder: &str) -> WaitingInstances {
+    let mut found = WaitingInstances::default();
+    let ViewRoots::Paths(paths) = roots else {
+        return found;
+    };
+    for root in paths {
+        if folder.is_empty() {
+            look(root, &mut found);
+        }
+        for (name, path) in folders(root) {
+            if folder.is_empty() || name == folder {
+                look(&path, &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// The folders in a folder that the list looks into.
+fn folders(root: &Path) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let named = folders.map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, entry.path())
+    });
+    named.filter(|(name, _)| !name.starts_with('.')).collect()
+}
+
+/// Adds the instances of the batch in this folder, if there is one.
+fn look(batch: &Path, found: &mut WaitingInstances) {
+    let Ok(text) = mswea_files::read_text(&batch.join(MANIFEST), LIMIT) else {
+        return;
+    };
+    let lines = text.lines().map(serde_json::from_str::<ManifestLine>);
+    for ManifestLine { id } in lines.map_while(Result::ok) {
+        found.instances += 1;
+        // An id of a manifest that was changed could lead elsewhere.
+        let is_name = !id.contains('/') && !matches!(id.as_str(), "" | "." | "..");
+        if is_name && batch.join(&id).is_dir() {
+            continue;
+        }
+        found.count += 1;
+        if found.named.len() < NAMED {
+            found.named.push(one_line(&id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_without_a_folder_wait() {
+        let root = tempfile::tempdir().unwrap();
+        let batch = root.path().join("a");
+        fs::create_dir_all(batch.join("i1")).unwrap();
+        fs::create_dir_all(root.path().join(".hidden")).unwrap();
+        let manifest = "{\"id\":\"i1\",\"task\":\"t\"}\n{\"id\":\"i2\"}\n{\"id\":\"../a\"}\n";
+        fs::write(batch.join(MANIFEST), manifest).unwrap();
+        fs::write(root.path().join(".hidden").join(MANIFEST), manifest).unwrap();
+        let expected = WaitingInstances {
+            instances: 3,
+            count: 2,
+            named: vec!["i2".to_owned(), "../a".to_owned()],
+        };
+        let outer = ViewRoots::Paths(vec![root.path().to_owned()]);
+        let inner = ViewRoots::Paths(vec![batch.clone()]);
+        for (roots, folder) in [(&outer, "a"), (&outer, ""), (&inner, "")] {
+            assert_eq!(waiting(roots, folder), expected, "{folder:?}");
+        }
+        for folder in ["../a", "b", "i1", ".hidden"] {
+            assert_eq!(waiting(&outer, folder), WaitingInstances::default());
+        }
+    }
+}
