@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::owner::{Life, Owner};
-pub(super) use inside::inside;
+pub(super) use inside::{in_image, inside};
 use mswea_core::ExecutorError;
 use remove::remove;
 

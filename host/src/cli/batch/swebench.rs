@@ -94,7 +94,7 @@ pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
 }
 
 fn takes_images(class: &str) -> bool {
-    !["local", "bubblewrap", "remote", "command", "swerex"].contains(&class)
+    !["local", "remote", "command", "swerex"].contains(&class)
 }
 
 fn templates(rows: &[Object]) -> FieldTemplates {
