@@ -106,7 +106,9 @@ pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
 
 pub(in crate::cli) fn failure(error: BatchError) -> Failure {
     match error {
-        BatchError::Io { .. } => Failure::new(ExitCode::Failed, error.to_string()),
+        BatchError::Io { .. } | BatchError::Full { .. } => {
+            Failure::new(ExitCode::Failed, error.to_string())
+        }
         BatchError::Setup(ref setup) => {
             Failure::new(crate::cli::run::setup_code(setup), error.to_string())
         }

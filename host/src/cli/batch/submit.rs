@@ -9,7 +9,7 @@ use crate::cli::args::{BatchCancelArgs, BatchSubmitArgs, EngineName};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
-    BatchConfig, BatchFolder, FolderState, Redo, SlurmArray, shell_line, slurm_cancel,
+    BatchConfig, BatchFolder, FolderState, Redo, SlurmArray, check_slurm, shell_line, slurm_cancel,
 };
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
@@ -60,6 +60,9 @@ const VARIABLES: &[&str] = &[
 pub fn submit(args: &BatchSubmitArgs) -> Result<ExitCode, Failure> {
     let batch = &args.batch;
     check_flags(&batch.run, true)?;
+    if args.engine == EngineName::Slurm {
+        check_slurm().map_err(failure)?;
+    }
     let sources = sources(&batch.run);
     let instances = given(batch, &sources)?;
     let tokio = tokio::runtime::Builder::new_current_thread()
@@ -85,6 +88,7 @@ pub fn submit(args: &BatchSubmitArgs) -> Result<ExitCode, Failure> {
     let is_new = instances.is_some() || redo != Redo::default() || batch.config_changed;
     let folder = if is_new {
         let mut folder = BatchFolder::open(&batch.dir).map_err(failure)?;
+        folder.check_shared().map_err(failure)?;
         folder.add(&known).map_err(failure)?;
         folder
             .freeze(&frozen, batch.config_changed)
