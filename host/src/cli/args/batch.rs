@@ -402,6 +402,7 @@ pub struct BatchExportArgs {
 /// Flags of `swebench`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = SWEBENCH)]
+#[command(mut_arg("output", |arg| arg.hide(false).help("The folder of the results [default: swebench-results]")))]
 pub struct SwebenchArgs {
     /// The instances: a data set's name, a file or a folder
     #[arg(long, value_name = "NAME|FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]
@@ -415,6 +416,9 @@ pub struct SwebenchArgs {
     /// Run instances again that are in `preds.json`
     #[arg(long, action = ArgAction::SetTrue, help_heading = AGAIN)]
     pub redo_existing: bool,
+    /// Run those again that an error has ended
+    #[arg(long, help_heading = AGAIN)]
+    pub retry_failed: bool,
     /// Go on although the config is not the one that the folder was begun with
     #[arg(long, help_heading = AGAIN)]
     pub config_changed: bool,
@@ -423,11 +427,12 @@ pub struct SwebenchArgs {
     pub work: WorkArgs,
     /// Flags of all runs.
     #[command(flatten)]
-    pub run: RunArgs,
+    pub run: ManyRunsArgs,
 }
 
 /// Flags of `swebench-single`.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("task", |arg| arg.hide(true)))]
 pub struct SwebenchSingleArgs {
     /// The instances: a data set's name, a file or a folder
     #[arg(long, value_name = "NAME|FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cli::args::{BatchLookArgs, BatchPredsArgs, BatchReportArgs};
 use crate::cli::exit::ExitCode;
-use crate::cli::front::{clock, dollars_text};
+use crate::cli::front::{CostSum, clock, dollars_text};
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
     BatchError, BatchReport, FolderState, Predictions, QueueLine, StatusLine, report_page,
@@ -27,6 +27,14 @@ pub(super) fn state(dir: &Path) -> Result<FolderState, Failure> {
         output::warning(reason);
     }
     Ok(state)
+}
+
+pub(super) fn cost_of(line: &StatusLine) -> CostSum {
+    CostSum {
+        dollars: line.cost,
+        count: line.count,
+        unknown: line.cost_unknown,
+    }
 }
 
 /// Shows how far a batch is.
@@ -54,7 +62,11 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
         let status = mswea_text::one_line(&line.exit_status);
         let _ = write!(text, "\n  {:6} {status}", line.count);
     }
-    let _ = write!(text, "\ncost {}", dollars_text(report.total.cost));
+    let cost = match cost_of(&report.total) {
+        cost if cost.known().is_none() => cost.text(),
+        cost => format!("cost {}", cost.text()),
+    };
+    let _ = write!(text, "\n{cost}");
     let begun = match &report.worker {
         Some(worker) => {
             let _ = write!(text, "\n{worker} works on it");
@@ -163,7 +175,9 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
         mswea_text::one_line(&line.exit_status),
         line.count,
         100.0 * line.count as f64 / done.max(1) as f64,
-        dollars_text(line.cost),
+        cost_of(line)
+            .known()
+            .map_or_else(|| "?".to_owned(), dollars_text),
         line.steps,
         line.input_tokens,
         line.output_tokens,
