@@ -398,6 +398,42 @@ fn swebench_has_the_files_of_mini_swe_agent() {
 }
 
 #[test]
+fn what_has_failed_is_run_again_and_an_unknown_cost_is_said() {
+    let submit = Turn::commands(&["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"]);
+    let scenario = Scenario::new([Turn::status(400), submit]);
+    let server = Server::start(scenario.then(After::Repeat));
+    let row = |id: &str| format!("{{\"instance_id\": \"{id}\", \"problem_statement\": \"p\"}}\n");
+    let call = |host: Host, more: &[&str]| {
+        host.args(["swebench", "--subset", "data.jsonl", "-o", "out"])
+            .args(["--environment-class", "local", "-c", "environment.cwd="])
+            // The preset's is that of an image.
+            .args(["-c", "environment.env.BASH_ENV="])
+            .server(&server)
+            .args(["-l", "0"])
+            .args(more)
+            .run()
+            .expect(0)
+    };
+    let host = Host::new().file("data.jsonl", row("a__b-1") + &row("a__b-2"));
+    let run = call(host, &[]).says(&["1 Submitted", "cost unknown"]);
+    let run = call(Host::after(&run), &[]);
+    let run = run.says(&["2 of 2 instances have a result already"]);
+    assert!(!run.stderr.contains("0/0 done"), "{run}");
+    let run = call(Host::after(&run), &["--retry-failed"]);
+    let run = run.says(&["[1/1] a__b-1: Submitted"]);
+    let run = Host::after(&run)
+        .args(["batch", "status", "out"])
+        .run()
+        .expect(0);
+    assert!(run.stdout.contains("2 Submitted\ncost unknown"), "{run}");
+    let refused = Host::after(&run)
+        .args(["swebench-single", "--subset", "data.jsonl", "-t", "x"])
+        .run()
+        .expect(2);
+    refused.says(&["`--task`", "the task is that of the instance"]);
+}
+
+#[test]
 fn batches_are_compared_merged_and_exported() {
     let server = server(0);
     let host = Host::new().file("i.jsonl", instances(3));
