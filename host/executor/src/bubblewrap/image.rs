@@ -116,7 +116,7 @@ impl SandboxImage {
         };
         Err(ExecutorError {
             message: format!(
-                "the image `{0}` can't be used: {why}; in the class `bubblewrap` an image is a folder with its unpacked files: `mkdir DIR && docker export $(docker create {0}) | tar -x -C DIR` makes one where docker is",
+                "the image `{0}` can't be used: {why}; in the class `bubblewrap` an image is a folder with its unpacked files: `mkdir DIR && docker export $(docker create {0} sh) | tar -x -C DIR` makes one where docker is",
                 self.folder.display()
             ),
         })
