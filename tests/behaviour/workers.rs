@@ -264,7 +264,27 @@ fn mistakes_are_refused() {
         .args(["batch", "cancel", "out"])
         .run()
         .expect(2);
-    run.says(&["no job was submitted"]);
+    let run = run.says(&["no job was submitted"]);
+    // Jobs were submitted, and this machine has no Slurm.
+    let host = Host::after(&run).file("out/jobs", "7\n");
+    let host = host.env("PATH", "/nonexistent");
+    let run = host.args(["batch", "cancel", "out"]).run().expect(2);
+    let run = run.says(&["there is no `scancel` here", "Slurm's commands"]);
+    let host = Host::after(&run).env("PATH", "/nonexistent");
+    let run = host.args(["batch", "status", "out"]).run().expect(0);
+    assert!(
+        run.stdout
+            .contains("jobs in the queue: not known, there is no `squeue` here"),
+        "{run}"
+    );
+    let host = Host::after(&run).env("PATH", "/nonexistent");
+    let run = host.args(["batch", "status", "out", "--json"]).run();
+    let shown: Value = serde_json::from_str(&run.expect(0).stdout).unwrap();
+    assert_eq!(
+        (&shown["queue"], &shown["instances"]),
+        (&Value::Null, &2.into())
+    );
+    assert!(shown["queue_error"].as_str().unwrap().contains("squeue"));
 }
 
 /// What a worker needs of apptainer: it unpacks an image into a folder, and runs a command in it; here without a

@@ -373,7 +373,9 @@ impl Executor for BubblewrapExecutor {
         self.local.cleanup().await;
         if let Some(folder) = self.folder.take() {
             folder.remove().await;
-            self.cwd = None;
+            if self.image.is_none() {
+                self.cwd = None;
+            }
         }
     }
 
