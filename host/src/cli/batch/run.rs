@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 
-use super::dataset::file_rows;
+use super::dataset::named_rows;
 use crate::cli::args::{BatchRunArgs, RunArgs, SelectArgs, WorkArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{self, BatchFront};
@@ -205,7 +205,8 @@ pub(super) fn given(
         ..FieldTemplates::default()
     };
     let file = args.instances.as_deref();
-    let rows = file.map(file_rows).transpose()?;
+    let rows = file.map(|file| named_rows(file, args.split.as_deref()));
+    let rows = rows.transpose()?;
     rows.map(|rows| instances(rows, templates, sources, &args.select, &|_| {}))
         .transpose()
 }

@@ -17,6 +17,7 @@ use mswea_session::Runtime;
 /// Flags with a value that are not for workers.
 const OWN: &[&str] = &[
     "--instances",
+    "--split",
     "--id-template",
     "--task-template",
     "--image-template",
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_worker_gets_the_flags_of_its_runs() {
-        let given = "mswea-host batch submit out --instances t.jsonl -m openai/x --array=16 -w 8 --partition cpu \
+        let given = "mswea-host batch submit out --instances t.jsonl --split test -m openai/x --array=16 -w 8 --partition cpu \
                      -c a.b=out --shuffle --sbatch=--constraint=amd -q";
         let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
         assert_eq!(
