@@ -1,5 +1,5 @@
-//! Many agents in one process: their steps per second, compared with as many bare loops, and the
-//! memory of each further agent.
+//! Many agents in one process: their steps per second and the processor time of a step, compared with as
+//! many bare loops, and the memory of each further agent.
 //!
 //! `cargo bench --bench agents`; `-- AGENTS STEPS ROUNDS` for another size than 128, 20 and 3.
 //!
@@ -38,6 +38,8 @@ const THINKING: Duration = Duration::from_millis(50);
 const LEAST: f64 = 0.75;
 /// The limit of the memory of each further agent, in megabytes.
 const MEMORY: f64 = 1.0;
+/// The limit of the processor time of a step, in milliseconds: of the process and of its children.
+const PROCESSOR: f64 = 1.3;
 /// The arguments with which this program calls itself.
 const HOST: &str = "--host";
 const BARE: &str = "--bare";
@@ -53,13 +55,15 @@ fn main() -> ExitCode {
     {
         let (agents, steps) = (agents.parse().unwrap(), steps.parse().unwrap());
         let folder = Path::new(folder);
+        let before = processor_seconds();
         let took = agent::tokio_runtime().block_on(async {
             match kind.as_str() {
                 HOST => host(agents, steps, url, folder).await,
                 _ => bare(agents, steps, url, folder).await,
             }
         });
-        println!("{} {}", took.as_secs_f64(), peak_megabytes());
+        let processor = processor_seconds() - before;
+        println!("{} {} {processor}", took.as_secs_f64(), peak_megabytes());
         return ExitCode::SUCCESS;
     }
     let mut sizes = arguments.iter().filter_map(|size| size.parse().ok());
@@ -80,6 +84,23 @@ fn peak_megabytes() -> f64 {
     kilobytes * 1024.0 / 1e6
 }
 
+/// The processor time of this process and of its children that have ended; the kernel counts ticks of 10 ms.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let fields = fields.split_whitespace().skip(11).take(4);
+    let ticks: u64 = fields.map(|field| field.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(10 * ticks).as_secs_f64()
+}
+
+/// The figures of a process.
+struct Measured {
+    seconds: f64,
+    /// The peak of its memory.
+    megabytes: f64,
+    processor_seconds: f64,
+}
+
 #[allow(clippy::cast_precision_loss)] // hundreds
 fn measure(agents: usize, steps: usize, rounds: usize) -> ExitCode {
     let folder = tempfile::tempdir().unwrap();
@@ -92,27 +113,35 @@ fn measure(agents: usize, steps: usize, rounds: usize) -> ExitCode {
     child(HOST, 1, steps, folder.path());
     bodies(steps, folder.path());
     let (mut host, mut bare, mut ratio) = Default::default();
-    let mut further = Samples::default();
+    let (mut further, mut processor, mut processor_bare) = Default::default();
     for _ in 0..rounds {
-        let one = child(HOST, 1, steps, folder.path()).1;
-        let (took, peak) = child(HOST, agents, steps, folder.path());
-        further.add((peak - one) / agents.saturating_sub(1).max(1) as f64);
-        let (took_bare, _) = child(BARE, agents, steps, folder.path());
+        let one = child(HOST, 1, steps, folder.path());
+        let many = child(HOST, agents, steps, folder.path());
+        let loops = child(BARE, agents, steps, folder.path());
         let all = (agents * steps) as f64;
+        let each = (many.megabytes - one.megabytes) / agents.saturating_sub(1).max(1) as f64;
+        let millis = [&many, &loops].map(|it| it.processor_seconds * 1e3 / all);
         let add = |samples: &mut Samples, value| samples.add(value);
-        add(&mut host, all / took);
-        add(&mut bare, all / took_bare);
-        add(&mut ratio, took_bare / took);
+        add(&mut host, all / many.seconds);
+        add(&mut bare, all / loops.seconds);
+        add(&mut ratio, loops.seconds / many.seconds);
+        add(&mut further, each);
+        add(&mut processor, millis[0]);
+        add(&mut processor_bare, millis[1]);
         table.note(format!(
-            "{:.0} steps per second; {:.0} of bare loops; {:.2} MB of each further agent",
-            all / took,
-            all / took_bare,
-            (peak - one) / agents.saturating_sub(1).max(1) as f64
+            "{:.0} steps per second; {:.0} of bare loops; {:.2} ms of the processor for a step; {:.2} in bare loops; {each:.2} MB of each further agent",
+            all / many.seconds,
+            all / loops.seconds,
+            millis[0],
+            millis[1],
         ));
     }
     table.noted("steps per second, bare loops", "/s", &bare);
     table.noted("steps per second, agents", "/s", &host);
     table.at_least("agents / bare loops", "×", &ratio, LEAST);
+    let name = "processor time of a step";
+    table.limited(name, "ms", &processor, PROCESSOR);
+    table.noted(&format!("{name}, bare loops"), "ms", &processor_bare);
     table.limited("each further agent", "MB", &further, MEMORY);
     table.finish()
 }
@@ -122,9 +151,8 @@ fn server(thinking: Duration) -> Server {
     Server::start(Scenario::always(turn))
 }
 
-/// Runs agents or bare loops in a process of their own. Returns the seconds, and the peak of its
-/// memory.
-fn child(kind: &str, agents: usize, steps: usize, folder: &Path) -> (f64, f64) {
+/// Runs agents or bare loops in a process of their own.
+fn child(kind: &str, agents: usize, steps: usize, folder: &Path) -> Measured {
     let server = server(THINKING).recording(false);
     let output = Command::new(std::env::current_exe().unwrap())
         .args([kind, &agents.to_string(), &steps.to_string(), &server.url()])
@@ -136,8 +164,18 @@ fn child(kind: &str, agents: usize, steps: usize, folder: &Path) -> (f64, f64) {
     assert!(output.status.success(), "{kind}: {}", output.status);
     assert_eq!(server.served(), (agents * steps) as u64);
     let text = String::from_utf8(output.stdout).unwrap();
-    let (took, peak) = text.trim().split_once(' ').unwrap();
-    (took.parse().unwrap(), peak.parse().unwrap())
+    let figures: Vec<f64> = text
+        .split_whitespace()
+        .map(|it| it.parse().unwrap())
+        .collect();
+    let [seconds, megabytes, processor_seconds] = figures[..] else {
+        panic!("{text}");
+    };
+    Measured {
+        seconds,
+        megabytes,
+        processor_seconds,
+    }
 }
 
 /// Agents of a program that calls the library: from the job to the trajectory.

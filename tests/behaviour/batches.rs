@@ -1,5 +1,5 @@
-//! Batches: every instance gets exactly one result, whatever is killed; wrong input is refused before
-//! anything is written; the files of `swebench` are those of mini-swe-agent.
+//! Batches: every instance gets exactly one result, whatever is killed; the files of `swebench` are those of
+//! mini-swe-agent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -238,6 +238,36 @@ fn infrastructure_is_tried_again_and_errors_are_not() {
 }
 
 #[test]
+fn a_start_up_command_that_fails_is_tried_again_in_a_new_environment() {
+    let server = server(0);
+    let host = Host::new().file("i.jsonl", instances(2));
+    let seen = host.dir().join("seen").display().to_string();
+    let startup = format!(
+        "run.env_startup_command=echo begun >>steps; mkdir {seen}-{{{{ id }}}} || exit 0; echo no mirror; exit 3"
+    );
+    let run = batch(host, &server, &["-c", &startup, "--retry-wait", "0"])
+        .run()
+        .expect(0)
+        .says(&["i00: EnvironmentError, once more"]);
+    let result = json(&run.dir.join("out/i01/result.json"));
+    assert_eq!(
+        (&result["submission"], &result["attempts"]),
+        (&"begun\none\ntwo\n".into(), &2.into())
+    );
+    let host = Host::new().file("i.jsonl", instances(1));
+    let startup = "run.env_startup_command=echo no mirror; exit 3";
+    let run = batch(host, &server, &["-c", startup, "--retries", "0"])
+        .run()
+        .expect(1);
+    let result = json(&run.dir.join("out/i00/result.json"));
+    assert_eq!(result["exit_status"], "EnvironmentError", "{run}");
+    let error = result["error"].as_str().unwrap();
+    for part in ["run.env_startup_command", "no mirror", "3"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn stops_and_limits() {
     let server = server(100);
     let host = Host::new().file("i.jsonl", instances(6));
@@ -294,82 +324,6 @@ fn an_instance_that_takes_too_long() {
         .expect(0);
     let result = json(&run.dir.join("out/i00/result.json"));
     assert_eq!(result["exit_status"], "TimeExceeded", "{run}");
-}
-
-#[test]
-fn wrong_input_is_refused_before_anything_is_written() {
-    let one = "{\"id\": \"a\", \"task\": \"t\"}\n";
-    type Case<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
-    let cases: &[Case<'_>] = &[
-        (
-            "{\"x\": 1}\n",
-            &[],
-            &["row 1", "has no id", "`--id-template`"],
-        ),
-        ("{\"id\": 1}\n", &[], &["row 1", "has no task", "`id`"]),
-        (
-            "{\"id\": \"a/b\", \"task\": \"t\"}\n",
-            &[],
-            &["`a/b`", "slash"],
-        ),
-        ("{\"id\": \"..\", \"task\": \"t\"}\n", &[], &["`..`"]),
-        (
-            "{\"id\": \"preds.json\", \"task\": \"t\"}\n",
-            &[],
-            &["file of the batch"],
-        ),
-        (
-            &format!("{one}{one}"),
-            &[],
-            &["rows 1 and 2", "same id `a`"],
-        ),
-        ("{\n", &[], &["i.jsonl", "line 1"]),
-        ("", &[], &["has no instances"]),
-        (one, &["--filter", "x"], &["no instance is left of 1"]),
-        (one, &["--filter", "("], &["`--filter (`"]),
-        (one, &["--slice", "a"], &["`--slice a`"]),
-        (
-            one,
-            &["--task-template", "{{ y }}"],
-            &["--task-template", "y"],
-        ),
-        (one, &["-t", "x"], &["`--task` is for a single run"]),
-        (one, &["-c", "agent.step_limits=1"], &["step_limits"]),
-        (one, &["-c", "agent.system_template={{"], &["bad template"]),
-        (one, &["--plugin", "./none.wasm"], &["none.wasm"]),
-        (one, &["--workers", "0"], &["--workers"]),
-    ];
-    let server = server(0);
-    for (text, arguments, parts) in cases {
-        let host = Host::new().file("i.jsonl", text);
-        let run = batch(host, &server, arguments).run();
-        assert!(run.status == 2 || run.status == 7, "{}\n{run}", run.status);
-        let run = run.says(parts);
-        assert!(!run.dir.join("out").exists(), "{run}");
-    }
-    let host = Host::new().file("i.jsonl", one).file("out/mine.txt", "x");
-    let run = batch(host, &server, &[]).run().expect(2);
-    let run = run.says(&["is not the directory of a batch"]);
-    assert_eq!(fs::read_dir(run.dir.join("out")).unwrap().count(), 1);
-    // Another config, another instance of the same id.
-    let host = Host::new().file("i.jsonl", one);
-    let run = batch(host, &server, &[]).run().expect(0);
-    let run = batch(Host::after(&run), &server, &["--step-limit", "7"])
-        .run()
-        .expect(2)
-        .says(&["agent.step_limit = 7, and was 0", "--config-changed"]);
-    let host = Host::after(&run).file("i.jsonl", "{\"id\": \"a\", \"task\": \"u\"}\n");
-    let run = batch(host, &server, &[]).run().expect(2);
-    let run = run.says(&["`a` is another one", "its task differs"]);
-    let run = batch(Host::after(&run).file("i.jsonl", one), &server, &[])
-        .args(["--step-limit", "7", "--config-changed"])
-        .run()
-        .expect(0);
-    let run = Host::after(&run)
-        .args(["batch", "status", "home"])
-        .run()
-        .expect(2);
-    run.says(&["`home` is not the directory of a batch"]);
 }
 
 #[test]
@@ -441,6 +395,42 @@ fn swebench_has_the_files_of_mini_swe_agent() {
         &["-i", "1", "-o", "one.traj.json"],
     );
     assert_eq!(run.stdout, "c2\n", "{run}");
+}
+
+#[test]
+fn what_has_failed_is_run_again_and_an_unknown_cost_is_said() {
+    let submit = Turn::commands(&["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"]);
+    let scenario = Scenario::new([Turn::status(400), submit]);
+    let server = Server::start(scenario.then(After::Repeat));
+    let row = |id: &str| format!("{{\"instance_id\": \"{id}\", \"problem_statement\": \"p\"}}\n");
+    let call = |host: Host, more: &[&str]| {
+        host.args(["swebench", "--subset", "data.jsonl", "-o", "out"])
+            .args(["--environment-class", "local", "-c", "environment.cwd="])
+            // The preset's is that of an image.
+            .args(["-c", "environment.env.BASH_ENV="])
+            .server(&server)
+            .args(["-l", "0"])
+            .args(more)
+            .run()
+            .expect(0)
+    };
+    let host = Host::new().file("data.jsonl", row("a__b-1") + &row("a__b-2"));
+    let run = call(host, &[]).says(&["1 Submitted", "cost unknown"]);
+    let run = call(Host::after(&run), &[]);
+    let run = run.says(&["2 of 2 instances have a result already"]);
+    assert!(!run.stderr.contains("0/0 done"), "{run}");
+    let run = call(Host::after(&run), &["--retry-failed"]);
+    let run = run.says(&["[1/1] a__b-1: Submitted"]);
+    let run = Host::after(&run)
+        .args(["batch", "status", "out"])
+        .run()
+        .expect(0);
+    assert!(run.stdout.contains("2 Submitted\ncost unknown"), "{run}");
+    let refused = Host::after(&run)
+        .args(["swebench-single", "--subset", "data.jsonl", "-t", "x"])
+        .run()
+        .expect(2);
+    refused.says(&["`--task`", "the task is that of the instance"]);
 }
 
 #[test]

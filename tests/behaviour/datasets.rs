@@ -218,6 +218,42 @@ fn a_data_set_is_fetched_once_and_used_without_the_hub() {
 }
 
 #[test]
+fn a_batch_takes_a_data_set_too() {
+    let server = model();
+    let hub = FakeHub::start(Trouble::None);
+    let call = |host: Host, command: &str, more: &[&str]| {
+        host.args([
+            "batch",
+            command,
+            "out",
+            "-l",
+            "0",
+            "--instances",
+            "verified",
+        ])
+        .args(more)
+        .env("HF_ENDPOINT", &hub.url)
+        .env("HF_TOKEN", "hf_secret")
+        .env("MSWEA_DATASET_CACHE", CACHE)
+        .server(&server)
+        .run()
+    };
+    let run = call(Host::new(), "run", &[]).expect(2);
+    let run = run.says(&["there is no file `verified`", "`--split test`"]);
+    assert!(!run.dir.join("out").exists(), "{run}");
+    let here = ["--environment-class", "local", "--split", "test"];
+    let none = [here.as_slice(), &["--engine", "none"]].concat();
+    let run = call(Host::after(&run), "submit", &none).expect(0);
+    // A worker reads the manifest.
+    assert!(!run.stdout.contains("verified"), "{run}");
+    assert!(run.stdout.contains("2 instances have no result"), "{run}");
+    let run = call(Host::after(&run), "run", &here).expect(0);
+    let text = std::fs::read(run.dir.join("out/preds.json")).unwrap();
+    let preds: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(preds.as_object().unwrap().len(), 2, "{run}");
+}
+
+#[test]
 fn what_the_hub_refuses_is_said() {
     let server = model();
     let gone = TcpListener::bind("127.0.0.1:0")

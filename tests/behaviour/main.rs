@@ -6,6 +6,7 @@
 mod addresses;
 mod bad_input;
 mod bad_servers;
+mod batch_mistakes;
 mod batch_screen;
 mod batches;
 mod browsers;

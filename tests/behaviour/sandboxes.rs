@@ -4,6 +4,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use scripted_server::Turn;
 
@@ -22,13 +24,18 @@ fn output(run: &Run, index: usize) -> String {
         .to_owned()
 }
 
-/// Fails if the run's folder for temporary files is not empty.
+/// Fails if the run's folder for temporary files is not empty; a guardian has some seconds for it.
 #[track_caller]
 fn no_folder(run: &Run) {
-    let left: Vec<_> = fs::read_dir(run.dir.with_file_name("tmp"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let left = || -> Vec<_> {
+        let left = fs::read_dir(run.dir.with_file_name("tmp")).unwrap();
+        left.map(|entry| entry.unwrap().file_name()).collect()
+    };
+    let end = Instant::now() + Duration::from_secs(5);
+    while !left().is_empty() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let left = left();
     assert!(left.is_empty(), "left: {left:?}\n{run}");
 }
 
@@ -167,17 +174,40 @@ fn a_killed_sandbox_leaves_nothing() {
                     .iter()
                     .any(|event| event["event"] == "action")
             });
-            std::thread::sleep(std::time::Duration::from_millis(150));
+            thread::sleep(Duration::from_millis(150));
             running.signal_group(signal);
             let run = running.wait().expect(code).nothing_left();
-            let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
-            while fs::read_dir(run.dir.with_file_name("tmp")).unwrap().count() > 0
-                && std::time::Instant::now() < end
-            {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
             no_folder(&run);
         }
+    }
+}
+
+#[test]
+fn the_copy_of_an_image_ends_with_its_host() {
+    if !Need::Bubblewrap.is_met() {
+        return;
+    }
+    for (signal, code) in [(Signal::INT, 130), (Signal::KILL, -9)] {
+        let server = commands(&["true"]);
+        let host = Host::new()
+            .server(&server)
+            .task("x")
+            .file("image/etc/os-release", "x")
+            .file(
+                "bin/cp",
+                "#!/bin/sh\nmkdir \"$3\"; touch copying; sleep 606\n",
+            )
+            .args(["--environment-class", "bubblewrap", "--image", "image"]);
+        let program = host.dir().join("bin");
+        fs::set_permissions(program.join("cp"), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let host = host.env("PATH", format!("{}:{path}", program.display()));
+        let mut running = host.spawn();
+        running.until_file("copying");
+        running.signal_group(signal);
+        let run = running.wait().expect(code).nothing_left();
+        no_folder(&run);
+        assert_eq!(server.served(), 0, "{run}");
     }
 }
 

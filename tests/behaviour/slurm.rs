@@ -285,3 +285,63 @@ fn slurm_starts_the_workers_and_a_lost_node_loses_nothing() {
         .expect(2)
         .says(&["`sbatch` has refused the job", "partition", "sinfo"]);
 }
+
+#[test]
+fn elements_that_slurm_holds_are_named_with_what_lets_them_begin() {
+    if !Need::Slurm.is_met() {
+        return;
+    }
+    let cluster = Cluster::start(false);
+    let server = server(0);
+    let variables = cluster.variables.iter();
+    let of = |host: Host| {
+        let variables = variables.clone();
+        variables.fold(host, |host, (name, value)| host.env(name, value))
+    };
+    let host = of(Host::new().file("i.jsonl", instances(4)));
+    let host = host.args(["batch", "submit", "out", "--instances", "i.jsonl"]);
+    let host = host.args(["--array", "2", "--sbatch=--hold"]).args([
+        format!(
+            "--sbatch=--export=ALL,SLURM_CONF={}",
+            cluster.variables[0].1
+        ),
+        "--sbatch=--chdir=/".to_owned(),
+    ]);
+    let run = flags(host, &server).run().expect(0);
+    let out = run.dir.join("out");
+    let job = fs::read_to_string(out.join("jobs")).unwrap();
+    let elements = format!("{0}_0,{0}_1", job.trim());
+    let status = of(Host::after(&run).args(["batch", "status", "out"]));
+    let status = status.run().expect(0);
+    for part in [
+        "jobs in the queue: 2 pending (JobHeld",
+        "Slurm holds 2 of them",
+        &format!("`scontrol release {elements}`"),
+    ] {
+        assert!(status.stdout.contains(part), "{part}: {status}");
+    }
+    let host = of(Host::after(&run).args(["batch", "status", "out", "--json"]));
+    let status = host.run().expect(0);
+    let shown: Value = serde_json::from_str(&status.stdout).unwrap();
+    let line = &shown["queue"][0];
+    assert_eq!(
+        (&line["state"], &line["count"]),
+        (&"pending".into(), &2.into())
+    );
+    assert_eq!(
+        line["held"],
+        json!([format!("{}_0", job.trim()), format!("{}_1", job.trim())])
+    );
+    assert!(line["reason"].as_str().unwrap().contains("Held"), "{shown}");
+    cluster.call("scontrol", &["release", &elements]);
+    until("all results", 4, || done(&out) == 4);
+    until("the end of the jobs", 4, || {
+        cluster.call("squeue", &["-h"]).trim().is_empty()
+    });
+    let host = of(Host::after(&run).args(["batch", "status", "out"]));
+    let status = host.run().expect(0);
+    assert!(
+        status.stdout.contains("jobs in the queue: none"),
+        "{status}"
+    );
+}

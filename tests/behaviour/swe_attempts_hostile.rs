@@ -111,9 +111,7 @@ fn a_killed_batch_of_attempts_goes_on() {
         Say::Run("echo b >>a.txt"),
         Say::Submit,
         Say::Late,
-        // Again: the second instance begins anew.
-        Say::Run("echo c >>a.txt"),
-        Say::Submit,
+        // Again: the attempt of the second instance had ended, and is judged.
         Say::Judge("8"),
         Say::Judge("8"),
     ]);
@@ -144,11 +142,14 @@ fn a_killed_batch_of_attempts_goes_on() {
         .args(words)
         .run()
         .expect(0);
-    assert_eq!(server.served(), 11, "{}", again.stderr);
+    assert_eq!(server.served(), 9, "{}", again.stderr);
     let two = read(&out.join("two/two.traj"));
     assert_eq!(two["info"]["review"]["accept"], 8.0);
     let preds = read(&out.join("preds.json"));
     assert!(preds["one"]["model_patch"].as_str().unwrap().contains("+a"));
     let patch = preds["two"]["model_patch"].as_str().unwrap();
-    assert!(patch.contains("+c") && !patch.contains("+b"), "{patch}");
+    assert!(patch.contains("+b"), "{patch}");
+    let journal = fs::read_to_string(out.join("two/attempt_0/two.events.jsonl")).unwrap();
+    assert_eq!(journal.matches("\"event\":\"run_started\"").count(), 1);
+    assert!(!out.join("two/attempt_0/two.events.jsonl.1").exists());
 }

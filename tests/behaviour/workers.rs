@@ -10,6 +10,7 @@ use scripted_server::{After, Scenario, Server, Turn};
 use serde_json::Value;
 
 use crate::host::{Host, Running, Signal};
+use crate::needs::Need;
 use crate::run::Run;
 
 /// The id of the instance at this place.
@@ -259,18 +260,31 @@ fn mistakes_are_refused() {
             .expect(2)
             .says(&[words]);
     }
-    let submit = ["batch", "submit", "out"];
-    // A PATH in which there is no `sbatch`.
-    let host = Host::after(&last).args(submit).env("PATH", "/nonexistent");
-    let run = flags(host, &server)
-        .run()
-        .expect(2)
-        .says(&["there is no `sbatch` here"]);
-    let run = Host::after(&run)
+    let run = Host::after(&last)
         .args(["batch", "cancel", "out"])
         .run()
         .expect(2);
-    run.says(&["no job was submitted"]);
+    let run = run.says(&["no job was submitted"]);
+    // Jobs were submitted, and this machine has no Slurm.
+    let host = Host::after(&run).file("out/jobs", "7\n");
+    let host = host.env("PATH", "/nonexistent");
+    let run = host.args(["batch", "cancel", "out"]).run().expect(2);
+    let run = run.says(&["there is no `scancel` here", "Slurm's commands"]);
+    let host = Host::after(&run).env("PATH", "/nonexistent");
+    let run = host.args(["batch", "status", "out"]).run().expect(0);
+    assert!(
+        run.stdout
+            .contains("jobs in the queue: not known, there is no `squeue` here"),
+        "{run}"
+    );
+    let host = Host::after(&run).env("PATH", "/nonexistent");
+    let run = host.args(["batch", "status", "out", "--json"]).run();
+    let shown: Value = serde_json::from_str(&run.expect(0).stdout).unwrap();
+    assert_eq!(
+        (&shown["queue"], &shown["instances"]),
+        (&Value::Null, &2.into())
+    );
+    assert!(shown["queue_error"].as_str().unwrap().contains("squeue"));
 }
 
 /// What a worker needs of apptainer: it unpacks an image into a folder, and runs a command in it; here without a
@@ -326,4 +340,76 @@ fn a_node_without_docker_uses_unpacked_images() {
         assert_eq!(kept.unwrap(), format!("of {id}\n"));
     }
     assert_eq!(results(&dir.join("out")).len(), 2, "{run}");
+}
+
+/// Unpacks an image as the page on clusters says.
+fn unpacked(image: &str, folder: &Path) {
+    let script = "mkdir -p \"$2\" && id=$(docker create \"$1\" sh) && docker export \"$id\" | tar -x -C \"$2\" && docker rm \"$id\"";
+    let mut command = std::process::Command::new("sh");
+    let command = command.args(["-c", script, "sh", image]).arg(folder);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+}
+
+#[test]
+fn a_node_with_bubblewrap_alone_uses_unpacked_images() {
+    if !Need::Docker.is_met() || !Need::Bubblewrap.is_met() {
+        return;
+    }
+    let commands = [
+        "id -u >>steps; echo $HOME >>steps; pwd >>steps; ls -d /usr/share >>steps 2>&1; echo x >/tmp/kept",
+        "cat /tmp/kept >>steps; echo $HIDDEN$SHOWN >>steps; cat /etc/hosts >/dev/null && echo hosts >>steps",
+        "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat steps",
+    ];
+    let scenario = Scenario::new(commands.map(|it| Turn::commands(&[it])));
+    let server = Server::start(scenario.by_history().then(After::Repeat));
+    let host = Host::new().file("i.jsonl", instances(3));
+    let dir = host.dir();
+    for id in [0, 1].map(instance) {
+        unpacked("mswea-test/bash", &dir.join("images").join(&id));
+        let steps = dir.join("images").join(&id).join("testbed/steps");
+        fs::write(steps, format!("of {id}\n")).unwrap();
+    }
+    let image = format!("--image-template={}/images/{{{{ id }}}}", dir.display());
+    let class = ["--environment-class", "bubblewrap"];
+    let config = [
+        "-c",
+        "environment.cwd=/testbed",
+        "-c",
+        "environment.env.SHOWN=shown",
+    ];
+    let host = host.args(["batch", "submit", "out", "--engine", "none"]);
+    let host = host.args(["--instances", "i.jsonl", &image]);
+    let run = flags(host.args(class).args(config), &server)
+        .run()
+        .expect(0);
+    let host = worker(Host::after(&run), &server, &class).args(config);
+    let host = host
+        .args(["-w", "3", "--retries", "0"])
+        .env("HIDDEN", "hidden");
+    let run = host.run().expect(1);
+    let results = results(&dir.join("out"));
+    for id in [0, 1].map(instance) {
+        let result = &results[&id];
+        let seen =
+            "0\n/root\n/testbed\nls: /usr/share: No such file or directory\nx\nshown\nhosts\n";
+        assert_eq!(
+            result["submission"],
+            format!("of {id}\n{seen}"),
+            "{result}\n{run}"
+        );
+        // Each run has had a copy.
+        let kept = fs::read_to_string(dir.join("images").join(&id).join("testbed/steps"));
+        assert_eq!(kept.unwrap(), format!("of {id}\n"));
+    }
+    let left = fs::read_dir(dir.with_file_name("tmp")).unwrap();
+    assert_eq!(left.count(), 0, "{run}");
+    // There is no folder for the last one.
+    let failed = &results[&instance(2)];
+    assert_eq!(failed["exit_status"], "EnvironmentError", "{failed}");
+    let error = failed["error"].as_str().unwrap();
+    for part in ["images/i002", "No such file", "docker export"] {
+        assert!(error.contains(part), "{error}");
+    }
 }

@@ -28,6 +28,8 @@ pub struct BatchComparison {
     pub p_value: f64,
     /// Dollars of the compared instances in the first and in the second batch.
     pub cost: [f64; 2],
+    /// How many of their costs are unknown.
+    pub cost_unknown: [usize; 2],
     /// Queries of the compared instances in the first and in the second batch.
     pub steps: [u64; 2],
 }
@@ -59,6 +61,7 @@ impl BatchComparison {
             made.compared += 1;
             for (place, result) in [one, other].into_iter().enumerate() {
                 made.cost[place] += result.cost.unwrap_or_default();
+                made.cost_unknown[place] += usize::from(result.cost.is_none());
                 made.steps[place] += u64::from(result.steps);
             }
             match (is_solved(0, one), is_solved(1, other)) {

@@ -16,6 +16,19 @@ pub enum BatchError {
         /// Why not.
         error: io::Error,
     },
+    /// The disk of the batch is full.
+    #[error(
+        "can't {doing} `{}`: {error}: free some space there, or use a directory on another disk; what there is stays as it is, and the same command goes on",
+        path.display()
+    )]
+    Full {
+        /// What was to be done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
     /// The instances, the flags or the directory can't be used; the text names the place and the remedy.
     #[error("{0}")]
     Refused(String),
@@ -30,6 +43,17 @@ pub enum BatchError {
 impl BatchError {
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |error| Self::Io { doing, path, error }
+        move |error| match is_full(&error) {
+            true => Self::Full { doing, path, error },
+            false => Self::Io { doing, path, error },
+        }
     }
+}
+
+/// Whether there is no room for a file.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }

@@ -119,6 +119,14 @@ impl BatchFolder {
         ))
     }
 
+    /// Whether many workers can share the directory.
+    ///
+    /// # Errors
+    /// [`BatchError`] if its file system has no hard links, or can't be written.
+    pub fn check_shared(&self) -> Result<(), BatchError> {
+        check_links(&self.path)
+    }
+
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path

@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::BatchError;
+use crate::error::{BatchError, is_full};
 use crate::whole_file;
 
 const LOCK: &str = ".lock";
@@ -37,18 +37,19 @@ pub(crate) fn check_kind(path: &Path) -> Result<(), BatchError> {
 /// Files have to be replaced whole.
 pub(crate) fn check_rename(path: &Path) -> Result<(), BatchError> {
     let probe = path.join(".probe");
-    let works = whole_file::replace(&probe, b"1")
-        .and_then(|()| whole_file::replace(&probe, b"2"))
-        .and_then(|()| fs::read(&probe));
+    fs::write(&probe, b"1").map_err(BatchError::io("write to", path))?;
+    let works = whole_file::replace(&probe, b"2").and_then(|()| fs::read(&probe));
     let _ = fs::remove_file(&probe);
-    match works {
-        Ok(text) if text == b"2" => Ok(()),
-        Ok(_) => Err(BatchError::Refused(format!(
-            "`{}` is on a file system on which a file can't be replaced by renaming another one, so results could be lost: use a directory on a local disk",
-            path.display()
-        ))),
-        Err(error) => Err(BatchError::io("write to", path)(error)),
-    }
+    let why = match works {
+        Ok(text) if text == b"2" => return Ok(()),
+        Ok(_) => "the old one stays".to_owned(),
+        Err(error) if is_full(&error) => return Err(BatchError::io("write to", path)(error)),
+        Err(error) => error.to_string(),
+    };
+    Err(BatchError::Refused(format!(
+        "`{}` is on a file system on which a file can't be replaced by renaming another one ({why}), so results could be lost: use a directory on a local disk",
+        path.display()
+    )))
 }
 
 pub(crate) fn lock(path: &Path) -> Result<File, BatchError> {
@@ -107,23 +108,23 @@ pub(crate) fn shared_lock(path: &Path) -> Result<File, BatchError> {
 pub(crate) fn check_links(path: &Path) -> Result<(), BatchError> {
     let own = format!("{}-{}", std::process::id(), mswea_session::new_run_id());
     let probe = path.join(format!(".probe-{own}"));
+    let writes = fs::write(&probe, b"0").and_then(|()| fs::remove_file(&probe));
+    writes.map_err(BatchError::io("write to", path))?;
     let first = whole_file::make_among(&probe, b"1", &own);
     let second = whole_file::make_among(&probe, b"2", &own);
     let _ = fs::remove_file(&probe);
-    match (first, second) {
-        (Ok(true), Ok(false)) => Ok(()),
-        (Err(error), _) if error.kind() != std::io::ErrorKind::PermissionDenied => {
-            Err(BatchError::Refused(format!(
-                "`{}` is on a file system without hard links ({error}), so two workers could make one result: use a directory on another one",
-                path.display()
-            )))
+    let why = match (first, second) {
+        (Ok(true), Ok(false)) => return Ok(()),
+        (Err(error), _) | (_, Err(error)) if is_full(&error) => {
+            return Err(BatchError::io("write to", path)(error));
         }
-        (Err(error), _) | (_, Err(error)) => Err(BatchError::io("write to", path)(error)),
-        _ => Err(BatchError::Refused(format!(
-            "`{}` is on a file system whose hard links can't be relied on: use a directory on another one",
-            path.display()
-        ))),
-    }
+        (Err(error), _) | (_, Err(error)) => error.to_string(),
+        _ => "two links of one name were made".to_owned(),
+    };
+    Err(BatchError::Refused(format!(
+        "`{}` is on a file system without hard links that can be relied on ({why}), so two workers could make one result: use a directory on another one, or `mswea-host batch run`, which works alone",
+        path.display()
+    )))
 }
 
 fn holder(lock: &mut File) -> Option<String> {

@@ -55,7 +55,9 @@ pub use result_files::ResultFiles;
 pub use scan::WorkerPlan;
 pub use select::{Picked, Selection};
 pub use settings::BatchConfig;
-pub use slurm::{SlurmArray, shell_line, slurm_cancel, slurm_jobs, slurm_queue};
+pub use slurm::{
+    QueueLine, SlurmArray, check_slurm, shell_line, slurm_cancel, slurm_jobs, slurm_queue,
+};
 pub use swebench::image_name;
 pub use training::{TrainingExport, export_training};
 pub use work::{BatchEnd, BatchWatcher, BatchWhy, work};

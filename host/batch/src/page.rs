@@ -42,7 +42,7 @@ pub fn report_page(name: &str, state: &FolderState, resolved: Option<&HashSet<St
     if !state.model.is_empty() {
         let _ = write!(out, " · model {}", escaped(&state.model));
     }
-    let _ = write!(out, " · cost ${:.2}", report.total.cost);
+    let _ = write!(out, " · cost {}", dollars(&report.total));
     if let Some(resolved) = resolved {
         let count = state
             .results
@@ -55,7 +55,7 @@ pub fn report_page(name: &str, state: &FolderState, resolved: Option<&HashSet<St
     statuses(&mut out, &report);
     let values =
         |of: fn(&BatchResult) -> f64| -> Vec<f64> { state.results.iter().map(of).collect() };
-    let cost = values(|it| it.cost.unwrap_or_default());
+    let cost: Vec<f64> = state.results.iter().filter_map(|it| it.cost).collect();
     let steps = values(|it| f64::from(it.steps));
     let seconds = values(|it| it.seconds);
     histogram(&mut out, "Cost of an instance ($)", &cost);
@@ -72,6 +72,15 @@ fn escaped(text: &str) -> String {
     as_html(&harmless(text))
 }
 
+/// The sum of the known costs.
+fn dollars(line: &StatusLine) -> String {
+    match (line.count - line.cost_unknown, line.cost_unknown) {
+        (_, 0) => format!("${:.2}", line.cost),
+        (0, _) => "unknown".to_owned(),
+        (_, unknown) => format!("${:.2} and {unknown} unknown", line.cost),
+    }
+}
+
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 fn statuses(out: &mut String, report: &BatchReport) {
     out.push_str("<h2>Exit statuses</h2>\n<table><tr><th>status</th><th class=n>count</th><th></th><th class=n>cost</th><th class=n>steps</th><th class=n>tokens in</th><th class=n>tokens out</th></tr>\n");
@@ -86,7 +95,6 @@ fn statuses(out: &mut String, report: &BatchReport) {
         let StatusLine {
             exit_status,
             count,
-            cost,
             steps,
             input_tokens,
             output_tokens,
@@ -95,8 +103,9 @@ fn statuses(out: &mut String, report: &BatchReport) {
         let width = 200.0 * *count as f64 / most as f64;
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td class=n>{count}</td><td><svg width=200 height=12><rect width={width:.1} height=12 /></svg></td><td class=n>${cost:.2}</td><td class=n>{steps}</td><td class=n>{input_tokens}</td><td class=n>{output_tokens}</td></tr>",
-            escaped(exit_status)
+            "<tr><td>{}</td><td class=n>{count}</td><td><svg width=200 height=12><rect width={width:.1} height=12 /></svg></td><td class=n>{}</td><td class=n>{steps}</td><td class=n>{input_tokens}</td><td class=n>{output_tokens}</td></tr>",
+            escaped(exit_status),
+            dollars(line)
         );
     }
     out.push_str("</table>\n");

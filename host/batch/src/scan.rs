@@ -10,6 +10,7 @@ use crate::claims::{
     ClaimsOf, HolderLife, Observed, WorkerName, attempt_folder, claim, claimed_by, failed_for,
 };
 use crate::engine::{BatchEngine, is_among};
+use crate::error::BatchError;
 use crate::folder::{BatchFolder, journal_name, result_file, trajectory_name};
 use crate::outcome::BatchResult;
 
@@ -127,7 +128,7 @@ impl Scan {
                 }
                 Ok(false) => {}
                 Err(failed) => {
-                    error = Some(format!("can't claim in `{}`: {failed}", own.display()));
+                    error = Some(BatchError::io("claim in", &own)(failed).to_string());
                     break;
                 }
             }

@@ -10,7 +10,7 @@ use crate::error::BatchError;
 use crate::manifest::BatchInstance;
 
 /// Classes in which an image has no meaning.
-const WITHOUT_IMAGE: &[&str] = &["local", "bubblewrap", "remote", "command", "swerex"];
+const WITHOUT_IMAGE: &[&str] = &["local", "remote", "command", "swerex"];
 
 /// A config and the layers that it was made of.
 #[derive(Debug)]

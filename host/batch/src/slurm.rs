@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde::Serialize;
+
 use crate::error::BatchError;
 use crate::whole_file;
 
@@ -104,6 +106,14 @@ impl SlurmArray {
     }
 }
 
+/// Whether jobs can be submitted from here.
+///
+/// # Errors
+/// [`BatchError`] if there is no `sbatch`.
+pub fn check_slurm() -> Result<(), BatchError> {
+    run("sbatch", &["--version"]).map(drop)
+}
+
 /// The jobs that were submitted for a batch.
 pub fn slurm_jobs(dir: &Path) -> Vec<String> {
     let text = fs::read_to_string(dir.join(JOBS)).unwrap_or_default();
@@ -135,27 +145,64 @@ pub fn slurm_cancel(dir: &Path) -> Result<usize, BatchError> {
     Ok(jobs.len())
 }
 
-/// The elements of the jobs that have not ended, by state and node; none if Slurm does not answer.
-pub fn slurm_queue(dir: &Path) -> Option<BTreeMap<String, usize>> {
+/// Elements of a batch's jobs that are in the same state at the same place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueLine {
+    /// `running`, `pending`, ...
+    pub state: String,
+    /// Where they run; empty if they do not.
+    pub node: String,
+    /// Why they do not run, in Slurm's words; empty if they run.
+    pub reason: String,
+    /// How many they are.
+    pub count: usize,
+    /// Their names, if Slurm holds them: they do not begin until somebody releases them.
+    pub held: Vec<String>,
+}
+
+/// The elements of a batch's jobs that have not ended; none if no job was submitted.
+///
+/// # Errors
+/// [`BatchError`] if Slurm does not answer.
+pub fn slurm_queue(dir: &Path) -> Option<Result<Vec<QueueLine>, BatchError>> {
     let jobs = slurm_jobs(dir);
     if jobs.is_empty() {
         return None;
     }
-    let output = run("squeue", &["-h", "-r", "-o", "%A|%F|%T|%N"]).ok()?;
-    if !output.status.success() {
-        return None;
-    }
-    let mut lines = BTreeMap::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let fields: Vec<&str> = line.trim().split('|').collect();
-        if let [job, array, state, node] = fields[..]
-            && jobs.iter().any(|it| it == job || it == array)
-        {
-            let place = format!("{state} {node}").to_lowercase();
-            *lines.entry(place.trim().to_owned()).or_default() += 1;
+    let output = run("squeue", &["-h", "-r", "-o", "%i|%A|%F|%T|%N|%r"]);
+    Some(output.and_then(|output| {
+        if !output.status.success() {
+            let text = format!("`squeue` has failed: {}", said(&output));
+            return Err(BatchError::Refused(text));
+        }
+        Ok(queue(&String::from_utf8_lossy(&output.stdout), &jobs))
+    }))
+}
+
+/// What `squeue` says of these jobs.
+fn queue(text: &str, jobs: &[String]) -> Vec<QueueLine> {
+    let mut lines = BTreeMap::<_, QueueLine>::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.trim().splitn(6, '|').collect();
+        let [element, job, array, state, node, reason] = fields[..] else {
+            continue;
+        };
+        if !jobs.iter().any(|it| it == job || it == array) {
+            continue;
+        }
+        let state = state.to_lowercase();
+        // Of one that runs it is `None`.
+        let reason = if state == "pending" { reason } else { "" };
+        let key = (state.clone(), node.to_owned(), reason.to_owned());
+        let entry = lines.entry(key).or_default();
+        (entry.state, entry.node) = (state, node.to_owned());
+        reason.clone_into(&mut entry.reason);
+        entry.count += 1;
+        if reason.to_lowercase().contains("held") {
+            entry.held.push(element.to_owned());
         }
     }
-    Some(lines)
+    lines.into_values().collect()
 }
 
 fn most_elements() -> Option<u32> {
@@ -170,6 +217,9 @@ fn run(program: &'static str, arguments: &[&str]) -> Result<Output, BatchError> 
     let output = command.args(arguments).stdin(Stdio::null()).output();
     output.map_err(|error| {
         BatchError::Refused(match error.kind() {
+            io::ErrorKind::NotFound if program != "sbatch" => {
+                format!("there is no `{program}` here: use a machine with Slurm's commands")
+            }
             io::ErrorKind::NotFound => format!(
                 "there is no `{program}` here: submit on a machine with Slurm's commands, or start `mswea-host batch worker DIR` with what you have (`--engine none` prepares the directory)"
             ),
@@ -200,6 +250,27 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elements_that_wait_have_a_reason() {
+        let text = "7_0|8|7|RUNNING|node1|None\n7_1|9|7|RUNNING|node1|None\n7_2|10|7|PENDING||Resources\n\
+                    7_3|11|7|PENDING||launch failed requeued held\n7_4|7|7|PENDING||JobHeldUser\n9|9|9|RUNNING|n|None\n";
+        let line = |state: &str, node: &str, reason: &str, count, held: &[&str]| QueueLine {
+            state: state.to_owned(),
+            node: node.to_owned(),
+            reason: reason.to_owned(),
+            count,
+            held: held.iter().map(|&it| it.to_owned()).collect(),
+        };
+        let wanted = [
+            line("pending", "", "JobHeldUser", 1, &["7_4"]),
+            line("pending", "", "Resources", 1, &[]),
+            line("pending", "", "launch failed requeued held", 1, &["7_3"]),
+            line("running", "node1", "", 2, &[]),
+        ];
+        assert_eq!(queue(text, &["7".to_owned()]), wanted);
+        assert_eq!(queue(text, &["6".to_owned()]), []);
+    }
 
     #[test]
     fn the_script_of_an_array() {

@@ -97,12 +97,7 @@ impl Layers {
             Some(class) => {
                 let name = class.to_value();
                 let kind = name.as_str().and_then(environment_class::find);
-                let takes_none = kind.is_some_and(|class| {
-                    matches!(
-                        class.kind,
-                        EnvironmentKind::Local | EnvironmentKind::Bubblewrap
-                    )
-                });
+                let takes_none = kind.is_some_and(|class| class.kind == EnvironmentKind::Local);
                 takes_none && by_flag(image) && !by_flag(class)
             }
         };
@@ -201,7 +196,10 @@ impl Layers {
 
     fn no_image(&self) -> Option<ConfigProblem> {
         let class = environment_class::find(&self.environment_class())?;
-        let needs = environment_class::classes_of("image")?.contains(&class.name);
+        let needs = matches!(
+            class.kind,
+            EnvironmentKind::Container | EnvironmentKind::Singularity
+        );
         let image = self.merged.get(&["environment", "image"]);
         let given = image.is_some_and(|node| {
             node.to_value()
@@ -347,7 +345,9 @@ impl Layers {
             environment.insert("interpreter".to_owned(), Value::Array(words));
         }
         if environment.get("cwd").and_then(Value::as_str) == Some("") {
-            environment.insert("cwd".to_owned(), class.kind.cwd().into());
+            let image = environment.get("image").and_then(Value::as_str);
+            let has_image = image.is_some_and(|it| !it.is_empty());
+            environment.insert("cwd".to_owned(), class.kind.cwd(has_image).into());
         }
     }
 }

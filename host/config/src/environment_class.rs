@@ -131,7 +131,11 @@ const SERVERS: &[EnvironmentKind] = &[EnvironmentKind::Remote, EnvironmentKind::
 const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     (
         "image",
-        &[EnvironmentKind::Container, EnvironmentKind::Singularity],
+        &[
+            EnvironmentKind::Container,
+            EnvironmentKind::Singularity,
+            EnvironmentKind::Bubblewrap,
+        ],
     ),
     (
         "forward_env",
@@ -159,7 +163,10 @@ const SPECIAL: &[(&str, &[EnvironmentKind])] = &[
     ("cpus", &[EnvironmentKind::Container]),
     ("platform", &[EnvironmentKind::Container]),
     ("sandbox_build_retries", &[EnvironmentKind::Singularity]),
-    ("build_timeout", &[EnvironmentKind::Singularity]),
+    (
+        "build_timeout",
+        &[EnvironmentKind::Singularity, EnvironmentKind::Bubblewrap],
+    ),
     ("global_args", &[EnvironmentKind::Singularity]),
     ("exec_args", &[EnvironmentKind::Singularity]),
     ("wrapper_args", &[EnvironmentKind::Bubblewrap]),
@@ -217,9 +224,10 @@ impl EnvironmentKind {
     }
 
     /// The working directory of commands if the config sets none.
-    pub fn cwd(self) -> &'static str {
+    pub fn cwd(self, has_image: bool) -> &'static str {
         match self {
             Self::Container | Self::Singularity => "/",
+            Self::Bubblewrap if has_image => "/",
             Self::Local | Self::Bubblewrap | Self::Remote | Self::Command | Self::Swerex => "",
         }
     }

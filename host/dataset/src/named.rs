@@ -73,7 +73,7 @@ pub fn locate(subset: &str, split: &str) -> Result<DatasetAt, DatasetError> {
     if parts > 2 || !repo.split('/').all(is_name) || looks_like_a_file(repo) || is_empty {
         let names: Vec<&str> = SUBSETS.iter().map(|(name, _)| *name).collect();
         return Err(DatasetError::Refused(format!(
-            "`--subset {subset}`: there is no file or folder of this name, and no data set of the Hub has such a name (`OWNER/NAME`); the short names are `{}`",
+            "the data set `{subset}`: there is no file or folder of this name, and no data set of the Hub has such a name (`OWNER/NAME`); the short names are `{}`",
             names[..names.len() - 1].join("`, `")
         )));
     }

@@ -22,8 +22,11 @@
 //! `--new-session` moves the command to a session that the host does not know: without
 //! `--unshare-pid`, a background process with an emptied environment is found only if the host
 //! adopts orphans ([`super::orphans`]), as the program does.
+//!
+//! With an image ([`image`]) the sandbox has a copy of its folder as its root, in place of the machine's.
 
 mod arguments;
+mod image;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -33,7 +36,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::folders::{TempFolder, inside};
+use super::folders::{TempFolder, in_image, inside};
 use super::local::launch::PROGRAM;
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
@@ -41,6 +44,7 @@ use super::wrap::Wrap;
 use super::{files, handle, landlock, userns};
 pub use arguments::DEFAULT_WRAPPER_ARGS;
 use arguments::{covers, present, setenv};
+pub use image::{IMAGE_WRAPPER_ARGS, SandboxImage};
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
     Output, Stop,
@@ -58,8 +62,11 @@ pub struct BubblewrapSettings {
     pub local: LocalSettings,
     /// The program, by path or by its name in `PATH`.
     pub executable: String,
-    /// Its arguments, before those that the environment adds.
-    pub wrapper_args: Vec<String>,
+    /// Its arguments, before those that the environment adds; none: [`DEFAULT_WRAPPER_ARGS`], or
+    /// [`IMAGE_WRAPPER_ARGS`] in an image.
+    pub wrapper_args: Option<Vec<String>>,
+    /// The image whose files the commands see in place of the machine's. `cwd` is then a folder inside it.
+    pub image: Option<SandboxImage>,
 }
 
 impl Default for BubblewrapSettings {
@@ -70,10 +77,8 @@ impl Default for BubblewrapSettings {
                 ..LocalSettings::default()
             },
             executable: "bwrap".to_owned(),
-            wrapper_args: DEFAULT_WRAPPER_ARGS
-                .iter()
-                .map(|&arg| arg.to_owned())
-                .collect(),
+            wrapper_args: None,
+            image: None,
         }
     }
 }
@@ -84,10 +89,11 @@ pub struct BubblewrapExecutor {
     executable: String,
     wrapper_args: Vec<String>,
     env: BTreeMap<String, String>,
+    image: Option<SandboxImage>,
     /// The working directory; before the start, the configured one.
     cwd: Option<PathBuf>,
     local: LocalExecutor,
-    /// The new folder, if one was made.
+    /// The new folder, if one was made: the working directory, or that of the image's copy.
     folder: Option<TempFolder>,
 }
 
@@ -98,13 +104,20 @@ impl BubblewrapExecutor {
             mut local,
             executable,
             wrapper_args,
+            image,
         } = settings;
+        let default = match image {
+            Some(_) => IMAGE_WRAPPER_ARGS,
+            None => DEFAULT_WRAPPER_ARGS,
+        };
+        let default = || default.iter().map(|&arg| arg.to_owned()).collect();
         // Relative paths in `wrapper_args` are relative to the host's folder.
         let cwd = local.cwd.take().filter(|cwd| !cwd.as_os_str().is_empty());
         Self {
             executable,
-            wrapper_args,
+            wrapper_args: wrapper_args.unwrap_or_else(default),
             env: local.env.clone(),
+            image,
             cwd,
             local: LocalExecutor::for_wrapped(local, BTreeMap::new()),
             folder: None,
@@ -124,23 +137,36 @@ impl BubblewrapExecutor {
         } else {
             self.wrapper_args.clone()
         };
-        let place: [OsString; 5] = [
-            "--bind".into(),
-            cwd.into(),
-            cwd.into(),
-            "--chdir".into(),
-            cwd.into(),
-        ];
-        let covers = covers(cwd, &self.wrapper_args);
+        let (root, place, covers) = match self.image_root() {
+            // The image's files are all there is, and a working directory is made.
+            Some(root) => (
+                vec!["--bind".into(), root.into(), "/".into()],
+                vec!["--dir".into(), cwd.into()],
+                Vec::new(),
+            ),
+            None => (
+                Vec::new(),
+                vec!["--bind".into(), cwd.into(), cwd.into()],
+                covers(cwd, &self.wrapper_args),
+            ),
+        };
+        let last = ["--chdir".into(), cwd.into()];
         let variables = ["--args", "3"].map(OsString::from);
-        [self.executable.clone()]
+        [OsString::from(&self.executable)]
             .into_iter()
-            .chain(wrapper_args)
-            .map(OsString::from)
+            .chain(root)
+            .chain(wrapper_args.into_iter().map(OsString::from))
             .chain(place)
+            .chain(last)
             .chain(covers)
             .chain(variables)
             .collect()
+    }
+
+    /// The copy of the image, once it is there.
+    fn image_root(&self) -> Option<PathBuf> {
+        let folder = self.image.as_ref().and(self.folder.as_ref());
+        folder.map(image::root)
     }
 
     /// The arguments that set the configured variables, in the form that `--args` reads.
@@ -158,9 +184,16 @@ impl BubblewrapExecutor {
                 "`{}` (bubblewrap) is not installed; install it (`sudo apt-get install bubblewrap` or `sudo dnf install bubblewrap`), or set `environment.executable` to its path",
                 self.executable
             )))?;
-        let cwd = match &self.cwd {
-            Some(cwd) => folder(cwd)?,
-            None => {
+        let cwd = match (&self.image, &self.cwd) {
+            (Some(image), cwd) => {
+                let cwd = Path::new("/").join(cwd.as_deref().unwrap_or(Path::new("")));
+                self.local.guard_folders();
+                let copy = image.copy(self.local.settings(), context).await?;
+                self.folder = Some(copy);
+                cwd
+            }
+            (None, Some(cwd)) => folder(cwd)?,
+            (None, None) => {
                 self.local.guard_folders();
                 let folder = TempFolder::new(self.local.run_id(), "bubblewrap")?;
                 self.folder.insert(folder).path().to_owned()
@@ -170,7 +203,7 @@ impl BubblewrapExecutor {
         let guard = self.local.settings().guard_program.as_deref();
         let scope = landlock::scope(guard, &program);
         let bare = self.wrap(program, args.clone());
-        if cwd == Path::new("/") {
+        if cwd == Path::new("/") && self.image.is_none() {
             tracing::warn!("`cwd` is `/`: commands in the sandbox can write everywhere");
         }
         self.cwd = Some(cwd);
@@ -194,6 +227,15 @@ impl BubblewrapExecutor {
             "commands can signal your processes and connect to abstract sockets: Landlock can't be combined with `bwrap` on this machine"
         );
         Ok(())
+    }
+
+    /// The path on this machine of `path` in the sandbox.
+    fn outside(&self, path: &str) -> Result<PathBuf, ExecutorError> {
+        let cwd = self.cwd.as_deref().unwrap_or(Path::new(""));
+        match self.image_root() {
+            Some(root) => in_image(&root, cwd, path),
+            None => inside(cwd, cwd, path),
+        }
     }
 
     /// The wrapper that runs commands in the sandbox: `program` with `before` as its first
@@ -298,7 +340,12 @@ impl Executor for BubblewrapExecutor {
         if known.is_some() {
             self.local.announce_shell();
         }
-        Ok(handle::ready(known, cwd))
+        let mut ready = handle::ready(known, cwd);
+        if let (Some(_), Some(image)) = (known, &self.image) {
+            let shown = image.folder.display();
+            ready.replaced = Some(format!("the image `{shown}` was copied again"));
+        }
+        Ok(ready)
     }
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
@@ -306,13 +353,11 @@ impl Executor for BubblewrapExecutor {
     }
 
     async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
-        let cwd = self.cwd.as_deref().unwrap_or(Path::new(""));
-        files::copy(from.to_owned(), inside(cwd, cwd, to)?).await
+        files::copy(from.to_owned(), self.outside(to)?).await
     }
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
-        let cwd = self.cwd.as_deref().unwrap_or(Path::new(""));
-        files::copy(inside(cwd, cwd, from)?, to.to_owned()).await
+        files::copy(self.outside(from)?, to.to_owned()).await
     }
 
     fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
@@ -323,7 +368,9 @@ impl Executor for BubblewrapExecutor {
         self.local.cleanup().await;
         if let Some(folder) = self.folder.take() {
             folder.remove().await;
-            self.cwd = None;
+            if self.image.is_none() {
+                self.cwd = None;
+            }
         }
     }
 
@@ -375,7 +422,7 @@ mod tests {
     #[test]
     fn the_arguments_are_those_of_mini_swe_agent() {
         let mut settings = BubblewrapSettings {
-            wrapper_args: ["--ro-bind", "/no/path", "/x"].map(str::to_owned).into(),
+            wrapper_args: Some(["--ro-bind", "/no/path", "/x"].map(str::to_owned).into()),
             ..BubblewrapSettings::default()
         };
         settings.local.env = [("B", "2"), ("A", "a b")]

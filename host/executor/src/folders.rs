@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::leftovers::{Fate, Leftover};
 use super::owner::{Life, Owner};
-pub(super) use inside::inside;
+pub(super) use inside::{in_image, inside};
 use mswea_core::ExecutorError;
 use remove::remove;
 

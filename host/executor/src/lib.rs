@@ -49,7 +49,9 @@ mod workspace;
 mod wrap;
 
 pub use aside::aside;
-pub use bubblewrap::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS};
+pub use bubblewrap::{
+    BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS, IMAGE_WRAPPER_ARGS, SandboxImage,
+};
 pub use container::{ContainerExecutor, ContainerSettings, Transport, limit_pulls};
 pub use environment::DEFAULT_ENV_ALLOW;
 pub use folders::{TempFolder, remove_leftover_folders};

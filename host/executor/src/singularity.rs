@@ -29,11 +29,12 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::container::HELPER;
-use super::folders::{TempFolder, inside};
+use super::environment;
+use super::files;
+use super::folders::{TempFolder, in_image, inside};
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
 use super::wrap::Wrap;
-use super::{environment, files};
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
     Output, Progress, Stop,
@@ -277,13 +278,7 @@ impl SingularityExecutor {
                 "there is no sandbox yet: start the environment first".to_owned(),
             ));
         };
-        let root = root(folder);
-        let start = root.join(self.settings.cwd.trim_start_matches('/'));
-        // An absolute path is relative to the image's folder.
-        match path.strip_prefix('/') {
-            Some(absolute) => inside(&root, &root, absolute.trim_start_matches('/')),
-            None => inside(&root, &start, path),
-        }
+        in_image(&root(folder), Path::new(&self.settings.cwd), path)
     }
 }
 

@@ -13,7 +13,7 @@ use mswea_executor::command::{PassedVariables, command_executor};
 use mswea_executor::remote::{AccessToken, Endpoint, remote_executor};
 use mswea_executor::swerex::{RexClient, SwerexExecutor};
 use mswea_executor::{
-    BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxKind,
+    BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxImage, SandboxKind,
     SingularitySettings, StartupCommand, StreamSettings, Transport, WorkspaceSettings,
 };
 use mswea_run::MARK;
@@ -153,10 +153,11 @@ impl EnvironmentPlan<'_> {
                 .executable
                 .clone()
                 .unwrap_or(standard.executable),
-            wrapper_args: environment
-                .wrapper_args
-                .clone()
-                .unwrap_or(standard.wrapper_args),
+            wrapper_args: environment.wrapper_args.clone(),
+            image: image(self.config).map(|image| SandboxImage {
+                folder: PathBuf::from(image),
+                build_timeout: seconds(environment.build_timeout),
+            }),
         }
     }
 
@@ -325,13 +326,17 @@ fn named(class: &EnvironmentClass) -> Option<String> {
     name.map(str::to_owned)
 }
 
+fn image(config: &Config) -> Option<&str> {
+    let image = config.environment.image.as_deref();
+    image.filter(|image| !image.is_empty())
+}
+
 /// Whether commands work on the host's own disk.
 pub(super) fn is_on_host(config: &Config) -> bool {
     let class = environment_class(&config.environment.environment_class);
-    class.is_some_and(|class| {
-        matches!(
-            class.kind,
-            EnvironmentKind::Local | EnvironmentKind::Bubblewrap
-        )
+    class.is_some_and(|class| match class.kind {
+        EnvironmentKind::Local => true,
+        EnvironmentKind::Bubblewrap => image(config).is_none(),
+        _ => false,
     })
 }

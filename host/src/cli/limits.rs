@@ -2,7 +2,7 @@
 //! reported at the start. If the size of files is limited, a write beyond the limit is an error,
 //! like a full disk.
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::exit::ExitCode;
 use super::output::Failure;
@@ -25,6 +25,14 @@ pub fn check() -> Result<(), Failure> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Allows as many open files as this process may have: each of many runs needs some files and pipes.
+pub fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // It may be forbidden; then a run that needs more files fails with an error.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Lets a write fail that would make a file larger than it may be (`ulimit -f`): by default, the

@@ -93,7 +93,7 @@ fn classes_of_environments_have_their_own_defaults() {
             idle(
                 "image",
                 "local",
-                "docker`, `podman`, `singularity`, `apptainer",
+                "docker`, `podman`, `singularity`, `apptainer`, `bubblewrap",
                 "-c environment.image=x",
             ),
         ),
@@ -125,6 +125,16 @@ fn classes_of_environments_have_their_own_defaults() {
             &["sh", "-c"],
             none.clone(),
         ),
+        (
+            &[
+                &format!("{class}=bubblewrap"),
+                "environment.image=/images/x",
+            ],
+            "bubblewrap",
+            "/",
+            &["bash", "-c"],
+            none.clone(),
+        ),
         // As in mini-swe-agent, where the default class is `local`.
         (
             &["a.yaml"],
@@ -134,7 +144,7 @@ fn classes_of_environments_have_their_own_defaults() {
             idle(
                 "image",
                 "local",
-                "docker`, `podman`, `singularity`, `apptainer",
+                "docker`, `podman`, `singularity`, `apptainer`, `bubblewrap",
                 "a.yaml:2",
             ),
         ),
@@ -183,9 +193,10 @@ fn classes_of_environments_have_their_own_defaults() {
     assert_eq!(with_image(&["a.yaml"], None).unwrap(), "docker");
     assert_eq!(with_image(&[&local], None).unwrap(), "docker");
     assert_eq!(with_image(&[], Some("podman")).unwrap(), "podman");
-    let refused = with_image(&[], Some("bubblewrap")).unwrap_err();
+    assert_eq!(with_image(&[], Some("bubblewrap")).unwrap(), "bubblewrap");
+    let refused = with_image(&[], Some("local")).unwrap_err();
     assert!(
-        refused.contains("`--image` has no effect in the class `bubblewrap`"),
+        refused.contains("`--image` has no effect in the class `local`"),
         "{refused}"
     );
     // What `config show` prints loads again and means the same.

@@ -40,6 +40,18 @@ pub(crate) fn inside(root: &Path, start: &Path, path: &str) -> Result<PathBuf, E
     Ok(real)
 }
 
+/// The path on this machine of `path` in an image whose files are in the folder `root`. `cwd` is the directory in
+/// the image from which relative paths count.
+///
+/// # Errors
+/// As [`inside`].
+pub(crate) fn in_image(root: &Path, cwd: &Path, path: &str) -> Result<PathBuf, ExecutorError> {
+    match path.strip_prefix('/') {
+        Some(absolute) => inside(root, root, absolute.trim_start_matches('/')),
+        None => inside(root, &root.join(cwd.strip_prefix("/").unwrap_or(cwd)), path),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -76,6 +88,21 @@ mod tests {
         ];
         for (path, wanted) in vectors {
             let found = inside(root.path(), &at("work"), path).ok();
+            let wanted = wanted.map(|path| root.path().canonicalize().unwrap().join(path));
+            assert_eq!(found, wanted, "{path}");
+        }
+        // The same folder as an image, whose commands start in `/work`.
+        for (path, wanted) in [
+            ("file", Some("work/file")),
+            ("/work/file", Some("work/file")),
+            ("//new", Some("new")),
+            ("../top", Some("top")),
+            ("/etc/passwd", Some("etc/passwd")),
+            ("/work/out/x", None),
+            ("out/x", None),
+            ("../../x", None),
+        ] {
+            let found = in_image(root.path(), Path::new("/work"), path).ok();
             let wanted = wanted.map(|path| root.path().canonicalize().unwrap().join(path));
             assert_eq!(found, wanted, "{path}");
         }

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use super::contract::{self, run, text};
 use super::*;
 use crate::leftovers::Fate;
-use crate::{BubblewrapExecutor, BubblewrapSettings, adopt_orphans, folders};
+use crate::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS, adopt_orphans, folders};
 
 fn has_bubblewrap(name: &str) -> bool {
     let found = std::process::Command::new("bwrap")
@@ -24,11 +24,12 @@ fn sandbox(args: &[&str]) -> BubblewrapSettings {
     let default = BubblewrapSettings::default();
     BubblewrapSettings {
         local: contract::local(),
-        wrapper_args: args
-            .iter()
-            .map(|&arg| arg.to_owned())
-            .chain(default.wrapper_args.clone())
-            .collect(),
+        wrapper_args: Some(
+            args.iter()
+                .chain(DEFAULT_WRAPPER_ARGS)
+                .map(|&arg| arg.to_owned())
+                .collect(),
+        ),
         ..default
     }
 }

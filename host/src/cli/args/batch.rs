@@ -21,7 +21,8 @@ const RUN: &str = "\
 FILE has one instance per row: JSON lines, a JSON list, or CSV with a header. The usual fields are
 `instance_id` (or `id`), `problem_statement` (or `task`), `image_name` (or `docker_image`, `image`); the flags
 `--*-template` make them of other fields, as Jinja templates: `--task-template '{{ title }}: {{ body }}'`.
-With an image an instance runs in a container; without one, in a folder of its own.
+With an image an instance runs in a container; without one, in a folder of its own. With `--split NAME` FILE is a
+data set of the Hub, as for `mswea-host swebench`, or a folder with files of its splits.
 
 The same command again goes on where it stood, whatever was killed: an instance with a result is not
 run again. DIR has `preds.json`, and for each instance `ID/result.json`, `ID/ID.traj.json` and the journal.
@@ -37,7 +38,8 @@ config · 3 a limit of the whole batch · 130 interrupted
 
 Examples:
   mswea-host batch run out --instances tasks.jsonl -m openai/gpt-5 -w 8
-  mswea-host batch run out --instances bench.jsonl --swebench-images -c swebench -m openai/gpt-5 -w 32";
+  mswea-host batch run out --instances bench.jsonl --swebench-images -c swebench -m openai/gpt-5 -w 32
+  mswea-host batch run out --instances verified --split test --swebench-images -c swebench -m openai/gpt-5";
 
 /// The help of `batch worker`.
 const WORKER: &str = "\
@@ -119,6 +121,9 @@ pub struct BatchRunArgs {
     /// The instances; may be left out to go on with those of the directory
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = INSTANCES)]
     pub instances: Option<PathBuf>,
+    /// The instances are this split of a data set: FILE is a name of the Hub (`verified`, `OWNER/NAME`) or a folder
+    #[arg(long, value_name = "NAME", requires = "instances", help_heading = INSTANCES)]
+    pub split: Option<String>,
     /// Jinja template of an instance's id
     #[arg(long, value_name = "TEXT", help_heading = INSTANCES)]
     pub id_template: Option<String>,
@@ -402,6 +407,7 @@ pub struct BatchExportArgs {
 /// Flags of `swebench`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = SWEBENCH)]
+#[command(mut_arg("output", |arg| arg.hide(false).help("The folder of the results [default: swebench-results]")))]
 pub struct SwebenchArgs {
     /// The instances: a data set's name, a file or a folder
     #[arg(long, value_name = "NAME|FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]
@@ -415,6 +421,9 @@ pub struct SwebenchArgs {
     /// Run instances again that are in `preds.json`
     #[arg(long, action = ArgAction::SetTrue, help_heading = AGAIN)]
     pub redo_existing: bool,
+    /// Run those again that an error has ended
+    #[arg(long, help_heading = AGAIN)]
+    pub retry_failed: bool,
     /// Go on although the config is not the one that the folder was begun with
     #[arg(long, help_heading = AGAIN)]
     pub config_changed: bool,
@@ -423,11 +432,12 @@ pub struct SwebenchArgs {
     pub work: WorkArgs,
     /// Flags of all runs.
     #[command(flatten)]
-    pub run: RunArgs,
+    pub run: ManyRunsArgs,
 }
 
 /// Flags of `swebench-single`.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("task", |arg| arg.hide(true)))]
 pub struct SwebenchSingleArgs {
     /// The instances: a data set's name, a file or a folder
     #[arg(long, value_name = "NAME|FILE|FOLDER", default_value = "lite", help_heading = INSTANCES)]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::cli::args::{BatchCompareArgs, BatchExportArgs, BatchMergeArgs};
 use crate::cli::atif::secrets_of;
 use crate::cli::exit::ExitCode;
-use crate::cli::front::dollars_text;
+use crate::cli::front::{CostSum, dollars_text};
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
     BatchComparison, TrainingExport, export_training, merge as merged, resolved_ids,
@@ -68,13 +68,27 @@ pub fn compare(args: &BatchCompareArgs) -> Result<ExitCode, Failure> {
         "{:<28} {:>5} {:>7}",
         "neither", made.neither, made.neither
     );
-    let costs = made.cost.map(dollars_text);
+    let costs = [0, 1].map(|place| {
+        let sum = CostSum {
+            dollars: made.cost[place],
+            count: made.compared,
+            unknown: made.cost_unknown[place],
+        };
+        sum.known().map_or_else(|| "?".to_owned(), dollars_text)
+    });
     let _ = writeln!(text, "{:<28} {:>5} {:>7}", "cost", costs[0], costs[1]);
     let _ = writeln!(
         text,
         "{:<28} {:>5} {:>7}",
         "steps", made.steps[0], made.steps[1]
     );
+    if made.cost_unknown != [0, 0] {
+        let [one, other] = made.cost_unknown;
+        let _ = writeln!(
+            text,
+            "costs that are unknown, and not in the sums: {one} of the first, {other} of the second"
+        );
+    }
     let _ = writeln!(
         text,
         "\nexact sign test over the {} that differ: p = {:.4}",

@@ -54,6 +54,20 @@ fn files(subset: &str, split: &str) -> Result<Vec<PathBuf>, Failure> {
     tokio.block_on(fetching).map_err(failure)
 }
 
+/// The rows of a file of instances; with `split` those of that part of a data set.
+pub(super) fn named_rows(file: &Path, split: Option<&str>) -> Result<Vec<Object>, Failure> {
+    let name = file.to_string_lossy();
+    match split {
+        Some(split) => split_rows(&name, split),
+        None if !file.exists() && matches!(locate(&name, ""), Ok(DatasetAt::Hub { .. })) => {
+            Err(Failure::usage(format!(
+                "there is no file `{name}`; for the data set of this name on the Hub add its split, for example `--split test`"
+            )))
+        }
+        None => file_rows(file),
+    }
+}
+
 /// The rows of a file of instances.
 pub(in crate::cli) fn file_rows(file: &Path) -> Result<Vec<Object>, Failure> {
     let rows = read(file)?;

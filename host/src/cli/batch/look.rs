@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use crate::cli::args::{BatchLookArgs, BatchPredsArgs, BatchReportArgs};
 use crate::cli::exit::ExitCode;
-use crate::cli::front::{clock, dollars_text};
+use crate::cli::front::{CostSum, clock, dollars_text};
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
-    BatchReport, FolderState, Predictions, StatusLine, report_page, resolved_ids, slurm_queue,
+    BatchError, BatchReport, FolderState, Predictions, QueueLine, StatusLine, report_page,
+    resolved_ids, slurm_queue,
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::run::failure;
@@ -27,12 +29,30 @@ pub(super) fn state(dir: &Path) -> Result<FolderState, Failure> {
     Ok(state)
 }
 
+pub(super) fn cost_of(line: &StatusLine) -> CostSum {
+    CostSum {
+        dollars: line.cost,
+        count: line.count,
+        unknown: line.cost_unknown,
+    }
+}
+
 /// Shows how far a batch is.
 pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
     let state = state(&args.dir)?;
     let report = BatchReport::of(&state);
+    let queue = slurm_queue(&args.dir);
     if args.json {
-        return json(&report);
+        let mut value = json_of(&report)?;
+        value["claimed"] = json_of(&state.claimed)?;
+        if let Some(queue) = &queue {
+            let known = queue.as_ref();
+            value["queue"] = json_of(&known.ok())?;
+            if let Err(error) = known {
+                value["queue_error"] = error.to_string().into();
+            }
+        }
+        return output::json(&value);
     }
     let mut text = format!(
         "{} of {} instances have a result",
@@ -42,7 +62,11 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
         let status = mswea_text::one_line(&line.exit_status);
         let _ = write!(text, "\n  {:6} {status}", line.count);
     }
-    let _ = write!(text, "\ncost {}", dollars_text(report.total.cost));
+    let cost = match cost_of(&report.total) {
+        cost if cost.known().is_none() => cost.text(),
+        cost => format!("cost {}", cost.text()),
+    };
+    let _ = write!(text, "\n{cost}");
     let begun = match &report.worker {
         Some(worker) => {
             let _ = write!(text, "\n{worker} works on it");
@@ -60,22 +84,8 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
             "begun and cut off"
         }
     };
-    if let Some(queue) = slurm_queue(&args.dir) {
-        let lines = queue
-            .iter()
-            .map(|(place, count)| format!("{place} {count}"));
-        let lines: Vec<String> = lines.collect();
-        let none = "none";
-        let lines = if lines.is_empty() {
-            none.to_owned()
-        } else {
-            lines.join(", ")
-        };
-        let _ = write!(
-            text,
-            "\njobs in the queue: {}",
-            mswea_text::harmless(&lines)
-        );
+    if let Some(queue) = &queue {
+        text.push_str(&queue_text(queue));
     }
     if report.begun > 0 {
         let shown: Vec<&str> = state.begun.iter().take(IDS).map(String::as_str).collect();
@@ -119,7 +129,7 @@ pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
         return output::data(|out| out.write_all(page.as_bytes()));
     }
     if args.look.json {
-        return json(&report);
+        return output::json(&json_of(&report)?);
     }
     let mut text = format!(
         "{:<28} {:>7} {:>7} {:>12} {:>10} {:>14} {:>14} {:>12}\n",
@@ -165,7 +175,9 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
         mswea_text::one_line(&line.exit_status),
         line.count,
         100.0 * line.count as f64 / done.max(1) as f64,
-        dollars_text(line.cost),
+        cost_of(line)
+            .known()
+            .map_or_else(|| "?".to_owned(), dollars_text),
         line.steps,
         line.input_tokens,
         line.output_tokens,
@@ -196,8 +208,44 @@ pub fn preds(args: &BatchPredsArgs) -> Result<ExitCode, Failure> {
     output::json(&Value::Object(entries))
 }
 
-fn json(report: &BatchReport) -> Result<ExitCode, Failure> {
-    let value = serde_json::to_value(report)
-        .map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))?;
-    output::json(&value)
+fn json_of(value: &impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))
+}
+
+/// The jobs of a batch, and what to do about those that do not begin by themselves.
+fn queue_text(queue: &Result<Vec<QueueLine>, BatchError>) -> String {
+    let lines = match queue {
+        Ok(lines) => lines,
+        Err(error) => return format!("\njobs in the queue: not known, {error}"),
+    };
+    let one = |line: &QueueLine| {
+        let place = match (line.node.as_str(), line.reason.as_str()) {
+            ("", "") => String::new(),
+            ("", reason) => format!(" ({reason})"),
+            (node, _) => format!(" on {node}"),
+        };
+        format!("{} {}{place}", line.count, line.state)
+    };
+    let shown: Vec<String> = lines.iter().map(one).collect();
+    let shown = match shown.is_empty() {
+        true => "none".to_owned(),
+        false => shown.join(", "),
+    };
+    let mut text = format!("\njobs in the queue: {}", mswea_text::harmless(&shown));
+    let held = lines.iter().flat_map(|line| &line.held);
+    let held: Vec<&str> = held.map(String::as_str).collect();
+    if !held.is_empty() {
+        let more = match held.len().saturating_sub(IDS) {
+            0 => String::new(),
+            more => format!(", and so for {more} more"),
+        };
+        let elements = held.iter().take(IDS).copied().collect::<Vec<_>>().join(",");
+        let _ = write!(
+            text,
+            "\nSlurm holds {} of them, and they do not begin by themselves: `scontrol release {}` lets them{more}; after a failed launch `sinfo -R` names the node that has to be mended",
+            held.len(),
+            mswea_text::harmless(&elements)
+        );
+    }
+    text
 }

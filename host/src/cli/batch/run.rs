@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use rustix::process::{Resource, getrlimit, setrlimit};
 
-use super::dataset::file_rows;
+use super::dataset::named_rows;
 use crate::cli::args::{BatchRunArgs, RunArgs, SelectArgs, WorkArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{self, BatchFront};
 use crate::cli::output::{self, Failure};
-use crate::cli::{panics, signals};
+use crate::cli::{limits, panics, signals};
 use mswea_batch::{
     BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits,
     BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, InstanceCourse,
@@ -106,7 +105,9 @@ pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
 
 pub(in crate::cli) fn failure(error: BatchError) -> Failure {
     match error {
-        BatchError::Io { .. } => Failure::new(ExitCode::Failed, error.to_string()),
+        BatchError::Io { .. } | BatchError::Full { .. } => {
+            Failure::new(ExitCode::Failed, error.to_string())
+        }
         BatchError::Setup(ref setup) => {
             Failure::new(crate::cli::run::setup_code(setup), error.to_string())
         }
@@ -204,7 +205,8 @@ pub(super) fn given(
         ..FieldTemplates::default()
     };
     let file = args.instances.as_deref();
-    let rows = file.map(file_rows).transpose()?;
+    let rows = file.map(|file| named_rows(file, args.split.as_deref()));
+    let rows = rows.transpose()?;
     rows.map(|rows| instances(rows, templates, sources, &args.select, &|_| {}))
         .transpose()
 }
@@ -218,17 +220,9 @@ pub(super) fn redo(args: &BatchRunArgs) -> Redo {
     }
 }
 
-/// Each instance needs some files and pipes.
-pub(super) fn raise_open_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // It may be forbidden; then a run that needs more files fails with an error.
-    let _ = setrlimit(Resource::Nofile, limit);
-}
-
 /// Opens the directory, and works on it to the end.
 pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
-    raise_open_files();
+    limits::raise_open_files();
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -284,7 +278,10 @@ async fn opened(
     let ids: Vec<String> = known
         .iter()
         // Entries of mini-swe-agent have no result here.
-        .filter(|it| !plan.swebench || plan.redo.existing || !predictions.has(&it.id))
+        .filter(|it| {
+            let is_ours = || plan.redo.failed && plan.dir.join(&it.id).join("result.json").exists();
+            !plan.swebench || plan.redo.existing || !predictions.has(&it.id) || is_ours()
+        })
         .map(|it| it.id.clone())
         .collect();
     warn_of_statuses(&folder, &plan.redo)?;
@@ -389,7 +386,7 @@ pub(super) async fn job(
         fresh_instances: run.fresh_instances,
         fsync: run.fsync,
         guard_program: std::env::current_exe().ok(),
-        limits: limits(work),
+        limits: batch_limits(work),
         course: None,
         completion: None,
     };
@@ -397,7 +394,7 @@ pub(super) async fn job(
     Ok((job, frozen))
 }
 
-fn limits(work: &WorkArgs) -> BatchLimits {
+fn batch_limits(work: &WorkArgs) -> BatchLimits {
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     BatchLimits {
         workers: work.workers as usize,
@@ -456,8 +453,19 @@ fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCod
         BatchWhy::Finished => ("finished", ExitCode::Failed),
         BatchWhy::Stopped => ("stopped", ExitCode::Interrupted),
         BatchWhy::Failures(count, last) => {
+            let (who, remedy) = match (count, &plan.sources) {
+                // SWE-agent's `raise_exceptions`.
+                (_, BatchSources::Own(_)) => (
+                    "an instance has failed".to_owned(),
+                    "the same command goes on; those that have ended are run again with `--redo_existing=true`",
+                ),
+                (count, BatchSources::Common(_)) => (
+                    format!("{count} instances in a row have failed"),
+                    "`--retry-failed` runs them again, `--max-failures` sets the number",
+                ),
+            };
             output::error(&format!(
-                "{count} instances in a row have failed, so no further one was begun; the last error: {last}\n`--retry-failed` runs them again, `--max-failures` sets the number"
+                "{who}, so no further one was begun; the last error: {last}\n{remedy}"
             ));
             ("failures", ExitCode::Failed)
         }

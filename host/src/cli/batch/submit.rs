@@ -9,7 +9,7 @@ use crate::cli::args::{BatchCancelArgs, BatchSubmitArgs, EngineName};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
-    BatchConfig, BatchFolder, FolderState, Redo, SlurmArray, shell_line, slurm_cancel,
+    BatchConfig, BatchFolder, FolderState, Redo, SlurmArray, check_slurm, shell_line, slurm_cancel,
 };
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
@@ -17,6 +17,7 @@ use mswea_session::Runtime;
 /// Flags with a value that are not for workers.
 const OWN: &[&str] = &[
     "--instances",
+    "--split",
     "--id-template",
     "--task-template",
     "--image-template",
@@ -60,6 +61,9 @@ const VARIABLES: &[&str] = &[
 pub fn submit(args: &BatchSubmitArgs) -> Result<ExitCode, Failure> {
     let batch = &args.batch;
     check_flags(&batch.run, true)?;
+    if args.engine == EngineName::Slurm {
+        check_slurm().map_err(failure)?;
+    }
     let sources = sources(&batch.run);
     let instances = given(batch, &sources)?;
     let tokio = tokio::runtime::Builder::new_current_thread()
@@ -85,6 +89,7 @@ pub fn submit(args: &BatchSubmitArgs) -> Result<ExitCode, Failure> {
     let is_new = instances.is_some() || redo != Redo::default() || batch.config_changed;
     let folder = if is_new {
         let mut folder = BatchFolder::open(&batch.dir).map_err(failure)?;
+        folder.check_shared().map_err(failure)?;
         folder.add(&known).map_err(failure)?;
         folder
             .freeze(&frozen, batch.config_changed)
@@ -193,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_worker_gets_the_flags_of_its_runs() {
-        let given = "mswea-host batch submit out --instances t.jsonl -m openai/x --array=16 -w 8 --partition cpu \
+        let given = "mswea-host batch submit out --instances t.jsonl --split test -m openai/x --array=16 -w 8 --partition cpu \
                      -c a.b=out --shuffle --sbatch=--constraint=amd -q";
         let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
         assert_eq!(

@@ -37,6 +37,7 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
         select: &args.select,
         redo: Redo {
             existing: args.redo_existing,
+            failed: args.retry_failed,
             ..Redo::default()
         },
         config_changed: args.config_changed,
@@ -52,7 +53,11 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
 
 /// Runs one instance of SWE-bench.
 pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
-    run::check_flags(&args.run, false)?;
+    if args.run.task.is_some() {
+        return Err(Failure::usage(
+            "`--task` is for a run without an instance: leave it out, the task is that of the instance",
+        ));
+    }
     let mut flags = with_preset(&args.run);
     let rows = split_rows(&args.subset, &args.split)?;
     let templates = templates(&rows);
@@ -94,7 +99,7 @@ pub fn single(args: &SwebenchSingleArgs) -> Result<ExitCode, Failure> {
 }
 
 fn takes_images(class: &str) -> bool {
-    !["local", "bubblewrap", "remote", "command", "swerex"].contains(&class)
+    !["local", "remote", "command", "swerex"].contains(&class)
 }
 
 fn templates(rows: &[Object]) -> FieldTemplates {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mswea_batch::{BatchReport, FolderState};
 use mswea_run::journal::glance;
 
-use super::look::state;
+use super::look::{cost_of, state};
 use crate::cli::args::BatchWatchArgs;
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{ResultRate, clock, progress_line};
@@ -68,7 +68,13 @@ fn size() -> (usize, usize) {
 /// The lines, at most `rows`.
 fn lines(dir: &Path, state: &FolderState, rate: Option<f64>, rows: usize) -> Vec<String> {
     let report = BatchReport::of(state);
-    let line = progress_line(report.done, report.instances, report.total.cost, rate);
+    let line = progress_line(
+        report.done,
+        report.instances,
+        &cost_of(&report.total),
+        report.total.cost,
+        rate,
+    );
     let mut lines = vec![line];
     let statuses = report.by_status.iter();
     let statuses: Vec<String> = statuses

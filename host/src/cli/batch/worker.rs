@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::run::{FRAME, check_flags, failure, job, raise_open_files, sources};
+use super::run::{FRAME, check_flags, failure, job, sources};
 use crate::cli::args::{BatchWorkerArgs, EngineName};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{self, BatchFront};
 use crate::cli::output::{self, Failure};
-use crate::cli::{panics, signals};
+use crate::cli::{limits, panics, signals};
 use mswea_batch::{
     BatchConfig, BatchEnd, BatchEngine, BatchFolder, BatchWhy, FolderState, WorkerPlan, work_claims,
 };
@@ -36,7 +36,7 @@ pub fn worker(args: &BatchWorkerArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let index = index(args)?;
-    raise_open_files();
+    limits::raise_open_files();
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

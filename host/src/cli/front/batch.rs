@@ -11,7 +11,7 @@ use mswea_core::Progress;
 use mswea_text::one_line;
 use serde_json::{Value, json};
 
-use super::batch_lines::{ResultRate, clock, progress_line};
+use super::batch_lines::{CostSum, ResultRate, clock, progress_line};
 use super::below;
 use super::outlet::{self, say};
 use super::sink::Sink;
@@ -43,7 +43,10 @@ struct BatchView {
     ends: BTreeMap<String, usize>,
     /// The instances that run.
     running: BTreeMap<String, RunningView>,
-    cost: f64,
+    /// Of all replies.
+    cost: CostSum,
+    /// Dollars of those that are done.
+    of_done: f64,
     rate: ResultRate,
     begun: Instant,
     /// What the last line now and then said.
@@ -54,7 +57,7 @@ struct BatchView {
 struct RunningView {
     since: Instant,
     step: u32,
-    cost: f64,
+    cost: CostSum,
     /// What it does: the last command, or a preparation.
     what: String,
 }
@@ -83,7 +86,8 @@ impl BatchFront {
                 done: 0,
                 ends: BTreeMap::new(),
                 running: BTreeMap::new(),
-                cost: 0.0,
+                cost: CostSum::default(),
+                of_done: 0.0,
                 rate: ResultRate::default(),
                 begun: Instant::now(),
                 told: String::new(),
@@ -164,10 +168,10 @@ impl BatchFront {
             "done": view.done,
             "left": left,
             "by_status": view.ends,
-            "cost": view.cost,
+            "cost": view.cost.known(),
             "exit_code": code.code(),
         }));
-        if self.json.is_none() {
+        if self.json.is_none() && view.all > 0 {
             say(&format!(
                 "{} · {}\n",
                 view.line(),
@@ -191,7 +195,13 @@ impl BatchView {
     /// for the longest time are in it.
     fn table(&self, rows: usize) -> Vec<String> {
         let rate = self.rate.per_second();
-        let mut lines = vec![progress_line(self.done, self.all, self.cost, rate)];
+        let mut lines = vec![progress_line(
+            self.done,
+            self.all,
+            &self.cost,
+            self.of_done,
+            rate,
+        )];
         let statuses = self.statuses();
         if !statuses.is_empty() {
             lines.push(statuses.join(" · "));
@@ -204,7 +214,7 @@ impl BatchView {
                 "  {} · step {} · {} · {} · {}",
                 one_line(id),
                 it.step,
-                dollars_text(it.cost),
+                it.cost.text(),
                 clock(it.since.elapsed()),
                 it.what
             ));
@@ -230,7 +240,7 @@ impl BatchView {
                 steps.max().unwrap_or_default()
             ));
         }
-        parts.push(dollars_text(self.cost));
+        parts.push(self.cost.text());
         parts.join(" · ")
     }
 }
@@ -241,7 +251,7 @@ impl BatchWatcher for BatchFront {
         let begun = RunningView {
             since: Instant::now(),
             step: 0,
-            cost: 0.0,
+            cost: CostSum::default(),
             what: "begins".to_owned(),
         };
         view.running.insert(id.to_owned(), begun);
@@ -272,9 +282,9 @@ impl BatchWatcher for BatchFront {
             }
             Progress::Replied { cost, .. } | Progress::Answered { cost, .. } => {
                 let mut view = lock(&self.view);
-                view.cost += cost.unwrap_or_default();
+                view.cost.add(*cost);
                 if let Some(running) = view.running.get_mut(id) {
-                    running.cost += cost.unwrap_or_default();
+                    running.cost.add(*cost);
                 }
             }
             Progress::ActionStarted { action, .. } if self.has_table => {
@@ -317,6 +327,7 @@ impl BatchWatcher for BatchFront {
         let mut view = lock(&self.view);
         view.running.remove(&result.instance_id);
         view.done += 1;
+        view.of_done += result.cost.unwrap_or_default();
         *view.ends.entry(result.exit_status.clone()).or_default() += 1;
         self.event(&json!({
             "type": "instance_done",

@@ -32,30 +32,61 @@ impl ResultRate {
     }
 }
 
+/// A sum of costs, some of which may be unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::cli) struct CostSum {
+    /// Of those that are known.
+    pub(in crate::cli) dollars: f64,
+    pub(in crate::cli) count: usize,
+    pub(in crate::cli) unknown: usize,
+}
+
+impl CostSum {
+    pub(in crate::cli) fn add(&mut self, cost: Option<f64>) {
+        self.dollars += cost.unwrap_or_default();
+        self.count += 1;
+        self.unknown += usize::from(cost.is_none());
+    }
+
+    /// None if no cost is known.
+    pub(in crate::cli) fn known(&self) -> Option<f64> {
+        (self.count == 0 || self.unknown < self.count).then_some(self.dollars)
+    }
+
+    pub(in crate::cli) fn text(&self) -> String {
+        match self.known() {
+            None => "cost unknown".to_owned(),
+            Some(dollars) if self.unknown > 0 => format!("at least {}", dollars_text(dollars)),
+            Some(dollars) => dollars_text(dollars),
+        }
+    }
+}
+
 /// A bar, the results, the cost so far and projected, the rate, and when all are done. `cost`: of those that are
-/// `done`, and of those that run.
+/// `done`, and of those that run; `of_done`: of the former alone.
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 pub(in crate::cli) fn progress_line(
     done: usize,
     all: usize,
-    cost: f64,
+    cost: &CostSum,
+    of_done: f64,
     rate: Option<f64>,
 ) -> String {
     let full = BAR * done.min(all) / all.max(1);
     let projected = match done {
-        0 => String::new(),
-        _ => format!(
+        done if done == 0 || done >= all || cost.unknown > 0 => String::new(),
+        done => format!(
             " of about {}",
-            dollars_text(cost / done as f64 * all as f64)
+            dollars_text(of_done / done as f64 * all as f64)
         ),
     };
     let mut line = format!(
         "{}{} {done}/{all} · {}{projected}",
         "#".repeat(full),
         ".".repeat(BAR - full),
-        dollars_text(cost)
+        cost.text()
     );
-    if let Some(rate) = rate {
+    if let Some(rate) = rate.filter(|_| done < all) {
         let left = Duration::try_from_secs_f64(all.saturating_sub(done) as f64 / rate);
         let left = left.map_or_else(|_| "?".to_owned(), clock);
         // Writing into a string does not fail.
@@ -93,24 +124,40 @@ mod tests {
     #[test]
     fn progress() {
         let bar = "#".repeat(7) + &".".repeat(23);
-        for (done, all, rate, expected) in [
+        for (done, all, unknown, rate, expected) in [
             (
                 10,
                 40,
+                0,
                 Some(0.5),
                 format!(
-                    "{bar} 10/40 · $5.0000 of about $20.0000 · 30.0 a minute · about 1 min 0 s left"
+                    "{bar} 10/40 · $5.0000 of about $16.0000 · 30.0 a minute · about 1 min 0 s left"
                 ),
             ),
             (
                 10,
                 40,
+                0,
                 None,
-                format!("{bar} 10/40 · $5.0000 of about $20.0000"),
+                format!("{bar} 10/40 · $5.0000 of about $16.0000"),
             ),
-            (0, 0, None, format!("{} 0/0 · $5.0000", ".".repeat(30))),
+            (10, 40, 3, None, format!("{bar} 10/40 · at least $5.0000")),
+            (10, 40, 9, None, format!("{bar} 10/40 · cost unknown")),
+            (
+                40,
+                40,
+                0,
+                Some(0.5),
+                format!("{} 40/40 · $5.0000", "#".repeat(30)),
+            ),
+            (0, 0, 0, None, format!("{} 0/0 · $5.0000", ".".repeat(30))),
         ] {
-            assert_eq!(progress_line(done, all, 5.0, rate), expected);
+            let cost = CostSum {
+                dollars: 5.0,
+                count: 9,
+                unknown,
+            };
+            assert_eq!(progress_line(done, all, &cost, 4.0, rate), expected);
         }
     }
 }

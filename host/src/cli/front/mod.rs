@@ -31,7 +31,7 @@ use super::args::DisplayArgs;
 use super::exit::ExitCode;
 
 pub use batch::BatchFront;
-pub(super) use batch_lines::{ResultRate, clock, progress_line};
+pub(super) use batch_lines::{CostSum, ResultRate, clock, progress_line};
 pub use header::RunHeader;
 pub(super) use human::RELEASE;
 pub use human::{Desk, HumanFront, InputView};

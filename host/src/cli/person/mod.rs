@@ -211,10 +211,11 @@ fn window(config: &Config) -> Option<u64> {
 /// The folder of the commands, if it is on this machine.
 fn folder(config: &Config) -> Option<PathBuf> {
     let environment = &config.environment;
-    let is_here = matches!(
-        environment.environment_class.as_str(),
-        "local" | "bubblewrap"
-    );
+    let is_here = match environment.environment_class.as_str() {
+        "local" => true,
+        "bubblewrap" => environment.image.is_none(),
+        _ => false,
+    };
     let named = &environment.cwd;
     is_here.then(|| PathBuf::from(named))
 }

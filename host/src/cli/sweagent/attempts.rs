@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::tidying::write_json;
 use crate::cli::output::{self, Failure};
 use judges::{Judges, Unjudged};
-use mswea_batch::{BatchInstance, InstanceCourse};
+use mswea_batch::{BatchInstance, InstanceCourse, Severity, severity};
 use mswea_core::{End, Front, Nobody, Progress, Stop};
 use mswea_executor::aside;
-use mswea_run::Account;
+use mswea_run::{Account, Ended};
 use mswea_secrecy as secrecy;
-use mswea_session::{self as session, Done, Job, RunOutcome, Runtime};
+use mswea_session::{self as session, Done, Earlier, Job, RunOutcome, Runtime};
 use mswea_sweagent::attempts::{AttemptTally, ModelStats, NoMore, combined};
 use mswea_sweagent::{SweProblem, trajectory};
 pub(super) use plan::AttemptsPlan;
@@ -35,6 +35,9 @@ pub(super) struct AttemptSeries<'a> {
     pub(super) runtime: &'a Runtime,
     pub(super) front: Arc<dyn Front>,
     pub(super) stop: Stop,
+    /// Whether attempts that have ended before the process was killed count: in a batch, whose instances have
+    /// folders of their own.
+    pub(super) goes_on: bool,
 }
 
 /// A batch whose instances are worked on with several attempts each, by their ids.
@@ -62,6 +65,7 @@ impl InstanceCourse for AttemptsCourse {
             runtime,
             front,
             stop,
+            goes_on: true,
         };
         Box::pin(attempts.run())
     }
@@ -156,8 +160,47 @@ impl AttemptSeries<'_> {
         .await;
     }
 
+    /// What an attempt has come to that had ended when an earlier process was killed: it is paid for.
+    async fn ended_before(&self, number: usize) -> Option<Done> {
+        let journal = self.file(&self.place(number), "events.jsonl");
+        let task = self.problem.text.clone();
+        let read = aside("journal", move || {
+            let earlier = Earlier::to_read(&journal).ok()?;
+            let state = earlier.state();
+            let (ended, end) = (state.ended.clone()?, state.end.clone()?);
+            let counts = matches!(
+                severity(&ended.exit_status),
+                Severity::Ended | Severity::Failed
+            );
+            if !counts || state.task != task {
+                return None;
+            }
+            let (trajectory, _) = earlier.finish().ok()?;
+            let outcome = RunOutcome::Ended(Box::new(Ended {
+                end,
+                exit_status: ended.exit_status,
+                submission: ended.submission,
+                account: state.account.clone(),
+                salvage: state.salvage.clone(),
+                messages: state.messages.clone(),
+            }));
+            Some(Done {
+                run_id: state.run_id.clone(),
+                outcome,
+                journal: Some(journal),
+                trajectory: Ok(trajectory),
+            })
+        });
+        read.await.flatten()
+    }
+
     /// Makes one attempt. `spent`: the dollars of those before it.
     async fn attempt(&self, number: usize, spent: f64) -> Result<Done, session::SetupError> {
+        if self.goes_on
+            && let Some(done) = self.ended_before(number).await
+        {
+            return Ok(done);
+        }
         let planned = self.plan.attempt(number, &self.place(number));
         let PlannedRun { layers, mut config } = planned.map_err(unusable)?;
         let own = config.agent.cost_limit;

@@ -179,6 +179,7 @@ impl SingleRun<'_> {
                 runtime: &runtime,
                 front: of_attempts,
                 stop,
+                goes_on: false,
             };
             attempts.run().await
         })?;

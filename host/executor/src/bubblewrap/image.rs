@@ -1,0 +1,180 @@
+//! An unpacked image as the root of a sandbox. Each run works in a copy, in a temporary folder that is removed
+//! with it, so that no run sees what another one has changed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::folders::{TempFolder, inside};
+use crate::local::{LocalExecutor, LocalSettings};
+use crate::programs;
+use mswea_core::{Context, Executor as _, ExecutorError, Progress};
+
+/// The arguments in an image, in the place of the default ones: the commands are root there, with the image's
+/// programs, and get none of this machine's variables.
+pub const IMAGE_WRAPPER_ARGS: &[&str] = &[
+    "--unshare-user-try",
+    "--uid",
+    "0",
+    "--gid",
+    "0",
+    "--proc",
+    "/proc",
+    "--dev",
+    "/dev",
+    "--new-session",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--clearenv",
+    "--setenv",
+    "HOME",
+    "/root",
+    "--setenv",
+    "PATH",
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+];
+
+/// The files by which names of machines are found; those of an image are of another network.
+const NETWORK: &[&str] = &["resolv.conf", "hosts"];
+
+/// How an image is copied.
+#[derive(Clone, Debug)]
+pub struct SandboxImage {
+    /// The folder with the unpacked image.
+    pub folder: PathBuf,
+    /// The time limit of its copy.
+    pub build_timeout: Duration,
+}
+
+impl SandboxImage {
+    /// Copies the image into a new folder.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if there is no such folder, it can't be copied whole, or the run is stopped.
+    pub(super) async fn copy(
+        &self,
+        local: &LocalSettings,
+        context: &Context,
+    ) -> Result<TempFolder, ExecutorError> {
+        let image = self.found()?;
+        let shown = image.display().to_string();
+        let what = format!("copying the image `{shown}`");
+        context.front.show(&Progress::Preparing(&what));
+        let folder = TempFolder::new(&local.run_id, "bubblewrap")?;
+        let mut settings = local.clone();
+        settings.run_id = format!("{}-build", local.run_id);
+        let mut copier = LocalExecutor::for_wrapped(settings, BTreeMap::new());
+        // With the times of files, which builds compare, and their links.
+        let args: [OsString; 4] = [
+            programs::find("cp")
+                .unwrap_or_else(|| "/bin/cp".into())
+                .into(),
+            "-a".into(),
+            image.join(".").into(),
+            root(&folder).into(),
+        ];
+        let copied = copier.run_program(&args, self.build_timeout, &context.stop);
+        let copied = copied.await;
+        copier.cleanup().await;
+        let kind = copied.extra.get("exception_type").and_then(Value::as_str);
+        let why = match kind {
+            None if copied.returncode == 0 => {
+                name_machines(&root(&folder));
+                return Ok(folder);
+            }
+            None => {
+                let said = copied.output.trim().lines().next().unwrap_or_default();
+                let parent = folder.path().parent().unwrap_or(Path::new(""));
+                format!(
+                    "{said}; every file in it has to be readable, and `{}` needs room for a copy for each run (`TMPDIR` names another place)",
+                    parent.display()
+                )
+            }
+            Some("TimeoutExpired") => format!(
+                "it took longer than {} s: set `environment.build_timeout` to more, or put the image on a local disk",
+                self.build_timeout.as_secs_f64()
+            ),
+            Some(_) => copied.exception_info,
+        };
+        folder.remove().await;
+        Err(ExecutorError {
+            message: format!("the image `{shown}` can't be copied: {why}"),
+        })
+    }
+
+    fn found(&self) -> Result<PathBuf, ExecutorError> {
+        let found = std::path::absolute(&self.folder)
+            .and_then(|path| Ok((path.metadata()?.is_dir(), path)));
+        let why = match found {
+            Ok((true, path)) => return Ok(path),
+            Ok((false, _)) => "it is no folder".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Err(ExecutorError {
+            message: format!(
+                "the image `{0}` can't be used: {why}; in the class `bubblewrap` an image is a folder with its unpacked files: `mkdir DIR && docker export $(docker create {0} sh) | tar -x -C DIR` makes one where docker is",
+                self.folder.display()
+            ),
+        })
+    }
+}
+
+/// The copy of the image.
+pub(super) fn root(folder: &TempFolder) -> PathBuf {
+    folder.path().join("image")
+}
+
+/// Puts this machine's files in the place of the image's, so that names of machines are found.
+fn name_machines(root: &Path) {
+    // In an image that has its `/etc` elsewhere, or none, they stay as they are.
+    let Ok(etc) = inside(root, root, "etc") else {
+        return;
+    };
+    for name in NETWORK {
+        let (own, inside) = (Path::new("/etc").join(name), etc.join(name));
+        // It may be a link that leads out of the image.
+        let _ = fs::remove_file(&inside);
+        if fs::symlink_metadata(&inside).is_err()
+            && let Err(error) = fs::copy(&own, &inside)
+        {
+            tracing::debug!(%error, "`{}` is not in the sandbox", own.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_of_an_image_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("image/etc")).unwrap();
+        fs::write(at("outside"), "mine").unwrap();
+        symlink(at("outside"), at("image/etc/hosts")).unwrap();
+        symlink("/nowhere/x", at("image/etc/resolv.conf")).unwrap();
+        name_machines(&at("image"));
+        assert_eq!(fs::read_to_string(at("outside")).unwrap(), "mine");
+        for name in NETWORK {
+            let own = fs::read(Path::new("/etc").join(name)).ok();
+            let inside = at("image/etc").join(name);
+            assert_eq!(fs::read(&inside).ok(), own, "{name}");
+            assert!(
+                fs::symlink_metadata(&inside).is_ok_and(|it| !it.is_symlink()) || own.is_none()
+            );
+        }
+        // The whole folder is a link.
+        fs::create_dir_all(at("other/image")).unwrap();
+        fs::create_dir_all(at("elsewhere")).unwrap();
+        symlink(at("elsewhere"), at("other/image/etc")).unwrap();
+        name_machines(&at("other/image"));
+        assert_eq!(fs::read_dir(at("elsewhere")).unwrap().count(), 0);
+    }
+}
