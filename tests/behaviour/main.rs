@@ -18,6 +18,7 @@ mod daemons;
 mod datasets;
 mod demo;
 mod docs;
+mod enigma;
 mod escapes;
 mod exports;
 mod finished;

@@ -37,6 +37,10 @@ pub enum Need {
     Ray,
     /// A browser without a window.
     Chromium,
+    /// The debugger.
+    Gdb,
+    /// A network program of Debian's, `netcat-openbsd`.
+    Netcat,
 }
 
 impl Need {
@@ -57,11 +61,13 @@ impl Need {
             Self::Slurm => "slurm",
             Self::Ray => "ray",
             Self::Chromium => "chromium",
+            Self::Gdb => "gdb",
+            Self::Netcat => "nc",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 15] = [const { OnceLock::new() }; 15];
+        static FOUND: [OnceLock<Option<String>>; 17] = [const { OnceLock::new() }; 17];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker
@@ -85,6 +91,8 @@ impl Need {
             Self::Tmux => works("tmux", &["-V"]),
             Self::Openssl => works("openssl", &["version"]),
             Self::Chromium => works("chromium", &["--version"]),
+            Self::Gdb => works("gdb", &["--version"]).or_else(|| works("cc", &["--version"])),
+            Self::Netcat => works("nc", &["-h"]),
             Self::Slurm => works(
                 "sh",
                 &[

@@ -135,6 +135,7 @@ const MODES: &[&str] = &["human", "confirm", "yolo"];
 /// How a container engine is reached.
 const TRANSPORTS: &[&str] = &["auto", "api", "cli"];
 const SANDBOXES: &[&str] = &["none", "landlock"];
+const LONG_OUTPUTS: &[&str] = &["keep", "open", "summary"];
 const RULES: &[&str] = &["mini-swe-agent", "swe-agent"];
 const AGENT_CLASSES: &[&str] = &["interactive", "default"];
 
@@ -249,6 +250,9 @@ pub const KEYS: &[ConfigKey] = &[
     key("tools.root", Type::Text, "\"/root\"", "Folder in the environment for the bundles (`tools/`) and their files; SWE-agent's own bundles need `/root`."),
     key("tools.install_timeout", Type::Seconds, "300.0", "Time limit of the installation of one bundle, in seconds."),
     key("tools.state_timeout", Type::Seconds, "25.0", "Time limit of the state commands after each action, in seconds."),
+    key("tools.long_outputs", Type::OneOf(LONG_OUTPUTS), "\"keep\"", "What the model sees of an output with more than `tools.longest_output` lines, which is put into a file: `open`: its first window, by the command `open`; `summary`: a note, to which the history processor `output_summary` adds a summary; `keep`: all, and there is no file."),
+    key("tools.longest_output", COUNT, "105", "The most lines of an output that is shown as it is, if `tools.long_outputs` is not `keep`."),
+    optional("tools.flag", Type::Text, "The flag that a submission of a tool has to be, or `sha256:` and its sum; a run goes on after another one. Unset: any submission is accepted."),
 
     optional("run.task", Type::Text, "The task."),
     optional("run.env_startup_command", Type::Text, "One more of the `workspace.startup_commands`, under mini-swe-agent's name."),

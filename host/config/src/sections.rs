@@ -183,6 +183,9 @@ pub struct ToolsSection {
     pub root: String,
     pub install_timeout: f64,
     pub state_timeout: f64,
+    pub long_outputs: String,
+    pub longest_output: usize,
+    pub flag: Option<String>,
 }
 
 /// `[run]`.

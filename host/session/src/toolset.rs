@@ -3,7 +3,7 @@
 use mswea_config::Config;
 use mswea_core::Object;
 use mswea_run::AgentRules;
-use mswea_tools::{ToolsPlace, Toolset, ToolsetSettings};
+use mswea_tools::{LongOutputs, ToolsError, ToolsPlace, Toolset, ToolsetSettings};
 
 use crate::wiring::seconds;
 use crate::{Job, SetupError};
@@ -28,8 +28,18 @@ pub(super) fn read(job: &Job<'_>) -> Result<Option<Toolset>, SetupError> {
     let read = Toolset::read(&settings).map_err(|error| SetupError::Tools {
         error,
         origin: job.origin("tools.bundles"),
-    });
-    read.map(Some)
+    })?;
+    let key = "tools.long_outputs";
+    if config.long_outputs != "keep" && !read.has_command("open") {
+        let message = format!(
+            "`{}` needs the command `open`: add the bundle `windowed`",
+            config.long_outputs
+        );
+        let error = ToolsError::Setting { key, message };
+        let origin = job.origin(key);
+        return Err(SetupError::Tools { error, origin });
+    }
+    Ok(Some(read))
 }
 
 /// Whose rules the run follows.
@@ -52,6 +62,12 @@ pub(super) fn place(config: &Config, task: &str, run_id: &str) -> ToolsPlace {
         install_timeout: seconds(tools.install_timeout),
         state_timeout: seconds(tools.state_timeout),
         checks_syntax: rules(config) == AgentRules::SweAgent,
+        command_timeout: seconds(config.environment.timeout),
+        flag: tools.flag.clone(),
+        long_outputs: (tools.long_outputs != "keep").then(|| LongOutputs {
+            lines: tools.longest_output,
+            is_summarised: tools.long_outputs == "summary",
+        }),
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod attempts;
 mod batch_settings;
 mod batch_statuses;
+mod challenge;
 mod configs;
 mod fault;
 mod flags;
@@ -26,6 +27,7 @@ mod web;
 
 pub use batch_settings::{InstanceSource, SweBatchSettings};
 pub use batch_statuses::SweBatchStatuses;
+pub use challenge::Challenge;
 pub use configs::names as shipped_configs;
 pub use fault::{SweAgentError, SweAgentProblem};
 pub use flags::{SweRequest, expand, read_command_line};

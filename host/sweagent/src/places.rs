@@ -99,6 +99,11 @@ impl SweFiles {
         self.folder().join("config.yaml")
     }
 
+    /// The folder with the files of a challenge.
+    pub fn challenge(&self) -> PathBuf {
+        self.folder().join("challenge")
+    }
+
     /// The name of the run, which predictions have as the name of their model.
     pub fn run_name(&self) -> String {
         let name = self.run.file_name().unwrap_or_default();

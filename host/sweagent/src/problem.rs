@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use crate::challenge::{self, Challenge};
 use crate::fault::{SweAgentError, SweAgentProblem};
 use crate::flags::expand;
 use crate::github::{self, IssueSource};
@@ -28,6 +29,8 @@ pub struct SweProblem {
     pub repo: String,
     /// The addresses of images that are not in the text yet.
     pub images: Vec<String>,
+    /// The challenge that it is of, if it is one.
+    pub challenge: Option<Challenge>,
 }
 
 impl SweProblem {
@@ -87,9 +90,11 @@ pub async fn read_problem(
         }
     };
     let images = images(tree, given, key)?;
-    // A statement with images is a text.
+    // A statement with images is a text, and a challenge is a file.
+    let of_challenge = key == "path" && kind == Some(challenge::TYPE);
     let kind = kind.map(|kind| match kind {
         "swe_bench_multimodal" => "text",
+        _ if of_challenge => of_key,
         kind => kind,
     });
     if let Some(kind) = kind.filter(|kind| *kind != of_key) {
@@ -104,18 +109,24 @@ pub async fn read_problem(
         .and_then(GivenTree::text)
         .unwrap_or_default();
     let at = given.given(key).map_or(&given.at, |it| &it.at);
+    let mut extra_fields = Map::new();
+    let mut challenge = None;
     let (text, id) = match key {
         "text" => (value.to_owned(), short_hash(value)),
         "path" => {
             let path = expand(value, variable)?;
-            let text = mswea_files::read_text(Path::new(&path), LIMIT).map_err(|error| {
-                SweAgentProblem::at(
-                    at,
-                    format!("the problem statement `{path}` can't be read: {error}"),
-                )
-            })?;
-            let id = short_hash(&text);
-            (text, id)
+            if of_challenge || (kind.is_none() && Path::new(&path).ends_with(challenge::FILE)) {
+                let read = challenge::read(Path::new(&path), at)?;
+                (challenge, extra_fields) = (Some(read.challenge), read.fields);
+                (read.text, read.id)
+            } else {
+                let text = mswea_files::read_text(Path::new(&path), LIMIT).map_err(|error| {
+                    let message = format!("the problem statement `{path}` can't be read: {error}");
+                    SweAgentProblem::at(at, message)
+                })?;
+                let id = short_hash(&text);
+                (text, id)
+            }
         }
         _ => {
             let issue = IssueSource::of_url(value).ok_or_else(|| {
@@ -141,7 +152,6 @@ pub async fn read_problem(
         let hint = "it is the name of a folder: set `problem_statement.id` to letters, digits, `_`, `-` and dots";
         return Err(SweAgentProblem::at(at, message).hint(hint).into());
     }
-    let mut extra_fields = Map::new();
     let fields = given
         .given("extra_fields")
         .map(GivenTree::entries)
@@ -161,8 +171,12 @@ pub async fn read_problem(
         id,
         text,
         extra_fields,
-        repo: named_repo(tree),
+        repo: match (named_repo(tree), &challenge) {
+            (name, Some(challenge)) if name.is_empty() => challenge.folder_name(),
+            (name, _) => name,
+        },
         images,
+        challenge,
     })
 }
 

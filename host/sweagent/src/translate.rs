@@ -5,6 +5,7 @@ mod agent;
 mod demonstrations;
 mod environment;
 mod model;
+mod summarizer;
 mod templates;
 
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
 //! All first-party tools for the model, as one small static program for any image: a windowed viewer and
-//! editor, searches, `str_replace_editor`, `filemap`, the registry, submissions, images.
+//! editor, searches, `str_replace_editor`, `filemap`, the registry, submissions, images, debugging and network connections.
 //!
 //! The tool is the name that the program is called by, or its first argument. What a tool has to say goes to
 //! stdout, refusals too: the model reads it.
@@ -7,6 +7,8 @@
 
 mod answer;
 mod call;
+mod connection;
+mod disassembly;
 mod editing;
 mod editor;
 mod editor_view;
@@ -21,6 +23,7 @@ mod problems;
 mod python;
 mod registry;
 mod searching;
+mod sessions;
 mod storage;
 mod submitting;
 mod undo;
@@ -45,13 +48,26 @@ type ToolFunction = fn(&ToolInput) -> ToolResult;
 
 /// The tools by their names. Three bundles call their tool `edit` and two call it `submit`; the longer names
 /// tell them apart.
-const TOOLS: [(&str, ToolFunction); 24] = [
+const TOOLS: [(&str, ToolFunction); 38] = [
+    ("_connect", connection::client),
     ("_read_env", values::read),
     ("_state", viewer::state),
     ("_state_anthropic", viewer::state_of_editor),
     ("_state_diff_state", submitting::state_of_changes),
     ("_write_env", values::write),
+    ("connect_exec", sessions::connect_exec),
+    ("connect_sendline", sessions::connect_sendline),
+    ("connect_start", sessions::connect_start),
+    ("connect_stop", sessions::connect_stop),
     ("create", viewer::create),
+    ("debug_add_breakpoint", sessions::debug_add_breakpoint),
+    ("debug_continue", sessions::debug_continue),
+    ("debug_exec", sessions::debug_exec),
+    ("debug_start", sessions::debug_start),
+    ("debug_step", sessions::debug_step),
+    ("debug_stop", sessions::debug_stop),
+    ("decompile", disassembly::decompile),
+    ("disassemble", disassembly::disassemble),
     ("edit", editing::edit_range),
     ("edit_linting", editing::edit_range),
     ("edit_replace", editing::edit_replace),
@@ -68,6 +84,7 @@ const TOOLS: [(&str, ToolFunction); 24] = [
     ("search_file", searching::search_file),
     ("str_replace_editor", editor::str_replace_editor),
     ("submit", submitting::submit),
+    ("submit_flag", submitting::submit_flag),
     ("submit_with_reviews", submitting::submit_with_reviews),
     ("view_image", image::view_image),
 ];

@@ -1,4 +1,4 @@
-//! How a run ends by the model's will: `submit`, in two forms, and `exit_forfeit`; and the state with the
+//! How a run ends by the model's will: `submit`, in three forms, and `exit_forfeit`; and the state with the
 //! changes so far.
 
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::storage;
 
 /// A mark that the host looks for in what a tool prints. It is made of its two ends, so that printing this
 /// program does not end a run.
-fn mark(end: &str, begin: &str) -> String {
+pub fn mark(end: &str, begin: &str) -> String {
     [begin, end].concat()
 }
 
@@ -118,6 +118,17 @@ fn filled(message: &str, patch: &[u8], task: &[u8]) -> Vec<u8> {
     }
     made.extend_from_slice(rest.as_bytes());
     made
+}
+
+/// `submit FLAG`: the submission is the flag of a challenge.
+pub fn submit_flag(input: &ToolInput) -> ToolResult {
+    let flag = input.bytes().join(&b' ');
+    if flag.is_empty() {
+        return Err(ToolRefusal::new(2, "Usage: submit '<flag>'"));
+    }
+    let path = places::model_patch();
+    storage::replace(&path, &flag).map_err(|trouble| trouble.about(&path))?;
+    Ok(submitted().into_bytes())
 }
 
 /// `exit_forfeit`: gives up.

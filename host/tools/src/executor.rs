@@ -7,18 +7,26 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::bundle::Bundle;
+use crate::first_party;
+use crate::flag::is_flag;
 use crate::install;
 use crate::place::{ToolsPlace, quoted};
+use crate::sessions::ToolSessions;
 use crate::state;
 use crate::toolset::Toolset;
 use mswea_core::{
     BAD_SYNTAX, Command, Context, EnvironmentReady, Executor, ExecutorError, Front,
     InteractivePrograms, Object, Output, Progress, SUBMISSION, Stop, TOOL_STATE,
 };
-use mswea_executor::TempFolder;
 
 /// The line with which the tool `submit` submits what it has written into its file.
 const SUBMITS: &str = "<<SWE_AGENT_SUBMISSION>>";
+
+/// What the model is told of a submission that is not the flag.
+const WRONG_FLAG: &str = "This is not the flag. Go on looking for it.\n";
+
+/// The key of the state that names the program that is open.
+const SESSION: &str = "interactive_session";
 
 /// The longest command whose syntax is checked: it has to fit into an argument.
 const LONGEST_CHECKED: usize = 60_000;
@@ -40,6 +48,8 @@ pub struct ToolsExecutor {
     has_told_state: bool,
     /// Whether the shell of an earlier process of the run is gone.
     is_new_shell: bool,
+    /// The programs that the bundles' commands keep open.
+    sessions: ToolSessions,
 }
 
 impl ToolsExecutor {
@@ -51,8 +61,12 @@ impl ToolsExecutor {
             let written = format!("{file}:{}:{}", mark.line + 1, mark.column + 1);
             Some((command.clone(), written))
         });
+        let sessions = tools.bundles.iter();
+        let sessions = sessions.flat_map(|bundle| bundle.manifest.sessions.clone());
+        let prologue = install::revive(&place);
         Self {
             inner,
+            sessions: ToolSessions::new(sessions.collect(), prologue, place.command_timeout),
             state_commands: state_commands.collect(),
             bundles: tools.bundles.clone(),
             place,
@@ -65,6 +79,9 @@ impl ToolsExecutor {
 
     async fn install(&mut self, context: &Context) -> Result<(), ExecutorError> {
         let stop = &context.stop;
+        if let (None, false) = (self.inner.programs(), self.sessions.is_empty()) {
+            return fail(install::no_programs(&self.bundles));
+        }
         show(context, &format!("installing tools: {}", self.names()));
         let room = install::room(&self.place, &self.bundles);
         let made = self.run(&room, true, stop).await;
@@ -75,10 +92,10 @@ impl ToolsExecutor {
         for bundle in self.bundles.clone() {
             if !bundle.is_first_party {
                 let to = self.place.bundle(&bundle.name);
-                upload_one(&mut *self.inner, &bundle.folder, &to, stop).await?;
+                first_party::upload_one(&mut *self.inner, &bundle.folder, &to, stop).await?;
             }
         }
-        self.upload_first_party(stop).await?;
+        first_party::upload(&mut *self.inner, &self.bundles, &self.place, stop).await?;
         let registry = Value::Object(self.place.registry.clone()).to_string();
         let begin = install::begin(&self.place, &registry);
         let begun = self.run(&begin, false, stop).await;
@@ -102,48 +119,15 @@ impl ToolsExecutor {
             "the installation of the tools can't be completed",
         )?;
         match self.read_state(stop).await {
-            Ok(state) => {
+            Ok(mut state) => {
+                if !self.sessions.is_empty() {
+                    state.insert(SESSION.to_owned(), self.sessions.title().into());
+                }
                 self.state = Some(state);
                 Ok(())
             }
             Err(message) => fail(message),
         }
-    }
-
-    async fn upload_first_party(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
-        let bundles = self.bundles.iter().filter(|bundle| bundle.is_first_party);
-        let names: Vec<String> = bundles.map(|bundle| bundle.name.clone()).collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        let folder = TempFolder::new(&self.place.run_id, "tools")?;
-        let path = folder.path().to_owned();
-        let written = {
-            let (names, path) = (names.clone(), path.clone());
-            tokio::task::spawn_blocking(move || {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                mswea_toolbox_bundle::write(&names, &path)
-            })
-        };
-        let written = written.await.unwrap_or_else(|lost| Err(lost.into()));
-        written.map_err(|error| ExecutorError {
-            message: format!(
-                "the first-party tools can't be written to `{}`: {error}; free some space there, or set the \
-                 variable `TMPDIR` to another folder",
-                path.display()
-            ),
-        })?;
-        for name in &names {
-            let to = self.place.bundle(name);
-            upload_one(&mut *self.inner, &path.join(name), &to, stop).await?;
-        }
-        let program = mswea_toolbox_bundle::PROGRAM_PATH;
-        if let Some(from) = Path::new(program).parent() {
-            let to = self.place.program_folder();
-            upload_one(&mut *self.inner, &path.join(from), &to, stop).await?;
-        }
-        folder.remove().await;
-        Ok(())
     }
 
     async fn install_one(&mut self, index: usize, context: &Context) -> Result<(), ExecutorError> {
@@ -301,10 +285,27 @@ impl ToolsExecutor {
         })
     }
 
-    /// What the tools have to do with an action: the state after it, and its submission.
-    async fn attend(&mut self, output: &mut Output, stop: &Stop) {
+    /// What the tools have to do with an action: the programs that it wants, a long output, the state after it, and
+    /// its submission.
+    async fn attend(&mut self, action: &str, output: &mut Output, stop: &Stop) {
+        if !self.sessions.is_empty()
+            && let Some(mut programs) = self.inner.programs()
+        {
+            let sessions = &mut self.sessions;
+            sessions.attend(action, output, &mut *programs, stop).await;
+        }
+        let is_submission = output.output.lines().any(|line| line.trim() == SUBMITS);
+        if let Some(rule) = &self.place.long_outputs
+            && !is_submission
+        {
+            rule.shorten(action, output, &mut *self.inner, &self.place, stop)
+                .await;
+        }
         match self.read_state(stop).await {
-            Ok(state) => {
+            Ok(mut state) => {
+                if !self.sessions.is_empty() {
+                    state.insert(SESSION.to_owned(), self.sessions.title().into());
+                }
                 let is_known = self.has_told_state && self.state.as_ref() == Some(&state);
                 if !is_known && !state.is_empty() || self.state.as_ref() != Some(&state) {
                     self.has_told_state = true;
@@ -326,15 +327,20 @@ impl ToolsExecutor {
                     .insert("tool_state_error".to_owned(), message.into());
             }
         }
-        if output.output.lines().any(|line| line.trim() == SUBMITS) {
+        if is_submission {
             let text = format!("cat -- {}", quoted(&self.place.patch_file()));
             let patch = self.run(&text, true, stop).await;
             let is_whole = !patch.extra.contains_key("elided_bytes");
             // Without the file, the line is only a text that a command has printed.
             if patch.returncode == 0 && patch.exception_info.is_empty() && is_whole {
-                output
-                    .extra
-                    .insert(SUBMISSION.to_owned(), patch.output.into());
+                let flag = self.place.flag.as_deref();
+                match flag.is_none_or(|flag| is_flag(&patch.output, flag)) {
+                    true => {
+                        let extra = &mut output.extra;
+                        drop(extra.insert(SUBMISSION.to_owned(), patch.output.into()));
+                    }
+                    false => output.output = WRONG_FLAG.to_owned(),
+                }
             }
         }
     }
@@ -393,7 +399,7 @@ impl Executor for ToolsExecutor {
             output.output = format!("{told}{}", output.output);
         }
         if !output.says_environment_gone() && !stop.is_stopped() {
-            self.attend(&mut output, stop).await;
+            self.attend(command.text, &mut output, stop).await;
         }
         output
     }
@@ -425,19 +431,6 @@ impl Executor for ToolsExecutor {
     fn tool_state(&self) -> Object {
         self.state.clone().unwrap_or_default()
     }
-}
-
-/// Uploads a folder, unless the run is stopped before.
-async fn upload_one(
-    inner: &mut dyn Executor,
-    from: &Path,
-    to: &str,
-    stop: &Stop,
-) -> Result<(), ExecutorError> {
-    if stop.is_stopped() {
-        return fail("stopped before the installation of tools".to_owned());
-    }
-    inner.upload(from, to).await
 }
 
 fn exception(output: &Output) -> Option<&str> {

@@ -136,8 +136,23 @@ pub fn missing(bundles: &[Bundle]) -> String {
             );
             text.push_str(&format!("{there} || printf '%s\\n' {}\n", quoted(&line)));
         }
+        for (program, _) in &bundle.manifest.required_programs {
+            let line = format!("{MISSING}program {program} {}", bundle.name);
+            let there = format!("command -v -- {} >/dev/null 2>&1", quoted(program));
+            text.push_str(&format!("{there} || printf '%s\\n' {}\n", quoted(&line)));
+        }
     }
     text
+}
+
+/// Why bundles whose commands keep programs open can't be used.
+pub fn no_programs(bundles: &[Bundle]) -> String {
+    let asking = bundles.iter().find(|it| !it.manifest.sessions.is_empty());
+    let name = asking.map_or("", |bundle| &bundle.name);
+    format!(
+        "the bundle `{name}` keeps programs open between commands, which this environment can't: use `local`, \
+         `docker`, `podman`, `bubblewrap` or `remote`, or leave out the bundle"
+    )
 }
 
 /// The first thing that the output of [`missing`] or [`finish`] names, as a message.
@@ -152,6 +167,18 @@ pub fn complaint(output: &str, bundles: &[Bundle]) -> Option<String> {
              which is not in the environment: use an image that has it, install it with \
              `workspace.startup_commands`, or leave out the bundle"
         )),
+        ["program", program, bundle] => {
+            let found = bundles.iter().find(|it| it.name == bundle)?;
+            let required = &found.manifest.required_programs;
+            let (_, mark) = required.iter().find(|(name, _)| name == program)?;
+            Some(format!(
+                "{}:{}:{}: the bundle `{bundle}` needs the program `{program}`, which is not in the environment: use an \
+                 image that has it, install it with `workspace.startup_commands`, or leave out the bundle",
+                found.manifest.file.display(),
+                mark.line + 1,
+                mark.column + 1
+            ))
+        }
         ["program"] => Some(format!(
             "the first-party tools are a program for Linux on `{}`, which can't be started in the environment: use \
              an image of this architecture, or the folders of SWE-agent's own bundles",

@@ -9,6 +9,7 @@ use mswea_config::yaml::{self, Located, Mark, Pair, Yaml};
 use serde_json::{Map, Number, Value};
 
 use crate::fault::ManifestFault;
+use crate::session_spec::SessionSpec;
 
 /// The name of the manifest in a bundle.
 pub const FILE: &str = "config.yaml";
@@ -71,6 +72,10 @@ pub struct Manifest {
     pub commands: Vec<BundleCommand>,
     /// The command that updates the state of the tools, and where it is written.
     pub state_command: Option<(String, Mark)>,
+    /// The programs that its commands keep open.
+    pub sessions: Vec<SessionSpec>,
+    /// Programs that the environment has to have, and where they are named.
+    pub required_programs: Vec<(String, Mark)>,
     /// Keys without a meaning, which SWE-agent ignores, too.
     pub ignored: Vec<String>,
 }
@@ -147,13 +152,54 @@ impl Reader<'_> {
                         .optional_text(&pair.value, "`state_command`")?
                         .map(|text| (text, pair.value.mark));
                 }
+                "interactive_sessions" => manifest.sessions = self.sessions(&pair.value)?,
+                "required_programs" => manifest.required_programs = self.programs(&pair.value)?,
                 other => manifest.ignored.push(other.to_owned()),
             }
+        }
+        let commands: Vec<_> = manifest.commands.iter().map(|it| it.name.clone()).collect();
+        for session in &mut manifest.sessions {
+            session.commands.clone_from(&commands);
+            let program = session.program().to_owned();
+            manifest.required_programs.push((program, session.mark));
         }
         match has_tools {
             true => Ok(manifest),
             false => Err(self.no_tools(root.mark)),
         }
+    }
+
+    fn sessions(&self, sessions: &Located) -> Result<Vec<SessionSpec>, ManifestFault> {
+        let remedy = "write `NAME:` for each session below it";
+        let pairs = self.map(sessions, "`interactive_sessions`", remedy)?;
+        let specs = pairs.iter().map(|pair| {
+            let name = self.key(pair)?;
+            let what = format!("the interactive session `{name}`");
+            let mut entry = Map::new();
+            let keys = self.map(&pair.value, &what, "write `cmdline: ...` below it")?;
+            for pair in keys {
+                let key = self.known(pair, SessionSpec::KEYS, &what)?;
+                entry.insert(key.to_owned(), self.value(&pair.value)?);
+            }
+            SessionSpec::read(name, &entry, pair.key.mark).map_err(|(key, wanted)| {
+                let given = keys.iter().find(|pair| self.key(pair).ok() == Some(key));
+                let mark = given.map_or(pair.key.mark, |pair| pair.value.mark);
+                self.fault(mark, format!("{what} has no usable `{key}`"), wanted)
+            })
+        });
+        specs.collect()
+    }
+
+    fn programs(&self, list: &Located) -> Result<Vec<(String, Mark)>, ManifestFault> {
+        let Yaml::List(items) = &list.value else {
+            let message = "`required_programs` is no list";
+            return Err(self.fault(list.mark, message, "write `[NAME, ...]`"));
+        };
+        let names = items.iter().map(|item| {
+            let name = self.optional_text(item, "a program's name")?;
+            Ok((name.unwrap_or_default(), item.mark))
+        });
+        names.collect()
     }
 
     fn no_tools(&self, mark: Mark) -> ManifestFault {
@@ -365,115 +411,4 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn read(source: &str) -> Result<Manifest, String> {
-        let file = Path::new("b/config.yaml");
-        Reader { file }
-            .manifest(source)
-            .map_err(|fault| fault.to_string())
-    }
-
-    #[test]
-    fn commands_as_the_parsers_take_them() {
-        let source = "tools:\n  goto:\n    signature: |\n      goto <n>\n    docstring: \"moves\"\n    \
-                      arguments:\n      - name: n\n        type: integer\n        required: true\n        \
-                      description: where\n  empty:\nstate_command: \"_state\"\nenv_variables: {}\n";
-        let manifest = read(source).unwrap();
-        let [goto, empty] = &manifest.commands[..] else {
-            panic!("{manifest:?}")
-        };
-        assert_eq!(
-            Value::Object(goto.entry.clone()),
-            json!({
-                "name": "goto", "signature": "goto <n>", "docstring": "moves",
-                "arguments": [{
-                    "name": "n", "type": "integer", "required": true, "description": "where",
-                }],
-            })
-        );
-        assert_eq!(Value::Object(empty.entry.clone()), json!({"name": "empty"}));
-        assert_eq!(
-            manifest.state_command.as_ref().map(|at| at.0.as_str()),
-            Some("_state")
-        );
-        assert_eq!(manifest.ignored, ["env_variables"]);
-        for (pointer, line) in [
-            ("", 2),
-            ("/signature", 3),
-            ("/arguments/0", 7),
-            ("/arguments/0/type", 8),
-            ("/arguments/0/enum/1", 7),
-            ("/arguments/7", 7),
-            ("/end_name", 2),
-        ] {
-            assert_eq!(goto.place(pointer).line + 1, line, "{pointer}");
-        }
-        assert_eq!(read("tools: {}").unwrap().commands, []);
-        assert_eq!(read("tools:\n").unwrap().commands, []);
-    }
-
-    #[test]
-    fn mistakes_have_a_place_and_a_remedy() {
-        for (source, place, parts) in [
-            ("", ":1:1:", &["key `tools`", "`tools: {}`"][..]),
-            ("[a]\n", ":1:1:", &["key `tools`"]),
-            ("state_command: x\n", ":1:1:", &["key `tools`"]),
-            ("tools: {a: {}\n", ":2:1:", &["invalid YAML"]),
-            ("tools: [a]\n", ":1:8:", &["`tools` is no map"]),
-            (
-                "tools:\n  a: {}\n  a: {}\n",
-                ":3:3:",
-                &["`a` is there twice", "rename"],
-            ),
-            ("tools:\n  a b: {}\n", ":2:3:", &["`a b` is not a name"]),
-            ("tools:\n  1: {}\n", ":2:3:", &["no text", "quotes"]),
-            ("tools:\n  a: x\n", ":2:6:", &["the command `a` is no map"]),
-            (
-                "tools:\n  a:\n    signatur: a\n",
-                ":3:5:",
-                &["`a` has no key `signatur`", "did you mean `signature`?"],
-            ),
-            (
-                "tools:\n  a:\n    signature: 5\n",
-                ":3:16:",
-                &["`signature` of `a` is no text"],
-            ),
-            (
-                "tools:\n  a:\n    arguments: x\n",
-                ":3:16:",
-                &["is no list"],
-            ),
-            (
-                "tools:\n  a:\n    arguments:\n      - name: x\n        type: string\n",
-                ":4:9:",
-                &["argument 1 of `a` has no `required`"],
-            ),
-            (
-                "tools:\n  a:\n    arguments:\n      - name: x\n        required: maybe\n",
-                ":5:19:",
-                &["`required` of argument 1 of `a`", "`true` or `false`"],
-            ),
-            (
-                "tools: {}\nstate_command: [x]\n",
-                ":2:16:",
-                &["`state_command`", "no text"],
-            ),
-        ] {
-            let text = match read(source) {
-                Err(text) => text,
-                Ok(manifest) => panic!("{source}: {manifest:?}"),
-            };
-            assert!(
-                text.starts_with(&format!("b/config.yaml{place}")),
-                "{source}: {text}"
-            );
-            for part in parts {
-                assert!(text.contains(part), "{source}: {text}");
-            }
-        }
-    }
-}
+mod tests;

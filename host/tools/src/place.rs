@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::long_outputs::LongOutputs;
+
 /// The longest text that is passed in one variable: the kernel refuses to start a program with a longer
 /// one.
 const LONGEST_VARIABLE: usize = 100_000;
@@ -28,6 +30,12 @@ pub struct ToolsPlace {
     pub state_timeout: Duration,
     /// Whether bash has to be able to read a command before it runs.
     pub checks_syntax: bool,
+    /// How long a command may take, and with it the answer of a program that stays open.
+    pub command_timeout: Duration,
+    /// The flag that a submission has to be, or its sum; none if any submission is accepted.
+    pub flag: Option<String>,
+    /// What is done with long outputs; none: they are shown as they are.
+    pub long_outputs: Option<LongOutputs>,
 }
 
 impl ToolsPlace {
@@ -63,6 +71,11 @@ impl ToolsPlace {
     /// The file in which the tool `submit` leaves the submission.
     pub fn patch_file(&self) -> String {
         format!("{}/model.patch", self.root)
+    }
+
+    /// The file with an output that is too long to be shown.
+    pub fn output_file(&self, name: &str) -> String {
+        format!("{}/output/{name}", self.root)
     }
 
     /// The file with the variables and functions of the shell after the installation.

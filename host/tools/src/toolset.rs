@@ -70,6 +70,7 @@ impl Toolset {
             }
             bundles.push(bundle);
         }
+        one_of_each_session(&bundles)?;
         let commands = offered(&bundles, settings)?;
         Ok(Self {
             bundles,
@@ -83,6 +84,12 @@ impl Toolset {
         self.commands
             .iter()
             .map(|(_, command)| command.name.as_str())
+    }
+
+    /// Whether a bundle has this command, offered or not.
+    pub fn has_command(&self, name: &str) -> bool {
+        let mut all = self.bundles.iter().flat_map(|it| &it.manifest.commands);
+        all.any(|command| command.name == name)
     }
 
     /// The commands as the parsers' config takes them.
@@ -118,6 +125,28 @@ impl Toolset {
             Some((command.as_str(), bundle))
         })
     }
+}
+
+/// Refuses two sessions with one name.
+fn one_of_each_session(bundles: &[Bundle]) -> Result<(), ToolsError> {
+    let all = bundles.iter().flat_map(|bundle| {
+        let manifest = &bundle.manifest;
+        manifest.sessions.iter().map(|it| (it, &manifest.file))
+    });
+    let mut known: Vec<(&str, &PathBuf)> = Vec::new();
+    for (session, file) in all {
+        if let Some((_, other)) = known.iter().find(|(name, _)| *name == session.name) {
+            let message = format!(
+                "the interactive session `{}` is also in {}",
+                session.name,
+                other.display()
+            );
+            let remedy = "leave out one of the two bundles";
+            return Err(ManifestFault::at(file, session.mark, message, remedy).into());
+        }
+        known.push((&session.name, file));
+    }
+    Ok(())
 }
 
 fn offered(

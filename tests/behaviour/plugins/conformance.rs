@@ -20,6 +20,33 @@ const COMPACT: [&str; 6] = [
     "plugins.compaction.config.keep_last=2",
 ];
 
+const SUMMARISED: [&str; 12] = [
+    "-c",
+    r#"pipeline.processors=["output_summary"]"#,
+    "-c",
+    "environment.session=true",
+    "-c",
+    r#"tools.bundles=["windowed"]"#,
+    "-c",
+    "tools.root=tools-root",
+    "-c",
+    "tools.long_outputs=summary",
+    "-c",
+    "tools.longest_output=200",
+];
+
+/// Steps with long outputs, each of which is followed by the question for its summary.
+fn long_outputs() -> Scenario {
+    Scenario::new([
+        Turn::commands(&["seq 1 300"]),
+        Turn::text("the summary of three hundred lines"),
+        Turn::commands(&["echo short"]),
+        Turn::commands(&["seq 1 400"]),
+        Turn::text("the summary of four hundred lines"),
+        Turn::commands(&[SUBMIT]),
+    ])
+}
+
 /// Steps whose contexts grow beyond 8,000 tokens as the server reports them. The third request asks for a
 /// summary.
 fn filling() -> Scenario {
@@ -242,6 +269,11 @@ fn cases(plugin: &str) -> Vec<Case> {
             "third",
         )],
         "compaction" => vec![case(&COMPACT, filling(), "the summary of what was done")],
+        "output_summary" => vec![case(
+            &SUMMARISED,
+            long_outputs(),
+            "the summary of three hundred lines",
+        )],
         "confirm" => vec![case(
             &["-c", r#"pipeline.policies=["confirm"]"#],
             steps("sudo true"),

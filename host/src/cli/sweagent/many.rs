@@ -263,9 +263,10 @@ impl MadeInstances {
         if let Some(agent) = tree.given("agent") {
             own.merge(agent.clone().below(&["agent"]));
         }
-        let problem = output::runtime()?.block_on(read_problem(&own, &variable))?;
+        let mut problem = output::runtime()?.block_on(read_problem(&own, &variable))?;
         let repo = own.given("env.repo.path").and_then(GivenTree::text);
         if let Some(repo) = repo
+            && problem.challenge.is_none()
             && self.repositories.insert(repo.to_owned())
         {
             local_repo(&own, &variable)?;
@@ -274,6 +275,9 @@ impl MadeInstances {
             run: folder.to_owned(),
             id: id.clone(),
         };
+        if let Some(challenge) = &mut problem.challenge {
+            challenge.stage(&files.challenge())?;
+        }
         let shown = without_secrets(&own);
         let plan = AttemptsPlan::of(&own, &problem, place, shown.clone())?;
         let mut translated = match &plan {

@@ -71,7 +71,13 @@ impl SingleRun<'_> {
             run: std::path::absolute(&folder).context("the current folder can't be found")?,
             id: problem.id.clone(),
         };
-        let repo = local_repo(tree, &variable)?;
+        let repo = match &mut problem.challenge {
+            Some(challenge) => {
+                challenge.stage(&files.challenge())?;
+                None
+            }
+            None => local_repo(tree, &variable)?,
+        };
         let pull = PlannedPullRequest::of(tree, repo.as_deref())?;
         let after = AfterRun {
             repo: repo.filter(|_| applies_patch(tree)),

@@ -339,7 +339,7 @@ fn filter(work: &mut TranslationWork<'_>) {
 }
 
 pub(super) fn history(work: &mut TranslationWork<'_>) {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Vec<&str> = super::summarizer::summarizer(work).into_iter().collect();
     for item in work
         .given("agent.history_processors")
         .map(GivenTree::items)

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::TranslationWork;
+use crate::challenge::Challenge;
 use crate::flags::expand;
 use crate::keys::shortened;
 use crate::problem::repo_name;
@@ -169,6 +170,10 @@ pub(super) fn repository(work: &mut TranslationWork<'_>) {
         .map(|command| super::templates::verbatim(command).into())
         .collect();
     work.put_fixed("workspace.startup_commands", commands);
+    if let Some(files) = &work.input.problem.challenge {
+        challenge(work, files);
+        return;
+    }
     let Some(repo) = work.given("env.repo") else {
         return;
     };
@@ -187,6 +192,11 @@ pub(super) fn repository(work: &mut TranslationWork<'_>) {
         (Some("local"), Some("path")) | (None, Some("path")) => "path",
         (Some("github"), Some("github_url")) | (None, Some("github_url")) => "github_url",
         (Some("preexisting"), Some("repo_name")) | (None, Some("repo_name")) => "repo_name",
+        (Some("ctf"), _) => {
+            let hint = "give its `challenge.json` as `problem_statement.path`";
+            work.refuse(at, "`env.repo` of the type `ctf` is for a challenge", hint);
+            return;
+        }
         (Some("swesmith_preexisting"), _) => {
             let hint = "use a `preexisting` repository, and fetch the commit with `env.post_startup_commands`";
             work.refuse(
@@ -252,5 +262,31 @@ pub(super) fn repository(work: &mut TranslationWork<'_>) {
             shortened(&tree.value())
         );
         work.refuse(&tree.at, message, "leave it out");
+    }
+}
+
+/// The files of a challenge, in place of a repository; its flag, and its services.
+fn challenge(work: &mut TranslationWork<'_>, challenge: &Challenge) {
+    for key in ["github_url", "repo_name", "base_commit", "reset"] {
+        let hint = "the agent gets the files that `challenge.json` lists: leave it out";
+        work.refuse_unless(&format!("env.repo.{key}"), &[json!("HEAD")], hint);
+    }
+    let hint = "write `ctf`, or leave it out";
+    work.refuse_unless("env.repo.type", &[json!("ctf"), json!("local")], hint);
+    let staged = challenge.staged().to_string_lossy().into_owned();
+    work.put_fixed("workspace.repo", staged);
+    if class(work) != "local" {
+        let name = work.input.problem.repo.clone();
+        work.put_fixed("workspace.path", format!("/{name}"));
+    }
+    work.put_fixed("tools.flag", challenge.flag.as_str());
+    // The changes of the files are no flag.
+    work.put_fixed("agent.salvage_command", "");
+    if let Some(compose) = &challenge.compose {
+        let compose = compose.display();
+        work.done.warnings.push(format!(
+            "the services in `{compose}` are not started: `docker compose -f {compose} up -d` does it, and \
+             `env.deployment.docker_args=[--network,ctfnet]` lets the agent reach them"
+        ));
     }
 }

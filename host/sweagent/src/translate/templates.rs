@@ -81,6 +81,10 @@ impl TemplateNames {
                 "repo".to_owned(),
                 Value::from(problem.repo.clone()).to_string(),
             ),
+            (
+                "interactive_session".to_owned(),
+                "interactive_session | default(\"n/a\")".to_owned(),
+            ),
         ];
         for (name, value) in &problem.extra_fields {
             names.push((name.clone(), value.to_string()));

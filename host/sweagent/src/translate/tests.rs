@@ -27,6 +27,7 @@ fn translated(yaml: &str, flags: &[&str]) -> Result<Translated, String> {
     let mut extra_fields = Map::new();
     extra_fields.insert("points".to_owned(), json!(7));
     let problem = SweProblem {
+        challenge: None,
         id: "id".to_owned(),
         images: Vec::new(),
         text: "do it".to_owned(),

@@ -109,6 +109,11 @@ macro_rules! bundles {
 }
 
 bundles! {
+    "debug": [
+        "debug_add_breakpoint" = "debug_add_breakpoint", "debug_continue" = "debug_continue",
+        "debug_exec" = "debug_exec", "debug_start" = "debug_start", "debug_step" = "debug_step",
+        "debug_stop" = "debug_stop"
+    ];
     "diff_state": ["_state_diff_state" = "_state_diff_state"];
     "edit_anthropic": ["_state_anthropic" = "_state_anthropic", "str_replace_editor" = "str_replace_editor"];
     "filemap": ["filemap" = "filemap"];
@@ -117,7 +122,13 @@ bundles! {
     "registry": ["_read_env" = "_read_env", "_write_env" = "_write_env"];
     "review_on_submit_m": ["submit" = "submit_with_reviews"];
     "search": ["find_file" = "find_file", "search_dir" = "search_dir", "search_file" = "search_file"];
+    "server_connection": [
+        "_connect" = "_connect", "connect_exec" = "connect_exec", "connect_sendline" = "connect_sendline",
+        "connect_start" = "connect_start", "connect_stop" = "connect_stop"
+    ];
+    "static_analysis": ["decompile" = "decompile", "disassemble" = "disassemble"];
     "submit": ["submit" = "submit"];
+    "submit_ctf": ["submit" = "submit_flag"];
     "windowed": [
         "_state" = "_state", "create" = "create", "goto" = "goto", "open" = "open",
         "scroll_down" = "scroll_down", "scroll_up" = "scroll_up"

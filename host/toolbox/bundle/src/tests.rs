@@ -30,7 +30,11 @@ fn the_program_is_small_and_has_no_marks() {
     assert!(bytes().starts_with(b"\x7fELF"));
     assert!(packed_size() <= 500_000, "{}", packed_size());
     // Printing it ends no run.
-    for mark in ["<<SWE_AGENT_SUBMISSION>>", "###SWE-AGENT-EXIT-FORFEIT###"] {
+    for mark in [
+        "<<SWE_AGENT_SUBMISSION>>",
+        "###SWE-AGENT-EXIT-FORFEIT###",
+        "<<INTERACTIVE||",
+    ] {
         let found = bytes()
             .windows(mark.len())
             .any(|part| part == mark.as_bytes());
@@ -59,7 +63,7 @@ fn every_file_in_bin_starts_its_tool() {
 fn tools(manifest: &str) -> Vec<&str> {
     let lines = manifest
         .lines()
-        .take_while(|line| !line.starts_with("state_command"));
+        .take_while(|line| !line.starts_with("state_command") && !line.starts_with("interactive"));
     let names = lines.filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
     names.filter(|name| !name.starts_with([' ', '#'])).collect()
 }
@@ -93,7 +97,7 @@ fn manifests_name_what_is_in_bin() {
             );
         }
     }
-    assert_eq!(all, 18);
+    assert_eq!(all, 31);
 }
 
 #[test]
@@ -106,7 +110,7 @@ fn other_names_are_refused_with_a_reason() {
     assert_eq!((error.to_string(), folder.exists()), (refusal, false));
     let refusal = bundle("windowd").unwrap_err().to_string();
     assert!(
-        refusal.contains("diff_state, edit_anthropic, "),
+        refusal.contains("debug, diff_state, edit_anthropic, "),
         "{refusal}"
     );
 }

@@ -1,0 +1,69 @@
+//! Puts bundles into the environment.
+
+use std::path::Path;
+
+use crate::bundle::Bundle;
+use crate::place::ToolsPlace;
+use mswea_core::{Executor, ExecutorError, Stop};
+use mswea_executor::TempFolder;
+
+/// Uploads the first-party bundles, and the program that is all of their tools.
+///
+/// # Errors
+/// [`ExecutorError`] if they can't be written, on this machine or there.
+pub async fn upload(
+    inner: &mut dyn Executor,
+    bundles: &[Bundle],
+    place: &ToolsPlace,
+    stop: &Stop,
+) -> Result<(), ExecutorError> {
+    let bundles = bundles.iter().filter(|bundle| bundle.is_first_party);
+    let names: Vec<String> = bundles.map(|bundle| bundle.name.clone()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let folder = TempFolder::new(&place.run_id, "tools")?;
+    let path = folder.path().to_owned();
+    let written = {
+        let (names, path) = (names.clone(), path.clone());
+        tokio::task::spawn_blocking(move || {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            mswea_toolbox_bundle::write(&names, &path)
+        })
+    };
+    let written = written.await.unwrap_or_else(|lost| Err(lost.into()));
+    written.map_err(|error| ExecutorError {
+        message: format!(
+            "the first-party tools can't be written to `{}`: {error}; free some space there, or set the \
+             variable `TMPDIR` to another folder",
+            path.display()
+        ),
+    })?;
+    for name in &names {
+        upload_one(inner, &path.join(name), &place.bundle(name), stop).await?;
+    }
+    let program = mswea_toolbox_bundle::PROGRAM_PATH;
+    if let Some(from) = Path::new(program).parent() {
+        upload_one(inner, &path.join(from), &place.program_folder(), stop).await?;
+    }
+    folder.remove().await;
+    Ok(())
+}
+
+/// Uploads a folder, unless the run is stopped before.
+///
+/// # Errors
+/// [`ExecutorError`] if it is stopped, or the folder can't be uploaded.
+pub async fn upload_one(
+    inner: &mut dyn Executor,
+    from: &Path,
+    to: &str,
+    stop: &Stop,
+) -> Result<(), ExecutorError> {
+    if stop.is_stopped() {
+        return Err(ExecutorError {
+            message: "stopped before the installation of tools".to_owned(),
+        });
+    }
+    inner.upload(from, to).await
+}

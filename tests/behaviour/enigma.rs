@@ -1,0 +1,732 @@
+//! Programs that stay open between the commands of tools (EnIGMA's): gdb, network connections, any other; flags,
+//! long outputs, and the analysis of programs.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::needs::Need;
+use crate::run::Run;
+
+const DONE: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo done";
+
+fn server(calls: &[(&str, Value)]) -> Server {
+    let turns = calls
+        .iter()
+        .map(|(name, arguments)| Turn::tool_call(name, arguments.clone()));
+    Server::start(Scenario::new(turns.collect::<Vec<_>>()).by_history())
+}
+
+/// A host whose model calls these tools.
+fn with_tools(server: &Server, bundles: &[&str], root: Option<&str>) -> Host {
+    let host = Host::new().server(server).task("look into it");
+    let root = root.map_or_else(
+        || host.dir().join("tools-root").display().to_string(),
+        str::to_owned,
+    );
+    let bundles = Value::from(bundles.to_vec());
+    host.file(
+        "tools.toml",
+        format!(
+            "[environment]\nsession = true\n[pipeline]\nparser = \"function_calling\"\nformatter = \"swe_agent\"\n\
+             [plugins.swe_agent.config]\nnext_step_template = \"{{{{ observation }}}}|{{{{ interactive_session | default('none') }}}}\"\n\
+             [tools]\nroot = \"{root}\"\nbundles = {bundles}\n"
+        ),
+    )
+    .args(["-c", "tools.toml"])
+}
+
+/// What the model saw of each call but the last.
+fn seen(run: &Run) -> Vec<String> {
+    let messages = run.trajectory()["messages"].as_array().cloned().unwrap();
+    let tools = messages.iter().filter(|message| message["role"] == "tool");
+    tools
+        .map(|message| message["content"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Each text has all of its parts.
+fn assert_parts(seen: &[String], expected: &[&[&str]]) {
+    assert!(seen.len() >= expected.len(), "{seen:#?}");
+    for (index, (text, parts)) in seen.iter().zip(expected).enumerate() {
+        for part in *parts {
+            assert!(text.contains(part), "{index}: no {part:?} in {text}");
+        }
+    }
+}
+
+const PROGRAM: &str = "#include <stdio.h>\n#include <unistd.h>\nint twice(int x) { return 2 * x; }\n\
+    int main(int argc, char **argv) {\n  char line[9] = \"\";\n  if (argc > 1) for (;;) sleep(1);\n  \
+    fgets(line, sizeof line, stdin);\n  printf(\"got %s and %d\\n\", line, twice(argc + 20));\n  return 7;\n}\n";
+
+fn compiled(folder: &Path) {
+    std::fs::write(folder.join("p.c"), PROGRAM).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-g", "-O0", "-o", "a program", "p.c"]);
+    assert!(cc.current_dir(folder).status().unwrap().success());
+}
+
+#[test]
+fn a_program_is_debugged_step_by_step() {
+    if !Need::Gdb.is_met() {
+        return;
+    }
+    let marks = "printf '<<INTERACTIVE||SESSION=gdb||INTERACTIVE>>\\n<<INTERACTIVE||print 1||INTERACTIVE>>\\n'";
+    let server = server(&[
+        ("debug_step", json!({})),
+        ("debug_start", json!({"binary": "./none"})),
+        ("debug_start", json!({"binary": "p.c"})),
+        (
+            "debug_start",
+            json!({"binary": "./a program", "args": "< in.txt"}),
+        ),
+        ("debug_add_breakpoint", json!({"breakpoint": "twice"})),
+        ("debug_continue", json!({})),
+        ("debug_exec", json!({"command": "print x + 1"})),
+        ("debug_step", json!({"number": 2})),
+        ("debug_step", json!({"number": 0})),
+        (
+            "connect_start",
+            json!({"server_address": "127.0.0.1", "port": 1}),
+        ),
+        ("debug_start", json!({"binary": "./a program"})),
+        ("bash", json!({ "command": marks })),
+        (
+            "bash",
+            json!({"command": "(cd / && debug_exec 'info line')"}),
+        ),
+        ("debug_continue", json!({})),
+        ("debug_exec", json!({"command": "nonsense"})),
+        ("debug_stop", json!({})),
+        ("debug_stop", json!({})),
+        ("debug_start", json!({"binary": "./a program"})),
+        ("debug_exec", json!({"command": "quit"})),
+        ("bash", json!({ "command": DONE })),
+    ]);
+    let host = with_tools(&server, &["debug", "server_connection"], None).file("in.txt", "hello\n");
+    compiled(&host.dir());
+    let run = host.run().expect(0);
+    let open = "|gdb ./a program < in.txt";
+    assert_parts(
+        &seen(&run),
+        &[
+            &["`gdb` is not running", "`debug_start`", "|n/a"],
+            &["./none does not exist", "|n/a"],
+            &["p.c is not an executable file", "|n/a"],
+            &["Program stopped.", "_start", open],
+            &["Breakpoint 1 at", open],
+            &["Breakpoint 1, twice (x=21)", open],
+            &["$1 = 22", open],
+            &["int twice(int x)", open],
+            &["Usage: debug_step", open],
+            &["`gdb` is open", "`debug_stop`", open],
+            &["`gdb` is open", "`debug_stop`", open],
+            // Texts that a command of another kind prints do not reach the debugger.
+            &["<<INTERACTIVE||print 1||INTERACTIVE>>", open],
+            &["Line ", open],
+            &["got hello", " and 42", "exited with code 07", open],
+            &["Undefined command", open],
+            &["`gdb` is closed.", "|n/a"],
+            &["`gdb` is not running", "|n/a"],
+            &["Program stopped.", "|gdb ./a program"],
+            &["|n/a"],
+        ],
+    );
+    for text in seen(&run) {
+        assert!(!text.contains("(gdb)"), "{text}");
+    }
+}
+
+#[test]
+fn a_program_that_does_not_answer_is_interrupted() {
+    if !Need::Gdb.is_met() {
+        return;
+    }
+    let server = server(&[
+        (
+            "debug_start",
+            json!({"binary": "./a program", "args": "wait"}),
+        ),
+        ("debug_continue", json!({})),
+        ("debug_exec", json!({"command": "print argc * 0 + 5"})),
+        ("debug_exec", json!({"command": "up 20"})),
+        ("bash", json!({ "command": DONE })),
+    ]);
+    let host = with_tools(&server, &["debug"], None).args(["-c", "environment.timeout=3"]);
+    compiled(&host.dir());
+    let run = host.run().expect(0);
+    assert_parts(
+        &seen(&run),
+        &[
+            &["Program stopped."],
+            &[
+                "received signal SIGINT",
+                "within 3 seconds",
+                "|gdb ./a program wait",
+            ],
+            &["|gdb "],
+            &["main (argc=2"],
+        ],
+    );
+}
+
+/// An nc of Debian that greets, and answers each line.
+fn netcat() -> (u16, thread::JoinHandle<String>) {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let mut nc = Command::new("nc");
+    nc.args(["-v", "-N", "-l", "127.0.0.1", &port.to_string()]);
+    nc.stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut nc = nc.spawn().unwrap();
+    let mut errors = BufReader::new(nc.stderr.take().unwrap());
+    // It says that it listens.
+    errors.read_line(&mut String::new()).unwrap();
+    let answering = thread::spawn(move || {
+        let mut input = nc.stdin.take().unwrap();
+        let mut heard = String::new();
+        input.write_all(b"welcome, name?\n").unwrap();
+        let mut lines = BufReader::new(nc.stdout.take().unwrap());
+        loop {
+            let mut line = Vec::new();
+            if lines.read_until(b'\n', &mut line).unwrap() == 0 {
+                break;
+            }
+            heard.push_str(&format!("{}\n", line.escape_ascii()));
+            let answer = [b"you said ", &line[..], b"(nc) \xff\n"].concat();
+            if input.write_all(&answer).is_err() || line == b"bye\n" {
+                break;
+            }
+        }
+        drop(input);
+        nc.wait().unwrap();
+        heard
+    });
+    (port, answering)
+}
+
+#[test]
+fn a_server_is_talked_to() {
+    if !Need::Netcat.is_met() {
+        return;
+    }
+    let (port, answering) = netcat();
+    let server = server(&[
+        ("connect_sendline", json!({"line": "x"})),
+        (
+            "connect_start",
+            json!({"server_address": "127.0.0.1", "port": port}),
+        ),
+        ("connect_sendline", json!({"line": "it's \"me\" $HOME"})),
+        ("connect_sendline", json!({"line": "\\x41\\xffz\nmore"})),
+        ("connect_sendline", json!({"line": "\\xzz"})),
+        ("connect_exec", json!({"command": "nonsense 1"})),
+        ("connect_exec", json!({"command": "send bye\\n"})),
+        ("connect_sendline", json!({})),
+        ("connect_exec", json!({"command": "close"})),
+        ("connect_stop", json!({})),
+        (
+            "connect_start",
+            json!({"server_address": "127.0.0.1", "port": port}),
+        ),
+        ("bash", json!({ "command": DONE })),
+    ]);
+    let run = with_tools(&server, &["server_connection"], None)
+        .run()
+        .expect(0);
+    let open = format!("|connect 127.0.0.1 {port}");
+    let open = open.as_str();
+    assert_parts(
+        &seen(&run),
+        &[
+            &["`connect` is not running", "`connect_start`", "|n/a"],
+            &["welcome, name?\n", open],
+            &["you said it's \"me\" $HOME\n(nc)\\x20\\xff\n", open],
+            &["you said A\\xffz\n", open],
+            &["two hexadecimal digits", open],
+            &["no command nonsense", "sendline TEXT", open],
+            &[
+                "you said bye\n",
+                "the server has closed the connection",
+                open,
+            ],
+            &["There is no connection", open],
+            &["There is no connection", open],
+            &["`connect` is closed.", "|n/a"],
+            &["can't be reached", open],
+        ],
+    );
+    assert_eq!(
+        answering.join().unwrap(),
+        "it\\'s \\\"me\\\" $HOME\\n\nA\\xffz\\n\nmore\\n\nbye\\n\n"
+    );
+}
+
+const MANIFEST: &str = r#"
+tools:
+  dummy_start: {}
+  dummy_send:
+    signature: dummy_send <line>
+    arguments:
+      - {name: line, type: string, required: true}
+  dummy_stop: {}
+interactive_sessions:
+  dummy:
+    cmdline: "_repl --flag"
+    terminal_prompt_pattern: "(d.*y$) "
+    start_command: dummy_start
+    exit_command: dummy_stop
+    quit_commands_in_session: [quit]
+    signal_for_interrupt_limit: 2
+    timeout_duration_on_interrupt: 2
+    no_output_timeout: 1
+"#;
+
+/// Prompts, and does what its lines say; variables of the bundle's installation are there.
+const REPL: &str = r#"#!/bin/bash
+echo "banner (d.*y$)"
+trap 'echo interrupted' INT
+while printf '(d.*y$) ' && read -r line; do
+  case "$line" in
+    die) exit 3 ;;
+    hang) sleep 60 ;;
+    deaf) trap '' INT; sleep 60 ;;
+    quit) exit 0 ;;
+    *) echo "$1 $FROM_INSTALL $line"; (sleep 0.4; echo late) & ;;
+  esac
+done
+"#;
+
+fn marked(lines: &[&str]) -> String {
+    let lines = ["SESSION=dummy"]
+        .iter()
+        .chain(lines)
+        .map(|line| format!("echo \"<<INTERACTIVE||{line}||INTERACTIVE>>\"\n"));
+    format!("#!/bin/sh\necho noise\n{}", lines.collect::<String>())
+}
+
+/// Calls of a bundle with a program of its own.
+fn dummy(root: Option<&str>, options: &[&str]) -> Vec<String> {
+    let send = |line: &str| ("dummy_send", json!({ "line": line }));
+    let wait = ("bash", json!({"command": "sleep 1"}));
+    let start = ("dummy_start", json!({}));
+    let server = server(&[
+        start.clone(),
+        send("a"),
+        wait,
+        send("b"),
+        send("hang"),
+        send("deaf"),
+        start.clone(),
+        send("die"),
+        send("c"),
+        start.clone(),
+        start,
+        ("dummy_stop", json!({})),
+        ("bash", json!({ "command": DONE })),
+    ]);
+    let host = with_tools(&server, &["./b/dummy"], root)
+        .file("b/dummy/config.yaml", MANIFEST)
+        .file("b/dummy/install.sh", "export FROM_INSTALL=yes\n")
+        .file("b/dummy/bin/_repl", REPL)
+        .file("b/dummy/bin/dummy_start", marked(&["START"]))
+        .file("b/dummy/bin/dummy_send", marked(&["$1"]))
+        .file("b/dummy/bin/dummy_stop", marked(&["quit", "STOP"]));
+    seen(&host.args(options).run().expect(0))
+}
+
+const DUMMY: &[&[&str]] = &[
+    &["|dummy"],
+    &["--flag yes a\n|dummy"],
+    &["|dummy"],
+    // What came between the calls is not lost.
+    &["late\n--flag yes b\n|dummy"],
+    &["interrupted", "printed nothing for 1 seconds", "|dummy"],
+    &["has not come back to its prompt", "`dummy_start`", "|n/a"],
+    &["|dummy"],
+    &["has ended (exit code 3)", "`dummy_start`", "|n/a"],
+    &["`dummy` is not running", "`dummy_start`", "|n/a"],
+    &["|dummy"],
+    &["`dummy` is open", "`dummy_stop`", "|dummy"],
+    &["`dummy` is closed.\n|n/a"],
+];
+
+#[test]
+fn any_bundle_may_keep_a_program_open() {
+    assert_parts(&dummy(None, &[]), DUMMY);
+}
+
+#[test]
+fn programs_stay_open_in_containers() {
+    if Need::Docker.is_met() {
+        let options = ["--image", "mswea-test/bash"];
+        assert_parts(&dummy(Some("/root"), &options), DUMMY);
+    }
+}
+
+#[test]
+fn wrong_sessions_are_told_at_the_start() {
+    let session = |more: &str| {
+        format!(
+            "tools: {{}}\ninteractive_sessions:\n  s:\n    cmdline: cat\n    terminal_prompt_pattern: '> '\n    \
+             start_command: a\n    exit_command: b\n{more}"
+        )
+    };
+    for (manifest, parts) in [
+        (
+            "tools: {}\ninteractive_sessions:\n  s:\n    cmdline: cat\n".to_owned(),
+            &["config.yaml:3:3", "`terminal_prompt_pattern`", "(gdb) "][..],
+        ),
+        (
+            session("    prompt: x\n"),
+            &["config.yaml:8:5", "no key `prompt`"],
+        ),
+        (
+            session("    signal_for_interrupt_limit: often\n"),
+            &["config.yaml:8:33", "`signal_for_interrupt_limit`", "number"],
+        ),
+        (
+            session("    no_output_timeout: 0\n"),
+            &["config.yaml:8:24", "`no_output_timeout`", "above 0"],
+        ),
+        (
+            session("    quit_commands_in_session: quit\n"),
+            &["config.yaml:8:31", "`[quit]`"],
+        ),
+        (
+            session("").replace("cmdline: cat", "cmdline: no-such-program -x"),
+            &[
+                "config.yaml:3:3",
+                "`no-such-program`",
+                "`workspace.startup_commands`",
+            ],
+        ),
+        (
+            "tools: {}\nrequired_programs: [sh, no-such-program]\n".to_owned(),
+            &[
+                "config.yaml:2:25",
+                "`no-such-program`",
+                "leave out the bundle",
+            ],
+        ),
+        (
+            "tools: {}\nrequired_programs: sh\n".to_owned(),
+            &["config.yaml:2:20", "`required_programs` is no list"],
+        ),
+    ] {
+        let server = server(&[("x", json!({}))]);
+        let run = with_tools(&server, &["./b/mine"], None)
+            .file("b/mine/config.yaml", &manifest)
+            .run();
+        assert!([2, 6].contains(&run.status), "{run}");
+        run.says(parts);
+        assert_eq!(server.requests().len(), 0, "{manifest}");
+    }
+}
+
+#[test]
+fn only_the_flag_is_a_submission() {
+    let server = server(&[
+        ("submit", json!({"flag": "flag{no}"})),
+        ("submit", json!({"flag": "w'a r"})),
+    ]);
+    let run = with_tools(&server, &["submit_ctf"], None)
+        .args(["-c", "tools.flag=\"flag{w'a r}\""])
+        .run()
+        .expect(0);
+    assert_eq!(run.stdout, "w'a r\n");
+    assert_parts(&seen(&run), &[&["This is not the flag."]]);
+}
+
+/// Answers as radare2 does, for a program with two functions.
+const RADARE: &str = r#"#!/bin/sh
+printf '%s\n' "$*" >>calls
+case "$*" in
+  *aflj*) echo '[{"offset":4096,"name":"entry0"},{"offset":4198,"name":"sym.check"}]' ;;
+  *pdg*) echo 'You need to install the plugin with r2pm -ci r2ghidra' ;;
+  *pdd*) ;;
+  *s\ 4198\;pdc*) echo 'void sym.check () { }' ;;
+  *s\ 4096\;pdf*) echo 'push rbp' ;;
+esac
+"#;
+
+#[test]
+fn functions_are_shown_by_radare2() {
+    let server = server(&[
+        (
+            "decompile",
+            json!({"binary_path": "p", "function_name": "check"}),
+        ),
+        ("disassemble", json!({"binary_path": "p"})),
+        (
+            "decompile",
+            json!({"binary_path": "p", "function_name": "none"}),
+        ),
+        ("disassemble", json!({"binary_path": "q"})),
+        ("bash", json!({ "command": DONE })),
+    ]);
+    let host = with_tools(&server, &["static_analysis"], None).file("p", "\x7fELF");
+    let path = host.dir().join("programs");
+    let host = host.file("programs/r2", RADARE);
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(path.join("r2"), mode).unwrap();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", path.display());
+    let run = host.env("PATH", path).run().expect(0);
+    assert_parts(
+        &seen(&run),
+        &[
+            &["The function check is sym.check here.\nvoid sym.check () { }"],
+            &["The function main is entry0 here.\npush rbp"],
+            &["has no function none", "entry0, sym.check"],
+            &["q is no file"],
+        ],
+    );
+    let calls = std::fs::read_to_string(run.dir.join("calls")).unwrap();
+    assert!(
+        calls
+            .lines()
+            .all(|call| call.starts_with("-N ") && call.ends_with("/p")),
+        "{calls}"
+    );
+    // Without radare2 the bundle is refused by name.
+    if works("r2") || works("radare2") {
+        return;
+    }
+    let server = Server::start(Scenario::new([Turn::text("x")]));
+    let run = with_tools(&server, &["static_analysis"], None).run();
+    assert_eq!(run.status, 6, "{run}");
+    run.says(&[
+        "`static_analysis` needs the program `r2`",
+        "leave out the bundle",
+    ]);
+}
+
+fn works(program: &str) -> bool {
+    let script = format!("command -v {program}");
+    let found = Command::new("sh").args(["-c", &script]).output();
+    found.is_ok_and(|it| it.status.success())
+}
+
+#[test]
+fn a_long_output_goes_into_a_file() {
+    let server = server(&[
+        ("bash", json!({"command": "seq 300 # é/x"})),
+        ("bash", json!({"command": "pwd"})),
+        ("open", json!({"path": "long.txt"})),
+        ("bash", json!({ "command": DONE })),
+    ]);
+    let lines: String = (1..=200).map(|line| format!("line {line}\n")).collect();
+    let run = with_tools(&server, &["windowed"], None)
+        .file("long.txt", lines)
+        .args(["-c", "tools.long_outputs=open"])
+        .run()
+        .expect(0);
+    let file = run.dir.join("tools-root/output/seq_300___é_x");
+    let file = file.canonicalize().unwrap();
+    let name = file.display().to_string();
+    let seen = seen(&run);
+    assert_parts(
+        &seen,
+        &[
+            &[
+                "300 lines",
+                &name,
+                "(300 lines total)]\n1:1\n",
+                "\n100:100\n(200 more",
+            ],
+            &[],
+            &["line 100\n(100 more"],
+        ],
+    );
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.starts_with("1\n2\n") && text.ends_with("300\n"),
+        "{text}"
+    );
+    let server = Server::start(Scenario::new([Turn::text("x")]));
+    let run = with_tools(&server, &["submit_ctf"], None)
+        .args(["-c", "tools.long_outputs=open"])
+        .run()
+        .expect(2);
+    run.says(&["`tools.long_outputs`", "`open`", "`windowed`"]);
+}
+
+const CTF: &str = "
+agent:
+  templates:
+    system_template: '{{flag_format}} {{command_docs}}'
+    instance_template: '{{category_friendly}}: {{name}} ({{points}}), {{description}} {{files}} {{server_description}} {{repo}}'
+    next_step_template: '{{observation}}|{{interactive_session}}'
+  tools:
+    bundles:
+      - path: tools/windowed
+      - path: tools/server_connection
+      - path: tools/submit_ctf
+  summarizer_config:
+    function: LMSummarizer
+    window_length: 50
+    system_template: 'at most {{summarizer_window_length}} lines'
+    instance_template: 'For {{name}}: `{{command}}` printed {{observation}}'
+";
+
+const CHALLENGE: &str = r#"{
+  "name": "Warm Up!", "category": "pwn", "description": "Easy one", "flag": "flag{right}", "points": 50,
+  "box": "pwn.example", "internal_port": 8000, "files": ["a b.txt", "src"]
+}"#;
+
+fn challenge() -> Host {
+    Host::new()
+        .file("ctf.yaml", CTF)
+        .file("my task/challenge.json", CHALLENGE)
+        .file("my task/a b.txt", "inside\n")
+        .file("my task/src/x.c", "int x;\n")
+        .file("my task/flag.txt", "flag{right}\n")
+        .file("my task/docker-compose.yml", "services: {}\n")
+}
+
+fn ctf(server: &Server, more: &[&str]) -> Vec<String> {
+    let words = [
+        "sweagent",
+        "run",
+        "--config=ctf.yaml",
+        "--agent.model.name=openai/m",
+        "--agent.model.api_key=k",
+        "--agent.model.per_instance_cost_limit=0",
+        "--env.deployment.type=local",
+        "--output_dir=out",
+        &format!("--agent.model.api_base={}", server.url()),
+    ];
+    let words = words.iter().chain(more);
+    words.map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn a_challenge_ends_with_its_flag() {
+    let server = Server::start(Scenario::new([
+        Turn::tool_call("bash", json!({"command": "ls; cat 'a b.txt'"})),
+        Turn::tool_call("bash", json!({"command": "seq 60"})),
+        Turn::text("sixty numbers"),
+        Turn::tool_call("submit", json!({"flag": "flag{wrong}"})),
+        Turn::tool_call("submit", json!({"flag": "right"})),
+    ]));
+    let paths = ["--problem_statement.path=my task/challenge.json"];
+    let run = challenge().args(ctf(&server, &paths)).run().expect(0);
+    let run = run.says(&["docker-compose.yml", "--network,ctfnet"]);
+    let folder = run.dir.join("out/pwn_WarmUp");
+    let made = crate::sweagent::read(&folder.join("pwn_WarmUp.traj"));
+    assert_eq!(made["info"]["exit_status"], "submitted");
+    assert_eq!(made["info"]["submission"], "right");
+    let steps = made["trajectory"].as_array().unwrap();
+    let seen: Vec<&str> = steps
+        .iter()
+        .map(|step| step["observation"].as_str().unwrap())
+        .collect();
+    assert_eq!(seen[0], "a b.txt\nsrc\ninside\n");
+    assert!(
+        seen[1].starts_with("The output has 60 lines"),
+        "{}",
+        seen[1]
+    );
+    assert!(seen[2].starts_with("This is not the flag."), "{}", seen[2]);
+    let bodies: Vec<Value> = server
+        .requests()
+        .iter()
+        .map(|request| serde_json::from_slice(&request.body).unwrap())
+        .collect();
+    let text = |request: usize, message: usize| {
+        let text = &bodies[request]["messages"][message]["content"];
+        text.as_str()
+            .map_or_else(|| text.to_string(), str::to_owned)
+    };
+    assert!(text(0, 0).starts_with("flag{...} "), "{}", text(0, 0));
+    let task = text(0, 1);
+    for part in [
+        "binary exploitation: Warm Up! (50), Easy one",
+        "a b.txt",
+        "connect_start pwn.example 8000",
+        "my-task",
+    ] {
+        assert!(task.contains(part), "{task}");
+    }
+    assert_eq!(text(2, 0), "at most 50 lines");
+    assert!(
+        text(2, 1).starts_with("For Warm Up!: `seq 60` printed 1\n2\n"),
+        "{}",
+        text(2, 1)
+    );
+    let summary = text(3, 5);
+    assert!(summary.contains("\n\nSUMMARY:\nsixty numbers"), "{summary}");
+    assert!(summary.ends_with("|n/a"), "{summary}");
+    // The flag is in no file of the run.
+    let listed = Command::new("grep")
+        .args(["-rl", "flag{right}", "out"])
+        .current_dir(&run.dir)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "");
+}
+
+#[test]
+fn a_challenge_that_is_given_up_submits_nothing() {
+    let server = Server::start(Scenario::new([
+        Turn::tool_call(
+            "bash",
+            json!({"command": "echo more >>'a b.txt'; git init -q . || true"}),
+        ),
+        Turn::tool_call("bash", json!({"command": "exit"})),
+    ]));
+    let more = [
+        "--problem_statement.path=my task/challenge.json",
+        "--problem_statement.type=ctf_json",
+        "--problem_statement.extra_fields.points=7",
+        "--env.repo.type=ctf",
+        "--env.repo.path=my task",
+        "--agent.model.per_instance_call_limit=1",
+    ];
+    let run = challenge().args(ctf(&server, &more)).run();
+    assert_ne!(run.status, 0);
+    let made = run.dir.join("out/pwn_WarmUp/pwn_WarmUp.traj");
+    let made = crate::sweagent::read(&made);
+    assert_eq!(made["info"]["submission"], Value::Null);
+    assert_eq!(made["info"]["exit_status"], "exit_cost");
+    for (more, parts) in [
+        (
+            &[
+                "--env.repo.type=ctf",
+                "--env.repo.path=x",
+                "--problem_statement.text=x",
+            ][..],
+            &["`ctf`", "`problem_statement.path`"][..],
+        ),
+        (
+            &[
+                "--problem_statement.path=my task/challenge.json",
+                "--env.repo.github_url=o/r",
+            ],
+            &["env.repo.github_url", "`challenge.json` lists"],
+        ),
+        (
+            &["--problem_statement.path=none/challenge.json"],
+            &["none/challenge.json", "can't be read"],
+        ),
+        (
+            &[
+                "--problem_statement.text=x",
+                "--agent.summarizer_config.function=Simple",
+            ],
+            &["`Simple`", "`SimpleSummarizer`"],
+        ),
+    ] {
+        let run = challenge().args(ctf(&server, more)).run().expect(2);
+        run.says(parts);
+    }
+}
