@@ -91,13 +91,21 @@ impl Challenge {
     }
 }
 
-/// Copies a file or a folder, with permissions.
+/// Copies a file or a folder, with permissions. Links stay links: they may lead to files that are not the
+/// challenge's.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
     }
-    if !from.is_dir() {
+    let kind = fs::symlink_metadata(from)?.file_type();
+    if kind.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if kind.is_file() {
         return fs::copy(from, to).map(drop);
+    }
+    if !kind.is_dir() {
+        return Err(std::io::Error::other("it is no file and no folder"));
     }
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -308,6 +316,30 @@ mod tests {
         ] {
             assert_eq!(flag_format(flag), expected);
         }
+    }
+
+    #[test]
+    fn links_are_copied_as_links_and_devices_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("src")).unwrap();
+        std::os::unix::fs::symlink(".", at("src/loop")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", at("src/outside")).unwrap();
+        let mut challenge = Challenge {
+            folder: folder.path().to_owned(),
+            files: vec!["src".to_owned()],
+            ..Challenge::default()
+        };
+        challenge
+            .stage(&at("to"))
+            .unwrap_or_else(|it| panic!("{it}"));
+        for (name, target) in [("loop", "."), ("outside", "/etc/passwd")] {
+            let link = fs::read_link(at("to/src").join(name)).unwrap();
+            assert_eq!(link, Path::new(target));
+        }
+        let _socket = std::os::unix::net::UnixListener::bind(at("src/socket")).unwrap();
+        let said = challenge.stage(&at("to")).err().unwrap().to_string();
+        assert!(said.contains("no file and no folder"), "{said}");
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub fn no_programs(bundles: &[Bundle]) -> String {
     let name = asking.map_or("", |bundle| &bundle.name);
     format!(
         "the bundle `{name}` keeps programs open between commands, which this environment can't: use `local`, \
-         `docker`, `podman`, `bubblewrap` or `remote`, or leave out the bundle"
+         `docker`, `podman`, `singularity` or `bubblewrap`, or leave out the bundle"
     )
 }
 
