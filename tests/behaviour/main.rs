@@ -10,6 +10,7 @@ mod batch_mistakes;
 mod batch_screen;
 mod batches;
 mod browsers;
+mod challenges;
 mod command;
 mod config_cli;
 mod containers;

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::place::{ToolsPlace, quoted};
+use crate::place::{LongOutputs, ToolsPlace, quoted};
 use mswea_core::{Command, Executor, ExecutorError, Output, Stop};
 use mswea_executor::TempFolder;
 
@@ -30,15 +30,6 @@ const NAMED: usize = 50;
 
 /// The key of an output with what a summary is made of.
 const KEY: &str = "long_output";
-
-/// What is done with long outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LongOutputs {
-    /// The largest number of lines of an output that is shown as it is.
-    pub lines: usize,
-    /// Whether a history processor adds a summary; else the file is opened.
-    pub is_summarised: bool,
-}
 
 impl LongOutputs {
     /// Whether an output is too long.

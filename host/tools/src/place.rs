@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::long_outputs::LongOutputs;
-
 /// The longest text that is passed in one variable: the kernel refuses to start a program with a longer
 /// one.
 const LONGEST_VARIABLE: usize = 100_000;
@@ -36,6 +34,15 @@ pub struct ToolsPlace {
     pub flag: Option<String>,
     /// What is done with long outputs; none: they are shown as they are.
     pub long_outputs: Option<LongOutputs>,
+}
+
+/// What is done with long outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongOutputs {
+    /// The largest number of lines of an output that is shown as it is.
+    pub lines: usize,
+    /// Whether a history processor adds a summary; else the file is opened.
+    pub is_summarised: bool,
 }
 
 impl ToolsPlace {

@@ -307,7 +307,10 @@ pub(super) fn local_repo(
     tree: &GivenTree,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<String>, Failure> {
-    let Some(given) = tree.given("env.repo.path") else {
+    let kind = tree.given("env.repo.type").and_then(GivenTree::text);
+    // Without a challenge, the translation refuses a repository of this type.
+    let given = tree.given("env.repo.path").filter(|_| kind != Some("ctf"));
+    let Some(given) = given else {
         return Ok(None);
     };
     let path = expand(given.text().unwrap_or_default(), variable)?;
