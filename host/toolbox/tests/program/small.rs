@@ -230,7 +230,7 @@ fn a_tool_is_named_by_the_program_or_its_first_argument() {
     for words in [&[][..], &["no_such_tool"]] {
         let run = desk.run(words);
         assert_eq!(
-            (run.code, run.text.contains("The tools are: _read_env, ")),
+            (run.code, run.text.contains("The tools are: _connect, ")),
             (127, true)
         );
     }
