@@ -342,7 +342,7 @@ impl Guardian {
         let call = ProgramCall {
             path: &path,
             args: &[&path, &subcommand, &id],
-            env: &env,
+            env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
             cwd: Some(c"/"),
         };
         let child = spawn(call, &descriptors, true)?;

@@ -39,6 +39,7 @@ mod sandbox;
 mod shell;
 mod singularity;
 mod spawn;
+mod starters;
 mod state;
 mod stream;
 pub mod swerex;

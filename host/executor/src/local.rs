@@ -15,11 +15,13 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 
 use super::capture::Capture;
@@ -64,7 +66,7 @@ const ORPHANS: Duration = Duration::from_millis(200);
 pub struct LocalExecutor {
     settings: LocalSettings,
     /// The variables that all commands get; or why one of them can't be passed to a process.
-    env: Result<Vec<CString>, String>,
+    env: Result<Arc<[CString]>, String>,
     /// Names of the host's variables that are not passed to commands.
     withheld: Vec<String>,
     /// How many actions there have been. The number of an action is part of its `MSWEA_ACTION`.
@@ -84,6 +86,8 @@ pub struct LocalExecutor {
     guard_failed: bool,
     /// Held while there may be something to clean up.
     presence: Option<Presence>,
+    /// Locked while another thread starts a process.
+    starting: Arc<Mutex<()>>,
     shared: LocalShell,
     programs: OpenPrograms,
 }
@@ -95,7 +99,7 @@ impl LocalExecutor {
             settings.run_id = fresh_id();
         }
         let (env, withheld) = match base_environment(&settings) {
-            Ok(built) => (Ok(built.variables), built.withheld),
+            Ok(built) => (Ok(built.variables.into()), built.withheld),
             Err(why) => (Err(why), Vec::new()),
         };
         Self {
@@ -111,6 +115,7 @@ impl LocalExecutor {
             wrap: None,
             guard_failed: false,
             presence: None,
+            starting: Arc::default(),
             shared: LocalShell::default(),
             programs: OpenPrograms::default(),
         }
@@ -129,7 +134,7 @@ impl LocalExecutor {
                 env: for_program,
                 ..this.settings.clone()
             };
-            this.env = base_environment(&settings).map(|built| built.variables);
+            this.env = base_environment(&settings).map(|built| built.variables.into());
         }
         this
     }
@@ -225,7 +230,14 @@ impl LocalExecutor {
         }
         let asked = Instant::now();
         loop {
-            match self.launch(task).await {
+            let launched = tokio::select! {
+                biased;
+                launched = self.launch(task) => launched,
+                () = stop.stopped() => {
+                    return ActionFailure::interrupted(command.text).output(String::new());
+                }
+            };
+            match launched {
                 Ok(running) => return self.attend(running, command, timeout, stop).await,
                 // Descriptors are lacking: other agents of this process will release some.
                 Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {
@@ -345,6 +357,8 @@ impl Executor for LocalExecutor {
 
     async fn cleanup(&mut self) {
         self.end_session().await;
+        // A start that was given up ends what it started.
+        drop(self.starting.lock().await);
         if self.actions > 0 {
             let left = self.end_processes().await;
             if !left.is_empty() {

@@ -145,7 +145,7 @@ impl Program {
         let call = ProgramCall {
             path: &self.path,
             args: &args,
-            env: &all,
+            env: &all.iter().map(CString::as_c_str).collect::<Vec<_>>(),
             cwd: None,
         };
         let descriptors = [(stdin, 0), (output_end.as_fd(), 1), (stderr.as_fd(), 2)];

@@ -2,7 +2,7 @@
 //! the host are told from them.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -204,7 +204,7 @@ pub(super) struct ProgramCall<'a> {
     /// The first of them its own name.
     pub(super) args: &'a [&'a CStr],
     /// The whole environment, as `NAME=value`.
-    pub(super) env: &'a [CString],
+    pub(super) env: &'a [&'a CStr],
     /// None: the host's.
     pub(super) cwd: Option<&'a CStr>,
 }

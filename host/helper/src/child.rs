@@ -6,7 +6,7 @@
 //! `posix_spawn` works the same way, but maps a stack for each child, and does not tell whether the
 //! directory or the program was refused.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -33,7 +33,7 @@ pub struct ProcessSpec<'a> {
     /// Its arguments, the first of them its own name.
     pub args: &'a [&'a CStr],
     /// Its whole environment, as `NAME=value`.
-    pub env: &'a [CString],
+    pub env: &'a [&'a CStr],
     /// Its working directory; none: that of its parent.
     pub cwd: Option<&'a CStr>,
     /// Its descriptors, each with the number that it has in the process, at most
@@ -107,7 +107,7 @@ pub fn start(spec: &ProcessSpec<'_>) -> Result<i32, StartError> {
         return Err(process(io::Error::from_raw_os_error(libc::E2BIG)));
     }
     let args = pointers(spec.args.iter().copied());
-    let env = pointers(spec.env.iter().map(CString::as_c_str));
+    let env = pointers(spec.env.iter().copied());
     let mut inside = Inside {
         spec,
         args: args.as_ptr(),

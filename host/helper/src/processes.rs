@@ -35,6 +35,8 @@ const ROUNDS: usize = 64;
 /// How many searches in a row must find nothing before a hunt is over: a process may have started
 /// another and ended after the list of processes was read and before it was examined.
 const LOOKS: u32 = 2;
+/// The same once a process was found and killed.
+const LOOKS_AFTER_A_KILL: u32 = 3;
 /// The same while a process is in the middle of an `exec` and so shows no environment.
 const LOOKS_IN_DOUBT: u32 = 15;
 /// How long an interruption waits until the processes have stopped.
@@ -335,13 +337,16 @@ pub fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> usize {
     let started = Instant::now();
     let mut spared = BTreeMap::new();
     let mut empty = 0;
+    let mut enough = LOOKS;
     while started.elapsed() <= limit {
         let (killed, in_doubt) = kill(target, &mut spared);
         if killed > 0 {
             empty = 0;
+            // What starts processes may have started one that no search has met.
+            enough = LOOKS_AFTER_A_KILL;
         } else {
             empty += 1;
-            if empty >= LOOKS_IN_DOUBT || empty >= LOOKS && !in_doubt {
+            if empty >= LOOKS_IN_DOUBT || empty >= enough && !in_doubt {
                 // The last search has found nothing but processes of other users.
                 return match spared.is_empty() {
                     true => 0,

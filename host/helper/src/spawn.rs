@@ -186,7 +186,7 @@ impl Starter {
         child::start(&ProcessSpec {
             program: &program[0],
             args: &args,
-            env: &env,
+            env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
             cwd: directory.as_deref(),
             descriptors,
             terminal: terminal.map(Terminal::slave),

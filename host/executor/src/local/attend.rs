@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::aside::hunt;
 use crate::capture::Capture;
-use crate::spawn::{ChildProcess, watched};
+use crate::spawn::ChildProcess;
 use mswea_core::Stop;
 use mswea_helper::processes::{self, ProcessTarget, Session};
 
@@ -40,19 +40,12 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(
-        child: ChildProcess,
-        pipe: OwnedFd,
-        target: ProcessTarget,
-    ) -> io::Result<Self> {
-        let mut this = Self {
+    pub(super) fn new(child: ChildProcess, pipe: AsyncFd<OwnedFd>, target: ProcessTarget) -> Self {
+        Self {
             child,
-            pipe: None,
+            pipe: Some(pipe),
             target,
-        };
-        // From here on a failure ends the child.
-        this.pipe = Some(watched(pipe)?);
-        Ok(this)
+        }
     }
 
     pub(super) fn pid(&self) -> i32 {
@@ -194,7 +187,7 @@ async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
 mod tests {
     use super::super::launch::Task;
     use crate::{LocalExecutor, LocalSettings};
-    use mswea_core::{Command, Stop};
+    use mswea_core::{Command, Executor, Stop};
     use std::time::Duration;
 
     /// As after a SIGSTOP of the host, which then notices the expired time before the end.
@@ -239,6 +232,47 @@ mod tests {
                 (output.output.as_str(), output.returncode),
                 (text, returncode)
             );
+        }
+    }
+
+    /// With many runs a start waits for another thread, where it can be given up.
+    #[tokio::test]
+    async fn a_start_that_is_given_up_does_not_touch_the_next_command() {
+        let mut others = Vec::new();
+        for _ in 0..6 {
+            let mut executor = LocalExecutor::new(LocalSettings::default());
+            let command = Command::new("true");
+            assert_eq!(
+                executor.execute(&command, &Stop::never()).await.returncode,
+                0
+            );
+            others.push(executor);
+        }
+        let mut executor = LocalExecutor::new(LocalSettings::default());
+        for round in 0..60 {
+            let long = Command::new("sleep 71.3 & sleep 71.3");
+            let pause = Duration::from_micros(50 * round);
+            let stop = Stop::never();
+            let given_up = tokio::time::timeout(pause, executor.execute(&long, &stop));
+            assert!(given_up.await.is_err());
+            let next = Command::new("sleep 0.01; echo here");
+            let output = executor.execute(&next, &Stop::never()).await;
+            assert_eq!(
+                (output.output.as_str(), output.returncode),
+                ("here\n", 0),
+                "{round}"
+            );
+        }
+        executor.cleanup().await;
+        let left = mswea_helper::processes::all()
+            .into_iter()
+            .filter(|process| {
+                let line = std::fs::read(format!("/proc/{}/cmdline", process.pid));
+                line.is_ok_and(|line| line.starts_with(b"sleep\x0071.3"))
+            });
+        assert_eq!(left.count(), 0);
+        for mut other in others {
+            other.cleanup().await;
         }
     }
 }

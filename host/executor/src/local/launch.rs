@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mswea_core::{Command, Output, Stop};
@@ -19,7 +20,8 @@ use crate::failure::ActionFailure;
 use crate::orphans::{self, Presence};
 use crate::programs::in_path;
 use crate::sandbox::SandboxKind;
-use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
+use crate::spawn::{ChildProcess, ProgramCall, null, spawn, watched};
+use crate::starters;
 use crate::wrap::Wrap;
 use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
 
@@ -173,10 +175,12 @@ impl LocalExecutor {
     }
 
     /// Starts `task`. The thread waits until the new process executes its program, so with many runs in this
-    /// process, the start is left to another thread.
+    /// process, the start is left to another thread. If the future is dropped, the process is not started or
+    /// is ended.
     pub(super) async fn launch(&mut self, task: Task<'_>) -> Result<Running, ActionFailure> {
-        let number = self.actions + 1;
-        let action = format!("{}.{number}", self.settings.run_id);
+        // No other action gets this number, also if this start is given up while it waits.
+        self.actions += 1;
+        let action = format!("{}.{}", self.settings.run_id, self.actions);
         let (program, mut args) = self.argv(task, &action)?;
         let command = match task {
             Task::Command(text) => self.long_command(text, &mut args)?,
@@ -187,31 +191,42 @@ impl LocalExecutor {
         let (reading, writing) = pipe.map_err(|error| system(error.into()))?;
         // The two ends have separate flags: the command's end stays blocking.
         rustix::io::ioctl_fionbio(&reading, true).map_err(|error| system(error.into()))?;
+        // Before the start: what fails after it must not be taken for a start that can be repeated.
+        let reading = watched(reading).map_err(system)?;
         let null = null().map_err(system)?;
         let launching = self.launching(task, program, args, action)?;
-        let start = move |env: &mut Vec<CString>| {
+        let env = self.variables()?;
+        let start = move || {
             let mut ends = vec![(null, 0), (writing.as_fd(), 1), (writing.as_fd(), 2)];
             ends.extend(
                 command
                     .as_ref()
                     .map(|file| (file.as_fd(), long::DESCRIPTOR)),
             );
-            let (child, target) = launching.start(env, &ends)?;
+            let (child, target) = launching.start(&env, &ends)?;
             // Dropped before it is attended, it ends the child.
-            Running::new(child, reading, target).map_err(system)
+            Ok(Running::new(child, reading, target))
         };
-        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
+        let is_first = self.presence.is_none();
         let running = match orphans::are_many() {
-            false => start(env),
+            false => start(),
             true => {
-                let mut env = env.clone();
-                let started = tokio::task::spawn_blocking(move || start(&mut env)).await;
-                started.unwrap_or_else(|error| Err(system(io::Error::other(error))))
+                self.note_presence();
+                let starting = self.starting.clone().lock_owned().await;
+                let started = starters::start(move || {
+                    let _starting = starting;
+                    start()
+                });
+                let panicked = || Err(system(io::Error::other("the start panicked")));
+                started.await.unwrap_or_else(panicked)
             }
-        }?;
-        self.actions = number;
-        self.note_start(running.session());
-        Ok(running)
+        };
+        match &running {
+            Ok(running) => self.note_start(running.session()),
+            Err(_) if is_first => self.presence = None,
+            Err(_) => {}
+        }
+        running
     }
 
     /// Starts a program with the mark of the action `action` and these descriptors, and the wrapper's
@@ -225,10 +240,15 @@ impl LocalExecutor {
         descriptors: Vec<(BorrowedFd<'_>, i32)>,
     ) -> Result<(ChildProcess, ProcessTarget), ActionFailure> {
         let launching = self.launching(task, program, args, action)?;
-        let env = self.env.as_mut().map_err(|why| ActionFailure::value(why))?;
-        let (child, target) = launching.start(env, &descriptors)?;
+        let (child, target) = launching.start(&self.variables()?, &descriptors)?;
         self.note_start(Session::of(child.pid()));
         Ok((child, target))
+    }
+
+    /// The variables that all commands get.
+    fn variables(&self) -> Result<Arc<[CString]>, ActionFailure> {
+        let env = self.env.as_ref().map_err(|why| ActionFailure::value(why))?;
+        Ok(env.clone())
     }
 
     fn launching(
@@ -265,10 +285,15 @@ impl LocalExecutor {
         })
     }
 
-    /// Called after a process was started: there is something to clean up, also for the guardian.
-    fn note_start(&mut self, session: Session) {
+    /// There may be something to clean up.
+    fn note_presence(&mut self) {
         self.presence
             .get_or_insert_with(|| Presence::new(self.since));
+    }
+
+    /// Called after a process was started: there is something to clean up, also for the guardian.
+    fn note_start(&mut self, session: Session) {
+        self.note_presence();
         if let Some(lease) = &self.lease {
             lease.tell_session(session);
         }
@@ -294,22 +319,25 @@ impl Launching {
     /// Starts the process with these variables and descriptors, and waits until it executes its program.
     fn start(
         self,
-        env: &mut Vec<CString>,
+        env: &[CString],
         descriptors: &[(BorrowedFd<'_>, i32)],
     ) -> Result<(ChildProcess, ProcessTarget), ActionFailure> {
         let longest = self.args.last().map_or(0, |arg| arg.as_bytes().len());
         let args: Vec<_> = self.args.iter().map(CString::as_c_str).collect();
         let third = self.third.as_ref().map(|third| (third.as_fd(), 3));
         let descriptors: Vec<_> = descriptors.iter().copied().chain(third).collect();
-        env.push(self.mark);
+        let env: Vec<_> = env
+            .iter()
+            .chain([&self.mark])
+            .map(CString::as_c_str)
+            .collect();
         let call = ProgramCall {
             path: &self.path,
             args: &args,
-            env,
+            env: &env,
             cwd: self.folder.as_deref(),
         };
         let started = spawn(call, &descriptors, false);
-        env.pop();
         let cwd = self.cwd.as_deref();
         let child =
             started.map_err(|failed| ActionFailure::start(&failed, &self.program, cwd, longest))?;

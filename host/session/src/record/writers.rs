@@ -13,6 +13,9 @@ const THREADS: usize = 8;
 /// The shortest pause between two writes of a trajectory.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// The longest pause: what is lost of a trajectory if the host is killed is in the journal.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// All runs together write for at most one part in this number of the time of one processor.
 const PART: u32 = 20;
 
@@ -54,7 +57,10 @@ impl WriterShare {
     /// The pause before the next write; `took` is the time of the last one.
     pub(super) fn pause(&self, took: Option<Duration>) -> Duration {
         let runs = self.0.runs.load(Ordering::Relaxed);
-        PAUSE.max(took.unwrap_or(USUAL) * PART.saturating_mul(runs))
+        let pause = took
+            .unwrap_or(USUAL)
+            .saturating_mul(PART.saturating_mul(runs));
+        pause.clamp(PAUSE, LONGEST_PAUSE)
     }
 }
 
@@ -78,6 +84,7 @@ mod tests {
         shares.extend((1..100).map(|_| writers.share()));
         assert_eq!(shares[0].pause(None), Duration::from_secs(10));
         assert_eq!(shares[0].pause(millis(1)), PAUSE);
+        assert_eq!(shares[0].pause(millis(500)), LONGEST_PAUSE);
         shares.truncate(1);
         assert_eq!(shares[0].pause(None), PAUSE);
     }
