@@ -27,6 +27,7 @@ mod plugin;
 mod prices;
 mod replay;
 mod run;
+mod run_id;
 mod runs;
 mod runtime;
 mod setup;

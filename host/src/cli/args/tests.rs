@@ -110,7 +110,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
                 --fsync --fsync --no-cache --no-cache --fresh-instances --fresh-instances \
                 --no-default-config --no-default-config \
                 --mode human --mode human --confirm-exit --confirm-exit --notify --notify \
-                --session-header a=b --session-header c=d --plain --plain --exit-codes mini --exit-codes mswea \
+                --session-header a=b --session-header c=d --run-id a --run-id b --plain --plain --exit-codes mini --exit-codes mswea \
                 -c a -c b --plugin a --plugin b --shadow a --shadow b \
                 --allow-host a --allow-host b";
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -128,6 +128,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
         &run.environment_class,
         &run.on_end,
         &run.atif,
+        &run.run_id,
     ] {
         assert_eq!(last.as_deref(), Some("b"));
     }
