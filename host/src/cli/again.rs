@@ -251,7 +251,7 @@ fn check_trajectory(earlier: &Earlier) -> Result<(), Failure> {
 }
 
 /// The recorded config with what the flags change; `anew`: for another run, with files of its own.
-fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<Layers, Failure> {
+pub(super) fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<Layers, Failure> {
     let mut config = earlier.config().clone();
     let mini = config
         .get("mini")

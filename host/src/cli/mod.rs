@@ -30,6 +30,7 @@ mod run;
 mod run_id;
 mod runs;
 mod runtime;
+mod sent;
 mod setup;
 mod ship;
 mod signals;
