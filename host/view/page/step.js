@@ -57,8 +57,7 @@ function sent_message(it, index) {
   return el("details", { class: "sent " + it.mark, open: it.mark === "changed" || it.mark === "added" },
     el("summary", {}, `${index + 1} ${it.role} · ${count(it.bytes)} bytes `, mark ? el("b", {}, mark) : "",
       el("span", { class: "soft" }, " " + first.slice(0, 80))),
-    it.before ? [el("div", { class: "soft" }, "in the history"), el("div", { class: "before" }, sent_text(it.before)),
-      el("div", { class: "soft" }, "as sent")] : null,
+    it.before ? el("details", { class: "before" }, el("summary", {}, "in the history"), sent_text(it.before)) : null,
     it.text === undefined ? el("p", { class: "soft" }, "not shown: the request is too long for the page") : sent_text(it.text),
     images(it.images));
 }
