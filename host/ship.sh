@@ -1,12 +1,15 @@
 #!/bin/sh
-# Makes the shipped binary: one static file that runs on any Linux of this architecture, with its
+# Makes the shipped binary: one static file that runs on any Linux of an architecture, with its
 # plugins as machine code inside.
 #
-#   host/ship.sh [OUTPUT [--plugin FILE]...]
+#   [TARGET=TRIPLE] [TARGET_DIR=DIR] host/ship.sh [OUTPUT [--plugin FILE]...]
 #
 # OUTPUT is `target/mswea-host` unless it is named; `--plugin` puts the code of another plugin into it.
 # Needs what a plain build needs, and a C compiler for musl (Debian's package is `musl-tools`).
 # TARGET_DIR names the target directory, if it is not `target`.
+# TARGET is `x86_64-unknown-linux-musl` or `aarch64-unknown-linux-musl`, that of this machine if it is not
+# named. For the other architecture it needs that one's C compiler and an emulator, in which the new
+# program compiles its own plugins: Debian's `gcc-aarch64-linux-gnu` and `qemu-user-static`.
 set -eu
 
 fail() {
@@ -28,10 +31,31 @@ for argument in "$@"; do
 done
 
 cd "$(dirname "$0")/.."
-target=$(uname -m)-unknown-linux-musl
+machine=$(uname -m)
+target=${TARGET:-$machine-unknown-linux-musl}
 folder=${TARGET_DIR:-target}
+architecture=${target%%-*}
+emulator=
+case $target in
+x86_64-unknown-linux-musl | aarch64-unknown-linux-musl) ;;
+*) fail "TARGET is \`$target\`: it can be \`x86_64-unknown-linux-musl\` or \`aarch64-unknown-linux-musl\`" ;;
+esac
 
-command -v musl-gcc >/dev/null || fail 'there is no `musl-gcc`, for the C parts: `apt-get install musl-tools`'
+if [ "$architecture" = "$machine" ]; then
+	command -v musl-gcc >/dev/null || fail 'there is no `musl-gcc`, for the C parts: `apt-get install musl-tools`'
+else
+	# The headers are glibc's: what is written in C here only uses what has the same form in musl's. That is
+	# not true of glibc's checked variants of functions, so they are switched off.
+	compiler=$architecture-linux-gnu-gcc
+	emulator=qemu-$architecture-static
+	command -v "$compiler" >/dev/null ||
+		fail "there is no \`$compiler\`, for the C parts: \`apt-get install gcc-$(echo "$architecture" | tr _ -)-linux-gnu\`"
+	command -v "$emulator" >/dev/null ||
+		fail "there is no \`$emulator\`, to compile the plugins with: \`apt-get install qemu-user-static\`"
+	name=$(echo "$target" | tr - _)
+	export "CC_$name=$compiler"
+	export "CFLAGS_$name=-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-stack-protector"
+fi
 sysroot=$(rustc --print sysroot)
 [ -d "$sysroot/lib/rustlib/$target/lib" ] || rustup target add "$target"
 
@@ -40,4 +64,4 @@ sysroot=$(rustc --print sysroot)
 cargo rustc --locked --profile ship --target "$target" --target-dir "$folder" -p mswea-host --bin mswea-host -- \
 	-Clinker=rust-lld -Clink-arg=--icf=all -Clink-arg=-O2 -Clink-arg=--pack-dyn-relocs=relr \
 	"-Clink-arg=-T$PWD/host/ship.ld"
-exec "$folder/$target/ship/mswea-host" ship "$@"
+exec $emulator "$folder/$target/ship/mswea-host" ship "$@"

@@ -258,3 +258,67 @@ fn a_click_through_all_parts_of_the_page() {
     drop(browser);
     view.end();
 }
+
+#[test]
+fn a_request_is_shown_as_it_was_sent() {
+    if !Need::Chromium.is_met() {
+        return;
+    }
+    let hostile = "<img src=x onerror=document.title=1></script>";
+    let say = format!("echo '{hostile}'");
+    let server = commands(&["seq 3000", &say, "echo three"]);
+    let run = Host::new()
+        .server(&server)
+        .args(["-t", hostile, "-o", "run.traj.json"])
+        .args(["-c", "pipeline.processors=[\"last_n_observations\"]"])
+        .args(["-c", "plugins.last_n_observations.config.n=1"])
+        .run()
+        .expect(0);
+    let view = View::of(Host::after(&run), &["."]);
+    let mut browser = Browser::start();
+    browser.go(&format!("http://{}/?token={}", view.address, view.token));
+    browser.until("document.querySelectorAll('table.runs a').length", json!(1));
+    browser.value("document.querySelector('table.runs a').click()");
+    let requests = "document.querySelectorAll('details.request').length";
+    browser.until(requests, json!(4));
+    let first = "document.querySelectorAll('details.request')[0]";
+    browser.value(&format!("{first}.open = true"));
+    let told = |it: &str| format!("{it}.querySelector('p').textContent");
+    browser.until(
+        &told(first),
+        json!("2 messages sent; the whole history".replace(';', ",")),
+    );
+    let last = "document.querySelectorAll('details.request')[3]";
+    browser.value(&format!("{last}.open = true"));
+    browser.until(
+        &told(last),
+        json!("8 messages sent; against the history: 2 changed"),
+    );
+    // What was changed is open, with the text of the history before it.
+    browser.value(&format!(
+        "for (const it of {last}.querySelectorAll('details')) it.open = true"
+    ));
+    let shown = browser.value(&format!(
+        "[...{last}.querySelectorAll('.sent')].map(it => [...it.querySelectorAll('pre')].at(-1).textContent)"
+    ));
+    let sent = server.requests()[3].json();
+    for (index, message) in sent["messages"].as_array().unwrap().iter().enumerate() {
+        if message["role"] == "assistant" {
+            continue;
+        }
+        let content = &message["content"];
+        let text = content.as_str().or_else(|| content[0]["text"].as_str());
+        assert_eq!(shown[index].as_str(), text, "message {index}");
+    }
+    let before = browser.value(&format!(
+        "{last}.querySelector('.sent.changed .before').textContent.length"
+    ));
+    assert!(before.as_u64() > shown[3].as_str().map(|it| it.len() as u64));
+    let tools = browser.value(&format!("{last}.textContent.includes('\"bash\"')"));
+    assert_eq!(tools, true, "the tools");
+    assert_eq!(browser.value("document.images.length"), 0);
+    assert_ne!(browser.value("document.title"), "1");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    drop(browser);
+    view.end();
+}

@@ -146,6 +146,47 @@ fn a_run_goes_on_with_a_further_message() {
     host.run()
         .expect(2)
         .says(&["`--run-id ../x`", "begins with a letter"]);
+    // The id of the run that is gone on with, and that of the new run.
+    for id in [first.run_id(), "second.1".to_owned()] {
+        let host = Host::after(&run).args(next).args(["--run-id", &id]);
+        let given = format!("`--run-id {id}`");
+        host.run().expect(2).says(&[&given, "a run has this id"]);
+    }
+}
+
+#[test]
+fn a_run_gets_the_id_of_a_flag_which_no_other_run_may_have() {
+    let server = server();
+    let with = |host: Host, id: &str| host.server(&server).task("count").args(["--run-id", id]);
+    let first = with(Host::new(), "mine-1").run().expect(0);
+    assert_eq!(first.run_id(), "mine-1");
+    let journal = fs::read(first.dir.join("traj.events.jsonl")).unwrap();
+    let vectors = [
+        ("mine-1", "a run has this id"),
+        ("a/b", "an id has letters"),
+        ("..", "begins with a letter"),
+        ("-x", "begins with a letter"),
+        ("", "begins with a letter"),
+        ("a b", "an id has letters"),
+        ("a\u{1b}[31m", "an id has letters"),
+    ];
+    for (id, says) in vectors {
+        let flag = format!("--run-id={id}");
+        let host = Host::after(&first).server(&server).task("count").arg(&flag);
+        host.run().expect(2).says(&["--run-id", says]);
+    }
+    let long = with(Host::after(&first), &"x".repeat(81)).run().expect(2);
+    long.says(&["at most 80"]);
+    assert_eq!(
+        fs::read(first.dir.join("traj.events.jsonl")).unwrap(),
+        journal
+    );
+    // The id of a run whose files are gone is free.
+    fs::remove_file(first.dir.join("traj.events.jsonl")).unwrap();
+    let again = with(Host::after(&first), "mine-1").run().expect(0);
+    assert_eq!(again.run_id(), "mine-1");
+    let shown = Host::after(&again).args(["runs", "show", "mine-1"]);
+    shown.run().expect(0);
 }
 
 #[test]

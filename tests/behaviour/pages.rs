@@ -162,6 +162,26 @@ fn a_link_that_leads_nowhere_is_found() {
     );
 }
 
+/// The site has every page once, but for those of tests, of templates and of the demo.
+#[test]
+fn the_site_has_every_page_once() {
+    let pages = pages();
+    let summary = &pages["docs/SUMMARY.md"];
+    let listed = prose(summary).flat_map(|(_, line)| targets(line));
+    let mut listed: Vec<String> = listed
+        .map(|it| tidy(&Path::new("docs").join(it)).display().to_string())
+        .collect();
+    listed.sort();
+    let is_left_out = |page: &str| {
+        page.starts_with("tests/")
+            || page.starts_with("examples/demo/")
+            || page.contains("/template/")
+            || page == "docs/SUMMARY.md"
+    };
+    let expected: Vec<&String> = pages.keys().filter(|it| !is_left_out(it)).collect();
+    assert_eq!(listed.iter().collect::<Vec<_>>(), expected);
+}
+
 /// The first page for newcomers stays short.
 #[test]
 fn the_first_page_is_short() {

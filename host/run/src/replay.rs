@@ -18,7 +18,7 @@ use crate::journal::Record;
 use crate::next::{Need, next};
 use crate::settings::{RunLimits, RunSettings};
 use crate::state::{Phase, Stage};
-use mswea_core::{Action, End, Event, Message, ModelError, Output, Progress, View};
+use mswea_core::{Action, End, Event, Message, ModelError, Output, Progress, Tool, View};
 use recorded::Recorded;
 
 /// What a replay has come to.
@@ -26,6 +26,10 @@ use recorded::Recorded;
 pub struct ReplayEnd {
     /// The whole history.
     pub messages: Vec<Arc<Message>>,
+    /// The view of the history that the last query sent.
+    pub view: Vec<Message>,
+    /// The tools that the parser offers.
+    pub tools: Vec<Tool>,
     /// Why it did not go on to the end of the record.
     pub stopped: Option<String>,
 }
@@ -36,6 +40,8 @@ type Stopped = String;
 struct Replayer {
     agent: Agent,
     recorded: Recorded,
+    /// What the last query sent.
+    view: Vec<Message>,
     /// The record is of version 1, whose messages have events of their own.
     is_version_1: bool,
 }
@@ -56,6 +62,7 @@ impl Agent {
         let mut replayer = Replayer {
             agent: self,
             recorded,
+            view: Vec::new(),
             is_version_1: false,
         };
         let stopped = replayer.play(records).await.err();
@@ -217,6 +224,7 @@ impl Replayer {
             start: change.start,
             messages: change.start + change.messages.len(),
         });
+        change.apply(&mut self.view);
         self.copy(&Event::QueryStarted { query, view })
     }
 
@@ -398,6 +406,8 @@ impl Replayer {
         });
         ReplayEnd {
             messages: state.messages,
+            view: self.view,
+            tools: self.agent.parts.parser.tools().to_vec(),
             stopped: stopped.or_else(|| self.recorded.unknown_question()),
         }
     }

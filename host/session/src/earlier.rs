@@ -223,6 +223,11 @@ impl Earlier {
         &self.records
     }
 
+    /// Leaves out what was recorded after the event of this number, for a replay of a part.
+    pub fn end_at(&mut self, seq: u64) {
+        self.records.retain(|record| record.seq <= seq);
+    }
+
     /// What was recorded, for a replay.
     pub(crate) fn take_records(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.records)

@@ -55,6 +55,16 @@ pub fn read(file: &Path) -> Option<(String, PathBuf)> {
     Some((run_id.to_owned(), journal))
 }
 
+/// The journal of a run that is noted in this folder or has its files in it, if there is one.
+pub fn journal_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
+    let noted = link(folder, run_id).and_then(|link| read(&link));
+    let own = is_plain(run_id).then(|| folder.join(format!("{run_id}.events.jsonl")));
+    let noted = noted.map(|(_, journal)| journal);
+    own.into_iter()
+        .chain(noted)
+        .find(|journal| journal.exists())
+}
+
 /// The file with the digests of a run.
 pub(crate) fn digests_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
     is_plain(run_id).then(|| folder.join(format!("{run_id}.digests")))

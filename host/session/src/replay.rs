@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mswea_core::{Context, Front, Message, Nobody, Stop};
+use mswea_core::{Context, Front, Message, Nobody, Stop, Tool};
 use mswea_run::ReplayEnd;
 use mswea_run::journal::MemoryJournal;
 use serde_json::{Value, json};
@@ -14,6 +14,10 @@ use super::{Earlier, Job, Runtime, SetupError};
 pub struct Replay {
     /// The history, without the message about the end.
     pub messages: Vec<Arc<Message>>,
+    /// The view of the history that the last query sent.
+    pub view: Vec<Message>,
+    /// The tools that were offered.
+    pub tools: Vec<Tool>,
     /// Why the replay stopped before the end of the recorded run.
     pub stopped: Option<String>,
 }
@@ -45,10 +49,17 @@ pub async fn replay(
     let agent = runtime.prepare(job, context, Arc::new(Nobody), &[]).await?;
     let ReplayEnd {
         mut messages,
+        view,
+        tools,
         stopped,
     } = agent.replay(&records.unwrap_or_default()).await;
     messages.retain(|message| message.role != "exit");
-    Ok(Replay { messages, stopped })
+    Ok(Replay {
+        messages,
+        view,
+        tools,
+        stopped,
+    })
 }
 
 impl Replay {

@@ -13,7 +13,9 @@ use super::front::{self, CliFront};
 use super::output::{self, Failure};
 use super::person::NextRun;
 use super::run::{self, Audience, ProcessOptions, RunEnd, Switch};
+use super::run_id;
 use super::runs::find_one;
+
 use mswea_config::{Config, Layers, ProcessEnvironment, RecordedConfig, Sources};
 use mswea_core::Progress;
 use mswea_run::journal::trajectory;
@@ -173,9 +175,7 @@ pub fn fork(args: &ForkArgs) -> Result<RunEnd, Failure> {
 
 /// Begins a new run with all of another one and a further message of the user.
 pub fn go_on(args: &ContinueArgs) -> Result<RunEnd, Failure> {
-    if let Some(id) = &args.run_id {
-        check_run_id(id)?;
-    }
+    let id = run_id::chosen(args.run_id.as_deref())?;
     let journal = recorded(&args.run)?;
     let mut earlier = Earlier::to_continue(&journal, &args.task).map_err(refused)?;
     let change = &args.change;
@@ -192,29 +192,7 @@ pub fn go_on(args: &ContinueArgs) -> Result<RunEnd, Failure> {
         state.run_id
     );
     output::remark(change.display, &text);
-    let id = args
-        .run_id
-        .clone()
-        .unwrap_or_else(mswea_session::new_run_id);
-    if id == state.run_id {
-        return Err(Failure::usage(format!(
-            "`--run-id {id}` is the id of the run that is gone on with: the new run needs another one"
-        )));
-    }
     continuation.run(earlier, &id, &flags)
-}
-
-/// An id is a part of names of files, and of labels.
-fn check_run_id(id: &str) -> Result<(), Failure> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let is_name = id.starts_with(|c: char| c.is_ascii_alphanumeric());
-    match is_name && id.len() <= 80 && id.chars().all(is_plain) {
-        true => Ok(()),
-        false => Err(Failure::usage(format!(
-            "`--run-id {}`: an id has letters, digits, `-`, `_` and `.`, at most 80, and begins with a letter or a digit",
-            mswea_text::harmless(id)
-        ))),
-    }
 }
 
 /// The journal of a run, or a trajectory of mini-swe-agent.
@@ -273,7 +251,7 @@ fn check_trajectory(earlier: &Earlier) -> Result<(), Failure> {
 }
 
 /// The recorded config with what the flags change; `anew`: for another run, with files of its own.
-fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<Layers, Failure> {
+pub(super) fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<Layers, Failure> {
     let mut config = earlier.config().clone();
     let mini = config
         .get("mini")

@@ -305,6 +305,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME=VALUE", help_heading = RARE, value_parser = values::header)]
     pub session_header: Option<(String, String)>,
 
+    /// The id of the run: letters, digits, `-`, `_` and `.`; no other run may have it
+    #[arg(long, value_name = "ID", help_heading = RARE)]
+    pub run_id: Option<String>,
+
     /// Ask the model for whole answers instead of a stream
     #[arg(long, help_heading = RARE)]
     pub no_stream: bool,

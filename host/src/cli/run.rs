@@ -10,7 +10,7 @@ use super::exit::{ExitCode, ExitCodes};
 use super::front::{self, CliFront, RunHeader};
 use super::output::{self, Failure};
 use super::person::{Attendant, NextRun};
-use super::{atif, configs, demo, first_steps, on_end, panics, signals};
+use super::{atif, configs, demo, first_steps, on_end, panics, run_id, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
 use mswea_core::{Nobody, Person, Progress, Stop, StopSource};
 use mswea_plugin_host::Cache;
@@ -50,7 +50,7 @@ pub fn run(args: &RunArgs) -> Result<RunEnd, Failure> {
     };
     warn(&layers, args.display, &*front);
     let options = process_options(args);
-    let run_id = session::new_run_id();
+    let run_id = run_id::chosen(args.run_id.as_deref())?;
     let job = options.job(&layers, Job::new(&task, &config, &run_id));
     let audience = Audience {
         front: &front,

@@ -8,6 +8,7 @@ use super::args::ViewArgs;
 use super::atif::secrets;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
+use super::sent::sent;
 use super::{runs, signals};
 
 /// Serves until SIGINT, SIGTERM or SIGHUP.
@@ -16,6 +17,7 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
         listen: args.listen.clone(),
         roots: roots(&args.paths)?,
         secrets: secrets(),
+        sent,
     };
     let runtime = output::runtime()?;
     let done = runtime.block_on(async {

@@ -45,6 +45,47 @@ function images(all) {
     : el("p", { class: "soft" }, "image, not fetched: ", typeof image.named === "string" ? image.named : image.named.head));
 }
 
+const MARKS = { same: "", changed: "changed", hidden: "hidden: not sent", added: "added" };
+
+// A text of a request: whole, or the ends of a long one.
+const sent_text = (text) => (text === null || text === undefined ? null
+  : el("pre", { class: "output" }, typeof text === "string" ? text : `${text.head}\n… ${count(text.bytes)} bytes in all …\n${text.tail}`));
+
+function sent_message(it, index) {
+  const first = typeof it.text === "string" ? it.text : it.text?.head ?? "";
+  const mark = MARKS[it.mark];
+  return el("details", { class: "sent " + it.mark, open: it.mark === "changed" || it.mark === "added" },
+    el("summary", {}, `${index + 1} ${it.role} · ${count(it.bytes)} bytes `, mark ? el("b", {}, mark) : "",
+      el("span", { class: "soft" }, " " + first.slice(0, 80))),
+    it.before ? el("details", { class: "before" }, el("summary", {}, "in the history"), sent_text(it.before)) : null,
+    it.text === undefined ? el("p", { class: "soft" }, "not shown: the request is too long for the page") : sent_text(it.text),
+    images(it.images));
+}
+
+// The request as it was sent, against the history; made anew when it is asked for.
+function request(id, n) {
+  const it = el("details", { class: "request" }, el("summary", {}, "as sent"));
+  it.addEventListener("toggle", async () => {
+    if (!it.open || it.children.length > 1) return;
+    const wait = el("p", { class: "soft" }, "…");
+    it.append(wait);
+    const answer = await fetch("/api/sent?" + new URLSearchParams({ id, step: n }));
+    if (!answer.ok) return wait.replaceWith(el("p", { class: "error" }, await answer.text()));
+    const sent = await answer.json();
+    const number = (mark) => sent.messages.filter((one) => one.mark === mark).length;
+    const marked = ["changed", "hidden", "added"].map((mark) => [number(mark), mark]).filter(([some]) => some);
+    const lines = [el("p", {}, `${count(sent.sent)} messages sent` +
+      (marked.length ? "; against the history: " + marked.map(([some, mark]) => `${count(some)} ${mark}`).join(", ") : ", the whole history"))];
+    if (sent.stopped || (sent.recorded !== null && sent.recorded !== sent.sent)) {
+      lines.push(el("p", { class: "error" }, sent.stopped ? "It could not be made anew up to here: " + (sent.stopped.head ?? sent.stopped)
+        : `This is not what was sent: the run sent ${count(sent.recorded)} messages`));
+    }
+    const part = (title, text) => el("details", {}, el("summary", {}, title), sent_text(text));
+    wait.replaceWith(...lines, ...sent.messages.map(sent_message), part("tools", sent.tools), part("parameters", sent.parameters));
+  });
+  return it;
+}
+
 export function step_times(step) {
   const model = step.asked && step.time ? Math.max(0, step.time - step.asked) : 0;
   const shell = step.shown.reduce((sum, it) => sum + (it.seconds ?? 0), 0);
@@ -96,6 +137,7 @@ export function step_box(id, step, has_record) {
     if (it.exception) parts.push(text_of(it.exception, "error", id, n, "text"));
     parts.push(images(it.images));
   });
+  if (has_record && step.reply) parts.push(request(id, n));
   if (has_record) {
     const record = el("details", {}, el("summary", {}, "as recorded"));
     record.addEventListener("toggle", async () => {

@@ -7,7 +7,7 @@
 //! terminal, which parses of a trajectory (`indexed`, `elements`) only what it shows.
 //!
 //! Nothing here writes, but `notes`, and no request names a file: a run is named by an id that the server
-//! has made.
+//! has made. A request that was sent is made anew by the host (`sent`), which has the plugins.
 
 mod answers;
 mod card;
@@ -24,6 +24,7 @@ mod places;
 mod reader;
 mod routes;
 mod search;
+mod sent;
 mod server;
 mod settings;
 mod steps;
@@ -32,5 +33,6 @@ mod tally;
 mod waiting;
 
 pub use reader::{PageFigures, PageLine, RunLine, RunList, RunReader};
+pub use sent::SentRequest;
 pub use server::ViewServer;
-pub use settings::{ViewError, ViewRoots, ViewSettings};
+pub use settings::{SentOf, ViewError, ViewRoots, ViewSettings};

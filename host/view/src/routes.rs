@@ -22,7 +22,8 @@ use crate::notes::{self, RunNote, RunNotes};
 use crate::opened::{OpenedRun, OpenedRuns};
 use crate::page;
 use crate::search::SearchFor;
-use crate::settings::ViewSettings;
+use crate::sent;
+use crate::settings::{SentOf, ViewSettings};
 use crate::steps;
 use crate::table::{ListedRun, RunTable};
 use crate::waiting::waiting;
@@ -49,6 +50,7 @@ pub(crate) struct ViewedRuns {
     pub(crate) opened: OpenedRuns,
     pub(crate) secrets: SecretValues,
     pub(crate) notes: RunNotes,
+    sent: SentOf,
 }
 
 impl ViewRoutes {
@@ -60,6 +62,7 @@ impl ViewRoutes {
                 table: RunTable::new(settings.roots, settings.secrets.clone()),
                 opened: OpenedRuns::default(),
                 secrets: settings.secrets,
+                sent: settings.sent,
             }),
         }
     }
@@ -195,6 +198,7 @@ async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor)
         "/api/compare" => compared(&shared, &asked),
         "/api/file" => file(&shared, &asked),
         "/api/text" => of_run(&shared, &asked, |_, open| text(&shared, &asked, open)),
+        "/api/sent" => sent(&shared, &asked),
         "/api/record" => of_run(&shared, &asked, |run, open| {
             record(&shared, &asked, run, open)
         }),
@@ -394,6 +398,37 @@ fn text(shared: &ViewedRuns, asked: &AskedFor, open: &OpenedRun) -> PageAnswer {
     match step.and_then(|step| steps::part(step, asked.text("part"))) {
         Some(text) => plain(StatusCode::OK, steps::cleaned(text, &shared.secrets)),
         None => refused(StatusCode::NOT_FOUND, "the step has no such part"),
+    }
+}
+
+/// The request of a step, against the history.
+fn sent(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
+    let Some(run) = shared.table.find(asked.text("id")) else {
+        return no_run();
+    };
+    let index = usize::try_from(asked.number("step")).unwrap_or(usize::MAX);
+    let first = |open: &OpenedRun| open.record(&run.place, index)?.ok();
+    let text = match shared.opened.with(&run.id, &run.place, first) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(error) => return unreadable(&error),
+    };
+    let line = text.lines().next().unwrap_or_default();
+    let line: Value = serde_json::from_str(line).unwrap_or_default();
+    let seq = line["seq"]
+        .as_u64()
+        .filter(|_| line["event"] == "query_started");
+    let Some(seq) = seq else {
+        return refused(StatusCode::NOT_FOUND, "no query of this step is recorded");
+    };
+    match (shared.sent)(&run.place.path, seq) {
+        Ok(made) => {
+            let recorded = line["view"]["messages"].as_u64();
+            jsoned(&sent::request(&made, recorded, &shared.secrets))
+        }
+        Err(error) => {
+            let error = steps::cleaned(error, &shared.secrets);
+            unreadable(&format!("the request can't be made anew: {error}"))
+        }
     }
 }
 

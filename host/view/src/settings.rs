@@ -1,7 +1,8 @@
 //! The settings of the server, and why it can't be started.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::sent::SentRequest;
 use mswea_export::SecretValues;
 
 /// The settings of the server.
@@ -12,7 +13,12 @@ pub struct ViewSettings {
     pub roots: ViewRoots,
     /// What is blanked in everything that is shown.
     pub secrets: SecretValues,
+    /// Makes the request anew of the query that a journal has under this number.
+    pub sent: SentOf,
 }
+
+/// Makes a request anew from a journal, or says why it can't.
+pub type SentOf = fn(&Path, u64) -> Result<SentRequest, String>;
 
 /// Where runs are looked for.
 #[derive(Clone, Debug)]

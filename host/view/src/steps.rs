@@ -77,7 +77,7 @@ pub(crate) fn readable(text: &str) -> Cow<'_, str> {
 }
 
 /// Images whose bytes are in the record, and the names of others, which are never fetched.
-fn images(all: &[String], secrets: &SecretValues) -> Value {
+pub(crate) fn images(all: &[String], secrets: &SecretValues) -> Value {
     let each = all.iter().map(|address| match embedded(address) {
         Some(_) if address.len() <= IMAGE => json!({ "data": address }),
         Some(kind) => json!({ "named": format!("{kind}, {} bytes", address.len()) }),

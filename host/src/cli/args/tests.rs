@@ -110,7 +110,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
                 --fsync --fsync --no-cache --no-cache --fresh-instances --fresh-instances \
                 --no-default-config --no-default-config \
                 --mode human --mode human --confirm-exit --confirm-exit --notify --notify \
-                --session-header a=b --session-header c=d --plain --plain --exit-codes mini --exit-codes mswea \
+                --session-header a=b --session-header c=d --run-id a --run-id b --plain --plain --exit-codes mini --exit-codes mswea \
                 -c a -c b --plugin a --plugin b --shadow a --shadow b \
                 --allow-host a --allow-host b";
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -128,6 +128,7 @@ fn the_last_of_a_repeated_flag_wins_and_lists_go_on_collecting() {
         &run.environment_class,
         &run.on_end,
         &run.atif,
+        &run.run_id,
     ] {
         assert_eq!(last.as_deref(), Some("b"));
     }
@@ -312,4 +313,68 @@ fn completions_and_manual() {
         page.contains(".TH mswea-host") && page.contains("cost\\-limit"),
         "{page}"
     );
+}
+
+/// The words of a command line; none behind a pipe, a redirection or a comment.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(end), c) if c == end => quote = None,
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, '\\') => word.get_or_insert_default().extend(chars.next()),
+            // The number of a redirection is no word.
+            (None, '<' | '>') => {
+                word = word.filter(|it| it.parse::<u8>().is_err());
+                break;
+            }
+            (None, '&' | ';' | ')') => break,
+            // In a word it stands between alternatives.
+            (None, '|') if word.is_none() => break,
+            (None, '#') if word.is_none() => break,
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Each command line of this program in a block of a page is one that it accepts.
+#[test]
+fn the_command_lines_of_the_pages_are_valid() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let summary = std::fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap();
+    let pages = summary.split("](../").skip(1);
+    let pages = pages.filter_map(|it| Some(it.split_once(')')?.0));
+    let (mut checked, mut refused) = (0, Vec::new());
+    for page in pages {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let text = text.replace("\\\n", " ");
+        for block in text.split("```").skip(1).step_by(2) {
+            for line in block.lines() {
+                let line = line.trim_start().trim_start_matches("$ ");
+                let Some(rest) = line.strip_prefix("mswea-host ") else {
+                    continue;
+                };
+                let words = words(rest);
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                checked += 1;
+                if let Err(error) = parse(&words)
+                    && error.use_stderr()
+                {
+                    let why = error.to_string();
+                    let why = why.lines().next().unwrap_or_default();
+                    refused.push(format!("{page}: {line}: {why}"));
+                }
+            }
+        }
+    }
+    assert!(checked > 80, "{checked}");
+    assert!(refused.is_empty(), "{refused:#?}");
 }

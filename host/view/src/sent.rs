@@ -1,0 +1,225 @@
+//! A request as it was sent, against the history: what the history processors have hidden or changed.
+
+use mswea_core::{Message, Part, Tool};
+use mswea_export::SecretValues;
+use serde_json::{Value, json};
+
+use crate::steps::{images, indented, shown};
+
+/// About how many bytes of texts are in an answer; of the messages after that, only the marks are.
+const ANSWER: usize = 6 << 20;
+/// The largest table of comparisons of messages: two lists of 2,000.
+const COMPARED: usize = 4_000_000;
+
+/// What a query sent.
+#[derive(Clone, Debug, Default)]
+pub struct SentRequest {
+    /// The whole history.
+    pub history: Vec<Message>,
+    /// What the history processors made of it.
+    pub view: Vec<Message>,
+    /// The tools that were offered.
+    pub tools: Vec<Tool>,
+    /// The model and its parameters, as recorded.
+    pub parameters: Value,
+    /// Why it is not known what was sent.
+    pub stopped: Option<String>,
+}
+
+/// A message, as places in the history and in the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SentMark {
+    Same(usize),
+    Changed(usize, usize),
+    Hidden(usize),
+    Added(usize),
+}
+
+/// The request as the page gets it; `recorded` is the number of messages by the journal.
+pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretValues) -> Value {
+    let history: Vec<Value> = it.history.iter().map(comparable).collect();
+    let view: Vec<Value> = it.view.iter().map(comparable).collect();
+    let mut bytes = 0;
+    let messages = marks(&history, &view).into_iter().map(|mark| {
+        let (word, message, before) = match mark {
+            SentMark::Same(new) => ("same", &it.view[new], None),
+            SentMark::Changed(old, new) => ("changed", &it.view[new], Some(&it.history[old])),
+            SentMark::Hidden(old) => ("hidden", &it.history[old], None),
+            SentMark::Added(new) => ("added", &it.view[new], None),
+        };
+        let (mut text, mut was) = (readable(message), before.map(readable));
+        if was.as_ref() == Some(&text) {
+            // It differs in what is not text.
+            text = indented(&comparable(message));
+            was = before.map(|it| indented(&comparable(it)));
+        }
+        let mut value = json!({ "mark": word, "role": message.role, "bytes": text.len() });
+        if bytes <= ANSWER {
+            value["text"] = shown(&text, secrets);
+            value["before"] = was.map_or(Value::Null, |it| shown(&it, secrets));
+            value["images"] = images(&addresses(message), secrets);
+            bytes += value.to_string().len();
+        }
+        value
+    });
+    let messages: Vec<Value> = messages.collect();
+    json!({
+        "messages": messages,
+        "sent": it.view.len(),
+        "recorded": recorded,
+        "tools": shown(&indented(&json!(it.tools)), secrets),
+        "parameters": shown(&indented(&it.parameters), secrets),
+        "stopped": it.stopped.as_ref().map(|why| shown(why, secrets)),
+    })
+}
+
+/// What is sent of a message.
+fn comparable(message: &Message) -> Value {
+    let mut value = json!(message);
+    if let Some(keys) = value.as_object_mut() {
+        keys.shift_remove("extra");
+    }
+    value
+}
+
+/// A message as text: its texts and its calls.
+fn readable(message: &Message) -> String {
+    let mut out = Vec::new();
+    for part in &message.content {
+        match part {
+            Part::Text { text } | Part::Reasoning { text, .. } => out.push(text.clone()),
+            Part::Image { .. } => {}
+            Part::Opaque { .. } => out.push(indented(&json!(part))),
+        }
+    }
+    for call in &message.tool_calls {
+        out.push(format!("{} {}", call.name, call.arguments));
+    }
+    out.join("\n")
+}
+
+fn addresses(message: &Message) -> Vec<String> {
+    let address = |part: &Part| match part {
+        Part::Image { url, .. } => Some(url.clone()),
+        _ => None,
+    };
+    message.content.iter().filter_map(address).collect()
+}
+
+/// Aligns the view with the history by the messages that are the same.
+fn marks(history: &[Value], view: &[Value]) -> Vec<SentMark> {
+    let pairs = || history.iter().zip(view);
+    let head = pairs().take_while(|(old, new)| old == new).count();
+    let (old, new) = (&history[head..], &view[head..]);
+    let ends = old.iter().rev().zip(new.iter().rev());
+    let tail = ends.take_while(|(old, new)| old == new).count();
+    let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
+
+    let mut marks: Vec<SentMark> = (0..head).map(SentMark::Same).collect();
+    // The beginning of the messages that have no mark yet.
+    let mut from = (0, 0);
+    for at in anchors(old, new)
+        .into_iter()
+        .chain([(old.len(), new.len())])
+    {
+        let (hidden, added) = (from.0..at.0, from.1..at.1);
+        if hidden.len() == added.len() {
+            let pairs = hidden.zip(added);
+            marks.extend(pairs.map(|(old, new)| SentMark::Changed(head + old, head + new)));
+        } else {
+            marks.extend(hidden.map(|old| SentMark::Hidden(head + old)));
+            marks.extend(added.map(|new| SentMark::Added(head + new)));
+        }
+        if at.0 < old.len() {
+            marks.push(SentMark::Same(head + at.1));
+        }
+        from = (at.0 + 1, at.1 + 1);
+    }
+    marks.extend((view.len() - tail..view.len()).map(SentMark::Same));
+    marks
+}
+
+/// A longest common subsequence, as pairs of places; none of lists that are too long.
+fn anchors(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
+    if old.len().saturating_mul(new.len()) > COMPARED {
+        return Vec::new();
+    }
+    let width = new.len() + 1;
+    // The length for the rests of both lists.
+    let mut lengths = vec![0_u32; width * (old.len() + 1)];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            lengths[i * width + j] = match old[i] == new[j] {
+                true => lengths[(i + 1) * width + j + 1] + 1,
+                false => lengths[(i + 1) * width + j].max(lengths[i * width + j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
+    while i < old.len() && j < new.len() {
+        if old[i] == new[j] {
+            pairs.push((i, j));
+            (i, j) = (i + 1, j + 1);
+        } else if lengths[(i + 1) * width + j] >= lengths[i * width + j + 1] {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_marked() {
+        // History, view, marks: `=` the same, `~` changed, `-` hidden, `+` added.
+        let vectors = [
+            ("", "", ""),
+            ("abc", "abc", "==="),
+            ("abcd", "abXd", "==~="),
+            ("abcdef", "aXcYef", "=~=~=="),
+            ("abcdef", "abef", "==--=="),
+            ("abcdef", "abSef", "==--+=="),
+            ("abcde", "abcdeX", "=====+"),
+            ("abc", "", "---"),
+            ("", "ab", "++"),
+            ("abab", "ab", "==--"),
+        ];
+        let values = |text: &str| text.chars().map(|it| json!(it)).collect::<Vec<_>>();
+        for (history, view, expected) in vectors {
+            let marks = marks(&values(history), &values(view));
+            let words = marks.iter().map(|mark| match mark {
+                SentMark::Same(_) => '=',
+                SentMark::Changed(..) => '~',
+                SentMark::Hidden(_) => '-',
+                SentMark::Added(_) => '+',
+            });
+            assert_eq!(words.collect::<String>(), expected, "{history} {view}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_text_is_shown_where_it_differs_and_secrets_are_not() {
+        let old = Message::new("user", "see hunter2-hunter2");
+        let mut new = old.clone();
+        new.content.push(Part::Image {
+            url: "data:image/png;base64,AAAA".to_owned(),
+            extra: mswea_core::Object::new(),
+        });
+        let sent = SentRequest {
+            history: vec![old],
+            view: vec![new],
+            ..SentRequest::default()
+        };
+        let secrets = SecretValues::new(["hunter2-hunter2".to_owned()]);
+        let value = request(&sent, Some(1), &secrets);
+        assert!(!value.to_string().contains("hunter2"), "{value}");
+        let message = &value["messages"][0];
+        assert_eq!(message["mark"], "changed");
+        assert_ne!(message["text"], message["before"]);
+        assert_eq!(message["images"][0]["data"], "data:image/png;base64,AAAA");
+    }
+}
