@@ -20,6 +20,7 @@ mod datasets;
 mod demo;
 mod docs;
 mod enigma;
+mod enigma_hostile;
 mod escapes;
 mod exports;
 mod finished;

@@ -205,11 +205,12 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
         ("description", description.into()),
         ("files", files.clone().into()),
         ("points", points),
-        ("flag_format", flag_format(&flag).into()),
+        ("flag_format", flag_format(flag.trim()).into()),
         ("server_description", server.into()),
     ];
     let fields = fields.map(|(key, value): (&str, Value)| (key.to_owned(), value));
-    let sum = Sha256::digest(flag.as_bytes());
+    // Blanks around a submission do not count, either.
+    let sum = Sha256::digest(flag.trim().as_bytes());
     let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
     let compose = folder.join("docker-compose.yml");
     let challenge = Challenge {
