@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use scripted_server::Server;
+use scripted_server::{Scenario, Server, Turn};
 use serde_json::{Value, json};
 
+use crate::challenges::{CHALLENGE, challenge, ctf};
 use crate::enigma::{DONE, assert_parts, marked, seen, server, with_tools};
 use crate::host::Host;
 
@@ -185,4 +186,72 @@ fn limits_of_programs_are_bounded() {
         let run = host.file("b/dummy/config.yaml", manifest).run().expect(2);
         run.says(&["config.yaml:", &format!("`{key}`"), "at most"]);
     }
+}
+
+#[test]
+fn challenges_that_mean_harm_are_refused_or_harmless() {
+    let server = Server::start(Scenario::new([Turn::tool_call(
+        "submit",
+        json!({"flag": "right"}),
+    )]));
+    let paths = ["--problem_statement.path=my task/challenge.json"];
+    let long = "n".repeat(300);
+    for (from, to, more, parts) in [
+        // The file has the flag.
+        (
+            "\"src\"",
+            "\"challenge.json\"",
+            "--output_dir=out",
+            &["challenge.json:3:1", "`challenge.json`", "the flag"][..],
+        ),
+        (
+            "Warm Up!",
+            long.as_str(),
+            "--output_dir=out",
+            &["challenge.json:2:1", "`name`", "at most 100"],
+        ),
+        // The copy would be copied, too.
+        (
+            "\"a b.txt\", ",
+            "",
+            "--output_dir=my task/src/out",
+            &["my task/src", "`--output_dir`"],
+        ),
+    ] {
+        let text = CHALLENGE.replace(from, to);
+        assert_ne!(text, CHALLENGE);
+        let host = challenge().file("my task/challenge.json", text);
+        let words = ctf(&server, &[&paths[..], &[more]].concat());
+        host.args(words).run().expect(2).says(parts);
+    }
+    assert_eq!(server.requests().len(), 0);
+    let text = CHALLENGE
+        .replace("Easy one", "{{ 7 * 7 }}{% for x in y %} \\u001b[2J")
+        .replace("flag{right}", " flag{right} ")
+        .replace("50", "{\"a\": [1]}");
+    let host = challenge().file("my task/challenge.json", text);
+    let run = host.args(ctf(&server, &paths)).run().expect(0);
+    assert!(!run.stderr.contains('\u{1b}'), "{run}");
+    let asked: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+    let asked = asked.to_string();
+    assert!(asked.contains("{{ 7 * 7 }}{% for x in y %}"), "{asked}");
+}
+
+#[test]
+fn a_summary_that_fails_ends_nothing() {
+    let seq = |count: u32| Turn::tool_call("bash", json!({"command": format!("seq {count}")}));
+    let server = Server::start(Scenario::new([
+        seq(60),
+        Turn::error(400, "bad", "this can't be summed up"),
+        seq(70),
+        Turn::text("seventy numbers"),
+        Turn::tool_call("bash", json!({"command": "true"})),
+        Turn::tool_call("submit", json!({"flag": "right"})),
+    ]));
+    let paths = ["--problem_statement.path=my task/challenge.json"];
+    let run = challenge().args(ctf(&server, &paths)).run().expect(0);
+    let requests = server.requests();
+    let last = String::from_utf8_lossy(&requests.last().unwrap().body).into_owned();
+    assert!(last.contains("The output has 60 lines"), "{last}");
+    assert!(last.contains("SUMMARY:\\nseventy numbers"), "{last}\n{run}");
 }
