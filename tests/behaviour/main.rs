@@ -75,6 +75,7 @@ mod story;
 mod swapped;
 mod swe_attempts;
 mod swe_attempts_hostile;
+mod swe_bad_input;
 mod swe_github;
 mod swe_pull_requests;
 mod swe_side_by_side;

@@ -135,6 +135,13 @@ impl SingleRun<'_> {
         let job = options.job(&layers, Job::new(&problem.text, &config, &run_id));
         let done = run::execute(&config, &layers, job, &options, &front, None)?;
         done.tell(display);
+        if done.error.as_deref().is_some_and(lacks_tools) {
+            output::note(
+                "a model without tools needs a parser that reads commands from texts: \
+                 `--config default_backticks`, or `agent.tools.parse_function.type` = `thought_action` with a prompt \
+                 that says so",
+            );
+        }
         let Some(journal) = &done.journal else {
             return Ok(done.code);
         };
@@ -211,6 +218,18 @@ impl SingleRun<'_> {
         leave(files, &made, after_run)?;
         Ok(done.code)
     }
+}
+
+/// Whether a server has refused a request because its model has no tools.
+fn lacks_tools(error: &str) -> bool {
+    let error = error.to_lowercase();
+    let is_of_tools = ["tool", "function call"]
+        .iter()
+        .any(|it| error.contains(it));
+    is_of_tools
+        && ["support", "--enable-auto-tool-choice"]
+            .iter()
+            .any(|it| error.contains(it))
 }
 
 /// Refuses a folder in which an earlier run has worked, before anything is written: the repository could not
