@@ -99,9 +99,9 @@ fn what_is_wrong_in_a_run_has_file_line_and_remedy() {
             CONFIG.replace("{{problem_statement}}", "{{problem_statment}}"),
             &[2],
             &[
-                "mine.yaml:3:",
+                "set by mine.yaml:3",
                 "`problem_statment`",
-                "did you mean `problem_statement`?",
+                "`problem_statment|default('')`",
             ],
         ),
     ] {
@@ -111,7 +111,7 @@ fn what_is_wrong_in_a_run_has_file_line_and_remedy() {
             .file("b/other/bin/one", "#!/bin/sh\n")
             .file(file, &text);
         let done = run(host, &server, &["--agent.tools.install_timeout=1"]).run();
-        assert!(code.contains(&done.status), "{done}");
+        assert!(code.contains(&done.status), "{text}\n{done}");
         done.says(parts);
         assert_eq!(server.requests().len(), 0, "{text}");
     }

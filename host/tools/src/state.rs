@@ -52,9 +52,9 @@ pub fn read(output: &str, count: usize) -> Result<Object, String> {
     }
     match noise {
         // Beside a state, what else a command prints means nothing.
-        Some(noise) if state.is_empty() && file.trim().is_empty() => {
+        Some(noise) if state.is_empty() => {
             let shown: String = noise.chars().take(80).collect();
-            Err(format!("it wrote no file, and printed `{shown}`"))
+            Err(format!("it wrote no state, and printed `{shown}`"))
         }
         _ => Ok(state),
     }
@@ -87,6 +87,7 @@ mod tests {
                 Ok(json!({"a": 1, "b": "x"})),
             ),
             ("\u{1e}oops\u{1e}\u{1e}", 1, Err("printed `oops`")),
+            ("\u{1e}oops\u{1e}{}\u{1e}", 1, Err("printed `oops`")),
             ("\u{1e}[1]\u{1e}", 0, Err("no JSON object, but `[1]`")),
             ("\u{1e}{\"a\": \u{1e}", 0, Err("is no JSON (")),
             ("\u{1e}", 0, Err("did not run to its end")),

@@ -135,7 +135,17 @@ impl SingleRun<'_> {
         let job = options.job(&layers, Job::new(&problem.text, &config, &run_id));
         let done = run::execute(&config, &layers, job, &options, &front, None)?;
         done.tell(display);
-        if done.error.as_deref().is_some_and(lacks_tools) {
+        let error = done.error.as_deref().unwrap_or_default();
+        // An error of a template begins with its key.
+        let key = error
+            .strip_prefix('`')
+            .and_then(|rest| rest.split_once('`'));
+        if let Some((key, _)) = key.filter(|(key, _)| key.starts_with("agent."))
+            && let Some(origin) = layers.origin_of(key)
+        {
+            output::note(&format!("`{key}` was set by {origin}"));
+        }
+        if lacks_tools(error) {
             output::note(
                 "a model without tools needs a parser that reads commands from texts: \
                  `--config default_backticks`, or `agent.tools.parse_function.type` = `thought_action` with a prompt \
