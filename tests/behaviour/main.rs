@@ -78,6 +78,7 @@ mod swe_attempts_hostile;
 mod swe_bad_input;
 mod swe_github;
 mod swe_pull_requests;
+mod swe_shell;
 mod swe_side_by_side;
 mod sweagent;
 mod swerex;

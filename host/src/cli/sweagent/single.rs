@@ -14,6 +14,7 @@ use crate::cli::args::{DisplayArgs, RunArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front;
 use crate::cli::output::{self, Failure};
+use crate::cli::person::Attendant;
 use crate::cli::{configs, dotenv, run};
 use mswea_config::{Layers, ProcessEnvironment, Sources};
 use mswea_core::Front;
@@ -32,6 +33,8 @@ pub(super) struct SingleRun<'a> {
     pub(super) folder: &'a dyn Fn(&str) -> PathBuf,
     /// Settings of ours over the translated ones.
     pub(super) over: Vec<(String, Value, String)>,
+    /// Whether a person at the terminal can take part.
+    pub(super) has_person: bool,
 }
 
 /// Runs the agent with these flags of SWE-agent.
@@ -51,6 +54,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         tree,
         folder: &folder,
         over: Vec::new(),
+        has_person: false,
     };
     single.make()
 }
@@ -133,7 +137,11 @@ impl SingleRun<'_> {
         let options = run::process_options(&args);
         let run_id = session::new_run_id();
         let job = options.job(&layers, Job::new(&problem.text, &config, &run_id));
-        let done = run::execute(&config, &layers, job, &options, &front, None)?;
+        let person = match self.has_person {
+            true => Attendant::of(&config, &*front, &args.person).map_err(Failure::usage)?,
+            false => None,
+        };
+        let done = run::execute(&config, &layers, job, &options, &front, person)?;
         done.tell(display);
         let error = done.error.as_deref().unwrap_or_default();
         // An error of a template begins with its key.
