@@ -56,7 +56,7 @@ pub(super) fn run(args: &ShellArgs) -> Result<ExitCode, Failure> {
 /// The flags of `run` that these flags mean.
 fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
     let missing = |flag: &str, what: &str| {
-        SweAgentProblem::new(format!("no {what} was given")).hint(&format!("write `{flag}`"))
+        SweAgentProblem::new(format!("no {what} was given")).hint(format!("write `{flag}`"))
     };
     let Some(problem) = args.problem.as_ref().filter(|it| !it.trim().is_empty()) else {
         return Err(missing("-p TEXT", "problem statement").into());
