@@ -137,7 +137,7 @@ fn a_long_output_goes_into_a_file() {
     run.says(&["`tools.long_outputs`", "`open`", "`windowed`"]);
 }
 
-const CTF: &str = "
+pub(crate) const CTF: &str = "
 agent:
   templates:
     system_template: '{{flag_format}} {{command_docs}}'
@@ -155,12 +155,12 @@ agent:
     instance_template: 'For {{name}}: `{{command}}` printed {{observation}}'
 ";
 
-const CHALLENGE: &str = r#"{
+pub(crate) const CHALLENGE: &str = r#"{
   "name": "Warm Up!", "category": "pwn", "description": "Easy one", "flag": "flag{right}", "points": 50,
   "box": "pwn.example", "internal_port": 8000, "files": ["a b.txt", "src"]
 }"#;
 
-fn challenge() -> Host {
+pub(crate) fn challenge() -> Host {
     Host::new()
         .file("ctf.yaml", CTF)
         .file("my task/challenge.json", CHALLENGE)
@@ -170,7 +170,7 @@ fn challenge() -> Host {
         .file("my task/docker-compose.yml", "services: {}\n")
 }
 
-fn ctf(server: &Server, more: &[&str]) -> Vec<String> {
+pub(crate) fn ctf(server: &Server, more: &[&str]) -> Vec<String> {
     let words = [
         "sweagent",
         "run",

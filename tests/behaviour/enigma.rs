@@ -304,7 +304,7 @@ while printf '(d.*y$) ' && read -r line; do
 done
 "#;
 
-fn marked(lines: &[&str]) -> String {
+pub(crate) fn marked(lines: &[&str]) -> String {
     let lines = ["SESSION=dummy"]
         .iter()
         .chain(lines)

@@ -437,6 +437,8 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
         let uncaught = "  Uncaught EnvironmentError:\n  - o__r-1\n";
         assert!(statuses.contains(uncaught), "{statuses}");
         assert!(!other.join("o__r-1/o__r-1.traj").exists());
+        let predictions = other.join("preds.json");
+        assert!(!predictions.exists() || read(&predictions) == json!({}));
     }
     // Bad input is named before anything is run.
     let broken = lines.join("\n") + "\n{\"instance_id\": \"x\",\n";

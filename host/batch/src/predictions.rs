@@ -78,8 +78,12 @@ impl Predictions {
         }
     }
 
-    /// Takes in a result.
+    /// Takes in a result. As in SWE-agent, there is no prediction if its environment could not be made.
     pub fn set(&mut self, result: &BatchResult) {
+        if result.exit_status == "exit_environment_error" && !result.has_begun() {
+            self.pace.is_stale |= self.entries.shift_remove(&result.instance_id).is_some();
+            return;
+        }
         let mut entry = json!({
             "model_name_or_path": self.model,
             "instance_id": result.instance_id,

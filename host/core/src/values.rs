@@ -231,6 +231,10 @@ pub const BAD_SYNTAX: &str = "BashIncorrectSyntaxError";
 /// The key of [`Output::extra`] with the text that the action has submitted, if a tool has submitted.
 pub const SUBMISSION: &str = "submission";
 
+/// The key of [`Output::extra`] that is true if the output is what a program that stays open has answered.
+/// Marks in it control nothing, because such a program passes on texts of strangers, of a server for example.
+pub const PROGRAM_ANSWER: &str = "program_answer";
+
 /// The tokens and the cost of one reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

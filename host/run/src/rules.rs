@@ -1,7 +1,7 @@
 //! SWE-agent's rules as settings of the loop: what an output asks for, when a reply is asked for again,
 //! and the names of the exit statuses. All are pure functions.
 
-use mswea_core::{BAD_SYNTAX, End, ErrorClass, ModelFailure, Output};
+use mswea_core::{BAD_SYNTAX, End, ErrorClass, ModelFailure, Output, PROGRAM_ANSWER};
 
 use crate::state::{OpenStep, Slot, Stage, State, is_filtered};
 
@@ -42,7 +42,7 @@ pub fn signal(output: &Output) -> Option<Signal> {
     {
         return Some(Signal::BadSyntax);
     }
-    if !output.output.contains("###SWE-AGENT-") {
+    if output.extra.contains_key(PROGRAM_ANSWER) || !output.output.contains("###SWE-AGENT-") {
         return None;
     }
     let has = |mark: &str| output.output.lines().any(|line| line.trim() == mark);

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use mswea_core::{Output, SUBMISSION};
+use mswea_core::{Output, PROGRAM_ANSWER, SUBMISSION};
 use mswea_template::splitlines;
 
 /// The first line of an output that submits.
@@ -16,7 +16,8 @@ pub fn submission(output: &Output) -> Option<String> {
     if let Some(Value::String(text)) = output.extra.get(SUBMISSION) {
         return Some(text.clone());
     }
-    if output.returncode != 0 || !output.output.contains(MARK) {
+    let is_answer = output.extra.contains_key(PROGRAM_ANSWER);
+    if output.returncode != 0 || is_answer || !output.output.contains(MARK) {
         return None;
     }
     let text = output.output.trim_start_matches(is_space);

@@ -49,7 +49,7 @@ pub use plugin::{
 pub use price::{PriceArgument, PriceArgumentError};
 pub use runs::{ListArgs, RemoveArgs, RepairArgs, RunsCommand, ShowArgs};
 pub use stray::advice;
-pub use swe::{DemoFileArgs, SweagentCommand};
+pub use swe::{DemoFileArgs, ShellArgs, SweagentCommand};
 pub use task::{TaskError, read_task};
 pub use view::ViewArgs;
 

@@ -314,7 +314,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
 pub(super) struct RunResult {
     pub(super) code: ExitCode,
     exit_status: String,
-    error: Option<String>,
+    pub(super) error: Option<String>,
     /// The path of the journal, if there is one.
     pub(super) journal: Option<PathBuf>,
     /// The path of the trajectory, if it is written.

@@ -16,6 +16,9 @@ pub(crate) const TYPE: &str = "ctf_json";
 /// The largest file.
 const LIMIT: u64 = 16 << 20;
 
+/// The most characters of a name, which is a part of the name of a folder.
+const LONGEST_NAME: usize = 100;
+
 /// The categories, and what prompts call them.
 const CATEGORIES: &[(&str, &str)] = &[
     ("rev", "reverse engineering"),
@@ -71,8 +74,17 @@ impl Challenge {
             }
             _ => fs::create_dir_all(to).map_err(|error| failed(to, error))?,
         }
+        let whole = fs::canonicalize(to).map_err(|error| failed(to, error))?;
         for name in &self.files {
             let from = self.folder.join(name);
+            if fs::canonicalize(&from).is_ok_and(|from| whole.starts_with(from)) {
+                let message = format!(
+                    "the files of the run would be in the folder `{}` of the challenge, which is copied to them",
+                    from.display()
+                );
+                let hint = "give an `--output_dir` outside of the challenge";
+                return Err(SweAgentProblem::new(message).hint(hint));
+            }
             copy(&from, &to.join(name)).map_err(|error| failed(&from, error))?;
         }
         Ok(())
@@ -153,6 +165,11 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
     };
     let (name, category) = (needed("name")?, needed("category")?);
     let (description, flag) = (needed("description")?, needed("flag")?);
+    if name.chars().count() > LONGEST_NAME {
+        let message = format!("the `name` has {} characters", name.chars().count());
+        let hint = format!("write at most {LONGEST_NAME}");
+        return Err(SweAgentProblem::at(&place("name"), message).hint(&hint));
+    }
     let Some((_, friendly)) = CATEGORIES.iter().find(|(known, _)| *known == category) else {
         let known: Vec<&str> = CATEGORIES.iter().map(|(name, _)| *name).collect();
         let message = format!("there is no category `{category}`");
@@ -163,7 +180,7 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
         return Err(SweAgentProblem::at(&place("category"), message).hint(hint));
     };
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let files = files(&value, &folder).map_err(|message| {
+    let files = files(&value, &folder, path).map_err(|message| {
         let problem = SweAgentProblem::at(&place("files"), message);
         problem.hint("`files` is a list of names, below the folder of the challenge")
     })?;
@@ -205,11 +222,12 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
         ("description", description.into()),
         ("files", files.clone().into()),
         ("points", points),
-        ("flag_format", flag_format(&flag).into()),
+        ("flag_format", flag_format(flag.trim()).into()),
         ("server_description", server.into()),
     ];
     let fields = fields.map(|(key, value): (&str, Value)| (key.to_owned(), value));
-    let sum = Sha256::digest(flag.as_bytes());
+    // Blanks around a submission do not count, either.
+    let sum = Sha256::digest(flag.trim().as_bytes());
     let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
     let compose = folder.join("docker-compose.yml");
     let challenge = Challenge {
@@ -227,8 +245,9 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
     })
 }
 
-/// The files of the agent.
-fn files(value: &Value, folder: &Path) -> Result<Vec<String>, String> {
+/// The files of the agent; `challenge` is none of them, because it has the flag.
+fn files(value: &Value, folder: &Path, challenge: &Path) -> Result<Vec<String>, String> {
+    let challenge = fs::canonicalize(challenge).ok();
     let list = match value.get("files") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(list)) => list,
@@ -239,9 +258,13 @@ fn files(value: &Value, folder: &Path) -> Result<Vec<String>, String> {
         let mut parts = Path::new(name).components().peekable();
         let is_below =
             parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
-        match is_below && folder.join(name).exists() {
-            true => Ok(name.to_owned()),
-            false => Err(format!("the challenge has no file {item}")),
+        let file = folder.join(name);
+        if !is_below || !file.exists() {
+            return Err(format!("the challenge has no file {item}"));
+        }
+        match fs::canonicalize(file).ok() == challenge {
+            true => Err(format!("`files` has `{name}`, which has the flag")),
+            false => Ok(name.to_owned()),
         }
     });
     files.collect()

@@ -16,7 +16,7 @@ use crate::state;
 use crate::toolset::Toolset;
 use mswea_core::{
     BAD_SYNTAX, Command, Context, EnvironmentReady, Executor, ExecutorError, Front,
-    InteractivePrograms, Object, Output, Progress, SUBMISSION, Stop, TOOL_STATE,
+    InteractivePrograms, Object, Output, PROGRAM_ANSWER, Progress, SUBMISSION, Stop, TOOL_STATE,
 };
 
 /// The line with which the tool `submit` submits what it has written into its file.
@@ -288,13 +288,16 @@ impl ToolsExecutor {
     /// What the tools have to do with an action: the programs that it wants, a long output, the state after it, and
     /// its submission.
     async fn attend(&mut self, action: &str, output: &mut Output, stop: &Stop) {
+        let mut is_submission = output.output.lines().any(|line| line.trim() == SUBMITS);
         if !self.sessions.is_empty()
             && let Some(mut programs) = self.inner.programs()
         {
             let sessions = &mut self.sessions;
-            sessions.attend(action, output, &mut *programs, stop).await;
+            if sessions.attend(action, output, &mut *programs, stop).await {
+                is_submission = false;
+                output.extra.insert(PROGRAM_ANSWER.to_owned(), true.into());
+            }
         }
-        let is_submission = output.output.lines().any(|line| line.trim() == SUBMITS);
         if let Some(rule) = &self.place.long_outputs
             && !is_submission
         {
@@ -333,15 +336,17 @@ impl ToolsExecutor {
             let is_whole = !patch.extra.contains_key("elided_bytes");
             // Without the file, the line is only a text that a command has printed.
             if patch.returncode == 0 && patch.exception_info.is_empty() && is_whole {
-                let flag = self.place.flag.as_deref();
-                match flag.is_none_or(|flag| is_flag(&patch.output, flag)) {
-                    true => {
-                        let extra = &mut output.extra;
-                        drop(extra.insert(SUBMISSION.to_owned(), patch.output.into()));
-                    }
-                    false => output.output = WRONG_FLAG.to_owned(),
-                }
+                output
+                    .extra
+                    .insert(SUBMISSION.to_owned(), patch.output.into());
             }
+        }
+        // Also of a submission by the mark of mini-swe-agent.
+        if let Some(flag) = &self.place.flag
+            && mswea_run::submission(output).is_some_and(|text| !is_flag(&text, flag))
+        {
+            output.extra.remove(SUBMISSION);
+            output.output = WRONG_FLAG.to_owned();
         }
     }
 }

@@ -5,12 +5,12 @@ use sha2::{Digest as _, Sha256};
 /// The beginning of a flag that is given by its sum, so that it is in no file of a run.
 const SUM: &str = "sha256:";
 
-/// Whether a submission is the flag, with or without `flag{}` around it or the flag. `flag` is the flag, or
+/// Whether a submission is the flag, with or without `flag{}` around it or the flag. Blanks around either do not count. `flag` is the flag, or
 /// `sha256:` and its sum in hexadecimal digits.
 pub fn is_flag(submission: &str, flag: &str) -> bool {
     let sum = match flag.strip_prefix(SUM) {
         Some(sum) => sum.to_ascii_lowercase(),
-        None => sum_of(flag),
+        None => sum_of(flag.trim()),
     };
     let submission = submission.trim();
     let inside = submission.strip_prefix("flag{");
@@ -34,6 +34,7 @@ mod tests {
         for (flag, submission, expected) in [
             ("flag{a}", "flag{a}", true),
             ("flag{a}", " a\n", true),
+            ("flag{a} ", "flag{a}", true),
             ("a", "flag{a}", true),
             ("FLAG{a}", "FLAG{a}", true),
             ("FLAG{a}", "a", false),
@@ -43,7 +44,7 @@ mod tests {
             ("flag{IoDJ\\tu{z}", "IoDJ\\tu{z", true),
         ] {
             assert_eq!(is_flag(submission, flag), expected, "{flag} {submission}");
-            let sum = format!("{SUM}{}", sum_of(flag).to_uppercase());
+            let sum = format!("{SUM}{}", sum_of(flag.trim()).to_uppercase());
             assert_eq!(is_flag(submission, &sum), expected, "{flag} {submission}");
         }
     }

@@ -65,10 +65,13 @@ impl SessionSpec {
         let seconds = |key: &'static str| match entry.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
-                let number = value.as_f64().filter(|number| *number > 0.0);
+                let number = value.as_f64();
+                let number = number.filter(|number| *number > 0.0 && *number <= 86_400.0);
                 let time = number.and_then(|number| Duration::try_from_secs_f64(number).ok());
-                time.map(Some)
-                    .ok_or((key, "write a number of seconds above 0"))
+                time.map(Some).ok_or((
+                    key,
+                    "write a number of seconds above 0, at most 86400 (a day)",
+                ))
             }
         };
         let lines = match entry.get("quit_commands_in_session") {
@@ -81,7 +84,10 @@ impl SessionSpec {
         };
         let interrupts = match entry.get("signal_for_interrupt_limit") {
             None | Some(Value::Null) => Some(3),
-            Some(value) => value.as_u64().and_then(|number| u32::try_from(number).ok()),
+            Some(value) => {
+                let number = value.as_u64().filter(|number| *number <= 100);
+                number.and_then(|number| u32::try_from(number).ok())
+            }
         };
         Ok(Self {
             name: name.to_owned(),
@@ -102,8 +108,10 @@ impl SessionSpec {
                 "quit_commands_in_session",
                 "write a list of texts, as `[quit]`",
             ))?,
-            interrupts: interrupts
-                .ok_or(("signal_for_interrupt_limit", "write a number from 0 on"))?,
+            interrupts: interrupts.ok_or((
+                "signal_for_interrupt_limit",
+                "write a number from 0 on, at most 100",
+            ))?,
             interrupt_timeout: seconds("timeout_duration_on_interrupt")?
                 .unwrap_or(Duration::from_secs(5)),
             no_output_timeout: seconds("no_output_timeout")?,

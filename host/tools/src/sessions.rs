@@ -33,6 +33,8 @@ enum SessionRequest {
 enum LineEnd {
     /// The program is ready for the next one.
     Ready(String),
+    /// It was interrupted because it took too long, and is ready for the next one.
+    Late(String),
     /// The program has ended or was ended.
     Over(String),
 }
@@ -69,23 +71,24 @@ impl ToolSessions {
         self.open.as_ref().map_or(NONE, |open| &open.1)
     }
 
-    /// Does what the output of the command line `action` asks for.
+    /// Does what the output of the command line `action` asks for; false if it asks for nothing.
     pub(crate) async fn attend(
         &mut self,
         action: &str,
         output: &mut Output,
         programs: &mut dyn InteractivePrograms,
         stop: &Stop,
-    ) {
+    ) -> bool {
         let Some((name, requests)) = requests(&output.output) else {
-            return;
+            return false;
         };
         let spec = self.specs.iter().find(|spec| spec.name == name);
         let Some(spec) = spec.filter(|spec| spec.is_named_in(action)).cloned() else {
             tracing::warn!("a command that has no interactive session `{name}` has asked for it");
-            return;
+            return false;
         };
         output.output = self.answer(&spec, requests, programs, stop).await;
+        true
     }
 
     async fn answer(
@@ -101,14 +104,22 @@ impl ToolSessions {
                 open.name, open.exit_command
             )
         };
-        if let Some((open, _)) = &self.open
-            && open.name != spec.name
-        {
-            return refused(open);
-        }
+        let is_start = matches!(requests.first(), Some(SessionRequest::Start(_)));
         let mut said = String::new();
+        if let Some((open, _)) = self.open.clone()
+            && (is_start || open.name != spec.name)
+        {
+            let late = expect(&open.name, &[], None, Duration::ZERO, programs, stop).await;
+            match late {
+                Ok(late) if !matches!(late.end, ExpectEnd::Ended(_)) => {
+                    return refused(&open) + &cleaned(&late, &open.prompt);
+                }
+                _ => self.close(&open.name, programs).await,
+            }
+        }
         let mut has_quit = false;
-        for request in requests {
+        let mut requests = requests.into_iter();
+        while let Some(request) = requests.next() {
             match request {
                 SessionRequest::Start(_) if self.open.is_some() => return refused(spec),
                 SessionRequest::Start(arguments) => {
@@ -125,6 +136,16 @@ impl ToolSessions {
                 SessionRequest::Line(line) if self.open.is_some() => {
                     match self.line(spec, &line, programs, stop).await {
                         LineEnd::Ready(text) => said.push_str(&text),
+                        // Each of the next ones could take as long.
+                        LineEnd::Late(text) => {
+                            let left = requests.filter(|it| matches!(it, SessionRequest::Line(_)));
+                            let note = match left.count() {
+                                0 => String::new(),
+                                1 => "1 line was not sent.\n".to_owned(),
+                                count => format!("{count} lines were not sent.\n"),
+                            };
+                            return note + &text + &said;
+                        }
                         LineEnd::Over(text) => {
                             self.close(&spec.name, programs).await;
                             said.push_str(&text);
@@ -265,9 +286,8 @@ impl ToolSessions {
                     said.push_str(&cleaned(&answer, &spec.prompt));
                     match answer.end {
                         ExpectEnd::Matched(_) => {
-                            return LineEnd::Ready(format!(
-                                "{said}The command timed out: {why}.\n"
-                            ));
+                            // Before the output, whose end may be left out.
+                            return LineEnd::Late(format!("The command timed out: {why}.\n{said}"));
                         }
                         ExpectEnd::Ended(_) | ExpectEnd::Stopped => break,
                         ExpectEnd::Quiet | ExpectEnd::TimedOut => {}
@@ -278,10 +298,10 @@ impl ToolSessions {
         }
         let text = format!(
             "The command timed out: {why}. It has not come back to its prompt, so the interactive session `{}` is \
-             closed: start it again with `{}`.\n",
+             closed: start it again with `{}`.\n{said}",
             spec.name, spec.start_command
         );
-        LineEnd::Over(said + &text)
+        LineEnd::Over(text)
     }
 
     async fn prompt(

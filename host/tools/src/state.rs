@@ -42,13 +42,22 @@ pub fn read(output: &str, count: usize) -> Result<Object, String> {
         "" => Object::new(),
         text => object(text)?,
     };
+    let mut noise = None;
     for text in printed {
-        // Whatever else a command prints is no state.
-        if let Ok(Value::Object(printed)) = serde_json::from_str(text.trim()) {
-            state.extend(printed);
+        match serde_json::from_str(text.trim()) {
+            Ok(Value::Object(printed)) => state.extend(printed),
+            _ if text.trim().is_empty() => {}
+            _ => noise = noise.or(Some(text.trim())),
         }
     }
-    Ok(state)
+    match noise {
+        // Beside a state, what else a command prints means nothing.
+        Some(noise) if state.is_empty() => {
+            let shown: String = noise.chars().take(80).collect();
+            Err(format!("it wrote no state, and printed `{shown}`"))
+        }
+        _ => Ok(state),
+    }
 }
 
 fn object(text: &str) -> Result<Object, String> {
@@ -77,6 +86,8 @@ mod tests {
                 2,
                 Ok(json!({"a": 1, "b": "x"})),
             ),
+            ("\u{1e}oops\u{1e}\u{1e}", 1, Err("printed `oops`")),
+            ("\u{1e}oops\u{1e}{}\u{1e}", 1, Err("printed `oops`")),
             ("\u{1e}[1]\u{1e}", 0, Err("no JSON object, but `[1]`")),
             ("\u{1e}{\"a\": \u{1e}", 0, Err("is no JSON (")),
             ("\u{1e}", 0, Err("did not run to its end")),

@@ -111,8 +111,28 @@ pub enum SweagentCommand {
         #[arg(long = "data_path", value_name = "FILE", value_hint = ValueHint::FilePath)]
         data_path: Option<PathBuf>,
     },
+    /// Run the agent in a folder of yours, at a terminal: Ctrl-C interrupts it, and you can take over
+    #[command(visible_alias = "sh")]
+    Shell(ShellArgs),
     /// Write the replies of a trajectory as a demonstration
     TrajToDemo(DemoFileArgs),
+}
+
+/// Flags of `shell`.
+#[derive(Clone, Debug, Args)]
+pub struct ShellArgs {
+    /// The repository; it is mounted in the container, so that its files are changed
+    #[arg(short = 'r', long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub repo: Option<PathBuf>,
+    /// The problem: a text, or the address of an issue of GitHub
+    #[arg(short = 'p', value_name = "TEXT")]
+    pub problem: Option<String>,
+    /// A config file of SWE-agent (repeatable)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Vec<PathBuf>,
+    /// Flags of `run`: `-- --KEY=VALUE ...`
+    #[arg(last = true, value_name = "FLAGS")]
+    pub keys: Vec<String>,
 }
 
 /// Flags of `traj-to-demo`.

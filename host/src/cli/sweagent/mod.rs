@@ -7,6 +7,7 @@ mod many_files;
 mod pull_request;
 mod push_remote;
 mod replaying;
+mod shell;
 mod single;
 mod tidying;
 
@@ -39,6 +40,7 @@ pub fn run(command: &SweagentCommand) -> Result<ExitCode, Failure> {
             port,
             data_path,
         } => inspect(directory, *port, data_path.is_some()),
+        SweagentCommand::Shell(args) => shell::run(args),
         SweagentCommand::TrajToDemo(args) => tidying::demonstrate(args),
     }
 }

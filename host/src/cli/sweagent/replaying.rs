@@ -64,6 +64,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
             ("model.model_kwargs".to_owned(), serde_json::json!({}), by()),
             ("agent.cost_limit".to_owned(), 0.0.into(), by()),
         ],
+        has_person: false,
     };
     single.make()
 }

@@ -14,6 +14,7 @@ use crate::cli::args::{DisplayArgs, RunArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front;
 use crate::cli::output::{self, Failure};
+use crate::cli::person::Attendant;
 use crate::cli::{configs, dotenv, run};
 use mswea_config::{Layers, ProcessEnvironment, Sources};
 use mswea_core::Front;
@@ -32,6 +33,8 @@ pub(super) struct SingleRun<'a> {
     pub(super) folder: &'a dyn Fn(&str) -> PathBuf,
     /// Settings of ours over the translated ones.
     pub(super) over: Vec<(String, Value, String)>,
+    /// Whether a person at the terminal can take part.
+    pub(super) has_person: bool,
 }
 
 /// Runs the agent with these flags of SWE-agent.
@@ -51,6 +54,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         tree,
         folder: &folder,
         over: Vec::new(),
+        has_person: false,
     };
     single.make()
 }
@@ -133,8 +137,29 @@ impl SingleRun<'_> {
         let options = run::process_options(&args);
         let run_id = session::new_run_id();
         let job = options.job(&layers, Job::new(&problem.text, &config, &run_id));
-        let done = run::execute(&config, &layers, job, &options, &front, None)?;
+        let person = match self.has_person {
+            true => Attendant::of(&config, &*front, &args.person).map_err(Failure::usage)?,
+            false => None,
+        };
+        let done = run::execute(&config, &layers, job, &options, &front, person)?;
         done.tell(display);
+        let error = done.error.as_deref().unwrap_or_default();
+        // An error of a template begins with its key.
+        let key = error
+            .strip_prefix('`')
+            .and_then(|rest| rest.split_once('`'));
+        if let Some((key, _)) = key.filter(|(key, _)| key.starts_with("agent."))
+            && let Some(origin) = layers.origin_of(key)
+        {
+            output::note(&format!("`{key}` was set by {origin}"));
+        }
+        if lacks_tools(error) {
+            output::note(
+                "a model without tools needs a parser that reads commands from texts: \
+                 `--config default_backticks`, or `agent.tools.parse_function.type` = `thought_action` with a prompt \
+                 that says so",
+            );
+        }
         let Some(journal) = &done.journal else {
             return Ok(done.code);
         };
@@ -211,6 +236,18 @@ impl SingleRun<'_> {
         leave(files, &made, after_run)?;
         Ok(done.code)
     }
+}
+
+/// Whether a server has refused a request because its model has no tools.
+fn lacks_tools(error: &str) -> bool {
+    let error = error.to_lowercase();
+    let is_of_tools = ["tool", "function call"]
+        .iter()
+        .any(|it| error.contains(it));
+    is_of_tools
+        && ["support", "--enable-auto-tool-choice"]
+            .iter()
+            .any(|it| error.contains(it))
 }
 
 /// Refuses a folder in which an earlier run has worked, before anything is written: the repository could not

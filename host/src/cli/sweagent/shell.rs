@@ -1,0 +1,100 @@
+//! `sweagent shell`: an agent that works in a repository of the user, who can take over at a terminal. The model
+//! goes on by itself; Ctrl-C interrupts it and asks.
+
+use std::io::IsTerminal as _;
+
+use super::single::{SingleRun, read_variables};
+use crate::cli::args::ShellArgs;
+use crate::cli::exit::ExitCode;
+use crate::cli::output::Failure;
+use mswea_secrecy as secrecy;
+use mswea_sweagent::{SweAgentProblem, SweCommand, check_tree, read_command_line};
+
+/// Where the repository is in the container.
+const REPO: &str = "repo";
+
+/// Runs the agent.
+pub(super) fn run(args: &ShellArgs) -> Result<ExitCode, Failure> {
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        let problem = SweAgentProblem::new("`sweagent shell` needs a terminal, and there is none");
+        let hint = "use `mswea-host sweagent run`, which asks nobody";
+        return Err(problem.hint(hint).into());
+    }
+    let words = words(args)?;
+    read_variables(&words)?;
+    let variable = |name: &str| secrecy::var(name);
+    let request = read_command_line(SweCommand::Run, &words, &variable)?;
+    let mut tree = request.tree;
+    // Their configs of this command have the agent `shell`, which is the default one with a person.
+    match tree.given("agent.type").map(|it| (it.text(), &it.at)) {
+        Some((Some("shell"), _)) => {
+            tree.remove(&["agent", "type"]);
+            check_tree(SweCommand::Run, &tree)?;
+        }
+        Some((Some("retry"), at)) => {
+            let problem = SweAgentProblem::at(at, "several attempts have no person".to_owned());
+            let hint = "use `mswea-host sweagent run`, or an agent of the type `shell`";
+            return Err(problem.hint(hint).into());
+        }
+        _ => {}
+    }
+    let home = std::env::home_dir().unwrap_or_default();
+    let folder = |_: &str| home.join("sweagent_shell");
+    let by = || "sweagent shell".to_owned();
+    let single = SingleRun {
+        tree: &tree,
+        folder: &folder,
+        over: vec![
+            ("agent.mode".to_owned(), "yolo".into(), by()),
+            ("agent.confirm_exit".to_owned(), true.into(), by()),
+        ],
+        has_person: true,
+    };
+    single.make()
+}
+
+/// The flags of `run` that these flags mean.
+fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
+    let missing = |flag: &str, what: &str| {
+        SweAgentProblem::new(format!("no {what} was given")).hint(format!("write `{flag}`"))
+    };
+    let Some(problem) = args.problem.as_ref().filter(|it| !it.trim().is_empty()) else {
+        return Err(missing("-p TEXT", "problem statement").into());
+    };
+    let Some(repo) = &args.repo else {
+        return Err(missing("-r FOLDER", "repository").into());
+    };
+    let folder = std::fs::canonicalize(repo).ok();
+    let Some(folder) = folder.filter(|it| it.is_dir()) else {
+        let problem = SweAgentProblem::new(format!("`{}` is no folder", repo.display()));
+        return Err(problem
+            .hint("name the folder of the repository with `-r`")
+            .into());
+    };
+    let mut words = Vec::new();
+    for config in &args.config {
+        words.push(format!("--config={}", config.display()));
+    }
+    let key = match is_issue(problem) {
+        true => "github_url",
+        false => "text",
+    };
+    words.push(format!("--problem_statement.{key}={problem}"));
+    let mount = serde_json::Value::from(format!("{}:/{REPO}", folder.display()));
+    words.extend([
+        "--env.deployment.type=docker".to_owned(),
+        "--env.deployment.image=python:3.11".to_owned(),
+        format!("--env.deployment.docker_args=[\"-v\",{mount}]"),
+        "--env.repo.type=preexisting".to_owned(),
+        format!("--env.repo.repo_name={REPO}"),
+        "--env.repo.reset=false".to_owned(),
+    ]);
+    words.extend(args.keys.iter().cloned());
+    Ok(words)
+}
+
+/// Whether a problem is the address of an issue.
+fn is_issue(problem: &str) -> bool {
+    let path = problem.trim().strip_prefix("https://github.com/");
+    path.is_some_and(|path| path.split('/').nth(2) == Some("issues"))
+}

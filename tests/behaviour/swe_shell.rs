@@ -1,0 +1,62 @@
+//! `sweagent shell`: a person at a terminal can take over.
+
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::json;
+
+use crate::host::Host;
+use crate::needs::Need;
+use crate::terminal::Terminal;
+
+const CONFIG: &str = "agent:
+  type: shell
+  templates: {instance_template: '{{problem_statement}}'}
+  tools: {bundles: [{path: tools/submit}]}
+  model: {name: openai/m, api_key: k, per_instance_cost_limit: 0}
+";
+
+#[test]
+fn a_person_takes_over_and_gives_back() {
+    let server = Server::start(Scenario::new([
+        Turn::tool_call("bash", json!({"command": "echo begun >a.txt; sleep 100"})),
+        Turn::tool_call("submit", json!({})),
+    ]));
+    let host = Host::new().file("mine.yaml", CONFIG);
+    let host = host.args(["sweagent", "shell", "--config=mine.yaml", "-p", "fix it"]);
+    let said = host.run().expect(2);
+    said.says(&["needs a terminal", "`mswea-host sweagent run`"]);
+    if !Need::Docker.is_met() {
+        return;
+    }
+    let repo = "repo/b.txt";
+    let host = Host::new().file("mine.yaml", CONFIG).file(repo, "b\n");
+    let host = host
+        .args([
+            "sweagent",
+            "shell",
+            "--config=mine.yaml",
+            "-p",
+            "fix it",
+            "-r",
+            "repo",
+            "--",
+        ])
+        .args(["--env.deployment.image=mswea-test/bash"])
+        .arg(format!("--agent.model.api_base={}", server.url()));
+    let Some(terminal) = Terminal::start(host, 100, 40) else {
+        return;
+    };
+    terminal.until("sleep 100");
+    terminal.until("running");
+    terminal.keys(&["C-c"]);
+    terminal.until("interrupted · Enter");
+    terminal.line("/u");
+    terminal.until("your command ·");
+    terminal.line("cat a.txt; echo by hand >c.txt");
+    terminal.until("  begun");
+    terminal.line("/y");
+    terminal.until("wants to finish");
+    terminal.line("");
+    terminal.ends(0);
+    let made = terminal.root().path().join("work/repo/c.txt");
+    assert_eq!(std::fs::read_to_string(made).unwrap(), "by hand\n");
+}
