@@ -22,6 +22,7 @@ use super::owner::{Life, Owner};
 pub(super) use inside::{in_image, inside};
 use mswea_core::ExecutorError;
 use remove::remove;
+pub use remove::remove_tree;
 
 const PREFIX: &str = "mswea-";
 const OWNER: &str = ".owner";
@@ -398,6 +399,39 @@ pub(super) mod tests {
         }
         assert!(!at("mswea-a_1-x-0a").exists());
         assert!(at("mswea-a-1-x-0b").exists() && at("mswea-b-x-0c").exists());
+    }
+
+    #[test]
+    fn folders_of_any_depth_are_removed_on_a_small_stack() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = TempFolder::new_in(parent.path(), "r", "k", None).unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("x"), "x").unwrap();
+        let depth = 20_000;
+        let open = |path: &Path| {
+            let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+            rustix::fs::open(path, flags, rustix::fs::Mode::empty()).unwrap()
+        };
+        let mut inner = open(folder.path());
+        for level in 0..depth {
+            let mode = rustix::fs::Mode::RWXU;
+            rustix::fs::mkdirat(&inner, "d", mode).unwrap();
+            if level % 1000 == 0 {
+                rustix::fs::symlinkat(outside.path(), &inner, "link").unwrap();
+            }
+            let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+            inner = rustix::fs::openat(&inner, "d", flags, rustix::fs::Mode::empty()).unwrap();
+        }
+        drop(inner);
+        let path = folder.path().to_owned();
+        let thread = std::thread::Builder::new().stack_size(128 << 10);
+        thread.spawn(move || drop(folder)).unwrap().join().unwrap();
+        assert!(!path.exists() && !owner_file(&path).exists());
+        assert!(outside.path().join("x").exists());
+        // A link in the place of the folder.
+        symlink(outside.path(), &path).unwrap();
+        remove_tree(&path).unwrap();
+        assert!(fs::symlink_metadata(&path).is_err() && outside.path().join("x").exists());
     }
 
     /// For an unprivileged user; see `executor/tests/unprivileged.rs`.
