@@ -442,7 +442,8 @@ pub(super) mod tests {
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), path.join("link")).unwrap();
         fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for (name, mode) in [("a", 0o500), ("b", 0o000), ("c", 0o300)] {
+        let modes = [0o500, 0o000, 0o300, 0o600, 0o400];
+        for (name, mode) in ["a", "b", "c", "d", "e"].into_iter().zip(modes) {
             fs::create_dir_all(path.join(name).join("deep")).unwrap();
             fs::write(path.join(name).join("deep/x"), "").unwrap();
             for part in [format!("{name}/deep"), name.to_owned()] {

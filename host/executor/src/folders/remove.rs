@@ -66,11 +66,13 @@ pub fn remove_tree(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a folder that its owner may not be allowed to read.
+/// Opens a folder in another one; its owner may not be allowed to read either of them.
 fn open(parent: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
+            // It may be the folder around it that is locked.
+            let _ = rustix::fs::fchmod(parent, Mode::RWXU);
             let locked = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
             let itself = format!("/proc/self/fd/{}", locked.as_raw_fd());
             rustix::fs::chmod(itself, Mode::RWXU)?;
