@@ -212,6 +212,33 @@ fn the_copy_of_an_image_ends_with_its_host() {
 }
 
 #[test]
+fn a_run_needs_temporary_files_only_where_it_makes_a_folder() {
+    let script = ["cat <<EOF >f\nhi $((1 + 1))\nEOF\ncat f", "mktemp; echo $?"];
+    let run = |arguments: &[&str]| {
+        let server = commands(&script);
+        // Nobody can make a file there.
+        let host = Host::new().server(&server).env("TMPDIR", "/proc/none");
+        host.task("x").args(arguments).run()
+    };
+    for session in ["environment.session=false", "environment.session=true"] {
+        let run = run(&["-c", session]).expect(0);
+        assert_eq!(output(&run, 0), "hi 2\n", "{session} {run}");
+        let said = output(&run, 1);
+        assert!(
+            said.contains("mktemp: failed") && said.contains("/proc/none"),
+            "{run}"
+        );
+    }
+    if Need::Bubblewrap.is_met() {
+        let run = run(&["--environment-class", "bubblewrap"]).expect(6);
+        run.says(&[
+            "no temporary folder can be made in `/proc/none`",
+            "`TMPDIR`",
+        ]);
+    }
+}
+
+#[test]
 fn a_missing_sandbox_ends_the_run_before_the_first_request() {
     for (arguments, says) in [
         (

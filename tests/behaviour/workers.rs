@@ -207,6 +207,36 @@ fn an_instance_that_kills_its_worker_gets_a_result() {
 }
 
 #[test]
+fn a_worker_that_was_frozen_asks_nothing_more_when_another_one_has_its_instance() {
+    let server = server(300);
+    let run = prepared(Host::new().file("i.jsonl", instances(1)), &server);
+    let out = run.dir.join("out");
+    let lease = ["--lease", "3"];
+    let mut frozen = worker(Host::after(&run), &server, &lease).spawn();
+    let journal = out.join("i000/attempt.1/i000.events.jsonl");
+    frozen.until("a query", |_| {
+        fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"query_started\""))
+    });
+    frozen.signal(Signal::STOP);
+    let queries = || {
+        fs::read_to_string(&journal)
+            .unwrap()
+            .matches("\"query_started\"")
+            .count()
+    };
+    let before = queries();
+    let run = worker(Host::beside(&frozen), &server, &lease)
+        .run()
+        .expect(0);
+    assert_eq!(results(&out)["i000"]["attempts"], 2, "{run}");
+    frozen.signal(Signal::CONT);
+    let run = frozen.wait().expect(0);
+    whole(&out, 1, &run);
+    assert_eq!(attempts(&out, "i000"), (1, 2), "{run}");
+    assert_eq!(queries(), before, "{run}");
+}
+
+#[test]
 fn the_engine_is_asked_as_long_as_a_worker_is_silent() {
     use std::os::unix::fs::PermissionsExt as _;
     let server = server(0);
@@ -354,6 +384,7 @@ fn unpacked(image: &str, folder: &Path) {
 
 #[test]
 fn a_node_with_bubblewrap_alone_uses_unpacked_images() {
+    use std::os::unix::fs::PermissionsExt as _;
     if !Need::Docker.is_met() || !Need::Bubblewrap.is_met() {
         return;
     }
@@ -373,7 +404,15 @@ fn a_node_with_bubblewrap_alone_uses_unpacked_images() {
     }
     let image = format!("--image-template={}/images/{{{{ id }}}}", dir.display());
     let class = ["--environment-class", "bubblewrap"];
+    // Version 0.4 lacks an option.
+    let old = "#!/bin/sh\ncase \" $* \" in *' --clearenv '*) echo 'bwrap: Unknown option --clearenv' >&2; exit 1;; esac\nexec bwrap \"$@\"\n";
+    let program = dir.join("old-bwrap");
+    fs::write(&program, old).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let executable = format!("environment.executable={}", program.display());
     let config = [
+        "-c",
+        executable.as_str(),
         "-c",
         "environment.cwd=/testbed",
         "-c",

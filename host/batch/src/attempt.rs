@@ -283,7 +283,7 @@ fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std:
     if let Some(work) = work {
         let begun = Instant::now();
         loop {
-            match fs::remove_dir_all(work) {
+            match mswea_executor::remove_tree(work) {
                 Ok(()) => break,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
                 // A process of a killed host may write there until its guardian has ended it.

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::claims::WorkerName;
 
 /// How long an engine may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// States in which processes of a job may run.
 const ALIVE: &str = "RUNNING,COMPLETING,SUSPENDED,STOPPED";

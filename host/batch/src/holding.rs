@@ -1,6 +1,6 @@
 //! The attempts that this worker makes: it shows that it lives, and stops those that others have taken over.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -77,30 +77,37 @@ impl Holding {
                 .collect()
         };
         for (folder, number) in held {
-            let is_lost = is_fenced(&folder, number);
             let is_written = is_time && beat(&folder, number, count).is_ok();
-            let mut held = self.lock();
-            let Some(claim) = held.iter_mut().find(|it| it.folder == folder) else {
-                continue;
-            };
-            if is_written {
+            if is_written && let Some(claim) = self.lock().iter_mut().find(|it| it.folder == folder)
+            {
                 claim.written = Instant::now();
             }
-            // After that time another worker may take it over.
-            let is_late = claim.written.elapsed() > self.lease / 2;
-            if (is_lost || is_late) && !claim.is_stopped {
-                tracing::warn!(
-                    "the attempt in `{}` is stopped: {}",
-                    folder.display(),
-                    if is_lost {
-                        "another worker has taken it over"
-                    } else {
-                        "its heartbeat can't be written"
-                    }
-                );
-                claim.is_stopped = true;
-                claim.stop.stop();
-            }
+            self.check(&folder);
+        }
+    }
+
+    /// Stops the attempt in this folder if it is not this worker's any more.
+    pub(crate) fn check(&self, folder: &Path) {
+        let number = {
+            let held = self.lock();
+            let claim = held.iter().find(|it| it.folder == folder);
+            claim.map(|it| it.number)
+        };
+        let is_lost = number.is_some_and(|number| is_fenced(folder, number));
+        let mut held = self.lock();
+        let Some(claim) = held.iter_mut().find(|it| it.folder == folder) else {
+            return;
+        };
+        // After that time another worker may take it over.
+        let is_late = claim.written.elapsed() > self.lease / 2;
+        if (is_lost || is_late) && !claim.is_stopped {
+            let why = match is_lost {
+                true => "another worker has taken it over",
+                false => "its heartbeat can't be written",
+            };
+            tracing::warn!("the attempt in `{}` is stopped: {why}", folder.display());
+            claim.is_stopped = true;
+            claim.stop.stop();
         }
     }
 }
@@ -118,5 +125,43 @@ fn beats(holding: &Weak<Holding>, lease: Duration) {
             last = Instant::now();
         }
         holding.look(count, is_time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::{WorkerName, claim};
+
+    #[test]
+    fn an_attempt_that_is_lost_is_stopped_when_it_is_checked() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("i");
+        let holding = |lease| Holding {
+            held: Mutex::default(),
+            lease,
+        };
+        let begin = |holding: &Holding| {
+            let (source, stop) = StopSource::new();
+            holding.add(folder.clone(), 1, Arc::new(source));
+            stop
+        };
+        let worker = WorkerName::of_this_process("none", String::new(), String::new());
+        assert!(claim(&folder, 1, &worker).unwrap());
+        let mine = holding(Duration::from_secs(60));
+        let stop = begin(&mine);
+        mine.check(&folder);
+        assert!(!stop.is_stopped());
+        // A worker that was frozen has written no heartbeat for too long.
+        let late = holding(Duration::from_millis(10));
+        let frozen = begin(&late);
+        std::thread::sleep(Duration::from_millis(20));
+        late.check(&folder);
+        assert!(frozen.is_stopped());
+        // Another worker has taken the instance over.
+        assert!(claim(&folder, 2, &worker).unwrap());
+        mine.check(&folder);
+        assert!(stop.is_stopped());
+        assert!(!mine.remove(&folder), "it is not published");
     }
 }

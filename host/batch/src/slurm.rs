@@ -6,9 +6,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
 use serde::Serialize;
 
+use crate::engine::PATIENCE;
 use crate::error::BatchError;
 use crate::whole_file;
 
@@ -212,10 +216,19 @@ fn most_elements() -> Option<u32> {
     line.split_once('=')?.1.trim().parse().ok()
 }
 
+/// Runs one of Slurm's commands, which may wait for a controller that does not answer.
 fn run(program: &'static str, arguments: &[&str]) -> Result<Output, BatchError> {
-    let mut command = Command::new(program);
-    let output = command.args(arguments).stdin(Stdio::null()).output();
-    output.map_err(|error| {
+    // A job may have been submitted although the answer is missing, so `sbatch` gives up by itself.
+    let limit = (program != "sbatch").then_some(PATIENCE);
+    run_within(limit, program, arguments)
+}
+
+fn run_within(
+    limit: Option<Duration>,
+    program: &'static str,
+    arguments: &[&str],
+) -> Result<Output, BatchError> {
+    let failed = |error: io::Error| {
         BatchError::Refused(match error.kind() {
             io::ErrorKind::NotFound if program != "sbatch" => {
                 format!("there is no `{program}` here: use a machine with Slurm's commands")
@@ -225,7 +238,28 @@ fn run(program: &'static str, arguments: &[&str]) -> Result<Output, BatchError> 
             ),
             _ => format!("can't start `{program}`: {error}"),
         })
-    })
+    };
+    let mut command = Command::new(program);
+    let command = command.args(arguments).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().map_err(failed)?;
+    let Some(limit) = limit else {
+        return child.wait_with_output().map_err(failed);
+    };
+    let pid = Pid::from_child(&child);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(limit) {
+        Ok(output) => output.map_err(failed),
+        Err(_) => {
+            // The thread still waits for it, so its number is not that of another process.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            Err(BatchError::Refused(format!(
+                "`{program}` has not answered for {} s: Slurm's controller may be down (`scontrol ping`)",
+                limit.as_secs_f64()
+            )))
+        }
+    }
 }
 
 fn said(output: &Output) -> String {
@@ -270,6 +304,21 @@ mod tests {
         ];
         assert_eq!(queue(text, &["7".to_owned()]), wanted);
         assert_eq!(queue(text, &["6".to_owned()]), []);
+    }
+
+    #[test]
+    fn a_command_that_does_not_answer_is_ended() {
+        let limit = Some(Duration::from_millis(50));
+        let begun = std::time::Instant::now();
+        let error = run_within(limit, "sleep", &["60"]).unwrap_err().to_string();
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(
+            error.contains("`sleep` has not answered for 0.05 s"),
+            "{error}"
+        );
+        let limit = Some(PATIENCE);
+        let output = run_within(limit, "seq", &["100000"]).unwrap();
+        assert!(output.stdout.ends_with(b"\n100000\n"));
     }
 
     #[test]

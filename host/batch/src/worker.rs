@@ -2,6 +2,7 @@
 //! its result.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,10 +36,17 @@ struct WorkerShared {
 struct WorkerFront {
     id: String,
     watcher: Arc<dyn BatchWatcher>,
+    holding: Arc<Holding>,
+    /// The folder of the instance.
+    own: PathBuf,
 }
 
 impl Front for WorkerFront {
     fn show(&self, progress: &Progress<'_>) {
+        // What precedes a query. One of an attempt that is not this worker's any more is not sent.
+        if let Progress::StepStarted { .. } | Progress::Asked { .. } = progress {
+            self.holding.check(&self.own);
+        }
         self.watcher.progress(&self.id, progress);
     }
 }
@@ -251,6 +259,8 @@ async fn attempt(shared: Arc<WorkerShared>, claimed: Claimed) -> (String, ClaimE
     let front = WorkerFront {
         id: id.clone(),
         watcher: shared.watcher.clone(),
+        holding: shared.holding.clone(),
+        own: own.clone(),
     };
     let attempt = Attempt {
         runtime: &shared.runtime,

@@ -138,17 +138,18 @@ impl BubblewrapExecutor {
             self.wrapper_args.clone()
         };
         let (root, place, covers) = match self.image_root() {
-            // The image's files are all there is, and a working directory is made.
-            Some(root) => (
-                vec!["--bind".into(), root.into(), "/".into()],
-                vec!["--dir".into(), cwd.into()],
-                Vec::new(),
-            ),
-            None => (
-                Vec::new(),
-                vec!["--bind".into(), cwd.into(), cwd.into()],
-                covers(cwd, &self.wrapper_args),
-            ),
+            // The image's files are all there is.
+            Some(root) => {
+                let mut first = vec!["--bind".into(), root.into(), "/".into()];
+                if self.wrapper_args == IMAGE_WRAPPER_ARGS {
+                    first.extend(image::unsetenv(self.local.variable_names()));
+                }
+                (first, Vec::new(), Vec::new())
+            }
+            None => {
+                let place = vec!["--bind".into(), cwd.into(), cwd.into()];
+                (Vec::new(), place, covers(cwd, &self.wrapper_args))
+            }
         };
         let last = ["--chdir".into(), cwd.into()];
         let variables = ["--args", "3"].map(OsString::from);
@@ -189,7 +190,9 @@ impl BubblewrapExecutor {
                 let cwd = Path::new("/").join(cwd.as_deref().unwrap_or(Path::new("")));
                 self.local.guard_folders();
                 let copy = image.copy(self.local.settings(), context).await?;
+                let root = image::root(&copy);
                 self.folder = Some(copy);
+                image::make_folders(&root, &cwd)?;
                 cwd
             }
             (None, Some(cwd)) => folder(cwd)?,
@@ -297,7 +300,9 @@ impl BubblewrapExecutor {
 /// The remedy for a message of bubblewrap.
 fn advice(said: &str) -> String {
     let is = |part: &str| said.contains(part);
-    if is("source path") {
+    if is("chdir") {
+        "set `environment.cwd` to a folder in which commands can begin".to_owned()
+    } else if is("source path") {
         "make the path, or remove it from `wrapper_args`".to_owned()
     } else if is("execvp") {
         "the interpreter and its libraries have to be in the sandbox: bind their folders in `wrapper_args`, or set `interpreter` to another one".to_owned()
@@ -460,6 +465,10 @@ mod tests {
     #[test]
     fn advice_fits_what_went_wrong() {
         let vectors = [
+            (
+                "bwrap: Can't chdir to /x: No such file or directory",
+                "`environment.cwd`",
+            ),
             (
                 "bwrap: Can't find source path /x: No such file or directory",
                 "make the path",

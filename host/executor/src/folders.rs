@@ -22,6 +22,7 @@ use super::owner::{Life, Owner};
 pub(super) use inside::{in_image, inside};
 use mswea_core::ExecutorError;
 use remove::remove;
+pub use remove::remove_tree;
 
 const PREFIX: &str = "mswea-";
 const OWNER: &str = ".owner";
@@ -400,6 +401,39 @@ pub(super) mod tests {
         assert!(at("mswea-a-1-x-0b").exists() && at("mswea-b-x-0c").exists());
     }
 
+    #[test]
+    fn folders_of_any_depth_are_removed_on_a_small_stack() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = TempFolder::new_in(parent.path(), "r", "k", None).unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("x"), "x").unwrap();
+        let depth = 20_000;
+        let open = |path: &Path| {
+            let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+            rustix::fs::open(path, flags, rustix::fs::Mode::empty()).unwrap()
+        };
+        let mut inner = open(folder.path());
+        for level in 0..depth {
+            let mode = rustix::fs::Mode::RWXU;
+            rustix::fs::mkdirat(&inner, "d", mode).unwrap();
+            if level % 1000 == 0 {
+                rustix::fs::symlinkat(outside.path(), &inner, "link").unwrap();
+            }
+            let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+            inner = rustix::fs::openat(&inner, "d", flags, rustix::fs::Mode::empty()).unwrap();
+        }
+        drop(inner);
+        let path = folder.path().to_owned();
+        let thread = std::thread::Builder::new().stack_size(128 << 10);
+        thread.spawn(move || drop(folder)).unwrap().join().unwrap();
+        assert!(!path.exists() && !owner_file(&path).exists());
+        assert!(outside.path().join("x").exists());
+        // A link in the place of the folder.
+        symlink(outside.path(), &path).unwrap();
+        remove_tree(&path).unwrap();
+        assert!(fs::symlink_metadata(&path).is_err() && outside.path().join("x").exists());
+    }
+
     /// For an unprivileged user; see `executor/tests/unprivileged.rs`.
     pub(crate) fn locked_folders_are_removed() {
         let parent = tempfile::tempdir().unwrap();
@@ -408,7 +442,8 @@ pub(super) mod tests {
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), path.join("link")).unwrap();
         fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for (name, mode) in [("a", 0o500), ("b", 0o000), ("c", 0o300)] {
+        let modes = [0o500, 0o000, 0o300, 0o600, 0o400];
+        for (name, mode) in ["a", "b", "c", "d", "e"].into_iter().zip(modes) {
             fs::create_dir_all(path.join(name).join("deep")).unwrap();
             fs::write(path.join(name).join("deep/x"), "").unwrap();
             for part in [format!("{name}/deep"), name.to_owned()] {

@@ -55,7 +55,7 @@ pub use bubblewrap::{
 };
 pub use container::{ContainerExecutor, ContainerSettings, Transport, limit_pulls};
 pub use environment::DEFAULT_ENV_ALLOW;
-pub use folders::{TempFolder, remove_leftover_folders};
+pub use folders::{TempFolder, remove_leftover_folders, remove_tree};
 pub use interactive::decoded;
 pub use local::{
     HELPER_PROTOCOL, LocalExecutor, LocalSettings, ServedCommand, ServedError, ServedHelper,

@@ -160,6 +160,12 @@ impl LocalExecutor {
         &self.settings
     }
 
+    /// The names of the variables that commands, or the program in front of them, get.
+    pub(super) fn variable_names(&self) -> impl Iterator<Item = &str> {
+        let entries = self.env.as_deref().unwrap_or_default().iter();
+        entries.filter_map(|entry| Some(entry.to_str().ok()?.split_once('=')?.0))
+    }
+
     /// Every process of the run.
     fn target(&mut self) -> ProcessTarget {
         self.sessions

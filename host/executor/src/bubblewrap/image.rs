@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::folders::{TempFolder, inside};
+use crate::folders::{TempFolder, in_image, inside};
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::programs;
 use mswea_core::{Context, Executor as _, ExecutorError, Progress};
 
 /// The arguments in an image, in the place of the default ones: the commands are root there, with the image's
-/// programs, and get none of this machine's variables.
+/// programs, and get none of this machine's variables ([`unsetenv`]).
 pub const IMAGE_WRAPPER_ARGS: &[&str] = &[
     "--unshare-user-try",
     "--uid",
@@ -29,7 +29,6 @@ pub const IMAGE_WRAPPER_ARGS: &[&str] = &[
     "--new-session",
     "--unshare-pid",
     "--unshare-ipc",
-    "--clearenv",
     "--setenv",
     "HOME",
     "/root",
@@ -128,6 +127,35 @@ pub(super) fn root(folder: &TempFolder) -> PathBuf {
     folder.path().join("image")
 }
 
+/// The arguments that keep the variables `names` outside. The option `--clearenv` is missing in versions of
+/// bubblewrap before 0.5, which supported systems have.
+pub(super) fn unsetenv<'a>(names: impl Iterator<Item = &'a str>) -> Vec<OsString> {
+    let args = names.flat_map(|name| ["--unsetenv", name]);
+    args.map(OsString::from).collect()
+}
+
+/// Makes the folders of an image that a sandbox needs, as far as they are missing. `bwrap` follows links of the
+/// image before the image is the root, so they would lead to this machine's folders.
+pub(super) fn make_folders(root: &Path, cwd: &Path) -> Result<(), ExecutorError> {
+    let failed = |path: &Path, error: &std::io::Error| ExecutorError {
+        message: format!(
+            "can't make the folder `{}` in the copy of the image: {error}",
+            path.display()
+        ),
+    };
+    for name in ["proc", "dev"] {
+        let path = root.join(name);
+        if fs::symlink_metadata(&path).is_ok_and(|it| !it.is_dir()) {
+            fs::remove_file(&path).map_err(|error| failed(Path::new(name), &error))?;
+        }
+    }
+    // One behind a link that only the image's programs can follow has to be there.
+    if let Ok(path) = in_image(root, Path::new("/"), &cwd.to_string_lossy()) {
+        fs::create_dir_all(path).map_err(|error| failed(cwd, &error))?;
+    }
+    Ok(())
+}
+
 /// Puts this machine's files in the place of the image's, so that names of machines are found.
 fn name_machines(root: &Path) {
     // In an image that has its `/etc` elsewhere, or none, they stay as they are.
@@ -151,6 +179,39 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn folders_of_an_image_are_made_inside_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("image/usr/work")).unwrap();
+        fs::create_dir_all(at("outside")).unwrap();
+        for (target, link) in [
+            (at("outside"), "absolute"),
+            ("../outside".into(), "relative"),
+            ("/oldroot/tmp".into(), "proc"),
+            ("usr/work".into(), "plain"),
+        ] {
+            symlink(target, at("image").join(link)).unwrap();
+        }
+        for cwd in [
+            "/absolute/a",
+            "/relative/b",
+            "/plain/c",
+            "/new/d",
+            "/",
+            "/../e",
+        ] {
+            make_folders(&at("image"), Path::new(cwd)).unwrap();
+        }
+        assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 0);
+        assert!(at("image/usr/work/c").is_dir() && at("image/new/d").is_dir());
+        assert!(fs::symlink_metadata(at("image/proc")).is_err() && !at("e").exists());
+        // A file is in the way.
+        fs::write(at("image/file"), "").unwrap();
+        let error = make_folders(&at("image"), Path::new("/file/x")).unwrap_err();
+        assert!(error.message.contains("`/file/x` in the copy"), "{error:?}");
+    }
 
     #[test]
     fn a_link_of_an_image_is_not_followed() {

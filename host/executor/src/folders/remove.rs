@@ -2,12 +2,16 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 use super::{SETUP, owner_file};
+
+/// The greatest depth to which a removal goes at once; it needs a descriptor for each.
+const DEEPEST: u32 = 50;
 
 /// Removes a folder, the credentials with it, and then its owner file.
 pub(super) fn remove(folder: &Path, also: Option<&Path>) -> io::Result<()> {
@@ -15,15 +19,7 @@ pub(super) fn remove(folder: &Path, also: Option<&Path>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     };
-    // Neither of the two follows links, also not those that appear in between.
-    match gone(fs::remove_dir_all(folder)) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            unlock(&rustix::fs::open(folder, flags, Mode::empty())?);
-            gone(fs::remove_dir_all(folder))?;
-        }
-        result => result?,
-    }
+    gone(remove_tree(folder))?;
     if let Some(setup) = also.filter(|also| also.is_absolute() && also.ends_with(SETUP)) {
         gone(remove_credentials(setup))?;
     }
@@ -37,7 +33,7 @@ fn remove_credentials(setup: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(setup, flags, Mode::empty())?;
     match rustix::fs::unlinkat(&opened, "credentials", AtFlags::empty()) {
-        Err(error) if error != rustix::io::Errno::NOENT => return Err(error.into()),
+        Err(error) if error != Errno::NOENT => return Err(error.into()),
         _ => {}
     }
     match fs::remove_dir(setup) {
@@ -46,24 +42,99 @@ fn remove_credentials(setup: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder and its subfolders writable, as far as this user owns them: images contain
-/// folders that not even their owner may write to.
-fn unlock(folder: &OwnedFd) {
-    let itself = format!("/proc/self/fd/{}", folder.as_raw_fd());
-    let _ = rustix::fs::chmod(itself, Mode::RWXU);
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(entries) = rustix::fs::openat(folder, ".", flags, Mode::empty()).and_then(Dir::new)
-    else {
-        return;
+/// Removes a folder with all that is in it, also in folders that their owner may not write to, as images have
+/// them. Links are removed and not followed, also those that appear meanwhile. A command may have made folders
+/// within each other so deeply that a recursive removal would need too much stack and too many descriptors: so
+/// folders at the depth [`DEEPEST`] are moved to the top first.
+///
+/// # Errors
+/// The system's error if something can't be removed.
+pub fn remove_tree(folder: &Path) -> io::Result<()> {
+    let mut dir = match open(CWD, folder) {
+        // A link in the place of the folder, or a file.
+        Err(Errno::NOTDIR | Errno::LOOP) => return fs::remove_file(folder),
+        opened => Dir::new(opened?)?,
     };
-    for entry in entries.flatten() {
+    let top = rustix::io::fcntl_dupfd_cloexec(dir.fd()?, 0)?;
+    loop {
+        let mut moved = false;
+        clear(&mut dir, &top, 0, &mut moved)?;
+        if !moved {
+            return fs::remove_dir(folder);
+        }
+        dir.rewind();
+    }
+}
+
+/// Opens a folder in another one; its owner may not be allowed to read either of them.
+fn open(parent: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            // It may be the folder around it that is locked.
+            let _ = rustix::fs::fchmod(parent, Mode::RWXU);
+            let locked = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
+            let itself = format!("/proc/self/fd/{}", locked.as_raw_fd());
+            rustix::fs::chmod(itself, Mode::RWXU)?;
+            rustix::fs::openat(parent, name, flags, Mode::empty())
+        }
+        opened => opened,
+    }
+}
+
+/// Removes what is in `dir`, which is `depth` folders below `top`.
+fn clear(dir: &mut Dir, top: &OwnedFd, depth: u32, moved: &mut bool) -> io::Result<()> {
+    while let Some(entry) = dir.read() {
+        let entry = entry?;
         let name = entry.file_name();
-        let is_folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
-        if !is_folder || matches!(name.to_bytes(), b"." | b"..") {
+        if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        if let Ok(inner) = rustix::fs::openat(folder, name, flags | OFlags::PATH, Mode::empty()) {
-            unlock(&inner);
+        let parent = dir.fd()?;
+        let inner = match entry.file_type() {
+            FileType::Directory | FileType::Unknown => open(parent, name),
+            _ => Err(Errno::NOTDIR),
+        };
+        let result = match inner {
+            Err(Errno::NOENT) => continue,
+            Err(Errno::NOTDIR | Errno::LOOP) => unlocking(&[parent], || {
+                rustix::fs::unlinkat(parent, name, AtFlags::empty())
+            }),
+            Err(error) => return Err(error.into()),
+            Ok(inner) if depth == DEEPEST => {
+                *moved = true;
+                let new = format!(".mswea-deep-{:016x}", fastrand::u64(..));
+                // Its own `..` changes.
+                let folders = [parent, inner.as_fd(), top.as_fd()];
+                unlocking(&folders, || rustix::fs::renameat(parent, name, top, &*new))
+            }
+            Ok(inner) => {
+                clear(&mut Dir::new(inner)?, top, depth + 1, moved)?;
+                unlocking(&[parent], || {
+                    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+                })
+            }
+        };
+        match result {
+            Err(Errno::NOENT) => {}
+            result => result?,
         }
+    }
+    Ok(())
+}
+
+/// Does something that may need rights to these folders which their owner has not given itself.
+fn unlocking(
+    folders: &[BorrowedFd<'_>],
+    work: impl Fn() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    match work() {
+        Err(Errno::ACCESS) => {
+            for folder in folders {
+                let _ = rustix::fs::fchmod(folder, Mode::RWXU);
+            }
+            work()
+        }
+        result => result,
     }
 }

@@ -275,7 +275,7 @@ fn empty(folder: &Path) -> io::Result<()> {
     for entry in folder.read_dir()? {
         let path = entry?.path();
         if path.is_dir() && !path.is_symlink() {
-            fs::remove_dir_all(path)?;
+            crate::folders::remove_tree(&path)?;
         } else {
             fs::remove_file(path)?;
         }

@@ -212,7 +212,7 @@ impl AttemptSeries<'_> {
             // What an earlier run of the same name has left there is none of this attempt's.
             let of = work.clone();
             let made = aside("folder", move || {
-                match std::fs::remove_dir_all(&of) {
+                match mswea_executor::remove_tree(&of) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                         return Err(error);
                     }

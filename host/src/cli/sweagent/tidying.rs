@@ -68,7 +68,7 @@ pub(super) fn remove_unfinished(base: &Path, remove: bool) -> Result<ExitCode, F
     for folder in &folders {
         text.push_str(&format!("{}\n", folder.display()));
         if remove {
-            std::fs::remove_dir_all(folder)
+            mswea_executor::remove_tree(folder)
                 .with_context(|| format!("can't remove `{}`", folder.display()))?;
         }
     }
