@@ -3,6 +3,7 @@
 mod attend;
 mod checks;
 mod confine;
+mod ending;
 mod folder;
 pub(super) mod launch;
 mod served;
@@ -16,7 +17,6 @@ use std::ffi::CString;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -31,7 +31,6 @@ use super::orphans::{self, Presence};
 use super::sandbox::Sandbox;
 use super::wrap::Wrap;
 use super::{files, handle, machine};
-use crate::aside::aside;
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::placed::{limit_of, output_of};
 use attend::{CommandEnd, Running};
@@ -50,11 +49,6 @@ use session::LocalShell;
 pub use settings::LocalSettings;
 use settings::base_environment;
 pub(super) use settings::fresh_id;
-
-/// The time between SIGTERM and SIGKILL at the end of a run.
-const POLITE: Duration = Duration::from_millis(100);
-/// How long killing may take; only a process inside the kernel (dead NFS, ...) takes long.
-const KILLING: Duration = Duration::from_secs(3);
 
 /// The pause before the next attempt to start a command for which descriptors were lacking.
 const SHORTAGE: Duration = Duration::from_millis(5);
@@ -180,10 +174,7 @@ impl LocalExecutor {
 
     /// Ends all processes of the run; returns those that could not be ended.
     pub(super) async fn end_processes(&mut self) -> Vec<String> {
-        let target = self.target();
-        aside("ending", move || end(&target))
-            .await
-            .unwrap_or_default()
+        ending::end(self.target()).await
     }
 
     /// Reaps dead orphans, and tells the guardian about living ones.
@@ -402,23 +393,5 @@ impl Drop for LocalExecutor {
             processes::kill_until_gone(&target, Duration::from_millis(500));
             orphans::bury();
         }
-    }
-}
-
-/// Asks the processes of `target` to end, kills those that don't, and returns those that are left.
-/// Blocks, and reads all of `/proc` repeatedly.
-fn end(target: &ProcessTarget) -> Vec<String> {
-    if processes::signal(target, libc::SIGTERM) > 0 {
-        let asked = Instant::now();
-        while asked.elapsed() < POLITE && processes::exist(target) {
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-    // Also if none was found: one search may miss a process.
-    let left = processes::kill_until_gone(target, KILLING);
-    orphans::bury();
-    match left {
-        0 => Vec::new(),
-        _ => processes::names(target),
     }
 }

@@ -1,0 +1,133 @@
+//! The end of runs: their processes are asked to end, killed, and those that can't be killed are named.
+//! Runs that end at the same time are ended together, because each search walks through `/proc`.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mswea_helper::processes::{self, Children, ProcessTarget, RUN_VARIABLE};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::aside::aside;
+use crate::orphans;
+
+/// The time between SIGTERM and SIGKILL at the end of a run.
+const POLITE: Duration = Duration::from_millis(100);
+/// How long killing may take; only a process inside the kernel (dead NFS, ...) takes long.
+const KILLING: Duration = Duration::from_secs(3);
+
+/// How many groups of runs are ended at once: runs whose processes can't be killed delay few others.
+const GROUPS: usize = 4;
+
+/// A run that waits for its end.
+struct Ending {
+    target: ProcessTarget,
+    /// Where the processes that are left are named.
+    left: oneshot::Sender<Vec<String>>,
+}
+
+static WAITING: Mutex<Vec<Ending>> = Mutex::new(Vec::new());
+static PERMITS: Semaphore = Semaphore::const_new(GROUPS);
+
+/// Ends all processes of `target`, which are those of one run; returns those that could not be ended.
+pub(super) async fn end(target: ProcessTarget) -> Vec<String> {
+    let (left, named) = oneshot::channel();
+    let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting().push(Ending { target, left });
+    let Ok(permit) = PERMITS.acquire().await else {
+        return Vec::new();
+    };
+    // It may be empty: another run took this one with it.
+    let group = std::mem::take(&mut *waiting());
+    if !group.is_empty() {
+        let end = move || {
+            let _permit = permit;
+            end_group(group);
+        };
+        aside("ending", end).await;
+    } else {
+        drop(permit);
+    }
+    named.await.unwrap_or_default()
+}
+
+fn end_group(group: Vec<Ending>) {
+    let all = ProcessTarget {
+        values: group
+            .iter()
+            .flat_map(|it| it.target.values.clone())
+            .collect(),
+        sessions: group
+            .iter()
+            .flat_map(|it| it.target.sessions.clone())
+            .collect(),
+        since: group.iter().map(|it| it.target.since).min().unwrap_or(0),
+        children: Children::Chosen(orphans::of_last_run),
+        ..ProcessTarget::marked(RUN_VARIABLE, [])
+    };
+    let left = kill(&all);
+    for Ending {
+        target,
+        left: names,
+    } in group
+    {
+        let _ = names.send(match left {
+            0 => Vec::new(),
+            _ => processes::names(&target),
+        });
+    }
+}
+
+/// Asks the processes of `target` to end, kills those that don't, and returns how many are left.
+/// Blocks, and reads all of `/proc` repeatedly.
+fn kill(target: &ProcessTarget) -> usize {
+    if processes::signal(target, libc::SIGTERM) > 0 {
+        let asked = Instant::now();
+        while asked.elapsed() < POLITE && processes::exist(target) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    // Also if none was found: one search may miss a process.
+    let left = processes::kill_until_gone(target, KILLING);
+    orphans::bury();
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{LocalExecutor, LocalSettings};
+    use mswea_core::{Command, Executor, Stop};
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn runs_that_end_together_end_their_own_processes_only() {
+        let mut runs = tokio::task::JoinSet::new();
+        let line = |kept: bool, number: u32| format!("sleep 72.{}{number}", u8::from(kept));
+        let mut keeping = LocalExecutor::new(LocalSettings::default());
+        let kept = format!("{} & echo", line(true, 0));
+        keeping.execute(&Command::new(&kept), &Stop::never()).await;
+        for number in 0..20 {
+            runs.spawn(async move {
+                let mut executor = LocalExecutor::new(LocalSettings::default());
+                let text = format!("trap '' TERM; ({} &); echo", line(false, number));
+                let output = executor.execute(&Command::new(&text), &Stop::never()).await;
+                assert_eq!(output.returncode, 0);
+                executor.cleanup().await;
+            });
+        }
+        runs.join_all().await;
+        let living = || {
+            let processes = mswea_helper::processes::all().into_iter();
+            let lines = processes.filter_map(|it| {
+                let line = std::fs::read(format!("/proc/{}/cmdline", it.pid)).ok()?;
+                String::from_utf8(line).ok()
+            });
+            let ours = lines.filter(|line| line.starts_with("sleep\x0072."));
+            ours.collect::<Vec<_>>()
+        };
+        assert_eq!(living(), ["sleep\x0072.10\0"]);
+        keeping.cleanup().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(living(), [""; 0]);
+    }
+}
