@@ -5,8 +5,8 @@
 //!
 //! The model thinks for 50 ms, so the agents mostly wait, and the result depends on the processor
 //! time of a step. A bare loop posts the same bytes over a connection that is kept alive, and
-//! starts the same shell for the same command; all of them are tasks of one thread, as the agents
-//! are. Every figure comes from a process of its own (this program calls itself); the model server
+//! starts the same shell for the same command; both kinds are tasks of a runtime like that of
+//! `batch run`. Every figure comes from a process of its own (this program calls itself); the model server
 //! stays in the parent.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         let (agents, steps) = (agents.parse().unwrap(), steps.parse().unwrap());
         let folder = Path::new(folder);
         let before = processor_seconds();
-        let took = agent::tokio_runtime().block_on(async {
+        let took = agent::runtime_for_many().block_on(async {
             match kind.as_str() {
                 HOST => host(agents, steps, url, folder).await,
                 _ => bare(agents, steps, url, folder).await,

@@ -190,6 +190,16 @@ pub fn tokio_runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
+/// A runtime like that of `batch run`: a thread for each processor, at most 8.
+pub fn runtime_for_many() -> tokio::runtime::Runtime {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(processors.min(8))
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
 /// The parts of the time of one step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {

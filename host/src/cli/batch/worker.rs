@@ -37,10 +37,7 @@ pub fn worker(args: &BatchWorkerArgs) -> Result<ExitCode, Failure> {
     }
     let index = index(args)?;
     limits::raise_open_files();
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("can't start the runtime")?;
+    let tokio = super::runtime_for_many()?;
     let cache = (!args.run.no_cache).then(Cache::of_user).flatten();
     let runtime = Arc::new(Runtime::new(cache).sweeping());
     let last_words = runtime.clone();
