@@ -104,6 +104,34 @@ Enter: run this · text: rejec
 }
 
 #[test]
+fn a_pause_of_the_provider_is_still_shown_after_an_interruption() {
+    for (flag, shown) in [
+        ("--notify", "rate limit: goes on in"),
+        (
+            "--plain",
+            "waiting: the provider has asked for a pause; goes on in",
+        ),
+    ] {
+        let limited = Turn::status(429).with_header("retry-after", "60");
+        let server = Server::start(Scenario::new([limited]));
+        let Some(terminal) = Terminal::start(host(&server).arg(flag), 80, 24) else {
+            return;
+        };
+        terminal.until("retry 1 of 10 in");
+        terminal.keys(&["C-c"]);
+        play(&terminal, &[("interrupted · Enter", "")]);
+        let screen = terminal.until(shown);
+        assert!(!screen.contains("waiting for the model"), "{screen}");
+        terminal.keys(&["C-c"]);
+        terminal.until_so("again", |screen| {
+            screen.matches("interrupted ·").count() > 0
+        });
+        terminal.keys(&["C-c"]);
+        terminal.ends(130);
+    }
+}
+
+#[test]
 fn a_stopped_program_and_a_stopped_or_lost_terminal() {
     let server = commands(&["touch begun; sleep 2; echo one", "touch again; sleep 60"]);
     let Some(terminal) = Terminal::start(host(&server).arg("-y"), 80, 24) else {

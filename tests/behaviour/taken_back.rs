@@ -145,6 +145,41 @@ fn files_are_as_they_were() {
 }
 
 #[test]
+fn what_only_git_ignores_and_modes_are_remembered_without_another_change() {
+    let server = commands(&[
+        "true",
+        "mkdir build; echo made >build/made",
+        "true",
+        "chmod 600 kept.txt",
+        "rm .gitignore kept.txt",
+        "sleep 60",
+    ]);
+    let host = host(&server).args(["--mode", "yolo"]);
+    repository(&host.dir());
+    fs::write(host.dir().join(".gitignore"), "build/\n").unwrap();
+    let Some(terminal) = Terminal::start(host, 100, 50) else {
+        return;
+    };
+    terminal.until("$ sleep 60");
+    terminal.keys(&["C-c"]);
+    let script = [
+        ("interrupted · Enter", "/undo"),
+        ("D .gitignore\nD kept.txt\ntake back", ""),
+    ];
+    play(&terminal, &script);
+    terminal.until("taken back; the model is told");
+    let work = terminal.root().path().join("work");
+    let made = fs::read_to_string(work.join("build/made")).unwrap();
+    assert_eq!(made, "made\n");
+    let kept = fs::metadata(work.join("kept.txt")).unwrap();
+    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
+    terminal.keys(&["C-c"]);
+    terminal.until("interrupted");
+    terminal.keys(&["C-c"]);
+    terminal.ends(130);
+}
+
+#[test]
 fn a_switch_of_the_mode_and_of_the_run() {
     let slow = Turn::commands(&["echo one >new"]).with_delay(Duration::from_secs(4));
     let server = turns([slow, Turn::commands(&["sleep 60"])]);

@@ -402,6 +402,8 @@ pub enum Progress<'a> {
         of: u32,
         wait: Duration,
     },
+    /// A request waits for so long before it is sent, because the provider has asked for a pause.
+    HeldBack { wait: Duration },
     /// A message joined the history.
     Message(&'a Message),
     /// An action is about to run; `index` counts from 0, `of` is the number of actions.

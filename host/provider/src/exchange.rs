@@ -194,7 +194,8 @@ impl ModelAccess {
         let pace = self.http.pace(&prepared);
         loop {
             so_far.retries.count();
-            let turn = async { Ok::<_, ModelError>(pace.turn().await) };
+            let held_back = |wait| context.front.show(&Progress::HeldBack { wait });
+            let turn = async { Ok::<_, ModelError>(pace.turn(held_back).await) };
             let on_its_way = until_stopped(&context.stop, turn).await?;
             let attempt = self.attempt(adapter, &prepared, context, so_far).await;
             let FailedAttempt { mut error, again } = match attempt {

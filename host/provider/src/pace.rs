@@ -64,13 +64,17 @@ enum Turn {
 
 impl ProviderPace {
     /// Waits for the turn of a request. The request is on its way until what is returned is dropped.
-    pub(super) async fn turn(self: &Arc<Self>) -> OnItsWay {
+    /// `held_back` is told how long the provider's pause still lasts.
+    pub(super) async fn turn(self: &Arc<Self>, held_back: impl Fn(Duration)) -> OnItsWay {
         let _first = self.queue.lock().await;
         loop {
             let turn = self.lock().turn();
             match turn {
                 Turn::Now => return OnItsWay(self.clone()),
-                Turn::At(time) => tokio::time::sleep_until(time).await,
+                Turn::At(time) => {
+                    held_back(time.saturating_duration_since(Instant::now()));
+                    tokio::time::sleep_until(time).await;
+                }
                 // A wake-up from before is kept, so none is lost in between.
                 Turn::AnAnswer => self.freed.notified().await,
             }
@@ -152,7 +156,7 @@ mod tests {
     async fn sent(pace: &Arc<ProviderPace>, count: usize) -> Vec<OnItsWay> {
         let mut all = Vec::new();
         for _ in 0..count {
-            match tokio::time::timeout(Duration::from_millis(1), pace.turn()).await {
+            match tokio::time::timeout(Duration::from_millis(1), pace.turn(|_| {})).await {
                 Ok(one) => all.push(one),
                 Err(_) => break,
             }
@@ -190,14 +194,16 @@ mod tests {
     #[tokio::test]
     async fn while_the_provider_asks_to_wait_nothing_is_sent() {
         let pace = Arc::new(ProviderPace::default());
-        let one = pace.turn().await;
+        let one = pace.turn(|_| {}).await;
         let begun = Instant::now();
         one.refused(Some(Duration::from_millis(60)));
         one.refused(Some(Duration::from_millis(20)));
         drop(one);
-        drop(pace.turn().await);
+        drop(pace.turn(|_| {}).await);
         assert!(begun.elapsed() >= Duration::from_millis(60));
-        pace.turn().await.refused(Some(Duration::from_secs(3600)));
+        pace.turn(|_| {})
+            .await
+            .refused(Some(Duration::from_secs(3600)));
         let until = pace.lock().not_before.unwrap();
         assert!(until <= Instant::now() + LONGEST);
     }
@@ -208,9 +214,9 @@ mod tests {
         let all = sent(&pace, 2).await;
         all[0].refused(None);
         let (first, second) = (pace.clone(), pace.clone());
-        let first = tokio::spawn(async move { first.turn().await });
+        let first = tokio::spawn(async move { first.turn(|_| {}).await });
         tokio::task::yield_now().await;
-        let second = tokio::spawn(async move { second.turn().await });
+        let second = tokio::spawn(async move { second.turn(|_| {}).await });
         tokio::task::yield_now().await;
         first.abort();
         drop(all);
@@ -221,12 +227,12 @@ mod tests {
     #[tokio::test]
     async fn one_that_stops_while_the_provider_asks_to_wait_wakes_the_next() {
         let pace = Arc::new(ProviderPace::default());
-        let one = pace.turn().await;
+        let one = pace.turn(|_| {}).await;
         one.refused(None);
         let mut waiting = Vec::new();
         for _ in 0..3 {
             let pace = pace.clone();
-            waiting.push(tokio::spawn(async move { pace.turn().await }));
+            waiting.push(tokio::spawn(async move { pace.turn(|_| {}).await }));
             tokio::task::yield_now().await;
         }
         one.refused(Some(Duration::from_millis(60)));
@@ -243,13 +249,13 @@ mod tests {
     #[tokio::test]
     async fn turns_are_given_in_the_order_of_asking() {
         let pace = Arc::new(ProviderPace::default());
-        let one = pace.turn().await;
+        let one = pace.turn(|_| {}).await;
         one.refused(None);
         let order = Arc::new(Mutex::new(Vec::new()));
         let asked = |number: u32| {
             let (pace, order) = (pace.clone(), order.clone());
             tokio::spawn(async move {
-                let _turn = pace.turn().await;
+                let _turn = pace.turn(|_| {}).await;
                 order.lock().unwrap().push(number);
             })
         };
@@ -257,7 +263,7 @@ mod tests {
         tokio::task::yield_now().await;
         drop(one);
         // It asks at the moment at which a place is free.
-        drop(pace.turn().await);
+        drop(pace.turn(|_| {}).await);
         order.lock().unwrap().push(2);
         for one in first {
             one.await.unwrap();

@@ -94,6 +94,10 @@ pub(super) fn event(progress: &Progress<'_>) -> Value {
             "usage": reply.usage,
             "cost": cost,
         }),
+        Progress::HeldBack { wait } => json!({
+            "type": "held_back",
+            "wait_seconds": wait.as_secs_f64(),
+        }),
         Progress::Retrying {
             class,
             message,

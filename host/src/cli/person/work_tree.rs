@@ -96,42 +96,49 @@ impl RememberedFiles {
         // What takes too long is not tried at each step.
         let early = r#"[ ! -e "$s/late" ] || exit 0
 command -v timeout >/dev/null && limit='timeout 8'"#;
+        // Git replaces the index by another file whenever a file differs from it in content, mode or times.
+        let unchanged = r#"g ls-files -z --others --ignored --exclude-standard --directory >"$s/listed.new"
+last= commit=
+[ ! -f "$s/last" ] || read -r last commit <"$s/last"
+[ ! "$s/git/index" -ef "$s/seen" ] || [ "$commit" != "$head" ] || ! cmp -s "$s/listed" "$s/listed.new" || exit 0
+rm -f "$s/seen""#;
         let remember = r#"plain=$(printf %o $((0666 & ~$(umask)))) runs=$(printf %o $((0777 & ~$(umask))))
-g ls-files -z --others --ignored --exclude-standard --directory | g check-ignore -z --stdin >"$s/ignored.$tree"
+g check-ignore -z --stdin <"$s/listed.new" >"$s/ignored.$tree"
 g ls-files -z | xargs -0 stat -c '%a %n' -- 2>/dev/null | grep -v -e "^$plain " -e "^$runs " >"$s/modes.$tree"
 cp "$s/nested" "$s/nested.$tree"
 echo "$tree $head" >"$s/last"
-tail -n 1 "$s/trees" 2>/dev/null | cmp -s - "$s/last" || cat "$s/last" >>"$s/trees""#;
+tail -n 1 "$s/trees" 2>/dev/null | cmp -s - "$s/last" || cat "$s/last" >>"$s/trees"
+mv -f "$s/listed.new" "$s/listed" && ln -f "$s/git/index" "$s/seen""#;
         FileMemory {
-            remember: format!("{}{remember}", self.begin(early)),
+            remember: format!("{}{remember}", self.begin(early, unchanged)),
             forget: format!("rm -rf -- {}", self.folder),
         }
     }
 
     /// The beginning of the scripts: `tree` is the tree of the files as they are, `head` the commit.
-    /// `early` runs before the work begins.
+    /// `early` runs before the work begins, `indexed` when the index is that of the files.
     ///
     /// The repository is only asked for its places. All else is done in a repository of our own, which has the
     /// same work tree: a filter in the config of the user's repository is a program, and a conversion would give
     /// back other bytes.
-    fn begin(&self, early: &str) -> String {
+    fn begin(&self, early: &str, indexed: &str) -> String {
         format!(
             r#"unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_COMMON_DIR
 s={folder} limit=
-g() {{ command $limit git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.safecrlf=false -c core.splitIndex=false -c core.compression=0 -c core.looseCompression=0 -c submodule.recurse=false -c gc.auto=0 "$@"; }}
+g() {{ command $limit git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.safecrlf=false -c core.splitIndex=false -c core.trustctime=true -c core.checkStat=default -c core.compression=0 -c core.looseCompression=0 -c submodule.recurse=false -c gc.auto=0 "$@"; }}
 tell() {{ echo "{SIGN}$*"; }}
-found=$(g rev-parse --show-toplevel --git-path objects --git-path index --git-path info/exclude 2>/dev/null) || {{
+found=$(g rev-parse --show-toplevel --git-path objects --git-path index --git-path info/exclude --revs-only HEAD 2>/dev/null) || {{
   case $(LC_ALL=C g rev-parse --show-toplevel 2>&1) in
   *'dubious ownership'* | *'unsafe repository'*) tell refused ;;
   *) tell no-repository ;;
   esac
   exit 0
 }}
-{{ IFS= read -r top; IFS= read -r objects; IFS= read -r index; IFS= read -r exclude; }} <<END
+{{ IFS= read -r top; IFS= read -r objects; IFS= read -r index; IFS= read -r exclude; IFS= read -r head; }} <<END
 $found
 END
 case $objects in /*) ;; *) objects=$PWD/$objects ;; esac
-(umask 077 && mkdir -p "$s") && [ -O "$s" ] && [ ! -L "$s" ] || {{ tell no-room; exit 0; }}
+{{ [ -d "$s" ] || (umask 077 && mkdir -p "$s"); }} && [ -O "$s" ] && [ ! -L "$s" ] || {{ tell no-room; exit 0; }}
 [ -f "$s/git/info/attributes" ] || {{
   format=$(g rev-parse --show-object-format 2>/dev/null)
   GIT_DEFAULT_HASH=${{format:-sha1}} command git init -q --bare --template= "$s/git" && mkdir -p "$s/git/info" && g --git-dir="$s/git" config core.bare false &&
@@ -140,8 +147,7 @@ case $objects in /*) ;; *) objects=$PWD/$objects ;; esac
 {early}
 [ ! -f "$exclude" ] || cp "$exclude" "$s/git/info/exclude"
 [ -f "$s/git/index" ] || [ ! -f "$index" ] || cp "$index" "$s/index"
-rm -f "$s/git/index.lock"
-head=$(g rev-parse -q --verify HEAD)
+[ ! -e "$s/git/index.lock" ] || rm -f "$s/git/index.lock"
 cd "$top" || exit 0
 export GIT_DIR="$s/git" GIT_WORK_TREE="$top" GIT_ALTERNATE_OBJECT_DIRECTORIES="$objects"
 count=$#
@@ -156,6 +162,7 @@ done
 g add --all --ignore-errors -- :/ "$@" >/dev/null 2>&1
 [ $? != 124 ] || {{ : >"$s/late"; find "$s/git/objects" -name 'tmp_*' -exec rm -f {{}} +; exit 0; }}
 limit=
+{indexed}
 # A nested repository stays: if it were in the index, git would start another git in it, with its config.
 g ls-files --stage | sed -n 's/^160000 /0 /p' >"$s/nested"
 g update-index --index-info <"$s/nested"
@@ -189,7 +196,7 @@ nested "$before"
 tell changes "$before" "$tree"
 [ "$then" = "$head" ] || tell moved
 g diff-tree -r --no-renames --name-status "$before" "$tree""#,
-            self.begin(early)
+            self.begin(early, "")
         )
     }
 
@@ -258,7 +265,7 @@ while read -r old commit; do
   [ "$old" != {before} ] || break
 done <"$s/trees" >"$s/kept" && mv "$s/kept" "$s/trees"
 tell done"#,
-            self.begin("")
+            self.begin("", "")
         )
     }
 

@@ -149,6 +149,7 @@ impl Screen {
                     self.labelled("retrying:", Colour::Yellow, &text);
                 }
             }
+            Progress::HeldBack { wait } => self.held_back(*wait),
             Progress::Message(message) => self.message(message),
             Progress::ActionStarted { action, index, of } => {
                 let prompt = if *of > 1 {

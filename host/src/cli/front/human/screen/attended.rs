@@ -1,8 +1,9 @@
 //! What the screen shows to a user who answers questions.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::Screen;
+use super::super::status::whole_seconds;
+use super::{Screen, Status};
 use crate::cli::front::data_urls::brief;
 use crate::cli::front::look::Colour;
 use crate::cli::front::shorten::{Size, shorten};
@@ -110,6 +111,21 @@ impl Screen {
     pub(super) fn was_proposed(&mut self, action: &Action, of: usize) -> bool {
         let proposed = std::mem::take(&mut self.attended.proposed);
         of == 1 && proposed == [action.command.clone()]
+    }
+
+    /// A request waits for so long, because the provider has asked for a pause.
+    pub(super) fn held_back(&mut self, wait: Duration) {
+        let seconds = whole_seconds(wait);
+        if self.look.redraw {
+            self.status = Some(Status::Retrying {
+                what: "rate limit: goes on".to_owned(),
+                end: Instant::now() + wait,
+            });
+        } else if seconds > 1 {
+            // After a retry the rest of the pause is short.
+            let text = format!("the provider has asked for a pause; goes on in {seconds} s");
+            self.labelled("waiting:", Colour::Yellow, &text);
+        }
     }
 
     pub fn ring(&mut self) {

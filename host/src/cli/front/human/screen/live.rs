@@ -81,6 +81,17 @@ pub(super) struct LiveLines {
     drawn: Option<Instant>,
 }
 
+/// The parts of a line, each with its dot, as many as there is room for; the first one in any case.
+fn whole_parts(line: &str, room: usize) -> &str {
+    if width(line, 0) <= room {
+        return line;
+    }
+    let mut ends = line
+        .rmatch_indices(" · ")
+        .map(|(at, _)| &line[..at + " ·".len()]);
+    ends.find(|part| width(part, 0) <= room).unwrap_or(line)
+}
+
 impl Screen {
     /// How many tokens a request may have, if that is known.
     pub fn learn_window(&mut self, window: Option<u64>) {
@@ -280,10 +291,14 @@ impl Screen {
         }
         if let Some(status) = &self.status {
             let what = status.footer(now);
-            rows.push((format!("{what} · {}", self.account()), Some(Colour::Dim)));
+            let line = format!("{what} · {}", self.account());
+            rows.push((whole_parts(&line, room).to_owned(), Some(Colour::Dim)));
         }
         if !input.hint.is_empty() {
-            rows.push((input.hint.clone(), Some(Colour::Yellow)));
+            rows.push((
+                whole_parts(&input.hint, room).to_owned(),
+                Some(Colour::Yellow),
+            ));
         }
         let cursor_row = rows.len() + input.row;
         for (index, row) in input.rows.iter().enumerate() {
