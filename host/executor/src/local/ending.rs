@@ -20,20 +20,20 @@ const KILLING: Duration = Duration::from_secs(3);
 const GROUPS: usize = 4;
 
 /// A run that waits for its end.
-struct Ending {
+struct EndingRun {
     target: ProcessTarget,
     /// Where the processes that are left are named.
     left: oneshot::Sender<Vec<String>>,
 }
 
-static WAITING: Mutex<Vec<Ending>> = Mutex::new(Vec::new());
+static WAITING: Mutex<Vec<EndingRun>> = Mutex::new(Vec::new());
 static PERMITS: Semaphore = Semaphore::const_new(GROUPS);
 
 /// Ends all processes of `target`, which are those of one run; returns those that could not be ended.
 pub(super) async fn end(target: ProcessTarget) -> Vec<String> {
     let (left, named) = oneshot::channel();
     let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting().push(Ending { target, left });
+    waiting().push(EndingRun { target, left });
     let Ok(permit) = PERMITS.acquire().await else {
         return Vec::new();
     };
@@ -51,7 +51,7 @@ pub(super) async fn end(target: ProcessTarget) -> Vec<String> {
     named.await.unwrap_or_default()
 }
 
-fn end_group(group: Vec<Ending>) {
+fn end_group(group: Vec<EndingRun>) {
     let all = ProcessTarget {
         values: group
             .iter()
@@ -66,7 +66,7 @@ fn end_group(group: Vec<Ending>) {
         ..ProcessTarget::marked(RUN_VARIABLE, [])
     };
     let left = kill(&all);
-    for Ending {
+    for EndingRun {
         target,
         left: names,
     } in group
