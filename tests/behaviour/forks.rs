@@ -337,3 +337,31 @@ fn one_step_is_a_step() {
     let forked = forked.run().expect(0);
     forked.says(&["a new run begins with 1 step of run"]);
 }
+
+#[test]
+fn of_processes_that_begin_at_once_one_gets_the_id() {
+    let server = server();
+    let first = Host::new().server(&server).task("count").run().expect(0);
+    let hosts = (0..6).map(|index| {
+        let output = format!("at-once-{index}.traj.json");
+        let host = Host::after(&first).server(&server);
+        host.args(["-t", "count", "--run-id", "mine", "-o", &output])
+            .spawn()
+    });
+    let hosts: Vec<_> = hosts.collect();
+    let mut runs = 0;
+    for (index, host) in hosts.into_iter().enumerate() {
+        let done = host.wait();
+        let began = first
+            .dir
+            .join(format!("at-once-{index}.events.jsonl"))
+            .exists();
+        assert_eq!(began, done.status == 0, "{done}");
+        if began {
+            runs += 1;
+        } else {
+            done.expect(2).says(&["`--run-id mine`", "has this id"]);
+        }
+    }
+    assert_eq!(runs, 1);
+}

@@ -60,3 +60,37 @@ fn a_person_takes_over_and_gives_back() {
     let made = terminal.root().path().join("work/repo/c.txt");
     assert_eq!(std::fs::read_to_string(made).unwrap(), "by hand\n");
 }
+
+#[test]
+fn a_folder_that_can_not_be_mounted_is_refused() {
+    let host = Host::new()
+        .file("mine.yaml", CONFIG)
+        .file("a:b/c.txt", "c\n");
+    let host = host.args(["sweagent", "shell", "--config=mine.yaml"]);
+    let host = host.args(["-p", "fix it", "-r", "a:b"]);
+    let Some(terminal) = Terminal::start(host, 100, 40) else {
+        return;
+    };
+    terminal.until("can't be mounted");
+    terminal.until("has no colon");
+    terminal.ends(2);
+}
+
+#[test]
+fn variables_of_the_repository_are_read_only_if_they_are_named() {
+    for (named, says) in [
+        (None, "`.env` is a file of the repository and is not read"),
+        (Some("--env_var_path=.env"), "no `NAME=value`"),
+    ] {
+        let host = Host::new()
+            .file("mine.yaml", CONFIG)
+            .file(".env", "OPENAI_API_BASE=http://127.0.0.1:1\nbroken\n");
+        let host = host.args(["sweagent", "shell", "--config=mine.yaml"]);
+        let host = host.args(["-p", "x", "-r", ".", "--", "--agent.type=retry"]);
+        let Some(terminal) = Terminal::start(host.args(named), 200, 40) else {
+            return;
+        };
+        terminal.until(says);
+        terminal.ends(2);
+    }
+}

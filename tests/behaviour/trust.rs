@@ -11,6 +11,7 @@ use crate::host::Host;
 use crate::needs::Need;
 use crate::replayed::of_mini;
 use crate::run::Run;
+use crate::views::View;
 
 fn server() -> Server {
     let turns = [
@@ -381,4 +382,105 @@ fn a_journal_that_is_a_link_or_a_pipe_is_named_as_such() {
         .expect(2);
     let refused = refused.says(&["can't read the journal", "it is no plain file"]);
     assert!(!refused.stderr.contains("can't write"), "{refused}");
+}
+
+/// What a run goes on with is not what was recorded last, if the environment of that did not become ready.
+#[test]
+fn a_recorded_config_at_the_end_hides_no_other_one() {
+    let server = server();
+    let made = first(&server, &[]);
+    let text = fs::read_to_string(journal(&made)).unwrap();
+    let events: Vec<Value> = text
+        .lines()
+        .map(|it| serde_json::from_str(it).unwrap())
+        .collect();
+    let (begun, last) = (&events[0], events.last().unwrap());
+    let resumed = json!({
+        "seq": last["seq"].as_u64().unwrap() + 1, "t": last["t"], "event": "run_resumed",
+        "host_version": begun["host_version"], "config": begun["config"], "plugins": begun["plugins"],
+    });
+    edit(&journal(&made), "run_started", |event| {
+        set(&mut event["config"], "run.on_end", json!("touch done"));
+    });
+    let mut text = fs::read_to_string(journal(&made)).unwrap();
+    text.push_str(&format!("{resumed}\n"));
+    fs::write(journal(&made), text).unwrap();
+    let refused = resume(&made).run().expect(2);
+    refused.says(&["it was changed since", "run.on_end"]);
+    assert!(!made.dir.join("done").exists());
+}
+
+/// The page makes requests anew, of a record from elsewhere only with what is built in.
+#[test]
+fn a_foreign_record_has_the_page_load_nothing() {
+    let server = server();
+    let made = first(&server, &[]);
+    let whole = fs::read_to_string(journal(&made)).unwrap();
+    let edits: [(&str, Value, &str); 8] = [
+        ("config.agent.step_limit", json!(7), ""),
+        ("config.environment.cwd", json!("/nowhere"), ""),
+        (
+            "config.plugins",
+            json!({ "mine": { "path": "/p.wasm" } }),
+            "plugins.mine.path",
+        ),
+        (
+            "config.pipeline.processors",
+            json!(["./p.wasm"]),
+            "pipeline.processors",
+        ),
+        ("config.tools.bundles", json!(["/etc"]), "tools.bundles"),
+        (
+            "config.model.model_name",
+            json!("replay//etc/passwd"),
+            "model.model_name",
+        ),
+        (
+            "config.model.model_class",
+            json!("deterministic"),
+            "model.model_class",
+        ),
+        (
+            "plugins",
+            json!([{ "name": "x", "kind": "action-policy", "asked": "./p.wasm" }]),
+            "--plugin",
+        ),
+    ];
+    let sent = || {
+        let view = View::of(Host::after(&made), &["traj.events.jsonl"]);
+        let runs = view.runs();
+        let id = runs[0]["id"].as_str().unwrap();
+        let answer = view.get(&format!("/api/sent?id={id}&step=2"));
+        view.end();
+        answer
+    };
+    let own = sent().json();
+    assert_eq!(
+        (&own["caution"], &own["sent"]),
+        (&Value::Null, &json!(2)),
+        "{own}"
+    );
+    for (path, value, refused) in edits {
+        edit(&journal(&made), "run_started", |event| {
+            set(event, path, value.clone())
+        });
+        let answer = sent();
+        match refused {
+            "" => {
+                let answer = answer.json();
+                let caution = answer["caution"].as_str();
+                assert!(
+                    caution.is_some_and(|it| it.contains("built-in")),
+                    "{answer}"
+                );
+                assert_eq!(answer["messages"], own["messages"], "{path}");
+            }
+            key => {
+                assert_eq!(answer.status, 422, "{path}");
+                let says = format!("it has `{key}");
+                assert!(answer.body.contains(&says), "{path}: {}", answer.body);
+            }
+        }
+        fs::write(journal(&made), &whole).unwrap();
+    }
 }

@@ -21,15 +21,15 @@ pub struct View {
 }
 
 /// An answer.
-struct Answer {
-    status: u16,
+pub struct Answer {
+    pub status: u16,
     headers: BTreeMap<String, String>,
-    body: String,
+    pub body: String,
 }
 
 impl Answer {
     #[track_caller]
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.body);
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
@@ -89,7 +89,7 @@ impl View {
     }
 
     /// A request of the page itself.
-    fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Answer {
         let cookie = self.cookie();
         let headers = [("Host", self.address.as_str()), ("Cookie", &cookie)];
         self.bare("GET", path, &headers, "")

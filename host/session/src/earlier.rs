@@ -163,6 +163,11 @@ impl Earlier {
         &self.kept.config
     }
 
+    /// The same, to take away what may not be used of it.
+    pub fn config_mut(&mut self) -> &mut Value {
+        &mut self.kept.config
+    }
+
     /// The journal.
     pub fn journal(&self) -> &Path {
         &self.journal

@@ -3,13 +3,19 @@
 //! For such a run, the state folder has a link with the run's id to its journal. A link needs no
 //! file format, can hold any path, and is made atomically.
 
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mswea_executor::state_folder;
+use rustix::fs::OFlags;
 
 /// The suffix of a link's name.
 const LINK: &str = ".run";
+
+/// The suffix of the name of a file that is locked while its id is held.
+const HELD: &str = ".held";
 
 /// Makes the link of a run. If this fails, the run is only missing in lists, so the error is
 /// ignored.
@@ -65,6 +71,53 @@ pub fn journal_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
         .find(|journal| journal.exists())
 }
 
+/// The id of a run that no other process can choose while this value lives.
+#[derive(Debug)]
+pub struct HeldRunId {
+    path: PathBuf,
+    file: File,
+}
+
+impl HeldRunId {
+    /// Holds an id, by a locked file in this folder, which is made.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if another process holds it; others if the file can't be made or locked.
+    pub fn hold(folder: &Path, run_id: &str) -> io::Result<Self> {
+        if !is_plain(run_id) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{run_id}{HELD}"));
+        loop {
+            let file = OpenOptions::new()
+                .append(true)
+                .create(true)
+                .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+                .open(&path)?;
+            file.try_lock().map_err(|error| match error {
+                TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+                TryLockError::Error(error) => error,
+            })?;
+            let locked = file.metadata()?;
+            let is_same =
+                |now: &std::fs::Metadata| (now.dev(), now.ino()) == (locked.dev(), locked.ino());
+            // Else its holder has removed it before the lock was ours.
+            if std::fs::symlink_metadata(&path).is_ok_and(|now| is_same(&now)) {
+                return Ok(Self { path, file });
+            }
+        }
+    }
+}
+
+impl Drop for HeldRunId {
+    fn drop(&mut self) {
+        // Before the lock is released.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = self.file.unlock();
+    }
+}
+
 /// The file with the digests of a run.
 pub(crate) fn digests_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
     is_plain(run_id).then(|| folder.join(format!("{run_id}.digests")))
@@ -103,6 +156,21 @@ mod tests {
         std::fs::write(state.join("r-2.run"), "").unwrap();
         forget(&state, "r-2");
         assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_id_is_held_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let held = HeldRunId::hold(&state, "r-1").unwrap();
+        let again = HeldRunId::hold(&state, "r-1").unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::WouldBlock);
+        drop(HeldRunId::hold(&state, "r-2").unwrap());
+        drop(held);
+        assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
+        // What a killed host has left is no obstacle.
+        std::fs::write(state.join("r-1.held"), "").unwrap();
+        HeldRunId::hold(&state, "r-1").unwrap();
     }
 
     #[test]

@@ -1,18 +1,52 @@
 //! The id of a new run: the one that `--run-id` names, or a new one.
 
+use std::io::ErrorKind;
+use std::ops::Deref;
+
 use super::output::Failure;
-use mswea_session::{index, new_run_id, runs_folder};
+use mswea_session::index::{self, HeldRunId};
+use mswea_session::{new_run_id, runs_folder};
+
+/// The id of a new run. While it lives, no other process can choose it.
+pub(super) struct ChosenRunId {
+    id: String,
+    _held: Option<HeldRunId>,
+}
+
+impl Deref for ChosenRunId {
+    type Target = String;
+
+    fn deref(&self) -> &String {
+        &self.id
+    }
+}
 
 /// The id of a new run.
 ///
 /// # Errors
-/// If the given id can't be one, or a run has it.
-pub(super) fn chosen(given: Option<&str>) -> Result<String, Failure> {
+/// If the given id can't be one, if a run has it, or if another process begins a run with it.
+pub(super) fn chosen(given: Option<&str>) -> Result<ChosenRunId, Failure> {
     let Some(id) = given else {
-        return Ok(new_run_id());
+        return Ok(ChosenRunId {
+            id: new_run_id(),
+            _held: None,
+        });
     };
     check(id)?;
     let folder = runs_folder();
+    let held = match HeldRunId::hold(&folder, id) {
+        Ok(held) => Some(held),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            return Err(Failure::usage(format!(
+                "`--run-id {id}`: a run of another process has this id; choose another one"
+            )));
+        }
+        // Where nothing can be written, no run is noted either.
+        Err(error) => {
+            tracing::debug!(%error, "the id of the run can't be held");
+            None
+        }
+    };
     let journal = index::journal_of(&folder, id);
     if let Some(journal) = journal {
         return Err(Failure::usage(format!(
@@ -22,7 +56,10 @@ pub(super) fn chosen(given: Option<&str>) -> Result<String, Failure> {
     }
     // Of a run whose files were removed by hand.
     index::forget(&folder, id);
-    Ok(id.to_owned())
+    Ok(ChosenRunId {
+        id: id.to_owned(),
+        _held: held,
+    })
 }
 
 /// An id is a part of names of files, and of labels.

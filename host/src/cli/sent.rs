@@ -1,33 +1,66 @@
-//! What a recorded query sent, made anew for the page of `view`: nothing is sent, run or written.
+//! What a recorded query sent, made anew for the page of `view`: nothing is sent, run or written. Of a record
+//! that this user's hosts have not written, no file is read besides, and only built-in parts are used.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::again::layers;
 use super::args::ChangeArgs;
 use super::{configs, run};
+use mswea_config::{Layers, names_no_file};
 use mswea_core::StopSource;
 use mswea_session::{self as session, Earlier, Job, Runtime, Unwatched};
 use mswea_view::SentRequest;
+
+/// How long it may take.
+const TIME: Duration = Duration::from_secs(20);
+
+/// The sections that may be used of a foreign record.
+const SECTIONS: [&str; 6] = ["mini", "agent", "model", "pipeline", "plugins", "tools"];
+
+/// The keys of `[model]` that may be: they decide what messages look like.
+const MODEL: [&str; 8] = [
+    "model_name",
+    "model_class",
+    "observation_template",
+    "format_error_template",
+    "action_regex",
+    "multimodal_regex",
+    "set_cache_control",
+    "cost_tracking",
+];
+
+const FOREIGN: &str = "this record is not from this user's runs on this machine: it was made anew with built-in parts, \
+    and without its sections `environment`, `workspace`, `run` and `providers`, whose values prompts may show";
 
 /// The request of the query that the journal has under this number. Plugins that are not those of the run
 /// are refused, because they would show what was not sent.
 pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
     let mut earlier = Earlier::to_replay(journal).map_err(|error| error.to_string())?;
     earlier.end_at(seq);
-    let recorded = earlier.config().get("model");
-    let of = |key: &str| recorded.and_then(|it| it.get(key)).unwrap_or(&Value::Null);
-    let parameters = json!({ "model": of("model_name"), "model_kwargs": of("model_kwargs") });
+    let model = &earlier.config()["model"];
+    let parameters = json!({ "model": model["model_name"], "model_kwargs": model["model_kwargs"] });
     let mut flags = ChangeArgs::default().as_run();
     flags.configs.extend([
         "agent.wall_time_limit_seconds=0".to_owned(),
         "agent.salvage_command=null".to_owned(),
     ]);
-    let layers = layers(&earlier, &flags, true).map_err(|failure| failure.message)?;
-    let config = configs::resolve(&layers).map_err(|failure| failure.message)?;
     let plugins = earlier.plugins(&[]);
+    let is_own = earlier.is_own();
+    if !is_own {
+        restrict(earlier.config_mut());
+        // Neither a price nor an address is looked for: nothing is sent.
+        let instead = ["agent.cost_limit=0", "model.base_url=http://127.0.0.1:1"];
+        flags.configs.extend(instead.map(str::to_owned));
+    }
+    let layers = layers(&earlier, &flags, true).map_err(|failure| failure.message)?;
+    if !is_own {
+        check_parts(&layers, journal, &plugins)?;
+    }
+    let config = configs::resolve(&layers).map_err(|failure| failure.message)?;
     let options = run::ProcessOptions {
         plugins: &plugins,
         ..run::process_options(&flags)
@@ -46,7 +79,12 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
         .build()
         .map_err(|error| error.to_string())?;
     let (_source, stop) = StopSource::new();
-    let done = tokio.block_on(session::replay(&runtime, job, Arc::new(Unwatched), stop));
+    let done = tokio.block_on(async {
+        let replay = session::replay(&runtime, job, Arc::new(Unwatched), stop);
+        tokio::time::timeout(TIME, replay).await
+    });
+    tokio.shutdown_background();
+    let done = done.map_err(|_| format!("it takes more than {} s", TIME.as_secs()))?;
     let done = done.map_err(|error| error.to_string())?;
     Ok(SentRequest {
         history: done.messages.iter().map(|it| it.light()).collect(),
@@ -54,5 +92,57 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
         tools: done.tools,
         parameters,
         stopped: done.stopped,
+        caution: (!is_own).then(|| FOREIGN.to_owned()),
     })
+}
+
+/// Leaves of a foreign record's config what decides how messages are made.
+fn restrict(config: &mut Value) {
+    let Some(sections) = config.as_object_mut() else {
+        return;
+    };
+    sections.retain(|name, _| SECTIONS.contains(&name.as_str()));
+    let model = sections.get_mut("model").and_then(Value::as_object_mut);
+    if let Some(model) = model {
+        model.retain(|name, _| MODEL.contains(&name.as_str()));
+    }
+    let plugins = sections.get_mut("plugins").and_then(Value::as_object_mut);
+    for entry in plugins.into_iter().flat_map(|it| it.values_mut()) {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.retain(|name, _| ["config", "path"].contains(&name.as_str()));
+        }
+    }
+}
+
+/// Checks that what is left names only built-in parts: without another part, another request than the sent one
+/// would be made.
+fn check_parts(layers: &Layers, journal: &Path, plugins: &[String]) -> Result<(), String> {
+    let of_config = layers.recorded_authority(&journal.display().to_string());
+    let of_config = of_config.into_iter().filter(|it| {
+        let is_config = it.key.starts_with("plugins.") && !it.key.ends_with(".path");
+        let is_bundle = it.key.starts_with("tools.bundles");
+        let is_harmless = it.key.starts_with("tools.") && !is_bundle;
+        // A sandbox: nothing runs.
+        !(is_config || is_harmless || is_bundle && names_no_path(&it.value))
+            && it.key != "environment.sandbox"
+    });
+    let of_flags = plugins.iter().filter(|it| !names_no_file(it));
+    let of_flags = of_flags.map(|it| ("--plugin".to_owned(), Value::from(it.as_str())));
+    let mut all = of_config.map(|it| (it.key, it.value)).chain(of_flags);
+    all.next().map_or(Ok(()), |(key, value)| {
+        Err(format!(
+            "mswea-host has not recorded it on this machine for this user, and it has `{}` = `{}`, which may be a \
+             file and is not read here: `mswea-host replay` reads it, if you trust the record",
+            mswea_text::harmless(&key),
+            mswea_text::harmless(&value.to_string())
+        ))
+    })
+}
+
+/// Whether bundles are built-in ones.
+fn names_no_path(bundles: &Value) -> bool {
+    let is_name = |it: &Value| it.as_str().is_some_and(|it| !it.contains('/'));
+    bundles
+        .as_array()
+        .is_some_and(|all| all.iter().all(is_name))
 }

@@ -80,6 +80,7 @@ function request(id, n) {
       lines.push(el("p", { class: "error" }, sent.stopped ? "It could not be made anew up to here: " + (sent.stopped.head ?? sent.stopped)
         : `This is not what was sent: the run sent ${count(sent.recorded)} messages`));
     }
+    if (sent.caution) lines.push(el("p", { class: "soft" }, sent.caution));
     const part = (title, text) => el("details", {}, el("summary", {}, title), sent_text(text));
     wait.replaceWith(...lines, ...sent.messages.map(sent_message), part("tools", sent.tools), part("parameters", sent.parameters));
   });

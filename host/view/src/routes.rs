@@ -13,6 +13,7 @@ use mswea_export::SecretValues;
 use mswea_serve::ConnectionPlace;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::answers::{self, PageAnswer, jsoned, plain, refused, tagged};
@@ -35,6 +36,8 @@ const SUBMISSION: usize = 4 << 20;
 /// The largest body of a request, and how long it may take.
 const NOTE: usize = 256 << 10;
 const BODY_TIME: Duration = Duration::from_secs(15);
+/// How many requests are made anew at once.
+const MAKING: usize = 2;
 /// The largest file that is shown as text.
 const FILE: u64 = 64 << 20;
 
@@ -42,6 +45,8 @@ const FILE: u64 = 64 << 20;
 pub(crate) struct ViewRoutes {
     pub(crate) door: ViewDoor,
     shared: Arc<ViewedRuns>,
+    /// Places for requests that are made anew.
+    making: Arc<Semaphore>,
 }
 
 /// What requests read.
@@ -57,6 +62,7 @@ impl ViewRoutes {
     pub(crate) fn new(door: ViewDoor, settings: ViewSettings) -> Self {
         Self {
             door,
+            making: Arc::new(Semaphore::new(MAKING)),
             shared: Arc::new(ViewedRuns {
                 notes: RunNotes::beside(&settings.roots),
                 table: RunTable::new(settings.roots, settings.secrets.clone()),
@@ -186,6 +192,11 @@ async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor)
         let kept = tokio::task::spawn_blocking(move || keep_note(&shared, &asked, note));
         return kept.await.unwrap_or_else(|_| failed());
     }
+    // While requests wait to be made anew, they take no thread from others.
+    let making = match path.as_str() {
+        "/api/sent" => routes.making.clone().acquire_owned().await.ok(),
+        _ => None,
+    };
     // Files are read.
     let answered = tokio::task::spawn_blocking(move || match path.as_str() {
         "/api/runs" => list(&shared, &asked, tag.as_deref()),
@@ -198,7 +209,10 @@ async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor)
         "/api/compare" => compared(&shared, &asked),
         "/api/file" => file(&shared, &asked),
         "/api/text" => of_run(&shared, &asked, |_, open| text(&shared, &asked, open)),
-        "/api/sent" => sent(&shared, &asked),
+        "/api/sent" => {
+            let _making = making;
+            sent(&shared, &asked)
+        }
         "/api/record" => of_run(&shared, &asked, |run, open| {
             record(&shared, &asked, run, open)
         }),

@@ -1,5 +1,7 @@
 //! A request as it was sent, against the history: what the history processors have hidden or changed.
 
+use std::collections::HashMap;
+
 use mswea_core::{Message, Part, Tool};
 use mswea_export::SecretValues;
 use serde_json::{Value, json};
@@ -24,6 +26,8 @@ pub struct SentRequest {
     pub parameters: Value,
     /// Why it is not known what was sent.
     pub stopped: Option<String>,
+    /// What the reader has to know of how it was made.
+    pub caution: Option<String>,
 }
 
 /// A message, as places in the history and in the view.
@@ -37,8 +41,14 @@ enum SentMark {
 
 /// The request as the page gets it; `recorded` is the number of messages by the journal.
 pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretValues) -> Value {
-    let history: Vec<Value> = it.history.iter().map(comparable).collect();
-    let view: Vec<Value> = it.view.iter().map(comparable).collect();
+    // Many long messages that are nearly the same would take long to be compared with each other.
+    let mut known = HashMap::new();
+    let mut number = |message: &Message| {
+        let next = known.len();
+        *known.entry(comparable(message).to_string()).or_insert(next)
+    };
+    let history: Vec<usize> = it.history.iter().map(&mut number).collect();
+    let view: Vec<usize> = it.view.iter().map(&mut number).collect();
     let mut bytes = 0;
     let messages = marks(&history, &view).into_iter().map(|mark| {
         let (word, message, before) = match mark {
@@ -70,6 +80,7 @@ pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretV
         "tools": shown(&indented(&json!(it.tools)), secrets),
         "parameters": shown(&indented(&it.parameters), secrets),
         "stopped": it.stopped.as_ref().map(|why| shown(why, secrets)),
+        "caution": it.caution,
     })
 }
 
@@ -107,7 +118,7 @@ fn addresses(message: &Message) -> Vec<String> {
 }
 
 /// Aligns the view with the history by the messages that are the same.
-fn marks(history: &[Value], view: &[Value]) -> Vec<SentMark> {
+fn marks(history: &[usize], view: &[usize]) -> Vec<SentMark> {
     let pairs = || history.iter().zip(view);
     let head = pairs().take_while(|(old, new)| old == new).count();
     let (old, new) = (&history[head..], &view[head..]);
@@ -140,7 +151,7 @@ fn marks(history: &[Value], view: &[Value]) -> Vec<SentMark> {
 }
 
 /// A longest common subsequence, as pairs of places; none of lists that are too long.
-fn anchors(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
+fn anchors(old: &[usize], new: &[usize]) -> Vec<(usize, usize)> {
     if old.len().saturating_mul(new.len()) > COMPARED {
         return Vec::new();
     }
@@ -188,7 +199,7 @@ mod tests {
             ("", "ab", "++"),
             ("abab", "ab", "==--"),
         ];
-        let values = |text: &str| text.chars().map(|it| json!(it)).collect::<Vec<_>>();
+        let values = |text: &str| text.chars().map(|it| it as usize).collect::<Vec<_>>();
         for (history, view, expected) in vectors {
             let marks = marks(&values(history), &values(view));
             let words = marks.iter().map(|mark| match mark {

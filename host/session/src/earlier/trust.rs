@@ -83,14 +83,11 @@ impl Earlier {
     /// [`UntrustedRecord`] if the record differs from what was recorded, or was not recorded here and sets
     /// what needs the user's consent.
     pub fn check_authority(&self, layers: &Layers) -> Result<(), UntrustedRecord> {
-        let digests = match self.is_foreign {
-            true => Digests::default(),
-            false => DigestFile::of(&self.state.run_id).read(),
-        };
+        let digests = self.digests();
         let state = &self.state;
         let mut values = Vec::new();
         let mut has_another_config = false;
-        if !digests.has_config(&state.config, &state.plugins) {
+        if !self.has_known_config(&digests) {
             has_another_config = digests.is_known();
             values.extend(layers.recorded_authority(&self.journal.display().to_string()));
             values.extend(self.named_plugins());
@@ -114,9 +111,29 @@ impl Earlier {
         })
     }
 
+    /// Whether the config and the plugins are those that this user's hosts have recorded.
+    pub fn is_own(&self) -> bool {
+        self.has_known_config(&self.digests())
+    }
+
+    fn digests(&self) -> Digests {
+        match self.is_foreign {
+            true => Digests::default(),
+            false => DigestFile::of(&self.state.run_id).read(),
+        }
+    }
+
+    /// Looks at what it goes on with, and at the last that is recorded, which is another one if its environment
+    /// did not become ready.
+    fn has_known_config(&self, digests: &Digests) -> bool {
+        let (kept, state) = (&self.kept, &self.state);
+        digests.has_config(&kept.config, &kept.plugins)
+            && digests.has_config(&state.config, &state.plugins)
+    }
+
     /// The plugin files that flags of the recorded run named, and those of this one do not.
     fn named_plugins(&self) -> impl Iterator<Item = RecordedValue> {
-        let recorded = self.state.plugins.as_array().into_iter().flatten();
+        let recorded = self.kept.plugins.as_array().into_iter().flatten();
         let mut named: Vec<&str> = recorded.filter_map(|it| it.get(ASKED)?.as_str()).collect();
         named.retain(|name| !names_no_file(name) && !self.named_anew.iter().any(|it| it == name));
         named.dedup();

@@ -2,11 +2,12 @@
 //! goes on by itself; Ctrl-C interrupts it and asks.
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 
 use super::single::{SingleRun, read_variables};
 use crate::cli::args::ShellArgs;
 use crate::cli::exit::ExitCode;
-use crate::cli::output::Failure;
+use crate::cli::output::{self, Failure};
 use mswea_secrecy as secrecy;
 use mswea_sweagent::{SweAgentProblem, SweCommand, check_tree, read_command_line};
 
@@ -21,7 +22,7 @@ pub(super) fn run(args: &ShellArgs) -> Result<ExitCode, Failure> {
         return Err(problem.hint(hint).into());
     }
     let words = words(args)?;
-    read_variables(&words)?;
+    read_trusted_variables(args, &words)?;
     let variable = |name: &str| secrecy::var(name);
     let request = read_command_line(SweCommand::Run, &words, &variable)?;
     let mut tree = request.tree;
@@ -53,6 +54,27 @@ pub(super) fn run(args: &ShellArgs) -> Result<ExitCode, Failure> {
     single.make()
 }
 
+/// Reads the file of variables. A repository may come from a stranger, and its `.env` could have the user's key sent
+/// elsewhere: so that one is read only if it is named.
+fn read_trusted_variables(args: &ShellArgs, words: &[String]) -> Result<(), Failure> {
+    let is_named = words.iter().any(|it| it.starts_with("--env_var_path"));
+    let here = std::fs::canonicalize(".").ok();
+    let repo = args.repo.as_ref().and_then(|it| it.canonicalize().ok());
+    let is_inside = here
+        .zip(repo)
+        .is_none_or(|(here, repo)| here.starts_with(repo));
+    if is_named || !is_inside {
+        return read_variables(words);
+    }
+    if Path::new(".env").exists() {
+        output::warning(
+            "`.env` is a file of the repository and is not read, because it could have your key sent elsewhere: if it is \
+             yours, add `-- --env_var_path=.env`",
+        );
+    }
+    Ok(())
+}
+
 /// The flags of `run` that these flags mean.
 fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
     let missing = |flag: &str, what: &str| {
@@ -71,6 +93,13 @@ fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
             .hint("name the folder of the repository with `-r`")
             .into());
     };
+    // Docker divides the words of a mount at colons, and makes a folder that is missing.
+    let Some(folder) = folder.to_str().filter(|it| !it.contains(':')) else {
+        let shown = folder.display();
+        let problem = SweAgentProblem::new(format!("the folder `{shown}` can't be mounted"));
+        let hint = "use a folder whose whole path is UTF-8 and has no colon";
+        return Err(problem.hint(hint).into());
+    };
     let mut words = Vec::new();
     for config in &args.config {
         words.push(format!("--config={}", config.display()));
@@ -80,7 +109,7 @@ fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
         false => "text",
     };
     words.push(format!("--problem_statement.{key}={problem}"));
-    let mount = serde_json::Value::from(format!("{}:/{REPO}", folder.display()));
+    let mount = serde_json::Value::from(format!("{folder}:/{REPO}"));
     words.extend([
         "--env.deployment.type=docker".to_owned(),
         "--env.deployment.image=python:3.11".to_owned(),
