@@ -112,7 +112,9 @@ fn a_limit_of_the_batch_counts_what_was_spent_on_runs_that_were_cut_off() {
             }
         };
         let run = host.args(["--total-cost-limit", limit]).run().expect(3);
-        let spent = format!("the batch has spent ${limit}.00");
+        let spent = format!(
+            "the batch has spent ${limit}.00, and its limit is ${limit}.00; the same command with a higher limit"
+        );
         last = Some(run.says(&[&spent]));
         // One more may have been asked for.
         let asked = server.requests().len();

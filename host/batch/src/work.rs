@@ -19,6 +19,8 @@ use crate::manifest::BatchInstance;
 use crate::outcome::{BatchResult, Severity, severity};
 use crate::result_files::ResultFiles;
 
+const HIGHER: &str = "the same command with a higher limit goes on";
+
 /// No wait before another attempt is longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
@@ -104,13 +106,13 @@ impl Spent {
         let calls = self.calls.load(Ordering::Relaxed);
         if limits.cost > 0.0 && cost >= limits.cost {
             return Some(format!(
-                "the batch has spent ${cost:.2}, and its limit is ${:.2}",
+                "the batch has spent ${cost:.2}, and its limit is ${:.2}; {HIGHER}",
                 limits.cost
             ));
         }
         (limits.calls > 0 && calls >= limits.calls).then(|| {
             format!(
-                "the batch has sent {calls} queries, and its limit is {}",
+                "the batch has sent {calls} queries, and its limit is {}; {HIGHER}",
                 limits.calls
             )
         })

@@ -466,9 +466,7 @@ fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCod
             ("failures", ExitCode::Failed)
         }
         BatchWhy::Limit(limit) => {
-            output::error(&format!(
-                "{limit}; the same command with a higher limit goes on"
-            ));
+            output::error(limit);
             ("limit", ExitCode::Limit)
         }
         BatchWhy::Hopeless(reason) => {
