@@ -1,5 +1,6 @@
 //! What a person sees of a batch: a table at the end of the terminal, and above it what is said once. And a
-//! batch on a machine that has too little free.
+//! batch on a machine that has too little free, the limits of the
+//! whole batch, and the exit code.
 
 use std::thread;
 use std::time::Duration;
@@ -72,4 +73,55 @@ fn too_little_that_is_free_is_said_and_waited_for() {
         assert!(!run.dir.join("out/i00/result.json").exists());
     }
     assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
+fn the_exit_code_counts_the_failures_of_earlier_calls() {
+    let turns = [Turn::status(400), Turn::commands(&[SUBMIT])];
+    let server = Server::start(Scenario::new(turns).then(After::Repeat));
+    let mut last = batch(2, &server, &["--slice", ":1"]).run().expect(1);
+    // Neither another instance nor a call that finds nothing to do hides a failure.
+    for (arguments, code, words) in [
+        (&[][..], 1, "1 of 2 instances have a result already"),
+        (&[], 1, "1 BadRequestError, 1 Submitted"),
+        (&["--retry-failed"], 0, "[1/1] i00: Submitted"),
+        (
+            &[],
+            0,
+            "2 of 2 instances have a result already · 2 Submitted",
+        ),
+    ] {
+        let host = Host::after(&last).args(["batch", "run", "out", "-l", "0"]);
+        let host = host.args(["--instances", "i.jsonl"]).args(arguments);
+        let run = host.server(&server).run();
+        last = run.expect(code).says(&[words]);
+    }
+}
+
+#[test]
+fn a_limit_of_the_batch_counts_what_was_spent_on_runs_that_were_cut_off() {
+    let turn = Turn::commands(&["true"]).with_cost(0.25);
+    let server = Server::start(Scenario::always(turn));
+    let mut last = None;
+    for (limit, replies) in [("1", 4), ("2", 8), ("3", 12)] {
+        let host = match &last {
+            None => batch(1, &server, &[]),
+            Some(run) => {
+                let host = Host::after(run).args(["batch", "run", "out", "-l", "0"]);
+                host.server(&server)
+            }
+        };
+        let run = host.args(["--total-cost-limit", limit]).run().expect(3);
+        let spent = format!(
+            "the batch has spent ${limit}.00, and its limit is ${limit}.00; the same command with a higher limit"
+        );
+        last = Some(run.says(&[&spent]));
+        // One more may have been asked for.
+        let asked = server.requests().len();
+        assert!(asked <= replies + 3, "{asked} for ${limit}");
+    }
+    let run = last.unwrap();
+    let journal = run.dir.join("out/i00/i00.events.jsonl");
+    let journal = std::fs::read_to_string(journal).unwrap();
+    assert_eq!(journal.matches("\"event\":\"reply\"").count(), 12, "{run}");
 }

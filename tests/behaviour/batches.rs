@@ -166,6 +166,11 @@ fn events_and_figures() {
     let last = events.last().unwrap();
     assert_eq!(last["type"], "batch_ended");
     assert_eq!((&last["done"], &last["exit_code"]), (&2.into(), &0.into()));
+    // Nothing is left of these: that is said in one line, also with `-q`.
+    let run = batch(Host::after(&run), &server, &["-q", "--slice", ":2"]);
+    let run = run.run().expect(0);
+    let words = "2 of 2 instances have a result already · 2 Submitted · $1.5000 · results: out/preds.json\n";
+    assert_eq!(run.stderr, words, "{run}");
     // The same directory takes further instances, and redoes what it is told to.
     let run = batch(Host::after(&run), &server, &[]).run().expect(0);
     let run = run.says(&[

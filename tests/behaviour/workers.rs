@@ -142,6 +142,7 @@ fn workers_share_a_batch_and_may_be_killed() {
         fs::remove_file(out.join("i000").join(name)).unwrap();
     }
     let run = worker(Host::after(&run), &server, KILLED).run().expect(0);
+    let run = run.says(&["24 of 24 instances have a result already · 24 Submitted"]);
     whole(&out, count, &run);
     let run = Host::after(&run)
         .args(["batch", "preds", "out"])

@@ -78,7 +78,9 @@ impl FloorWatch {
         };
         let since = *self.short_since.get_or_insert_with(Instant::now);
         if running == 0 && since.elapsed() >= PATIENCE {
-            return MayBegin::Never(short);
+            return MayBegin::Never(format!(
+                "{short}; free some, or set a lower number, and the same command goes on"
+            ));
         }
         if !std::mem::replace(&mut self.told, true) {
             said(&short);
@@ -187,10 +189,14 @@ mod tests {
             assert_eq!(short.may_begin(0, &said).await, MayBegin::NotYet);
             short.short_since = Instant::now().checked_sub(PATIENCE);
             assert_eq!(short.may_begin(1, &said).await, MayBegin::NotYet);
-            assert!(matches!(
-                short.may_begin(0, &said).await,
-                MayBegin::Never(_)
-            ));
+            // A higher number, which helps with other limits of a batch, would not help.
+            let MayBegin::Never(text) = short.may_begin(0, &said).await else {
+                panic!("{name}")
+            };
+            assert!(
+                text.contains(name) && text.contains("a lower number"),
+                "{text}"
+            );
             let texts = std::mem::take(&mut *told.lock().unwrap());
             assert!(texts.len() == 1 && texts[0].contains(name), "{texts:?}");
         }

@@ -1,23 +1,25 @@
 //! Works on a batch: some runs at a time, until every instance has its result.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mswea_core::{Front, Progress, Stop, StopSource};
 use mswea_executor::aside;
-use mswea_session::Runtime;
+use mswea_session::{Earlier, Runtime};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::attempt::{Attempt, AttemptEnd};
 use crate::floor::{FloorWatch, MayBegin, RECHECK};
-use crate::folder::{BatchFolder, result_file};
+use crate::folder::{BatchFolder, journal, result_file};
 use crate::job::{BatchJob, BatchLimits};
 use crate::manifest::BatchInstance;
 use crate::outcome::{BatchResult, Severity, severity};
 use crate::result_files::ResultFiles;
+
+const HIGHER: &str = "the same command with a higher limit goes on";
 
 /// No wait before another attempt is longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -75,6 +77,23 @@ struct Spent {
 }
 
 impl Spent {
+    /// Counts what the instances have used until now: their results, and the runs that were cut off.
+    fn before(&self, folder: &BatchFolder) {
+        let results = folder.results().unwrap_or_default();
+        let done: HashSet<&str> = results.iter().map(|it| it.instance_id.as_str()).collect();
+        let ids = folder.instances().iter().map(|it| it.id.as_str());
+        let cut = ids.filter(|id| !done.contains(id)).filter_map(|id| {
+            let account = Earlier::to_read(&journal(folder.path(), id)).ok()?;
+            let account = &account.state().account;
+            Some((account.known_cost(), account.queries))
+        });
+        let of_results = results.iter().map(|it| (it.cost, it.steps));
+        for (cost, calls) in of_results.chain(cut) {
+            *self.cost.lock().unwrap_or_else(PoisonError::into_inner) += cost.unwrap_or_default();
+            self.calls.fetch_add(calls.into(), Ordering::Relaxed);
+        }
+    }
+
     fn add(&self, cost: Option<f64>) {
         *self.cost.lock().unwrap_or_else(PoisonError::into_inner) += cost.unwrap_or_default();
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -87,13 +106,13 @@ impl Spent {
         let calls = self.calls.load(Ordering::Relaxed);
         if limits.cost > 0.0 && cost >= limits.cost {
             return Some(format!(
-                "the batch has spent ${cost:.2}, and its limit is ${:.2}",
+                "the batch has spent ${cost:.2}, and its limit is ${:.2}; {HIGHER}",
                 limits.cost
             ));
         }
         (limits.calls > 0 && calls >= limits.calls).then(|| {
             format!(
-                "the batch has sent {calls} queries, and its limit is {}",
+                "the batch has sent {calls} queries, and its limit is {}; {HIGHER}",
                 limits.calls
             )
         })
@@ -151,11 +170,8 @@ pub async fn work(
 ) -> BatchEnd {
     let (ending, is_ending) = StopSource::new();
     let spent = Arc::new(Spent::default());
-    if let Ok(results) = folder.results() {
-        let cost: f64 = results.iter().filter_map(|it| it.cost).sum();
-        let calls = results.iter().map(|it| u64::from(it.steps)).sum();
-        *spent.cost.lock().unwrap_or_else(PoisonError::into_inner) = cost;
-        spent.calls.store(calls, Ordering::Relaxed);
+    if job.limits.cost > 0.0 || job.limits.calls > 0 {
+        spent.before(&folder);
     }
     let shared = Arc::new(BatchShared {
         runtime,

@@ -52,6 +52,8 @@ pub(super) use settings::fresh_id;
 
 /// The pause before the next attempt to start a command for which descriptors were lacking.
 const SHORTAGE: Duration = Duration::from_millis(5);
+/// How long the end of a run waits for a start that was given up.
+const STARTING: Duration = Duration::from_secs(2);
 /// How often orphans are searched while a command runs.
 const ORPHANS: Duration = Duration::from_millis(200);
 
@@ -354,8 +356,8 @@ impl Executor for LocalExecutor {
 
     async fn cleanup(&mut self) {
         self.end_session().await;
-        // A start that was given up ends what it started.
-        drop(self.starting.lock().await);
+        // A start that was given up ends what it started; a program on a dead network file system never starts.
+        let _ = tokio::time::timeout(STARTING, self.starting.lock()).await;
         if self.actions > 0 {
             let left = self.end_processes().await;
             if !left.is_empty() {

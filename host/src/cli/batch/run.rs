@@ -295,22 +295,17 @@ async fn opened(
         ExitStatuses::new(plan.dir, now.unwrap_or_default().as_secs_f64())
     });
     let files = ResultFiles::start(predictions, statuses).context("can't start a thread")?;
-    let has_done = known.len() - left.len();
-    if has_done > 0 {
-        let text = format!(
-            "{has_done} of {} instances have a result already",
-            known.len()
-        );
-        output::remark(plan.run.display, &text);
-    }
+    let ids: HashSet<&str> = known.iter().map(|it| it.id.as_str()).collect();
+    let mut done = results;
+    done.retain(|it| ids.contains(it.instance_id.as_str()));
+    let failed_before = done.iter().filter(|it| it.has_failed()).count();
     let front = Arc::new(BatchFront::new(plan.run.display, left.len()));
+    let counts = (known.len() - left.len(), known.len());
+    front.already(counts, &done, &results_place(plan));
     let watcher = match plan.files {
         Some(more) => {
-            let ids: HashSet<&str> = known.iter().map(|it| it.id.as_str()).collect();
-            let done = results.into_iter();
-            let done = done.filter(|it| ids.contains(it.instance_id.as_str()));
             let start = BatchStart {
-                done: &done.collect::<Vec<_>>(),
+                done: &done,
                 left: left.len(),
                 predicted,
             };
@@ -327,7 +322,8 @@ async fn opened(
         files,
         stop.clone(),
     );
-    let end = watched(working, &front, stop).await;
+    let mut end = watched(working, &front, stop).await;
+    end.failed += failed_before;
     if let Some(more) = plan.files {
         more.end()?;
     }
@@ -467,9 +463,7 @@ fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCod
             ("failures", ExitCode::Failed)
         }
         BatchWhy::Limit(limit) => {
-            output::error(&format!(
-                "{limit}; the same command with a higher limit goes on"
-            ));
+            output::error(limit);
             ("limit", ExitCode::Limit)
         }
         BatchWhy::Hopeless(reason) => {
@@ -487,9 +481,12 @@ fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCod
             ),
         );
     }
-    output::remark(
-        plan.run.display,
-        &format!("results: {}", plan.dir.join("preds.json").display()),
-    );
+    if front.has_instances() {
+        output::remark(plan.run.display, &results_place(plan));
+    }
     code
+}
+
+fn results_place(plan: &BatchPlan<'_>) -> String {
+    format!("results: {}", plan.dir.join("preds.json").display())
 }

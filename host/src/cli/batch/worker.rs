@@ -96,7 +96,14 @@ async fn joined(
         offset: index.wrapping_mul(STRIDE),
         waits: !args.no_wait,
     };
-    let front = Arc::new(BatchFront::new(args.run.display, folder.missing()));
+    let missing = folder.missing();
+    let front = Arc::new(BatchFront::new(args.run.display, missing));
+    let all = folder.instances().len();
+    let place = format!(
+        "`mswea-host batch preds {}` prints the predictions",
+        args.dir.display()
+    );
+    front.already((all - missing, all), &state.results, &place);
     let (job, folder) = (Arc::new(job), Arc::new(folder));
     let working = work_claims(runtime, job, folder, plan, front.clone(), stop.clone());
     let end = watched(working, &front).await;

@@ -95,6 +95,35 @@ impl BatchFront {
         }
     }
 
+    /// Says how many instances of how many have a result already, and if that is all, how they have ended and
+    /// `place`, where the results are.
+    pub fn already(&self, (count, of): (usize, usize), results: &[BatchResult], place: &str) {
+        let text = format!("{count} of {of} instances have a result already");
+        if self.has_instances() {
+            if count > 0 {
+                self.line(&text);
+            }
+            return;
+        }
+        let (mut ends, mut cost) = (BTreeMap::new(), CostSum::default());
+        for result in results {
+            *ends.entry(result.exit_status.clone()).or_default() += 1;
+            cost.add(result.cost);
+        }
+        let mut parts = vec![text];
+        // None are those of another program in `preds.json`.
+        if !results.is_empty() {
+            parts.extend([statuses(&ends).join(", "), cost.text()]);
+        }
+        parts.push(place.to_owned());
+        self.warn(&parts.join(" · "));
+    }
+
+    /// Whether this call has anything to run.
+    pub fn has_instances(&self) -> bool {
+        lock(&self.view).all > 0
+    }
+
     /// Why data is missing on stdout, if it is.
     pub fn take_output_error(&self) -> Option<io::Error> {
         lock(self.json.as_ref()?).take_error()
@@ -181,16 +210,16 @@ impl BatchFront {
     }
 }
 
-impl BatchView {
-    /// The results by status, the most frequent one first.
-    fn statuses(&self) -> Vec<String> {
-        let mut ends: Vec<(&String, &usize)> = self.ends.iter().collect();
-        ends.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let ends = ends.iter();
-        ends.map(|(status, count)| format!("{count} {}", one_line(status)))
-            .collect()
-    }
+/// The results by status, the most frequent one first.
+fn statuses(ends: &BTreeMap<String, usize>) -> Vec<String> {
+    let mut ends: Vec<(&String, &usize)> = ends.iter().collect();
+    ends.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let ends = ends.iter();
+    ends.map(|(status, count)| format!("{count} {}", one_line(status)))
+        .collect()
+}
 
+impl BatchView {
     /// The lines of the table, on a terminal of so many lines: it takes at most half of them, and those that run
     /// for the longest time are in it.
     fn table(&self, rows: usize) -> Vec<String> {
@@ -202,7 +231,7 @@ impl BatchView {
             self.of_done,
             rate,
         )];
-        let statuses = self.statuses();
+        let statuses = statuses(&self.ends);
         if !statuses.is_empty() {
             lines.push(statuses.join(" · "));
         }
@@ -227,7 +256,7 @@ impl BatchView {
     }
 
     fn line(&self) -> String {
-        let ends = self.statuses();
+        let ends = statuses(&self.ends);
         let mut parts = vec![format!("{}/{} done", self.done, self.all)];
         if !ends.is_empty() {
             parts.push(ends.join(", "));
