@@ -216,6 +216,46 @@ fn what_a_journal_says_of_its_end_moves_nothing() {
 }
 
 #[test]
+fn a_long_search_says_so_and_is_ended() {
+    let host = Host::new().args(["inspect", "large.traj.json"]);
+    let text = "a line of a long output\n".repeat(10_000);
+    let message = |role: &str| json!({"role": role, "content": text}).to_string();
+    let messages: Vec<String> = (0..100)
+        .flat_map(|_| [message("assistant"), message("user")])
+        .collect();
+    let messages = messages.join(",");
+    let large = format!(
+        r#"{{"info":{{"exit_status":"Submitted"}},"messages":[{messages}],"trajectory_format":"mini-swe-agent-1.1"}}"#
+    );
+    fs::write(host.dir().join("large.traj.json"), large).unwrap();
+    let Some(terminal) = Terminal::start(host, 40, 24) else {
+        return;
+    };
+    // On a narrow screen the help is whole.
+    press(&terminal, &[("step 0 of", "?")]);
+    terminal.until("y copy (OSC 52)");
+    let screen = terminal.until("? this");
+    assert!(screen.contains("0 $ first, last step"), "{screen}");
+    terminal.keys(&["x"]);
+    for (key, shown) in [("/", "is nowhere"), ("n", "")] {
+        for end in ["Escape", "C-c"] {
+            press(&terminal, &[("step 0 of", key)]);
+            if !shown.is_empty() {
+                terminal.until("search: ");
+                terminal.line(shown);
+            }
+            terminal.until("searching: step");
+            press(&terminal, &[("Esc ends it", end)]);
+            terminal.until("the search was ended");
+            terminal.keys(&["v"]);
+            terminal.until_so("no note", |screen| !screen.contains("was ended"));
+        }
+    }
+    terminal.keys(&["q"]);
+    terminal.ends(0);
+}
+
+#[test]
 fn ctrl_c_in_the_pager_is_the_pagers() {
     let server = commands(&["echo one"]);
     let run = Host::new().server(&server).task("fix it").run().expect(0);
