@@ -1,6 +1,7 @@
 //! `inspect`: recorded runs on the whole screen of a terminal.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use scripted_server::{Scenario, Server, Turn};
@@ -9,6 +10,7 @@ use serde_json::json;
 use crate::host::Host;
 use crate::story::{commands, repository, submit};
 use crate::terminal::Terminal;
+use crate::views::View;
 
 /// Presses keys one by one, each after what the screen has to show before it.
 fn press(terminal: &Terminal, script: &[(&str, &str)]) {
@@ -334,4 +336,30 @@ fn a_trajectory_that_is_written_anew_grows() {
 fn without_a_terminal_it_says_what_else_shows_runs() {
     let run = Host::new().arg("inspect").run().expect(2);
     run.says(&["needs a terminal", "mswea-host view"]);
+}
+
+#[test]
+fn what_a_secrets_file_holds_is_blanked() {
+    let server = commands(&["echo the key is hunter2-hunter2"]);
+    let secrets = "OTHER_API_KEY=hunter2-hunter2\n";
+    let host = Host::new().server(&server).task("x").file("keys", secrets);
+    let file = host.dir().join("keys");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let setting = format!("model.secrets_file={}", file.display());
+    let run = host.args(["-c", &setting]).run().expect(0);
+    let view = View::of(Host::after(&run), &["."]);
+    let path = format!("/api/run?id={}", view.id("x"));
+    let whole = view.get(&path).body;
+    assert!(whole.contains("the key is [secret removed]"), "{whole}");
+    assert!(!whole.contains("hunter2"), "{whole}");
+    let inspect = Host::after(&run).args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(inspect, 100, 30) else {
+        return;
+    };
+    terminal.until("step 0 of");
+    terminal.keys(&["l"]);
+    let screen = terminal.until("the key is [secret removed]");
+    assert!(!screen.contains("hunter2"), "{screen}");
+    terminal.keys(&["q"]);
+    terminal.ends(0);
 }

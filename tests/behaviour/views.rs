@@ -21,10 +21,10 @@ pub struct View {
 }
 
 /// An answer.
-struct Answer {
+pub struct Answer {
     status: u16,
     headers: BTreeMap<String, String>,
-    body: String,
+    pub body: String,
 }
 
 impl Answer {
@@ -89,7 +89,7 @@ impl View {
     }
 
     /// A request of the page itself.
-    fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Answer {
         let cookie = self.cookie();
         let headers = [("Host", self.address.as_str()), ("Cookie", &cookie)];
         self.bare("GET", path, &headers, "")

@@ -18,7 +18,7 @@ use self::list_view::ListView;
 use self::run_view::{RunPart, RunView};
 use self::screen::WholeScreen;
 use super::args::InspectArgs;
-use super::atif::secrets;
+use super::atif::secrets_of_runs;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::person::keys::PressedKey;
@@ -101,7 +101,9 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
             "`inspect` needs a terminal: `mswea-host view` shows runs in a browser, `mswea-host export --to markdown` writes one as a text".to_owned(),
         ));
     }
-    let list = RunList::new(view::roots(&args.paths)?, secrets());
+    let roots = view::roots(&args.paths)?;
+    let secrets = secrets_of_runs(&mswea_view::journals(&roots));
+    let list = RunList::new(roots, secrets);
     let runs = ListView::new(list.all());
     if runs.len() == 0 {
         return Err(Failure::usage(
