@@ -70,7 +70,7 @@ fn a_narrow_window_that_changes_its_size() {
     terminal.keys(&["-l", "because it is not what I wanted, and more"]);
     let expected = "\
 $ echo one
-Enter: run this · text: reject · /h: he
+Enter: run this · text: reject ·
 > because it is not what I wanted, and
   more";
     let screen = terminal.until("  more");
@@ -84,7 +84,7 @@ Enter: run this · text: reject · /h: help · /a: always · /e: edit
     terminal.resize(30, 12);
     let expected = "\
 $ echo one
-Enter: run this · text: rejec
+Enter: run this ·
 > because it is not what I wa
   nted, and more";
     terminal.until_so("the narrow screen", |screen| screen.ends_with(expected));
