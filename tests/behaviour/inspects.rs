@@ -1,6 +1,7 @@
 //! `inspect`: recorded runs on the whole screen of a terminal.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use scripted_server::{Scenario, Server, Turn};
@@ -9,6 +10,7 @@ use serde_json::json;
 use crate::host::Host;
 use crate::story::{commands, repository, submit};
 use crate::terminal::Terminal;
+use crate::views::View;
 
 /// Presses keys one by one, each after what the screen has to show before it.
 fn press(terminal: &Terminal, script: &[(&str, &str)]) {
@@ -216,6 +218,46 @@ fn what_a_journal_says_of_its_end_moves_nothing() {
 }
 
 #[test]
+fn a_long_search_says_so_and_is_ended() {
+    let host = Host::new().args(["inspect", "large.traj.json"]);
+    let text = "a line of a long output\n".repeat(10_000);
+    let message = |role: &str| json!({"role": role, "content": text}).to_string();
+    let messages: Vec<String> = (0..100)
+        .flat_map(|_| [message("assistant"), message("user")])
+        .collect();
+    let messages = messages.join(",");
+    let large = format!(
+        r#"{{"info":{{"exit_status":"Submitted"}},"messages":[{messages}],"trajectory_format":"mini-swe-agent-1.1"}}"#
+    );
+    fs::write(host.dir().join("large.traj.json"), large).unwrap();
+    let Some(terminal) = Terminal::start(host, 40, 24) else {
+        return;
+    };
+    // On a narrow screen the help is whole.
+    press(&terminal, &[("step 0 of", "?")]);
+    terminal.until("y copy (OSC 52)");
+    let screen = terminal.until("? this");
+    assert!(screen.contains("0 $ first, last step"), "{screen}");
+    terminal.keys(&["x"]);
+    for (key, shown) in [("/", "is nowhere"), ("n", "")] {
+        for end in ["Escape", "C-c"] {
+            press(&terminal, &[("step 0 of", key)]);
+            if !shown.is_empty() {
+                terminal.until("search: ");
+                terminal.line(shown);
+            }
+            terminal.until("searching: step");
+            press(&terminal, &[("Esc ends it", end)]);
+            terminal.until("the search was ended");
+            terminal.keys(&["v"]);
+            terminal.until_so("no note", |screen| !screen.contains("was ended"));
+        }
+    }
+    terminal.keys(&["q"]);
+    terminal.ends(0);
+}
+
+#[test]
 fn ctrl_c_in_the_pager_is_the_pagers() {
     let server = commands(&["echo one"]);
     let run = Host::new().server(&server).task("fix it").run().expect(0);
@@ -294,4 +336,30 @@ fn a_trajectory_that_is_written_anew_grows() {
 fn without_a_terminal_it_says_what_else_shows_runs() {
     let run = Host::new().arg("inspect").run().expect(2);
     run.says(&["needs a terminal", "mswea-host view"]);
+}
+
+#[test]
+fn what_a_secrets_file_holds_is_blanked() {
+    let server = commands(&["echo the key is hunter2-hunter2"]);
+    let secrets = "OTHER_API_KEY=hunter2-hunter2\n";
+    let host = Host::new().server(&server).task("x").file("keys", secrets);
+    let file = host.dir().join("keys");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let setting = format!("model.secrets_file={}", file.display());
+    let run = host.args(["-c", &setting]).run().expect(0);
+    let view = View::of(Host::after(&run), &["."]);
+    let path = format!("/api/run?id={}", view.id("x"));
+    let whole = view.get(&path).body;
+    assert!(whole.contains("the key is [secret removed]"), "{whole}");
+    assert!(!whole.contains("hunter2"), "{whole}");
+    let inspect = Host::after(&run).args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(inspect, 100, 30) else {
+        return;
+    };
+    terminal.until("step 0 of");
+    terminal.keys(&["l"]);
+    let screen = terminal.until("the key is [secret removed]");
+    assert!(!screen.contains("hunter2"), "{screen}");
+    terminal.keys(&["q"]);
+    terminal.ends(0);
 }

@@ -1,12 +1,14 @@
 //! The run in ATIF at its end, and what all exports need: the secrets to blank, and a file that is there whole.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use mswea_config::RunSection;
 use mswea_export::{SecretValues, from_records, to_atif};
 use mswea_provider::{Secrets, process_environment};
+use mswea_run::journal::first_line;
 use mswea_secrecy::looks_secret;
 use mswea_session::Earlier;
 use serde_json::Value;
@@ -37,22 +39,46 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
 }
 
 /// The values of this process's variables that look like secrets.
-pub(super) fn secrets() -> SecretValues {
+fn secrets() -> SecretValues {
     SecretValues::new(of_this_process())
 }
 
 /// The same, and those in the secrets file that the config of a run names.
 pub(super) fn secrets_of(config: &Value) -> SecretValues {
-    let Some(path) = config["model"]["secrets_file"].as_str() else {
-        return secrets();
+    match secrets_file(config) {
+        Some(path) => SecretValues::new(of_this_process().chain(in_file(path))),
+        None => secrets(),
+    }
+}
+
+/// The same for many runs: the secrets in all files that the configs at the beginnings of these journals name.
+pub(super) fn secrets_of_runs(journals: &[PathBuf]) -> SecretValues {
+    let first = |path: &PathBuf| {
+        let file = mswea_files::open(path, u64::MAX).ok()?;
+        let line = first_line(&file).ok()?;
+        let event: Value = serde_json::from_slice(&line).ok()?;
+        secrets_file(&event["config"])
     };
-    let file = Secrets::new(process_environment(), Some(path.into()));
-    let in_file = file.in_file().unwrap_or_else(|error| {
+    let files: BTreeSet<PathBuf> = journals.iter().filter_map(first).collect();
+    SecretValues::new(of_this_process().chain(files.into_iter().flat_map(in_file)))
+}
+
+fn secrets_file(config: &Value) -> Option<PathBuf> {
+    let path = config["model"]["secrets_file"].as_str();
+    path.map(PathBuf::from)
+}
+
+/// The secrets in a file. One that may not be used is named.
+fn in_file(path: PathBuf) -> Vec<String> {
+    let file = Secrets::new(process_environment(), Some(path));
+    let secrets = file.in_file().unwrap_or_else(|error| {
         output::warning(&format!("the secrets in it are not blanked: {error}"));
         Vec::new()
     });
-    let in_file = in_file.iter().map(|secret| secret.expose().to_owned());
-    SecretValues::new(of_this_process().chain(in_file))
+    secrets
+        .iter()
+        .map(|secret| secret.expose().to_owned())
+        .collect()
 }
 
 fn of_this_process() -> impl Iterator<Item = String> {

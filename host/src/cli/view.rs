@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mswea_view::{ViewRoots, ViewServer, ViewSettings};
 
 use super::args::ViewArgs;
-use super::atif::secrets;
+use super::atif::secrets_of_runs;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::sent::sent;
@@ -13,10 +13,11 @@ use super::{runs, signals};
 
 /// Serves until SIGINT, SIGTERM or SIGHUP.
 pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
+    let roots = roots(&args.paths)?;
     let settings = ViewSettings {
         listen: args.listen.clone(),
-        roots: roots(&args.paths)?,
-        secrets: secrets(),
+        secrets: secrets_of_runs(&mswea_view::journals(&roots)),
+        roots,
         sent,
     };
     let runtime = output::runtime()?;

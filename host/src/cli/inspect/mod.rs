@@ -8,7 +8,7 @@ mod run_view;
 mod screen;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fancy_regex::Regex;
 use mswea_core::StopSource;
@@ -18,7 +18,7 @@ use self::list_view::ListView;
 use self::run_view::{RunPart, RunView};
 use self::screen::WholeScreen;
 use super::args::InspectArgs;
-use super::atif::secrets;
+use super::atif::secrets_of_runs;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::person::keys::PressedKey;
@@ -26,6 +26,12 @@ use super::{signals, view};
 
 /// How often a run that goes on is looked at.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// After this time, and as often, a search says where it is.
+const SEARCH_NOTE: Duration = Duration::from_millis(200);
+
+/// The column where the right half of [`HELP`] begins.
+const HELP_HALF: usize = 50;
 
 /// What `?` shows.
 const HELP: &str = "\
@@ -39,6 +45,35 @@ r                 the record: request, reply and events, as they are
 c                 config and plugins              d     changes of files
 v                 thoughts of the model           y     copy (OSC 52)
 p                 all of it in $PAGER             ?     this";
+
+/// The lines of the help. On a narrow screen the keys of the right half have lines of their own.
+fn help(width: usize) -> Vec<String> {
+    let widest = HELP.lines().map(str::len).max().unwrap_or_default();
+    if widest <= width {
+        return HELP.lines().chain([""]).map(str::to_owned).collect();
+    }
+    let halves = HELP
+        .lines()
+        .flat_map(|line| match line.split_at_checked(HELP_HALF) {
+            Some((left, right)) if left.ends_with("  ") => vec![left, right],
+            _ => vec![line],
+        });
+    let mut lines = Vec::new();
+    for half in halves {
+        let mut line = String::new();
+        for word in half.split_whitespace() {
+            if !line.is_empty() && line.len() + 1 + word.len() > width {
+                lines.push(std::mem::replace(&mut line, " ".to_owned()));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
 
 /// What is typed into the last line.
 enum LineInput {
@@ -66,7 +101,9 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
             "`inspect` needs a terminal: `mswea-host view` shows runs in a browser, `mswea-host export --to markdown` writes one as a text".to_owned(),
         ));
     }
-    let list = RunList::new(view::roots(&args.paths)?, secrets());
+    let roots = view::roots(&args.paths)?;
+    let secrets = secrets_of_runs(&mswea_view::journals(&roots));
+    let list = RunList::new(roots, secrets);
     let runs = ListView::new(list.all());
     if runs.len() == 0 {
         return Err(Failure::usage(
@@ -131,6 +168,28 @@ fn watch_signals() {
     });
 }
 
+/// Whether a search goes on: Esc and Ctrl-C end it. One that takes long says where it is. Other keys that are
+/// pressed meanwhile are dropped.
+fn going_on(screen: &mut WholeScreen) -> impl FnMut(usize) -> bool {
+    let mut told = Instant::now();
+    move |page| {
+        if told.elapsed() >= SEARCH_NOTE {
+            told = Instant::now();
+            screen.tell(&format!("searching: step {page} · Esc ends it"));
+        }
+        let keys = screen.keys(Duration::ZERO);
+        keys.is_some_and(|keys| {
+            let ends = |key: &PressedKey| {
+                matches!(
+                    key,
+                    PressedKey::Escape | PressedKey::Interrupt | PressedKey::Eof
+                )
+            };
+            !keys.iter().any(ends)
+        })
+    }
+}
+
 impl Inspector {
     fn run(&mut self) {
         loop {
@@ -162,8 +221,8 @@ impl Inspector {
             None => self.runs.rows(width, height),
         };
         if self.shows_help {
-            for (row, line) in rows.iter_mut().skip(1).zip(HELP.lines().chain([""])) {
-                *row = (None, line.to_owned());
+            for (row, line) in rows.iter_mut().skip(1).zip(help(width)) {
+                *row = (None, line);
             }
         }
         if let (Some((what, text)), Some(last)) = (&self.input, rows.last_mut()) {
@@ -256,10 +315,10 @@ impl Inspector {
             'k' => open.scroll(false, 1, height),
             ' ' => open.scroll(true, some, height),
             'b' => open.scroll(false, some, height),
-            'e' => open.next_error(false),
-            'E' => open.next_error(true),
-            'n' => open.find_next(false, false, width),
-            'N' => open.find_next(true, false, width),
+            'e' => open.next_error(false, &mut going_on(&mut self.screen)),
+            'E' => open.next_error(true, &mut going_on(&mut self.screen)),
+            'n' => open.find_next(false, false, width, &mut going_on(&mut self.screen)),
+            'N' => open.find_next(true, false, width, &mut going_on(&mut self.screen)),
             't' => open.show(RunPart::Bars),
             'r' => open.show(RunPart::Raw),
             'c' => open.show(RunPart::Head),
@@ -348,9 +407,13 @@ impl Inspector {
                 Err(_) => format!("`{text}` is no number of a step"),
             },
             (LineInput::Filter, _) if text.is_empty() => return self.runs.filter(None),
-            (_, Some(open)) if text.is_empty() => return open.find_next(false, false, width),
+            (_, Some(open)) if text.is_empty() => {
+                return open.find_next(false, false, width, &mut going_on(&mut self.screen));
+            }
             (_, open) => match (Regex::new(&format!("(?i){text}")), open) {
-                (Ok(regex), Some(open)) => return open.find(text, regex, width),
+                (Ok(regex), Some(open)) => {
+                    return open.find(text, regex, width, &mut going_on(&mut self.screen));
+                }
                 (Ok(regex), None) => {
                     return self.runs.filter(Some((text.to_owned(), regex)));
                 }
@@ -361,5 +424,24 @@ impl Inspector {
             Some(open) => open.note = note,
             None => self.runs.note = note,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_has_all_words_at_each_width() {
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        for width in [30, 40, 80, 120] {
+            let lines = help(width);
+            assert_eq!(words(&lines.join("\n")), words(HELP), "{width}");
+            let widest = lines.iter().map(String::len).max();
+            assert!(widest <= Some(width), "{width}: {lines:#?}");
+        }
+        // A terminal of 24 rows has all of it, between the title and the last line.
+        assert!(help(40).len() <= 22, "{:#?}", help(40));
     }
 }

@@ -8,6 +8,12 @@ use mswea_view::{PageFigures, PageLine, RunLine, RunReader};
 use super::screen::ScreenRow;
 use crate::cli::front::{Colour, cut_to_columns, text_width};
 
+/// Asked before each page of a search: whether it goes on.
+pub(super) type GoesOn<'a> = dyn FnMut(usize) -> bool + 'a;
+
+/// The note about a search that was ended.
+const ENDED: &str = "the search was ended";
+
 /// How many bytes of a page are laid out; the pager shows all of it.
 const MOST: usize = 1 << 20;
 /// How long figures are made between two looks at the keys.
@@ -163,28 +169,37 @@ impl RunView {
     }
 
     /// Looks for the next page with a failure.
-    pub fn next_error(&mut self, backwards: bool) {
+    pub fn next_error(&mut self, backwards: bool, goes_on: &mut GoesOn<'_>) {
         let pages: Vec<usize> = match backwards {
             true => (0..self.page).rev().collect(),
             false => (self.page + 1..self.reader.len()).collect(),
         };
-        let found = pages
-            .into_iter()
-            .find(|page| self.figures_of(*page).has_error);
-        match found {
-            Some(page) => self.go(page),
-            None => self.note = "no further step has an error".to_owned(),
+        for page in pages {
+            if !goes_on(page) {
+                ENDED.clone_into(&mut self.note);
+                return;
+            }
+            if self.figures_of(page).has_error {
+                return self.go(page);
+            }
         }
+        "no further step has an error".clone_into(&mut self.note);
     }
 
     /// Looks for an expression from here on.
-    pub fn find(&mut self, typed: &str, regex: Regex, width: usize) {
+    pub fn find(&mut self, typed: &str, regex: Regex, width: usize, goes_on: &mut GoesOn<'_>) {
         self.search = Some((typed.to_owned(), regex));
-        self.find_next(false, true, width);
+        self.find_next(false, true, width, goes_on);
     }
 
     /// Goes to the next place with what was looked for; `here`: also one on this page before the next one.
-    pub fn find_next(&mut self, backwards: bool, here: bool, width: usize) {
+    pub fn find_next(
+        &mut self,
+        backwards: bool,
+        here: bool,
+        width: usize,
+        goes_on: &mut GoesOn<'_>,
+    ) {
         let Some((typed, regex)) = self.search.clone() else {
             self.note = "nothing was looked for: `/` does".to_owned();
             return;
@@ -207,6 +222,10 @@ impl RunView {
             false => (self.page + 1..self.reader.len()).collect(),
         };
         for page in pages {
+            if !goes_on(page) {
+                ENDED.clone_into(&mut self.note);
+                return;
+            }
             let lines = self.reader.lines(page, self.thoughts);
             if lines.iter().any(|(_, line)| is_found(line)) {
                 self.go(page);

@@ -135,6 +135,16 @@ impl WholeScreen {
         }
     }
 
+    /// Shows a text in the last row, until all is drawn again.
+    pub fn tell(&mut self, text: &str) {
+        let (columns, height) = self.size();
+        let text = self.look.paint(Colour::Dim, cut_to_columns(text, columns));
+        put(&format!(
+            "\x1b[?2026h\x1b[{height};1H{text}\x1b[K\x1b[?2026l"
+        ));
+        self.drawn = Default::default();
+    }
+
     /// The keys that are pressed within this time; none at the end of the input.
     pub fn keys(&mut self, patience: Duration) -> Option<Vec<PressedKey>> {
         let input = stdin();

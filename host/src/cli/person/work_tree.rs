@@ -93,6 +93,12 @@ impl RememberedFiles {
 
     /// How the files are remembered.
     pub fn memory(&self) -> FileMemory {
+        // Outside of a repository no git is started: the walk up to `.git` is the shell's own.
+        let before = r#"cd -P . && up=$PWD
+until [ -e "$up/.git" ]; do
+  case $up in */*) up=${up%/*} ;; *) exit 0 ;; esac
+done
+"#;
         // What takes too long is not tried at each step.
         let early = r#"[ ! -e "$s/late" ] || exit 0
 command -v timeout >/dev/null && limit='timeout 8'"#;
@@ -110,7 +116,7 @@ echo "$tree $head" >"$s/last"
 tail -n 1 "$s/trees" 2>/dev/null | cmp -s - "$s/last" || cat "$s/last" >>"$s/trees"
 mv -f "$s/listed.new" "$s/listed" && ln -f "$s/git/index" "$s/seen""#;
         FileMemory {
-            remember: format!("{}{remember}", self.begin(early, unchanged)),
+            remember: format!("{before}{}{remember}", self.begin(early, unchanged)),
             forget: format!("rm -rf -- {}", self.folder),
         }
     }
@@ -145,7 +151,7 @@ case $objects in /*) ;; *) objects=$PWD/$objects ;; esac
     echo '* -text -filter -ident -eol -working-tree-encoding' >"$s/git/info/attributes" || {{ tell no-room; exit 0; }}
 }}
 {early}
-[ ! -f "$exclude" ] || cp "$exclude" "$s/git/info/exclude"
+[ ! -f "$exclude" ] || {{ own=$s/git/info/exclude && [ -f "$own" ] && [ ! "$exclude" -nt "$own" ] && [ ! "$exclude" -ot "$own" ]; }} || cp -pf "$exclude" "$own"
 [ -f "$s/git/index" ] || [ ! -f "$index" ] || cp "$index" "$s/index"
 [ ! -e "$s/git/index.lock" ] || rm -f "$s/git/index.lock"
 cd "$top" || exit 0
