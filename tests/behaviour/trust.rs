@@ -462,7 +462,7 @@ fn a_foreign_record_has_the_page_load_nothing() {
     );
     for (path, value, refused) in edits {
         edit(&journal(&made), "run_started", |event| {
-            set(event, path, value.clone())
+            set(event, path, value.clone());
         });
         let answer = sent();
         match refused {
