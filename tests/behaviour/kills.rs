@@ -4,6 +4,7 @@
 //! `MSWEA_KILLS=1000` sets the number of kills; `cargo bench --bench kills` asks for 1,000.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -282,6 +283,14 @@ fn run(program: &Path, folder: &Path, url: &str, steps: &str, arguments: Vec<Str
 
 fn host(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
+    // SAFETY: gives a signal its default action, which is allowed between fork and exec. A script's `&`, which
+    // may have started the tests, has SIGINT ignored: an early one would be lost.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     let work = folder.join("work");
     std::fs::create_dir_all(&work).unwrap();
     command
