@@ -1,8 +1,6 @@
 //! `resume` of a run that has submitted and recorded its end, and whose host was killed before the rest
 //! was done: the trajectory, the submission on stdout, and `run.on_end`.
 
-use anyhow::Context as _;
-
 use super::args::ChangeArgs;
 use super::front::CliFront;
 use super::output::{self, Failure};
@@ -49,10 +47,7 @@ pub(super) fn finish(
     });
     let mut code = change.exit_codes.of_run(&end);
     front.conclude(code, end.error());
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("can't start the runtime")?;
+    let tokio = output::runtime()?;
     let place = trajectory.display().to_string();
     let is_delivered = tokio.block_on(async {
         let stop = signals::stop()?;

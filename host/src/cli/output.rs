@@ -1,6 +1,7 @@
 //! Prints data to stdout, and messages and errors to stderr.
 
 use std::io::{self, Write};
+use std::thread::available_parallelism;
 
 use tokio::runtime::Runtime;
 use tracing_subscriber::filter::LevelFilter;
@@ -9,6 +10,9 @@ use super::args::DisplayArgs;
 use super::exit::ExitCode;
 use super::front::{Colour, LogLine, Look, PlainFormat, say};
 use mswea_text::harmless;
+
+/// The most threads of many runs: agents mostly wait.
+const MOST_THREADS: usize = 8;
 
 /// The failure of a command.
 #[derive(Debug)]
@@ -116,19 +120,31 @@ pub fn json(value: &serde_json::Value) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The runtime of commands that run no task.
+/// The runtime of commands that have one run, or none.
 pub fn runtime() -> Result<Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            Failure::new(
-                ExitCode::Failed,
-                format!(
-                    "the event loop can't be made: {error}; raise the limit of open files (`ulimit -n`)"
-                ),
-            )
-        })
+    built(tokio::runtime::Builder::new_current_thread())
+}
+
+/// The runtime of commands that have many runs: the loops of one thread could not use more than one processor.
+pub fn runtime_for_many() -> Result<Runtime, Failure> {
+    let processors = available_parallelism().map_or(1, usize::from);
+    if processors == 1 {
+        return runtime();
+    }
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(processors.min(MOST_THREADS));
+    built(builder)
+}
+
+fn built(mut builder: tokio::runtime::Builder) -> Result<Runtime, Failure> {
+    builder.enable_all().build().map_err(|error| {
+        Failure::new(
+            ExitCode::Failed,
+            format!(
+                "the event loop can't be made: {error}; raise the limit of open files (`ulimit -n`)"
+            ),
+        )
+    })
 }
 
 /// Logs go to stderr: warnings, with `-vv` everything.

@@ -9,7 +9,6 @@ use super::args::ReplayArgs;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::run::{self, setup_code};
-use anyhow::Context as _;
 use mswea_core::Front;
 use mswea_session::{self as session, Difference, Earlier, Job, Runtime, Unwatched};
 use mswea_text::harmless;
@@ -55,10 +54,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         ..options.job(&layers, Job::new(&task, &config, &run_id))
     };
     let runtime = Runtime::new(options.cache.clone());
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("can't start the runtime")?;
+    let tokio = output::runtime()?;
     let (replayed, delivered) = tokio.block_on(async {
         let stop = super::signals::stop()?;
         let replayed = session::replay(&runtime, job, front, stop.clone()).await;

@@ -77,10 +77,7 @@ pub(super) fn attend(
 
 /// Asks for the task; none if the user has ended the program.
 fn asked_task(person: &Attendant) -> Result<Option<String>, Failure> {
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("can't start the runtime")?;
+    let tokio = output::runtime()?;
     tokio.block_on(async {
         let stop = signals::stop()?;
         person.begin();
@@ -380,10 +377,7 @@ pub(super) fn drive(
     let runtime = Arc::new(Runtime::new(options.cache.clone()).sweeping());
     let last_words = runtime.clone();
     panics::on_panic(move || last_words.last_words());
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("can't start the runtime")?;
+    let tokio = output::runtime()?;
     let done = tokio.block_on(async {
         let (watched, stop, person) = watched(attendant);
         watched

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::again::layers;
 use super::args::ChangeArgs;
-use super::{configs, run};
+use super::{configs, output, run};
 use mswea_config::{Layers, names_no_file};
 use mswea_core::StopSource;
 use mswea_session::{self as session, Earlier, Job, Runtime, Unwatched};
@@ -74,10 +74,7 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
         ..options.job(&layers, Job::new(&task, &config, &run_id))
     };
     let runtime = Runtime::new(options.cache.clone());
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
+    let tokio = output::runtime().map_err(|failure| failure.message)?;
     let (_source, stop) = StopSource::new();
     let done = tokio.block_on(async {
         let replay = session::replay(&runtime, job, Arc::new(Unwatched), stop);

@@ -285,10 +285,7 @@ fn try_model(model: &str) -> Result<ExitCode, Failure> {
     let config = layers.resolve().map_err(usage)?;
     first_steps::check(&config)?;
     let folder = tempfile::tempdir().context("can't make a temporary folder")?;
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let tokio = tokio.context("can't start the runtime")?;
+    let tokio = output::runtime()?;
     let runtime = Runtime::new(Cache::of_user());
     let answered = tokio.block_on(async {
         let stop = signals::stop()?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::steps::call_text;
 
-/// More pairs of steps are not looked at; the steps are then paired by their numbers.
+/// More pairs of steps or of messages are not looked at.
 const PAIRS: usize = 4_000_000;
 
 /// What a step is compared by.
@@ -77,10 +77,8 @@ fn rows(one: &[StepKey], other: &[StepKey]) -> Vec<AlignedRow> {
     let common = one.iter().zip(other).take_while(is_same).count();
     let mut rows: Vec<AlignedRow> = (0..common).map(|at| (Some(at), Some(at))).collect();
     let (left, right) = (&one[common..], &other[common..]);
-    let matches = match left.len().saturating_mul(right.len()) <= PAIRS {
-        true => longest_common(left, right),
-        false => Vec::new(),
-    };
+    let actions = |keys: &[StepKey]| keys.iter().map(|key| key.action).collect::<Vec<_>>();
+    let matches = longest_common(&actions(left), &actions(right));
     let (mut at_left, mut at_right) = (0, 0);
     let ends = matches.into_iter().chain([(left.len(), right.len())]);
     for (to_left, to_right) in ends {
@@ -97,13 +95,17 @@ fn rows(one: &[StepKey], other: &[StepKey]) -> Vec<AlignedRow> {
     rows
 }
 
-/// The longest common sequence of actions, as pairs of places.
-fn longest_common(left: &[StepKey], right: &[StepKey]) -> Vec<(usize, usize)> {
+/// A longest common subsequence, as pairs of places; none of lists that are too long.
+pub(crate) fn longest_common<T: PartialEq>(left: &[T], right: &[T]) -> Vec<(usize, usize)> {
+    if left.len().saturating_mul(right.len()) > PAIRS {
+        return Vec::new();
+    }
     let width = right.len() + 1;
+    // The length for the rests of both lists.
     let mut lengths = vec![0_u32; (left.len() + 1) * width];
     for i in (0..left.len()).rev() {
         for j in (0..right.len()).rev() {
-            lengths[i * width + j] = match left[i].action == right[j].action {
+            lengths[i * width + j] = match left[i] == right[j] {
                 true => lengths[(i + 1) * width + j + 1] + 1,
                 false => lengths[(i + 1) * width + j].max(lengths[i * width + j + 1]),
             };
@@ -112,7 +114,7 @@ fn longest_common(left: &[StepKey], right: &[StepKey]) -> Vec<(usize, usize)> {
     let (mut i, mut j) = (0, 0);
     let mut pairs = Vec::new();
     while i < left.len() && j < right.len() {
-        if left[i].action == right[j].action {
+        if left[i] == right[j] {
             pairs.push((i, j));
             (i, j) = (i + 1, j + 1);
         } else if lengths[(i + 1) * width + j] >= lengths[i * width + j + 1] {

@@ -6,12 +6,11 @@ use mswea_core::{Message, Part, Tool};
 use mswea_export::SecretValues;
 use serde_json::{Value, json};
 
+use crate::compare::longest_common;
 use crate::steps::{images, indented, shown};
 
 /// About how many bytes of texts are in an answer; of the messages after that, only the marks are.
 const ANSWER: usize = 6 << 20;
-/// The largest table of comparisons of messages: two lists of 2,000.
-const COMPARED: usize = 4_000_000;
 
 /// What a query sent.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +128,7 @@ fn marks(history: &[usize], view: &[usize]) -> Vec<SentMark> {
     let mut marks: Vec<SentMark> = (0..head).map(SentMark::Same).collect();
     // The beginning of the messages that have no mark yet.
     let mut from = (0, 0);
-    for at in anchors(old, new)
+    for at in longest_common(old, new)
         .into_iter()
         .chain([(old.len(), new.len())])
     {
@@ -148,36 +147,6 @@ fn marks(history: &[usize], view: &[usize]) -> Vec<SentMark> {
     }
     marks.extend((view.len() - tail..view.len()).map(SentMark::Same));
     marks
-}
-
-/// A longest common subsequence, as pairs of places; none of lists that are too long.
-fn anchors(old: &[usize], new: &[usize]) -> Vec<(usize, usize)> {
-    if old.len().saturating_mul(new.len()) > COMPARED {
-        return Vec::new();
-    }
-    let width = new.len() + 1;
-    // The length for the rests of both lists.
-    let mut lengths = vec![0_u32; width * (old.len() + 1)];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            lengths[i * width + j] = match old[i] == new[j] {
-                true => lengths[(i + 1) * width + j + 1] + 1,
-                false => lengths[(i + 1) * width + j].max(lengths[i * width + j + 1]),
-            };
-        }
-    }
-    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
-    while i < old.len() && j < new.len() {
-        if old[i] == new[j] {
-            pairs.push((i, j));
-            (i, j) = (i + 1, j + 1);
-        } else if lengths[(i + 1) * width + j] >= lengths[i * width + j + 1] {
-            i += 1;
-        } else {
-            j += 1;
-        }
-    }
-    pairs
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use mswea_core::Object;
 use mswea_dataset::{DatasetAt, DatasetError, Hub, locate, split_files};
 use mswea_secrecy as secrecy;
@@ -46,10 +45,7 @@ fn files(subset: &str, split: &str) -> Result<Vec<PathBuf>, Failure> {
         )
     })?;
     let hub = Hub::new(&|name| secrecy::var(name), cache).map_err(failure)?;
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let tokio = tokio.context("can't start the runtime")?;
+    let tokio = output::runtime()?;
     let fetching = split_files(subset, split, &hub, &output::note);
     tokio.block_on(fetching).map_err(failure)
 }

@@ -223,7 +223,7 @@ pub(super) fn redo(args: &BatchRunArgs) -> Redo {
 /// Opens the directory, and works on it to the end.
 pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
     limits::raise_open_files();
-    let tokio = super::runtime_for_many()?;
+    let tokio = output::runtime_for_many()?;
     let runtime =
         Arc::new(Runtime::new((!plan.run.no_cache).then(Cache::of_user).flatten()).sweeping());
     let last_words = runtime.clone();

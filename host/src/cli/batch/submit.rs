@@ -66,10 +66,7 @@ pub fn submit(args: &BatchSubmitArgs) -> Result<ExitCode, Failure> {
     }
     let sources = sources(&batch.run);
     let instances = given(batch, &sources)?;
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("can't start the runtime")?;
+    let tokio = output::runtime()?;
     let cache = (!batch.run.no_cache).then(Cache::of_user).flatten();
     let runtime = Runtime::new(cache);
     let known = match &instances {

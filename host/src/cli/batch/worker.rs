@@ -37,7 +37,7 @@ pub fn worker(args: &BatchWorkerArgs) -> Result<ExitCode, Failure> {
     }
     let index = index(args)?;
     limits::raise_open_files();
-    let tokio = super::runtime_for_many()?;
+    let tokio = output::runtime_for_many()?;
     let cache = (!args.run.no_cache).then(Cache::of_user).flatten();
     let runtime = Arc::new(Runtime::new(cache).sweeping());
     let last_words = runtime.clone();
