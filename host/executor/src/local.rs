@@ -176,7 +176,8 @@ impl LocalExecutor {
 
     /// Ends all processes of the run; returns those that could not be ended.
     pub(super) async fn end_processes(&mut self) -> Vec<String> {
-        ending::end(self.target()).await
+        let is_present = self.presence.is_some();
+        ending::end(self.target(), is_present).await
     }
 
     /// Reaps dead orphans, and tells the guardian about living ones.

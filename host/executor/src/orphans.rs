@@ -36,10 +36,16 @@ pub(super) fn is_adopting() -> bool {
 }
 
 /// The runs of this process that have started something and have not cleaned up yet.
-static RUNS: Mutex<Runs> = Mutex::new(Runs { count: 0, since: 0 });
+static RUNS: Mutex<Runs> = Mutex::new(Runs {
+    count: 0,
+    ending: 0,
+    since: 0,
+});
 
 struct Runs {
     count: usize,
+    /// How many of them are being ended now.
+    ending: usize,
     /// When the first of them began.
     since: u64,
 }
@@ -71,20 +77,37 @@ impl Drop for Presence {
     }
 }
 
+/// Runs that are being ended while this value exists, and hold a [`Presence`] for longer than that.
+pub(super) struct RunsEnding(usize);
+
+impl RunsEnding {
+    /// So many runs.
+    pub(super) fn new(count: usize) -> Self {
+        RUNS.lock().unwrap_or_else(PoisonError::into_inner).ending += count;
+        Self(count)
+    }
+}
+
+impl Drop for RunsEnding {
+    fn drop(&mut self) {
+        RUNS.lock().unwrap_or_else(PoisonError::into_inner).ending -= self.0;
+    }
+}
+
 /// Whether there are so many runs that the starts of their processes delay the others noticeably.
 pub(super) fn are_many() -> bool {
     RUNS.lock().unwrap_or_else(PoisonError::into_inner).count > FEW
 }
 
-/// The orphans among `processes`, if there is only one run. Nothing tells to which run an orphan
-/// belongs, so while there are others, orphans are left to the last one.
+/// The orphans among `processes`, if there is only one run, or all are being ended. Nothing tells to which run
+/// an orphan belongs, so while there are others, orphans are left to the last one.
 pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
     if !is_adopting() {
         return Vec::new();
     }
     let since = {
         let runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
-        if runs.count > 1 {
+        if runs.count > runs.ending.max(1) {
             return Vec::new();
         }
         runs.since

@@ -9,7 +9,7 @@ use mswea_helper::processes::{self, Children, ProcessTarget, RUN_VARIABLE};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::aside::aside;
-use crate::orphans;
+use crate::orphans::{self, RunsEnding};
 
 /// The time between SIGTERM and SIGKILL at the end of a run.
 const POLITE: Duration = Duration::from_millis(100);
@@ -22,6 +22,8 @@ const GROUPS: usize = 4;
 /// A run that waits for its end.
 struct EndingRun {
     target: ProcessTarget,
+    /// Whether it has a `Presence`.
+    is_present: bool,
     /// Where the processes that are left are named.
     left: oneshot::Sender<Vec<String>>,
 }
@@ -30,10 +32,14 @@ static WAITING: Mutex<Vec<EndingRun>> = Mutex::new(Vec::new());
 static PERMITS: Semaphore = Semaphore::const_new(GROUPS);
 
 /// Ends all processes of `target`, which are those of one run; returns those that could not be ended.
-pub(super) async fn end(target: ProcessTarget) -> Vec<String> {
+pub(super) async fn end(target: ProcessTarget, is_present: bool) -> Vec<String> {
     let (left, named) = oneshot::channel();
     let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting().push(EndingRun { target, left });
+    waiting().push(EndingRun {
+        target,
+        is_present,
+        left,
+    });
     let Ok(permit) = PERMITS.acquire().await else {
         return Vec::new();
     };
@@ -65,10 +71,14 @@ fn end_group(group: Vec<EndingRun>) {
         children: Children::Chosen(orphans::of_last_run),
         ..ProcessTarget::marked(RUN_VARIABLE, [])
     };
+    let ending = RunsEnding::new(group.iter().filter(|it| it.is_present).count());
     let left = kill(&all);
+    // Before the answers, after which the runs are no longer present.
+    drop(ending);
     for EndingRun {
         target,
         left: names,
+        ..
     } in group
     {
         let _ = names.send(match left {
