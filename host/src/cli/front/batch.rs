@@ -346,7 +346,7 @@ impl BatchWatcher for BatchFront {
         self.warn(&format!(
             "{}: {}, once more in {}: {}",
             one_line(&failed.instance_id),
-            failed.exit_status,
+            one_line(&failed.exit_status),
             clock(wait),
             short(failed.error.as_deref().unwrap_or_default())
         ));
@@ -372,7 +372,7 @@ impl BatchWatcher for BatchFront {
             view.done,
             view.all,
             one_line(&result.instance_id),
-            result.exit_status,
+            one_line(&result.exit_status),
             plural(u64::from(result.steps), "step"),
             result
                 .cost
