@@ -273,6 +273,9 @@ fn slurm_starts_the_workers_and_a_lost_node_loses_nothing() {
     until("the end of the jobs", count, || {
         cluster.call("squeue", &["-h"]).trim().is_empty()
     });
+    let host = of(Host::after(&run)).args(["batch", "cancel", "out"]);
+    let run = host.run().expect(0);
+    assert!(run.stdout.starts_with("nothing to cancel"), "{run}");
     let host = of(Host::after(&run)).args(["batch", "submit", "out", "--array", "2"]);
     let host = flags(host.args(["--partition", "none", "-w", "2"]), &server);
     let run = host.run().expect(0);

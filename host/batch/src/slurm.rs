@@ -124,11 +124,12 @@ pub fn slurm_jobs(dir: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Cancels the jobs of a batch. Their workers give their instances back.
+/// Cancels the jobs of a batch; returns how many workers ran or waited, if `squeue` says it. Those that run
+/// give their instances back.
 ///
 /// # Errors
 /// [`BatchError`] if there are none, or `scancel` fails.
-pub fn slurm_cancel(dir: &Path) -> Result<usize, BatchError> {
+pub fn slurm_cancel(dir: &Path) -> Result<Option<usize>, BatchError> {
     let jobs = slurm_jobs(dir);
     if jobs.is_empty() {
         return Err(BatchError::Refused(format!(
@@ -136,6 +137,7 @@ pub fn slurm_cancel(dir: &Path) -> Result<usize, BatchError> {
             dir.display()
         )));
     }
+    let queue = slurm_queue(dir).and_then(Result::ok);
     for job in &jobs {
         let output = run("scancel", &[job])?;
         let text = said(&output);
@@ -146,7 +148,7 @@ pub fn slurm_cancel(dir: &Path) -> Result<usize, BatchError> {
             )));
         }
     }
-    Ok(jobs.len())
+    Ok(queue.map(|lines| lines.iter().map(|line| line.count).sum()))
 }
 
 /// Elements of a batch's jobs that are in the same state at the same place.

@@ -40,7 +40,7 @@ pub trait BatchWatcher: Send + Sync {
     fn waits(&self, short: &str);
 }
 
-/// BatchWhy the work has ended.
+/// Why the work has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchWhy {
     /// Every instance has its result.
@@ -58,7 +58,7 @@ pub enum BatchWhy {
 /// How the work has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchEnd {
-    /// BatchWhy.
+    /// Why.
     pub why: BatchWhy,
     /// Instances that have got their results.
     pub done: usize,

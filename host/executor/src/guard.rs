@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::pipe::PipeFlags;
 use tokio::time::timeout;
 
-use super::spawn::{ChildProcess, ProgramCall, null, spawn};
+use super::spawn::{ChildProcess, ProcessStart, ProgramCall, null, spawn};
 use mswea_helper::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
 use table::SessionTable;
 
@@ -345,7 +345,7 @@ impl Guardian {
             env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
             cwd: Some(c"/"),
         };
-        let child = spawn(call, &descriptors, true)?;
+        let child = spawn(&ProcessStart::default(), call, &descriptors, true)?;
         Ok(Self {
             program: program.to_owned(),
             child,

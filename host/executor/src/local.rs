@@ -230,11 +230,16 @@ impl LocalExecutor {
         }
         let asked = Instant::now();
         loop {
+            let left = timeout.saturating_sub(asked.elapsed());
             let launched = tokio::select! {
                 biased;
                 launched = self.launch(task) => launched,
                 () = stop.stopped() => {
                     return ActionFailure::interrupted(command.text).output(String::new());
+                }
+                // Starting it can take long (a dead network file system).
+                () = tokio::time::sleep(left) => {
+                    return ActionFailure::timed_out(command.text, timeout).output(String::new());
                 }
             };
             match launched {

@@ -116,13 +116,14 @@ pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
     let Some(session) = own_session() else {
         return Vec::new();
     };
-    let children: Vec<i32> = processes
+    let mut children: Vec<i32> = processes
         .iter()
         .filter(|process| process.parent == me && process.session != session)
         .filter(|process| process.start >= since)
         .map(|process| process.pid)
         .collect();
-    spawn::adopted(children)
+    spawn::retain_adopted(&mut children, |pid| *pid);
+    children
 }
 
 /// The numbers of the host's children. The file is opened once: finding it costs more than reading
@@ -171,22 +172,25 @@ pub(super) fn look() -> Vec<Session> {
     let Some(children) = children(&mut buffer) else {
         return Vec::new();
     };
-    let children = children
+    let mut children: Vec<i32> = children
         .split_ascii_whitespace()
         .filter_map(|pid| pid.parse().ok())
         .collect();
-    let adopted = spawn::adopted(children);
-    if adopted.is_empty() {
+    spawn::retain_adopted(&mut children, |pid| *pid);
+    if children.is_empty() {
         return Vec::new();
     }
     let Some(session) = own_session() else {
         return Vec::new();
     };
-    let (dead, living): (Vec<_>, Vec<_>) = adopted
+    let mut adopted: Vec<Process> = children
         .into_iter()
         .filter_map(|pid| processes::stat(pid, &mut buffer))
         .filter(|process| process.session != session)
-        .partition(Process::is_gone);
+        .collect();
+    // Once more: the first time, a process that was just being started had no session of its own.
+    spawn::retain_adopted(&mut adopted, |process| process.pid);
+    let (dead, living): (Vec<_>, Vec<_>) = adopted.into_iter().partition(Process::is_gone);
     let dead: Vec<i32> = dead.iter().map(|process| process.pid).collect();
     spawn::reap_adopted(&dead);
     living

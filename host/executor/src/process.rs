@@ -16,7 +16,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use crate::programs;
-use crate::spawn::{ChildProcess, ProgramCall, null, spawn};
+use crate::spawn::{ChildProcess, ProcessStart, ProgramCall, null, spawn};
 use mswea_secrecy as secrecy;
 use mswea_secrecy::looks_secret;
 
@@ -149,7 +149,7 @@ impl Program {
             cwd: None,
         };
         let descriptors = [(stdin, 0), (output_end.as_fd(), 1), (stderr.as_fd(), 2)];
-        let child = spawn(call, &descriptors, false)?;
+        let child = spawn(&ProcessStart::default(), call, &descriptors, false)?;
         let process = ClientProcess {
             child,
             gently: false,

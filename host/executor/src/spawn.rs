@@ -6,11 +6,12 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, Once, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use mswea_helper::child::{self, ProcessSpec, StartError, StartStage};
-use mswea_helper::sys;
+use mswea_helper::{processes, sys};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -30,11 +31,60 @@ pub(super) struct ChildProcess {
 }
 
 /// The children for which code in this process waits.
-static AWAITED: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+struct Awaited {
+    pids: BTreeSet<i32>,
+    /// The starts under way. One can take long (a dead network file system), so nothing waits for it.
+    starting: Vec<ProcessStart>,
+}
 
-/// Held shared from before a child exists until it is in [`AWAITED`], so that a holder of the
-/// exclusive lock sees all children there.
-static STARTING: RwLock<()> = RwLock::new(());
+/// A start: the kernel writes the child's pid here before the child does anything. 0: there is no child yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProcessStart(Arc<AtomicI32>);
+
+impl ProcessStart {
+    /// Ends the child if it does not execute its program yet; after that, whoever started it ends it.
+    pub(super) fn give_up(&self) {
+        let awaited = Awaited::lock();
+        let number = self.0.load(Ordering::Acquire);
+        let is_under_way = awaited
+            .starting
+            .iter()
+            .any(|it| Arc::ptr_eq(&it.0, &self.0));
+        let me = std::process::id() as i32;
+        // A start that has just failed has waited for its child, whose number can be reused.
+        let is_child =
+            || processes::stat(number, &mut Vec::new()).is_some_and(|it| it.parent == me);
+        if let Some(pid) = Pid::from_raw(number)
+            && is_under_way
+            && is_child()
+        {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+static AWAITED: Mutex<Awaited> = Mutex::new(Awaited {
+    pids: BTreeSet::new(),
+    starting: Vec::new(),
+});
+
+impl Awaited {
+    fn lock() -> MutexGuard<'static, Self> {
+        AWAITED.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Certain for a child that has left the host's session.
+    fn has(&self, pid: i32) -> bool {
+        let is_starting = |it: &ProcessStart| it.0.load(Ordering::Acquire) == pid;
+        self.pids.contains(&pid) || self.starting.iter().any(is_starting)
+    }
+
+    /// Forgets a start that has ended; `child`: with this child.
+    fn end(&mut self, start: &ProcessStart, child: Option<i32>) {
+        self.starting.retain(|it| !Arc::ptr_eq(&it.0, &start.0));
+        self.pids.extend(child);
+    }
+}
 
 impl ChildProcess {
     /// Its process id, which is also that of its session and its process group.
@@ -137,10 +187,7 @@ fn look(pid: Pid, returncode: &mut Option<i32>) -> io::Result<Option<i32>> {
 }
 
 fn forget(pid: i32) {
-    AWAITED
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .remove(&pid);
+    Awaited::lock().pids.remove(&pid);
 }
 
 /// A descriptor whose reading can be waited for.
@@ -151,27 +198,26 @@ pub(super) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     registered.map_err(io::Error::from)
 }
 
-/// Those of `pids` for which no code in this process waits. Of children in sessions of their own
-/// these are orphans, which the kernel gave to the host (see [`super::orphans`]).
-pub(super) fn adopted(mut pids: Vec<i32>) -> Vec<i32> {
-    if !pids.is_empty() {
-        let _alone = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        let awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
-        pids.retain(|pid| !awaited.contains(pid));
+/// Removes the children from `children` for which code in this process waits. What stays of those that were
+/// seen in sessions of their own *before* this call are orphans, which the kernel gave to the host (see
+/// [`super::orphans`]); what stays of others can be a process that is just being started.
+pub(super) fn retain_adopted<T>(children: &mut Vec<T>, pid: impl Fn(&T) -> i32) {
+    if !children.is_empty() {
+        let awaited = Awaited::lock();
+        children.retain(|child| !awaited.has(pid(child)));
     }
-    pids
 }
 
 /// Waits for those of `zombies` for which no code in this process waits: orphans that became
-/// children because the host is process 1 of a container, or a subreaper.
+/// children because the host is process 1 of a container, or a subreaper. All were seen in sessions of their
+/// own.
 pub(super) fn reap_adopted(zombies: &[i32]) {
     if zombies.is_empty() {
         return;
     }
-    let _alone = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-    let awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
+    let awaited = Awaited::lock();
     for &zombie in zombies {
-        if !awaited.contains(&zombie)
+        if !awaited.has(zombie)
             && let Some(pid) = Pid::from_raw(zombie)
         {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
@@ -209,13 +255,14 @@ pub(super) struct ProgramCall<'a> {
     pub(super) cwd: Option<&'a CStr>,
 }
 
-/// Starts `program` in a session of its own with these descriptors, each with the number that it has
-/// there; returns when the child runs the program. `deaf`: SIGINT, SIGTERM, SIGHUP and the like,
+/// Does `start`: runs `program` in a session of its own with these descriptors, each with the number that it
+/// has there; returns when the child runs the program. `deaf`: SIGINT, SIGTERM, SIGHUP and the like,
 /// which people and terminals send, are blocked there.
 ///
 /// # Errors
 /// If a descriptor, the directory or the program can't be used.
 pub(super) fn spawn(
+    start: &ProcessStart,
     program: ProgramCall<'_>,
     descriptors: &[(BorrowedFd<'_>, i32)],
     deaf: bool,
@@ -236,8 +283,8 @@ pub(super) fn spawn(
     // instead of ending. The host also ignores SIGXFSZ, which ends programs whose files grow too
     // large.
     let restored = [libc::SIGPIPE, libc::SIGXFSZ];
-    let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
-    let pid = child::start(&ProcessSpec {
+    Awaited::lock().starting.push(start.clone());
+    let started = child::start(&ProcessSpec {
         program: program.path,
         args: program.args,
         env: program.env,
@@ -246,11 +293,10 @@ pub(super) fn spawn(
         terminal: None,
         restored: &sys::signals(restored),
         blocked: &sys::signals(blocked.iter().copied()),
-    })?;
-    AWAITED
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(pid);
+        pid: &start.0,
+    });
+    Awaited::lock().end(start, started.as_ref().ok().copied());
+    let pid = started?;
     let pid = Pid::from_raw(pid).ok_or_else(|| StartError {
         stage: StartStage::Process,
         error: io::Error::other("the kernel gave no pid"),

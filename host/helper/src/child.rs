@@ -11,6 +11,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::ptr;
+use std::sync::atomic::AtomicI32;
 
 /// The most descriptors that a child can get.
 pub const MOST_DESCRIPTORS: usize = 8;
@@ -46,6 +47,9 @@ pub struct ProcessSpec<'a> {
     pub restored: &'a libc::sigset_t,
     /// The signals that are blocked in the process.
     pub blocked: &'a libc::sigset_t,
+    /// Where the kernel writes its pid before it does anything, also if it does not execute the program in
+    /// the end.
+    pub pid: &'a AtomicI32,
 }
 
 /// What a process that was not started failed at.
@@ -126,8 +130,9 @@ pub fn start(spec: &ProcessSpec<'_>) -> Result<i32, StartError> {
         let pid = libc::clone(
             become_program,
             stack.as_mut_ptr().add(1).cast(),
-            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD,
             ptr::from_mut(&mut inside).cast(),
+            spec.pid.as_ptr(),
         );
         let errno = io::Error::last_os_error();
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());

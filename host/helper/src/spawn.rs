@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicI32;
 
 use mswea_helper::child::{self, ProcessSpec, StartError, StartStage, plain};
 use mswea_helper::long;
@@ -192,6 +193,7 @@ impl Starter {
             terminal: terminal.map(Terminal::slave),
             restored: &self.ignored,
             blocked: &sys::signals([]),
+            pid: &AtomicI32::new(0),
         })
         .map_err(|failed| blame(&failed, &shown_name, cwd))
     }

@@ -15,7 +15,7 @@ use crate::programs;
 use mswea_core::{Context, Executor as _, ExecutorError, Progress};
 
 /// The arguments in an image, in the place of the default ones: the commands are root there, with the image's
-/// programs, and get none of this machine's variables ([`unsetenv`]).
+/// programs, and get none of this machine's variables (`--unsetenv`).
 pub const IMAGE_WRAPPER_ARGS: &[&str] = &[
     "--unshare-user-try",
     "--uid",

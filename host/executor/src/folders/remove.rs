@@ -45,7 +45,7 @@ fn remove_credentials(setup: &Path) -> io::Result<()> {
 /// Removes a folder with all that is in it, also in folders that their owner may not write to, as images have
 /// them. Links are removed and not followed, also those that appear meanwhile. A command may have made folders
 /// within each other so deeply that a recursive removal would need too much stack and too many descriptors: so
-/// folders at the depth [`DEEPEST`] are moved to the top first.
+/// folders that are nested too deeply for recursion are moved to the top first.
 ///
 /// # Errors
 /// The system's error if something can't be removed.

@@ -33,14 +33,20 @@ static PERMITS: Semaphore = Semaphore::const_new(GROUPS);
 
 /// Ends all processes of `target`, which are those of one run; returns those that could not be ended.
 pub(super) async fn end(target: ProcessTarget, is_present: bool) -> Vec<String> {
-    let (left, named) = oneshot::channel();
+    let (left, mut named) = oneshot::channel();
     let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     waiting().push(EndingRun {
         target,
         is_present,
         left,
     });
-    let Ok(permit) = PERMITS.acquire().await else {
+    let permit = tokio::select! {
+        biased;
+        // Another run took this one with it.
+        names = &mut named => return names.unwrap_or_default(),
+        permit = PERMITS.acquire() => permit,
+    };
+    let Ok(permit) = permit else {
         return Vec::new();
     };
     // It may be empty: another run took this one with it.

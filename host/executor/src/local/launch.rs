@@ -20,7 +20,7 @@ use crate::failure::ActionFailure;
 use crate::orphans::{self, Presence};
 use crate::programs::in_path;
 use crate::sandbox::SandboxKind;
-use crate::spawn::{ChildProcess, ProgramCall, null, spawn, watched};
+use crate::spawn::{ChildProcess, ProcessStart, ProgramCall, null, spawn, watched};
 use crate::starters;
 use crate::wrap::Wrap;
 use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE, Session};
@@ -195,6 +195,7 @@ impl LocalExecutor {
         let reading = watched(reading).map_err(system)?;
         let null = null().map_err(system)?;
         let launching = self.launching(task, program, args, action)?;
+        let process = launching.process.clone();
         let env = self.variables()?;
         let start = move || {
             let mut ends = vec![(null, 0), (writing.as_fd(), 1), (writing.as_fd(), 2)];
@@ -213,12 +214,15 @@ impl LocalExecutor {
             true => {
                 self.note_presence();
                 let starting = self.starting.clone().lock_owned().await;
+                let mut waiting = AwaitedStart(Some(process));
                 let started = starters::start(move || {
                     let _starting = starting;
                     start()
                 });
                 let panicked = || Err(system(io::Error::other("the start panicked")));
-                started.await.unwrap_or_else(panicked)
+                let started = started.await.unwrap_or_else(panicked);
+                waiting.0 = None;
+                started
             }
         };
         match &running {
@@ -278,6 +282,7 @@ impl LocalExecutor {
             folder: cwd.as_deref().map(c_path).transpose()?,
             cwd,
             third,
+            process: ProcessStart::default(),
             target: ProcessTarget {
                 since: self.since,
                 ..ProcessTarget::marked(ACTION_VARIABLE, [action])
@@ -300,6 +305,17 @@ impl LocalExecutor {
     }
 }
 
+/// A start that another thread does. Dropped before its end, it is given up.
+struct AwaitedStart(Option<ProcessStart>);
+
+impl Drop for AwaitedStart {
+    fn drop(&mut self) {
+        if let Some(start) = &self.0 {
+            start.give_up();
+        }
+    }
+}
+
 /// What a process of the run is started from.
 struct Launching {
     program: PathBuf,
@@ -311,6 +327,7 @@ struct Launching {
     folder: Option<CString>,
     /// The wrapper's arguments, which it reads from a descriptor.
     third: Option<OwnedFd>,
+    process: ProcessStart,
     /// What the process and those that it starts are found by.
     target: ProcessTarget,
 }
@@ -337,7 +354,7 @@ impl Launching {
             env: &env,
             cwd: self.folder.as_deref(),
         };
-        let started = spawn(call, &descriptors, false);
+        let started = spawn(&self.process, call, &descriptors, false);
         let cwd = self.cwd.as_deref();
         let child =
             started.map_err(|failed| ActionFailure::start(&failed, &self.program, cwd, longest))?;

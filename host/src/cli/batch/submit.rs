@@ -184,9 +184,16 @@ fn worker_command(program: &Path, dir: &Path, given: &[String]) -> Vec<String> {
 /// Cancels the workers of a batch.
 pub fn cancel(args: &BatchCancelArgs) -> Result<ExitCode, Failure> {
     let count = slurm_cancel(&args.dir).map_err(failure)?;
-    output::text(&format!(
-        "jobs cancelled: {count}; their workers give their instances back\n"
-    ))
+    output::text(&match count {
+        None => "the jobs are cancelled; their workers give their instances back\n".to_owned(),
+        Some(0) => format!(
+            "nothing to cancel: the jobs of `{}` have ended\n",
+            args.dir.display()
+        ),
+        Some(count) => {
+            format!("workers cancelled: {count}; those that run give their instances back\n")
+        }
+    })
 }
 
 #[cfg(test)]

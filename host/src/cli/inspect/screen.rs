@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mswea_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,6 +25,8 @@ const BEGIN_FRAME: &str = "\x1b[?2026h\x1b[H";
 const END_FRAME: &str = "\x1b[J\x1b[?2026l";
 /// How much is copied at most: terminals drop longer texts.
 const COPIED: usize = 100_000;
+/// How long the parts of one key's sequence may be apart.
+const SEQUENCE: Duration = Duration::from_millis(50);
 
 /// How the terminal was before, while it is taken.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
@@ -39,6 +41,8 @@ pub(super) type ScreenRow = (Option<Colour>, String);
 pub(super) struct WholeScreen {
     look: Look,
     decoder: KeyDecoder,
+    /// When bytes came from the terminal for the last time.
+    last_read: Instant,
     /// The size and the rows that are on the screen.
     drawn: ((usize, usize), String),
 }
@@ -98,6 +102,7 @@ impl WholeScreen {
         Ok(Self {
             look: Look::of_stdout(),
             decoder: KeyDecoder::default(),
+            last_read: Instant::now(),
             drawn: Default::default(),
         })
     }
@@ -154,6 +159,8 @@ impl WholeScreen {
             tv_nsec: patience.subsec_nanos().into(),
         };
         match poll(&mut polled, Some(&patience)) {
+            // The rest of a sequence may be on its way; an Escape that is alone is a key.
+            Ok(0) if self.last_read.elapsed() < SEQUENCE => return Some(Vec::new()),
             Ok(0) => return Some(self.decoder.rest().into_iter().collect()),
             Err(rustix::io::Errno::INTR) => return Some(Vec::new()),
             Ok(_) => {}
@@ -162,7 +169,10 @@ impl WholeScreen {
         let mut bytes = [0; 4096];
         match rustix::io::read(stdin(), &mut bytes) {
             Ok(0) | Err(_) => None,
-            Ok(count) => Some(self.decoder.push(&bytes[..count])),
+            Ok(count) => {
+                self.last_read = Instant::now();
+                Some(self.decoder.push(&bytes[..count]))
+            }
         }
     }
 
