@@ -24,8 +24,10 @@ use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::interactive::{HelperGuard as _, OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable};
-use crate::shell::BEGUN;
+use crate::placed::{
+    GRACE, PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable,
+};
+use crate::shell::{BEGUN, is_open};
 pub(super) use place::{HelperLink, HelperPlace, HelperStream};
 pub use settings::StreamSettings;
 pub(super) use settings::handle;
@@ -166,7 +168,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             cwd: some(&self.settings.cwd),
             env: &env,
             pty: self.settings.pty,
-            grace: self.settings.grace,
+            grace: GRACE,
             mark: &mark,
             command: command.text,
             timeout,
@@ -358,13 +360,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         if !self.settings.session {
             return Ok(());
         }
-        let opened = self.run(&Command::new(""), ANSWERING, stop).await;
-        match opened.extra.get("exception").and_then(Value::as_str) {
-            None => Ok(()),
-            Some(why) => Err(ExecutorError::from(format!(
-                "the shell of all actions can't be opened: {why}"
-            ))),
-        }
+        is_open(&self.run(&Command::new(""), ANSWERING, stop).await)
     }
 }
 
