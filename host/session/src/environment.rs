@@ -312,7 +312,6 @@ impl EnvironmentPlan<'_> {
             capture_bytes: self.capture_bytes(),
             whole_after: Some(MARK.to_owned()),
             run_id: self.run_id.to_owned(),
-            ..StreamSettings::default()
         })
     }
 }
