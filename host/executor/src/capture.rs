@@ -268,20 +268,12 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// The length of `bytes` without an incomplete UTF-8 sequence at the end.
+/// The length of `bytes` without an incomplete UTF-8 sequence at the end, which has three bytes at most.
 fn complete(bytes: &[u8]) -> usize {
-    for back in 1..=bytes.len().min(3) {
-        let at = bytes.len() - back;
-        let needs = match bytes[at] {
-            0b1100_0000..=0b1101_1111 => 2,
-            0b1110_0000..=0b1110_1111 => 3,
-            0b1111_0000..=0b1111_0111 => 4,
-            byte if is_continuation(byte) => continue,
-            _ => 1,
-        };
-        return if needs > back { at } else { bytes.len() };
-    }
-    bytes.len()
+    let last = bytes[bytes.len().saturating_sub(3)..].utf8_chunks().last();
+    let rest = last.map_or(&[][..], |chunk| chunk.invalid());
+    let is_begun = std::str::from_utf8(rest).is_err_and(|error| error.error_len().is_none());
+    bytes.len() - if is_begun { rest.len() } else { 0 }
 }
 
 /// UTF-8 with replacement.

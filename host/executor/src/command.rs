@@ -21,8 +21,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::environment::{Rules, build};
+use crate::interactive::HelperGuard;
 use crate::process::{ClientProcess, Errors, Input, Program};
-use crate::stream::{HelperPlace, HelperStream, StreamExecutor, StreamSettings};
+use crate::stream::{HelperLink, HelperPlace, HelperStream, StreamExecutor, StreamSettings};
 
 /// How much of a program's messages is kept: the end of them.
 const KEPT: usize = 2000;
@@ -100,7 +101,7 @@ impl PassedVariables {
     }
 }
 
-/// The place, and the program that is there now.
+/// The place.
 struct ProgramPlace {
     /// Program and arguments.
     connect: Vec<String>,
@@ -109,15 +110,12 @@ struct ProgramPlace {
     /// How long connecting may take.
     limit: Duration,
     variables: PassedVariables,
-    /// The mark of the run's processes.
-    run_id: String,
-    connection: Option<Connection>,
-    /// Whether there was a connection before.
-    is_again: bool,
 }
 
 /// A started program.
 struct Connection {
+    /// It as a text.
+    name: String,
     process: ClientProcess,
     /// The end of its messages.
     said: Arc<Mutex<Vec<u8>>>,
@@ -129,7 +127,7 @@ impl Connection {
     async fn report(&mut self, noise: &[u8]) -> (Option<i32>, String) {
         let ended = timeout(ENDING, self.process.exited()).await;
         let code = ended.ok().and_then(Result::ok);
-        if code.is_some() {
+        if code.is_some() && !self.listening.is_finished() {
             // What it has said last may not have been read yet.
             let _ = timeout(ENDING, &mut self.listening).await;
         }
@@ -144,9 +142,7 @@ impl Connection {
             false => (code, format!("{end}: {said}")),
         }
     }
-}
 
-impl Connection {
     /// What it has said to people, or else the end of `noise`.
     fn said(&self, noise: &[u8]) -> String {
         let said = mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
@@ -182,6 +178,7 @@ impl ProgramPlace {
         };
         let said = Arc::new(Mutex::new(Vec::new()));
         let connection = Connection {
+            name: self.name.clone(),
             process: started.process,
             listening: tokio::spawn(listen(errors, said.clone())),
             said,
@@ -195,12 +192,12 @@ impl ProgramPlace {
         output: &mut Receiver,
         input: &mut Sender,
         noise: &mut Vec<u8>,
+        (id, is_again): (&str, bool),
     ) -> std::io::Result<()> {
         let helper = mswea_helper_bundle::bytes();
         let mark = format!("mswea-{:016x}", fastrand::u64(..));
-        let killed = self.is_again.then_some(self.run_id.as_str());
         let removed = self.variables.removed();
-        let script = script(&mark, helper.len(), &self.run_id, &removed, killed);
+        let script = script(&mark, helper.len(), id, &removed, is_again);
         input.write_all(script.as_bytes()).await?;
         let ready = format!("{mark} ready\n");
         while !noise.ends_with(ready.as_bytes()) {
@@ -218,13 +215,14 @@ impl ProgramPlace {
 }
 
 /// What the shell at the place does. It uses nothing but `head`, `wc`, `chmod` and `rm`. The braces have
-/// it read the whole script before it begins: what follows is the helper. `killed`: the run whose processes are ended first, because another helper may have left them.
-fn script(mark: &str, length: usize, run_id: &str, removed: &str, killed: Option<&str>) -> String {
+/// it read the whole script before it begins: what follows is the helper. `is_again`: the processes with the
+/// mark `id` are ended first, because another helper may have left them.
+fn script(mark: &str, length: usize, id: &str, removed: &str, is_again: bool) -> String {
     // The id may be that of a journal that somebody else has written.
-    let run_id = quoted(run_id);
-    let kill = match killed.map(quoted) {
-        Some(run_id) => format!("/proc/self/fd/3 kill {run_id} </dev/null >/dev/null 2>&1\n"),
-        None => String::new(),
+    let id = quoted(id);
+    let kill = match is_again {
+        true => format!("/proc/self/fd/3 kill {id} </dev/null >/dev/null 2>&1\n"),
+        false => String::new(),
     };
     format!(
         r#"{{ umask 077
@@ -247,7 +245,7 @@ head -c {length} >"$f"
 if [ "$(wc -c <"$f")" -ne {length} ]; then rm -f "$f"; echo 'the helper did not arrive whole' >&2; exit 1; fi
 exec 3<"$f"
 rm -f "$f"
-{kill}export {RUN_VARIABLE}={run_id}
+{kill}export {RUN_VARIABLE}={id}
 exec /proc/self/fd/3 session; }}
 "#
     )
@@ -266,21 +264,19 @@ async fn listen(mut from: Receiver, into: Arc<Mutex<Vec<u8>>>) {
 
 #[async_trait]
 impl HelperPlace for ProgramPlace {
+    type Link = Connection;
+
     fn name(&self) -> &str {
         &self.name
     }
 
-    async fn open(&mut self) -> Result<HelperStream, String> {
+    async fn open(&self, id: &str, is_again: bool) -> Result<(HelperStream, Connection), String> {
         let (mut connection, mut output, mut input) = self.start()?;
         let mut noise = Vec::new();
-        let passing = self.pass_helper(&mut output, &mut input, &mut noise);
+        let passing = self.pass_helper(&mut output, &mut input, &mut noise, (id, is_again));
         let passed = timeout(self.limit, passing).await;
         let why = match passed {
-            Ok(Ok(())) => {
-                self.connection = Some(connection);
-                self.is_again = true;
-                return Ok((Box::new(output), Box::new(input)));
-            }
+            Ok(Ok(())) => return Ok(((Box::new(output), Box::new(input)), connection)),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::Other => error.to_string(),
             Ok(Err(_)) => {
                 drop(input);
@@ -310,26 +306,27 @@ impl HelperPlace for ProgramPlace {
             self.name
         ))
     }
+}
+
+impl HelperLink for Connection {}
+
+#[async_trait]
+impl HelperGuard for Connection {
+    /// The helper ends with all that it started, and the program with it. Dropping this kills the program.
+    async fn dismiss(&mut self) {
+        let _ = timeout(ENDING, self.process.exited()).await;
+    }
 
     async fn lost(&mut self) -> Option<String> {
-        let (code, report) = self.connection.as_mut()?.report(&[]).await;
+        let (code, report) = self.report(&[]).await;
         // A helper that was killed ends a program that has become it, or that waits for it.
         let is_killed = code.is_some_and(|code| KILLED.contains(&code));
         (!is_killed).then(|| {
             format!(
-                "the connection was lost while the command ran, and the command was ended: `{}` {report}",
+                "the connection was lost, and what ran there was ended: `{}` {report}",
                 self.name
             )
         })
-    }
-
-    async fn close(&mut self) {
-        let Some(mut connection) = self.connection.take() else {
-            return;
-        };
-        // The streams are closed already: the helper ends with all that it started, and the program
-        // with it. Dropping it kills the program.
-        let _ = timeout(ENDING, connection.process.exited()).await;
     }
 }
 
@@ -341,13 +338,11 @@ pub fn command_executor(
     variables: PassedVariables,
     settings: StreamSettings,
 ) -> impl Executor {
-    StreamExecutor::new(settings, |run_id| ProgramPlace {
+    let place = ProgramPlace {
         name: connect.join(" "),
         connect,
         limit,
         variables,
-        run_id: run_id.to_owned(),
-        connection: None,
-        is_again: false,
-    })
+    };
+    StreamExecutor::new(settings, place)
 }

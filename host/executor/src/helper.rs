@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::capture::Capture;
 use mswea_core::Stop;
+pub(super) use transfer::ITSELF;
 pub(super) use wire::HelperWire;
 
 /// How long the helper may take to report an action that it was told to kill. It tries for three

@@ -60,6 +60,11 @@ pub(crate) fn with_terminal(
 pub(crate) trait HelperGuard: Send {
     /// Waits until a helper whose stream was closed has ended, with all that it started.
     async fn dismiss(&mut self);
+    /// Why its stream has ended, and what became of what ran, if that is known; none if the helper itself
+    /// has ended.
+    async fn lost(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// A helper that was started for a program, and how the program is started by it.
@@ -199,6 +204,13 @@ impl OpenProgram {
         self.end()
     }
 
+    /// Says why its helper is gone, if that is known better.
+    async fn explain(&mut self, why: &mut String) {
+        if let Some(known) = self.guard.lost().await {
+            *why = known;
+        }
+    }
+
     /// Has it end by itself, or kills it.
     async fn close(&mut self) -> ProgramEnd {
         for _ in 0..TOLD {
@@ -288,8 +300,9 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
         stop: &Stop,
     ) -> Result<ProgramOutput, ProgramError> {
         let program = self.0.open_programs().get(name)?;
-        let (output, _) = program.connection.expect(wanted, stop).await?;
-        if let ExpectEnd::Ended(ProgramEnd::Lost(_)) = output.end {
+        let (mut output, _) = program.connection.expect(wanted, stop).await?;
+        if let ExpectEnd::Ended(ProgramEnd::Lost(why)) = &mut output.end {
+            program.explain(why).await;
             let mark = program.mark.clone();
             self.0.kill_marked(&mark).await;
         }
@@ -311,7 +324,10 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
 
     async fn close(&mut self, name: &str) -> Result<ProgramOutput, ProgramError> {
         let program = self.0.open_programs().get(name)?;
-        let end = program.close().await;
+        let mut end = program.close().await;
+        if let ProgramEnd::Lost(why) = &mut end {
+            program.explain(why).await;
+        }
         let output = program
             .connection
             .take(u64::MAX, ExpectEnd::Ended(end.clone()));

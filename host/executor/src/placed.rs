@@ -12,6 +12,10 @@ use crate::helper::{HelperAction, HelperEnd, HelperError, HelperSession, ShellAc
 use crate::interactive::with_terminal;
 use crate::shell::{bash_of, is_login, no_bash};
 
+/// How long a background process may hold the output open after its command has exited, before the action
+/// ends without it.
+pub(super) const GRACE: Duration = Duration::from_millis(200);
+
 /// An action before a helper runs it.
 pub(super) struct PlacedAction<'a> {
     pub(super) interpreter: &'a [String],

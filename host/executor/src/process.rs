@@ -13,7 +13,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::programs;
 use crate::spawn::{ChildProcess, ProcessStart, ProgramCall, null, spawn};
@@ -180,19 +180,7 @@ impl Program {
         };
         let mut started = self.start(args, env, input, Errors::Apart)?;
         started.process.gently = true;
-        finish(started, bytes, std::future::pending()).await
-    }
-
-    /// The same, but when `stop` resolves, the program gets a SIGTERM and some time to end.
-    pub(super) async fn run_until(
-        &self,
-        args: &[String],
-        env: &[(String, String)],
-        stop: impl Future<Output = ()>,
-    ) -> io::Result<Finished> {
-        let mut started = self.start(args, env, Input::Empty, Errors::Apart)?;
-        started.process.gently = true;
-        finish(started, None, stop).await
+        finish(started, bytes).await
     }
 
     fn args(&self, args: &[String]) -> io::Result<Vec<CString>> {
@@ -209,11 +197,7 @@ impl Program {
     }
 }
 
-async fn finish(
-    started: StartedProgram,
-    input: Option<Bytes>,
-    stop: impl Future<Output = ()>,
-) -> io::Result<Finished> {
+async fn finish(started: StartedProgram, input: Option<Bytes>) -> io::Result<Finished> {
     let (mut process, mut to) = (started.process, started.input);
     let (mut output, mut said) = (Vec::new(), Vec::new());
     let code = {
@@ -228,24 +212,15 @@ async fn finish(
             let output = keep(Some(started.output), &mut output);
             tokio::join!(output, keep(started.errors, &mut said), feed);
         });
-        let mut stop = std::pin::pin!(stop);
-        let (mut read, mut stopped) = (false, false);
-        let code = loop {
-            tokio::select! {
-                code = process.exited() => break code?,
-                () = &mut reading, if !read => read = true,
-                () = &mut stop, if !stopped => {
-                    stopped = true;
-                    process.ask_to_end();
-                }
-                () = sleep(ENDING), if stopped => return Err(io::ErrorKind::TimedOut.into()),
+        tokio::select! {
+            biased;
+            code = process.exited() => {
+                // Podman leaves a monitor behind that may have inherited the pipes.
+                let _ = timeout(GRACE, &mut reading).await;
+                code?
             }
-        };
-        if !read {
-            // Podman leaves a monitor behind that may have inherited the pipes.
-            let _ = timeout(GRACE, &mut reading).await;
+            () = &mut reading => process.exited().await?,
         }
-        code
     };
     Ok(Finished {
         code,

@@ -1,6 +1,9 @@
 //! What the executors with a shell for all commands have in common: which bash it is, and what the
 //! model is told of it.
 
+use mswea_core::{ExecutorError, Output};
+use serde_json::Value;
+
 use crate::failure::ActionFailure;
 
 /// What the model is told when the shell of an earlier process of the run is gone.
@@ -20,6 +23,17 @@ pub(super) fn bash_of(interpreter: &[String]) -> Result<Option<&str>, ActionFail
         _ => Err(ActionFailure::value(&format!(
             "`environment.session` needs bash, and `environment.interpreter` names `{name}`: leave out one of them"
         ))),
+    }
+}
+
+/// Whether the shell was opened by a first, empty command with this output.
+///
+/// # Errors
+/// [`ExecutorError`] with the reason if it was not.
+pub(super) fn is_open(opened: &Output) -> Result<(), ExecutorError> {
+    match opened.extra.get("exception").and_then(Value::as_str) {
+        None => Ok(()),
+        Some(why) => Err(format!("the shell of all actions can't be opened: {why}").into()),
     }
 }
 

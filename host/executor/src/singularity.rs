@@ -34,6 +34,7 @@ use super::files;
 use super::folders::{TempFolder, in_image, inside};
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
+use super::shell::is_open;
 use super::wrap::Wrap;
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
@@ -263,12 +264,7 @@ impl SingularityExecutor {
         }
         helper?;
         let opened = self.local.execute(&Command::new(""), &context.stop).await;
-        match opened.exception_info.as_str() {
-            "" => Ok(()),
-            why => Err(ExecutorError::from(format!(
-                "the shell of all actions can't be opened: {why}"
-            ))),
-        }
+        is_open(&opened)
     }
 
     /// The path on this machine of `path` in the image.

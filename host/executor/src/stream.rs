@@ -1,7 +1,9 @@
 //! Runs actions at a place that is reached by a stream of bytes with a helper behind it. Which place
-//! that is, and how the stream comes to be, is told by a [`HelperPlace`].
+//! that is, and how the stream comes to be, is told by a [`HelperPlace`]. A program that stays open has a
+//! helper and a stream of its own.
 
 mod place;
+mod programs;
 mod settings;
 
 use std::mem;
@@ -10,7 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mswea_core::{
-    Command, Context, EnvironmentReady, Executor, ExecutorError, Object, Output, Stop,
+    Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
+    Output, Stop,
 };
 use mswea_helper::processes::ACTION_VARIABLE;
 use serde_json::Value;
@@ -19,10 +22,13 @@ use tokio::time::timeout;
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
+use crate::interactive::{HelperGuard as _, OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable};
-use crate::shell::BEGUN;
-pub(super) use place::{HelperPlace, HelperStream};
+use crate::placed::{
+    GRACE, PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable,
+};
+use crate::shell::{BEGUN, is_open};
+pub(super) use place::{HelperLink, HelperPlace, HelperStream};
 pub use settings::StreamSettings;
 pub(super) use settings::handle;
 
@@ -33,13 +39,20 @@ pub(super) const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m;
 /// How long a place that has just been silent may take to answer.
 pub(super) const SUSPECT: Duration = Duration::from_secs(2);
 
+/// How much is kept of what a program of the host's own prints.
+const KEPT: usize = 4096;
+
 /// The executor of a place.
-pub(super) struct StreamExecutor<P> {
+pub(super) struct StreamExecutor<P: HelperPlace> {
     place: P,
     settings: StreamSettings,
     /// The variables that all commands get; or why one of them can't be passed to a process.
     env: Result<Vec<(String, String)>, String>,
-    session: Option<HelperSession>,
+    /// The helper of the actions, and the way to it.
+    session: Option<(HelperSession, P::Link)>,
+    /// Whether there was one before.
+    is_again: bool,
+    programs: OpenPrograms,
     /// What the model is told of the shell, with the output of the next action that runs in it.
     notice: Option<&'static str>,
     actions: u64,
@@ -55,18 +68,18 @@ pub(super) struct StreamExecutor<P> {
 }
 
 impl<P: HelperPlace> StreamExecutor<P> {
-    /// An executor; nothing is started or checked yet. `place` is made for the id of the run.
-    pub(super) fn new(mut settings: StreamSettings, place: impl FnOnce(&str) -> P) -> Self {
+    /// An executor; nothing is started or checked yet.
+    pub(super) fn new(mut settings: StreamSettings, place: P) -> Self {
         if settings.run_id.is_empty() {
             settings.run_id = fresh_id();
         }
-        let place = place(&settings.run_id);
-        let env = settings.variables();
         Self {
             place,
+            env: settings.variables(),
             settings,
-            env,
             session: None,
+            is_again: false,
+            programs: OpenPrograms::default(),
             notice: None,
             actions: 0,
             is_unfinished: false,
@@ -79,7 +92,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
     /// Whether the stream has ended between two commands: then another one replaces it.
     async fn has_ended(&mut self) -> bool {
         match &mut self.session {
-            Some(session) => session.has_ended().await,
+            Some((session, _)) => session.has_ended().await,
             None => false,
         }
     }
@@ -92,40 +105,48 @@ impl<P: HelperPlace> StreamExecutor<P> {
         if self.session.is_some() {
             return Ok(());
         }
+        let id = &self.settings.run_id;
+        self.session = Some(Self::connect(&self.place, id, self.is_again, stop).await?);
+        self.is_again = true;
+        Ok(())
+    }
+
+    /// Starts a helper.
+    ///
+    /// # Errors
+    /// A message, also if `stop` fires.
+    async fn connect(
+        place: &P,
+        id: &str,
+        is_again: bool,
+        stop: &Stop,
+    ) -> Result<(HelperSession, P::Link), String> {
         let opening = async {
-            let (output, input) = self.place.open().await?;
+            let ((output, input), mut link) = place.open(id, is_again).await?;
             match HelperSession::start(output, input, ANSWERING).await {
-                Ok(session) => Ok(session),
-                Err(error) => Err(match self.place.lost().await {
-                    Some(lost) => lost,
-                    None => error.to_string(),
-                }),
+                Ok(session) => Ok((session, link)),
+                Err(error) => {
+                    let lost = link.lost().await;
+                    link.dismiss().await;
+                    Err(lost.unwrap_or_else(|| error.to_string()))
+                }
             }
         };
-        let opened = tokio::select! {
+        tokio::select! {
             biased;
             () = stop.stopped() => Err("the run was asked to stop".to_owned()),
             opened = opening => opened,
-        };
-        match opened {
-            Ok(session) => {
-                self.session = Some(session);
-                Ok(())
-            }
-            Err(why) => {
-                self.place.close().await;
-                Err(why)
-            }
         }
     }
 
-    /// Ends the helper, with all that it started and the shell.
+    /// Ends the helper of the actions, with all that it started and the shell.
     async fn close(&mut self) {
         if self.settings.session {
             self.notice = Some(BEGUN);
         }
-        if self.session.take().is_some() {
-            self.place.close().await;
+        if let Some((session, mut link)) = self.session.take() {
+            drop(session);
+            link.dismiss().await;
         }
     }
 
@@ -142,25 +163,31 @@ impl<P: HelperPlace> StreamExecutor<P> {
         let marker = self.settings.whole_after.as_deref();
         let mut capture = Capture::of(command, self.settings.capture_bytes, marker);
         self.is_unfinished = true;
-        self.place.mark();
         let action = PlacedAction {
             interpreter: &self.settings.interpreter,
             cwd: some(&self.settings.cwd),
             env: &env,
             pty: self.settings.pty,
-            grace: self.settings.grace,
+            grace: GRACE,
             mark: &mark,
             command: command.text,
             timeout,
             stop,
         };
-        let end = match &mut self.session {
-            Some(session) if is_shared => action.in_shell(session, &mut capture, &mut notes).await,
-            Some(session) => action.in_session(session, &mut capture).await,
-            None => PlacedEnd::Broken(HelperError::Gone),
+        let (end, is_unsent) = match &mut self.session {
+            Some((session, link)) => {
+                link.mark();
+                let end = match is_shared {
+                    true => action.in_shell(session, &mut capture, &mut notes).await,
+                    false => action.in_session(session, &mut capture).await,
+                };
+                let is_broken = matches!(end, PlacedEnd::Broken(_));
+                (end, is_broken && link.is_unsent())
+            }
+            None => (PlacedEnd::Broken(HelperError::Gone), false),
         };
         self.is_unfinished = false;
-        if matches!(end, PlacedEnd::Broken(_)) && self.place.is_unsent() {
+        if is_unsent {
             self.close().await;
             return match self.open(stop).await {
                 Ok(()) => Box::pin(self.run(command, timeout, stop)).await,
@@ -189,7 +216,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         error: &HelperError,
         stop: &Stop,
     ) -> ActionFailure {
-        let lost = self.place.lost().await;
+        let lost = self.lost().await;
         let is_killed = matches!(error, HelperError::Gone) && lost.is_none();
         tokio::select! {
             biased;
@@ -222,6 +249,12 @@ impl<P: HelperPlace> StreamExecutor<P> {
         ActionFailure::environment(kind, why)
     }
 
+    /// Why the stream of the actions has ended, if the helper has not ended it.
+    async fn lost(&mut self) -> Option<String> {
+        let (_, link) = self.session.as_mut()?;
+        link.lost().await
+    }
+
     fn is_gone(&mut self, why: String) -> ActionFailure {
         self.gone = Some(why.clone());
         ActionFailure::gone(why)
@@ -233,7 +266,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
             return Ok(());
         };
         Err(match self.is_unfinished {
-            true => match self.place.lost().await {
+            true => match self.lost().await {
                 Some(lost) => ExecutorError::from(format!("{}; {lost}", error.message)),
                 None => error,
             },
@@ -247,40 +280,55 @@ impl<P: HelperPlace> StreamExecutor<P> {
             self.close().await;
         }
         self.open(&Stop::never()).await?;
-        let session = self.session.as_mut();
+        let session = self.session.as_mut().map(|(session, _)| session);
         session.ok_or_else(|| HelperError::Unusable.to_string().into())
     }
 
     /// Makes the working directory, if that is wanted.
     async fn make_folder(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
-        let cwd = self.settings.cwd.clone();
-        let Some(session) = self.session.as_mut().filter(|_| self.settings.make_cwd) else {
+        if !self.settings.make_cwd {
             return Ok(());
-        };
+        }
+        let cwd = self.settings.cwd.clone();
+        let made = self.prepare(&["mkdir", "-p", "--"], &cwd, stop).await;
+        made.map_err(|why| {
+            ExecutorError::from(format!(
+                "the folder `{cwd}` can't be made at {}: {}; set `workspace.path` or `environment.cwd` to another",
+                self.place.name(),
+                why.trim()
+            ))
+        })
+    }
+
+    /// Runs a program of the host's own.
+    ///
+    /// # Errors
+    /// What it has printed, or why it did not run to its end.
+    async fn prepare(&mut self, program: &[&str], last: &str, stop: &Stop) -> Result<(), String> {
+        let session = self.free_session().await.map_err(|error| error.message)?;
         let action = PlacedAction {
-            interpreter: &["mkdir", "-p", "--"].map(str::to_owned),
+            interpreter: &program
+                .iter()
+                .map(|&arg| arg.to_owned())
+                .collect::<Vec<_>>(),
             cwd: None,
             env: &[],
             pty: false,
             grace: Duration::ZERO,
             mark: "",
-            command: &cwd,
+            command: last,
             timeout: ANSWERING,
             stop,
         };
-        let mut capture = Capture::new(self.settings.capture_bytes);
+        let mut capture = Capture::new(KEPT);
         let end = action.in_session(session, &mut capture).await;
-        let why = match end {
-            PlacedEnd::Exited(0) => return Ok(()),
-            PlacedEnd::Failed(failure) => failure.text(),
-            PlacedEnd::Broken(error) => error.to_string(),
-            PlacedEnd::Exited(_) | PlacedEnd::FolderGone => capture.finish(false).text,
-        };
-        Err(ExecutorError::from(format!(
-            "the folder `{cwd}` can't be made at {}: {}; set `workspace.path` or `environment.cwd` to another",
-            self.place.name(),
-            why.trim()
-        )))
+        self.is_unfinished = session.is_busy();
+        match end {
+            PlacedEnd::Exited(0) => Ok(()),
+            PlacedEnd::Failed(failure) => Err(failure.text()),
+            PlacedEnd::Broken(error) => Err(error.to_string()),
+            PlacedEnd::Exited(_) | PlacedEnd::FolderGone => Err(capture.finish(false).text),
+        }
     }
 
     /// Checks that the interpreter can run a command in the folder, and looks at the machine.
@@ -312,13 +360,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         if !self.settings.session {
             return Ok(());
         }
-        let opened = self.run(&Command::new(""), ANSWERING, stop).await;
-        match opened.extra.get("exception").and_then(Value::as_str) {
-            None => Ok(()),
-            Some(why) => Err(ExecutorError::from(format!(
-                "the shell of all actions can't be opened: {why}"
-            ))),
-        }
+        is_open(&self.run(&Command::new(""), ANSWERING, stop).await)
     }
 }
 
@@ -328,14 +370,14 @@ pub(super) fn some(text: &str) -> Option<&str> {
 }
 
 #[async_trait]
-impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
+impl<P: HelperPlace> Executor for StreamExecutor<P> {
     async fn start(
         &mut self,
         context: &Context,
         known: Option<&Value>,
     ) -> Result<EnvironmentReady, ExecutorError> {
         usable(&self.env, self.settings.session, &self.settings.interpreter)?;
-        self.close().await;
+        self.cleanup().await;
         (self.gone, self.is_suspect) = (None, false);
         self.open(&context.stop).await?;
         self.notice = None;
@@ -398,7 +440,12 @@ impl<P: HelperPlace + Sync> Executor for StreamExecutor<P> {
         self.explained(done).await
     }
 
+    fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
+        Some(Box::new(ProgramsOf(self)))
+    }
+
     async fn cleanup(&mut self) {
+        self.programs.end_all().await;
         self.close().await;
     }
 

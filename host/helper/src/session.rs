@@ -46,7 +46,7 @@ pub fn serve() -> io::Result<u8> {
     let starter = Starter::new()?;
     sys::prepare();
     let signals = sys::hold_signals(&sys::signals([libc::SIGCHLD]))?;
-    let _nonblocking = sys::Nonblocking::new(STDOUT)?;
+    let _nonblocking = sys::Nonblocking::new()?;
     let mut session = HostSession {
         starter,
         signals,

@@ -7,6 +7,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, OFlags};
+use rustix::pipe::PipeFlags;
+use rustix::time::{ClockId, clock_gettime};
+
 /// Input is available.
 pub const POLLIN: i16 = libc::POLLIN;
 /// There is room for output.
@@ -93,22 +97,13 @@ fn later(error: io::Error) -> io::Result<Option<usize>> {
 
 /// A pipe that child processes do not inherit: the end for reading, the end for writing.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut fds = [-1; 2];
-    // SAFETY: room for two descriptors.
-    check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: the call has just opened them, so nothing else owns them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
 }
 
 /// A file without a name that holds `content`, positioned at its beginning.
 pub fn file(content: &[u8]) -> io::Result<OwnedFd> {
-    // SAFETY: the name is a C string; the call takes nothing else by pointer.
-    let fd = unsafe { libc::memfd_create(c"mswea-command".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just opened it, so nothing else owns it.
-    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
+    let fd = rustix::fs::memfd_create("mswea-command", MemfdFlags::CLOEXEC)?;
+    let mut file = std::fs::File::from(fd);
     file.write_all(content)?;
     file.rewind()?;
     Ok(file.into())
@@ -116,18 +111,12 @@ pub fn file(content: &[u8]) -> io::Result<OwnedFd> {
 
 /// Makes reads and writes of this end of a pipe non-blocking; the other end has flags of its own.
 pub fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
-    let mut on: libc::c_int = 1;
-    // SAFETY: this request reads one int.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO as _, &mut on) }).map(drop)
+    Ok(rustix::io::ioctl_fionbio(fd, true)?)
 }
 
 /// A copy of a descriptor.
 pub fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
-    let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: takes nothing by pointer.
-    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: the call has just opened it, so nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
 }
 
 /// How many bytes can be read now. Of a terminal the kernel counts only a part: then the most that it
@@ -135,12 +124,9 @@ pub fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
 pub fn pending(fd: BorrowedFd<'_>) -> usize {
     // The kernel moves a terminal's output later, but not later than this.
     let _ = poll(&mut [watch(fd.as_raw_fd(), POLLIN)], Some(Duration::ZERO));
-    let mut count: libc::c_int = 0;
-    // SAFETY: this request writes one int.
-    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD as _, &mut count) };
+    let count = rustix::io::ioctl_fionread(fd).unwrap_or(0);
     let mut number: libc::c_uint = 0;
     match count {
-        _ if result < 0 => 0,
         0 => 0,
         // SAFETY: this request writes one int, and fails for all but this side of a terminal.
         _ if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGPTN as _, &mut number) } == 0 => {
@@ -150,28 +136,25 @@ pub fn pending(fd: BorrowedFd<'_>) -> usize {
     }
 }
 
-/// Makes writes to a descriptor non-blocking while this value exists; other processes may share the
+/// Makes writes to standard output non-blocking while this value exists; other processes may share the
 /// open file.
-pub struct Nonblocking(RawFd, libc::c_int);
+pub struct Nonblocking(OFlags);
 
 impl Nonblocking {
     /// Begins with it.
     ///
     /// # Errors
-    /// If the descriptor is closed.
-    pub fn new(fd: RawFd) -> io::Result<Self> {
-        // SAFETY: takes nothing by pointer.
-        let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
-        // SAFETY: as above.
-        check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
-        Ok(Self(fd, flags))
+    /// If standard output is closed.
+    pub fn new() -> io::Result<Self> {
+        let flags = rustix::fs::fcntl_getfl(io::stdout())?;
+        rustix::fs::fcntl_setfl(io::stdout(), flags | OFlags::NONBLOCK)?;
+        Ok(Self(flags))
     }
 }
 
 impl Drop for Nonblocking {
     fn drop(&mut self) {
-        // SAFETY: takes nothing by pointer.
-        let _ = unsafe { libc::fcntl(self.0, libc::F_SETFL, self.1) };
+        let _ = rustix::fs::fcntl_setfl(io::stdout(), self.0);
     }
 }
 
@@ -334,12 +317,7 @@ pub const TICKS: f64 = 100.0;
 
 /// The time since boot, in that unit.
 pub fn ticks() -> u64 {
-    let mut now = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: room for one time; zeroes are a time too.
-    let now = unsafe {
-        libc::clock_gettime(libc::CLOCK_BOOTTIME, now.as_mut_ptr());
-        now.assume_init()
-    };
+    let now = clock_gettime(ClockId::Boottime);
     // In units of USER_HZ, which is 100 on every Linux.
     now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
 }

@@ -1,16 +1,19 @@
 //! A terminal of an action: a pair of devices, one for this program and one for the action.
 
-use std::ffi::{CStr, CString};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use mswea_helper::protocol::TerminalSize;
+use rustix::fs::{Mode, OFlags};
+use rustix::termios::{
+    Action, InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios, Winsize,
+    tcflow, tcflush, tcgetattr, tcgetpgrp, tcsetattr, tcsetwinsize,
+};
 
 use crate::sys;
 
 /// Where terminals are made. An image may have only the second one.
-const MAKERS: [&CStr; 2] = [c"/dev/ptmx", c"/dev/pts/ptmx"];
+const MAKERS: [&str; 2] = ["/dev/ptmx", "/dev/pts/ptmx"];
 
 /// The character that a terminal takes for the end of the input (Ctrl-D).
 pub const END_OF_INPUT: u8 = 4;
@@ -22,7 +25,7 @@ pub struct Terminal {
     /// The action's. It is held, so that the terminal stays when the action closes it.
     slave: OwnedFd,
     /// How it was set at the beginning.
-    modes: libc::termios,
+    modes: Termios,
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -33,12 +36,9 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-fn open(path: &CStr) -> io::Result<OwnedFd> {
-    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-    // SAFETY: the path is a C string.
-    let fd = check(unsafe { libc::open(path.as_ptr(), flags) })?;
-    // SAFETY: the call has just opened it, so nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+fn open(path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 impl Terminal {
@@ -61,16 +61,11 @@ impl Terminal {
                 &mut number,
             ))?;
         }
-        let path = CString::new(format!("/dev/pts/{number}"))?;
-        let slave = open(&path)?;
-        let mut modes = MaybeUninit::<libc::termios>::uninit();
-        // SAFETY: room for the modes.
-        check(unsafe { libc::tcgetattr(slave.as_raw_fd(), modes.as_mut_ptr()) })?;
-        // SAFETY: initialised by the successful call above.
-        let mut modes = unsafe { modes.assume_init() };
-        modes.c_lflag &= !libc::ECHO;
-        modes.c_oflag &= !libc::ONLCR;
-        modes.c_iflag |= libc::IUTF8;
+        let slave = open(&format!("/dev/pts/{number}"))?;
+        let mut modes = tcgetattr(&slave)?;
+        modes.local_modes -= LocalModes::ECHO;
+        modes.output_modes -= OutputModes::ONLCR;
+        modes.input_modes |= InputModes::IUTF8;
         sys::set_nonblocking(&master)?;
         let this = Self {
             master,
@@ -99,43 +94,31 @@ impl Terminal {
 
     /// Sets it as at the beginning, drops input that nobody has read, and lets stopped output go on.
     pub fn reset(&self) {
-        let fd = self.slave.as_raw_fd();
-        // SAFETY: the modes are initialised; the other calls take nothing by pointer.
-        unsafe {
-            libc::tcsetattr(fd, libc::TCSANOW, &self.modes);
-            libc::tcflush(fd, libc::TCIFLUSH);
-            libc::tcflow(fd, libc::TCOON);
-        }
+        let _ = tcsetattr(&self.slave, OptionalActions::Now, &self.modes);
+        let _ = tcflush(&self.slave, QueueSelector::IFlush);
+        let _ = tcflow(&self.slave, Action::OOn);
     }
 
     /// Whether it collects lines for its program, as at the beginning; not if the program reads each key.
     pub fn collects_lines(&self) -> bool {
-        let mut modes = MaybeUninit::<libc::termios>::uninit();
-        // SAFETY: room for the modes, which are initialised if the call succeeds.
-        unsafe {
-            libc::tcgetattr(self.slave.as_raw_fd(), modes.as_mut_ptr()) == 0
-                && modes.assume_init().c_lflag & libc::ICANON != 0
-        }
+        let modes = tcgetattr(&self.slave);
+        modes.is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
     }
 
     /// Sets its size, of which the kernel tells the processes in the foreground.
     pub fn resize(&self, size: TerminalSize) {
-        let mut size = libc::winsize {
+        let size = Winsize {
             ws_row: size.rows,
             ws_col: size.columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
-        // SAFETY: the request reads one size.
-        unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ as _, &mut size) };
+        let _ = tcsetwinsize(&self.master, size);
     }
 
     /// The process group in the foreground.
     pub fn foreground(&self) -> Option<i32> {
-        let mut group: libc::pid_t = 0;
-        // SAFETY: the request writes one pid.
-        let result =
-            unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCGPGRP as _, &mut group) };
-        (result == 0 && group > 1).then_some(group)
+        let group = tcgetpgrp(&self.master).ok()?.as_raw_nonzero().get();
+        (group > 1).then_some(group)
     }
 }

@@ -178,7 +178,6 @@ impl EnvironmentPlan<'_> {
 
     fn container(&self, class: &EnvironmentClass, cwd: String) -> ContainerSettings {
         let environment = &self.config.environment;
-        let standard = ContainerSettings::default();
         let own = class.executable.unwrap_or_default().to_owned();
         ContainerSettings {
             image: environment.image.clone().unwrap_or_default(),
@@ -213,7 +212,6 @@ impl EnvironmentPlan<'_> {
             journal_id: self.journal_id.to_owned(),
             secret_names: self.secret_names.clone(),
             guard_program: self.guard_program.clone(),
-            ..standard
         }
     }
 }
@@ -314,7 +312,6 @@ impl EnvironmentPlan<'_> {
             capture_bytes: self.capture_bytes(),
             whole_after: Some(MARK.to_owned()),
             run_id: self.run_id.to_owned(),
-            ..StreamSettings::default()
         })
     }
 }

@@ -150,8 +150,9 @@ pub fn no_programs(bundles: &[Bundle]) -> String {
     let asking = bundles.iter().find(|it| !it.manifest.sessions.is_empty());
     let name = asking.map_or("", |bundle| &bundle.name);
     format!(
-        "the bundle `{name}` keeps programs open between commands, which this environment can't: use `local`, \
-         `docker`, `podman`, `singularity` or `bubblewrap`, or leave out the bundle"
+        "the bundle `{name}` keeps programs open between commands, which a server of SWE-ReX can't: it reads their \
+         output only while a request waits for it; use another environment, such as `remote` with \
+         `mswea-host runtime serve` there, or leave out the bundle"
     )
 }
 

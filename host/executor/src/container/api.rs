@@ -10,10 +10,9 @@ use http_body_util::BodyExt;
 use hyper::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
-use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::clear::Unfinished;
+use super::clear::{Unfinished, made};
 use super::create;
 use super::daemon::{Daemon, DaemonFault, Header, QUICK, RequestPayload, encode};
 use super::engine::{
@@ -95,9 +94,9 @@ impl Daemon {
 async fn make(
     daemon: Arc<Daemon>,
     body: Value,
-    spec: &ContainerSpec,
+    spec: ContainerSpec,
 ) -> Result<Unfinished, EngineError> {
-    let doing = Doing::Making(spec);
+    let doing = Doing::Making(&spec);
     let mut path = format!("/containers/create?name={}", encode(&spec.name));
     if let Some(platform) = &spec.platform {
         path.push_str(&format!("&platform={}", encode(platform)));
@@ -106,7 +105,7 @@ async fn make(
         daemon: daemon.clone(),
         client: None,
     };
-    let mut unfinished = Unfinished::new(Arc::new(itself), spec);
+    let mut unfinished = Unfinished::new(Arc::new(itself), &spec);
     let create = daemon.call(Method::POST, &path, RequestPayload::Json(body), MAKING);
     let created = match create.await {
         Ok(created) => created,
@@ -243,23 +242,7 @@ impl Engine for Api {
             });
         }
         let body = create::body(spec)?;
-        // In a task of its own: if the caller stops waiting, the task still finds out whether there
-        // is a container.
-        let (sender, receiver) = oneshot::channel();
-        let (daemon, making) = (self.daemon.clone(), spec.clone());
-        let task = tokio::spawn(async move {
-            let result = make(daemon, body, &making).await;
-            if let Err(Ok(unwanted)) = sender.send(result) {
-                unwanted.remove(Duration::ZERO).await;
-            }
-        });
-        match receiver.await {
-            Ok(result) => result.map(Unfinished::keep),
-            Err(_) => {
-                let why = task.await.err().map_or_else(String::new, |e| e.to_string());
-                Err(self.fault(Doing::Running(&spec.image), DaemonFault::Broken(why)))
-            }
-        }
+        made(make(self.daemon.clone(), body, spec.clone())).await
     }
 
     async fn unpause(&self, id: &str) -> Result<(), EngineError> {

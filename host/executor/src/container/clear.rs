@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::engine::{ContainerSpec, Engine, EngineError, EngineErrorKind, KEY, ListedContainer};
@@ -78,6 +79,32 @@ pub(super) async fn remove_for_good(
             });
         }
         sleep(PAUSE).await;
+    }
+}
+
+/// Makes a container in a task of its own: if the caller stops waiting, the task still finds out whether
+/// there is a container, and removes it. Returns its id.
+///
+/// # Errors
+/// [`EngineError`] if it can't be made.
+pub(super) async fn made(
+    making: impl Future<Output = Result<Unfinished, EngineError>> + Send + 'static,
+) -> Result<String, EngineError> {
+    let (sender, receiver) = oneshot::channel();
+    let task = tokio::spawn(async move {
+        if let Err(Ok(unwanted)) = sender.send(making.await) {
+            unwanted.remove(Duration::ZERO).await;
+        }
+    });
+    let broken = |why: String| EngineError {
+        kind: EngineErrorKind::Other,
+        message: format!("the making of the container was broken off: {why}"),
+    };
+    match receiver.await {
+        Ok(result) => result.map(Unfinished::keep),
+        Err(_) => Err(broken(
+            task.await.err().map_or_else(String::new, |e| e.to_string()),
+        )),
     }
 }
 

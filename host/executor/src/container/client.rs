@@ -11,11 +11,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::api::{listed, state_of};
-use super::clear::Unfinished;
+use super::clear::{Unfinished, made};
 use super::daemon::QUICK;
 use super::engine::{
     ContainerSpec, ContainerState, Engine, EngineError, EngineErrorKind, Exec, ExecSpec, Image,
@@ -102,19 +101,28 @@ impl Client {
         args
     }
 
-    async fn make(
-        &self,
-        spec: &ContainerSpec,
-        stop: impl Future<Output = ()>,
-    ) -> Result<String, EngineError> {
+    async fn make(self, spec: ContainerSpec) -> Result<Unfinished, EngineError> {
         let env = passed_on(&run_args::variables(&spec.run_args));
-        let finished = self.program.run_until(&run_args_of(spec), &env, stop).await;
-        let finished = finished.map_err(|error| self.broken(&error))?;
-        let output = String::from_utf8_lossy(&finished.output);
-        match output.lines().rfind(|line| !line.trim().is_empty()) {
-            Some(id) if finished.code == 0 => Ok(id.trim().to_owned()),
-            _ => Err(self.explain(Doing::Making(spec), &words(&finished))),
-        }
+        let mut unfinished = Unfinished::new(Arc::new(self.clone()), &spec);
+        let finished = self
+            .program
+            .run(&run_args_of(&spec), &env, Feed::Nothing)
+            .await;
+        let failure = match finished {
+            Ok(finished) => {
+                let output = String::from_utf8_lossy(&finished.output);
+                match output.lines().rfind(|line| !line.trim().is_empty()) {
+                    Some(id) if finished.code == 0 => {
+                        unfinished.has_id(id.trim());
+                        return Ok(unfinished);
+                    }
+                    _ => self.explain(Doing::Making(&spec), &words(&finished)),
+                }
+            }
+            Err(error) => self.broken(&error),
+        };
+        unfinished.remove(Duration::ZERO).await;
+        Err(failure)
     }
 
     async fn unpack(&self, id: &str, folder: &str, tar: Feed) -> Result<(), EngineError> {
@@ -227,37 +235,7 @@ impl Engine for Client {
     }
 
     async fn run(&self, spec: &ContainerSpec) -> Result<String, EngineError> {
-        // In a task of its own: if the caller stops waiting, the task still finds out whether there
-        // is a container.
-        let (mut sender, receiver) = oneshot::channel();
-        let (client, spec) = (self.clone(), spec.clone());
-        let mut unfinished = Unfinished::new(Arc::new(self.clone()), &spec);
-        let task = tokio::spawn(async move {
-            match client.make(&spec, sender.closed()).await {
-                Ok(id) => {
-                    unfinished.has_id(&id);
-                    if let Err(Ok(unwanted)) = sender.send(Ok(unfinished)) {
-                        unwanted.remove(Duration::ZERO).await;
-                    }
-                }
-                Err(error) => {
-                    // A client that was interrupted may already have asked the engine for the
-                    // container.
-                    match sender.is_closed() {
-                        true => unfinished.remove_when_it_turns_up().await,
-                        false => unfinished.remove(Duration::ZERO).await,
-                    }
-                    let _ = sender.send(Err(error));
-                }
-            }
-        });
-        match receiver.await {
-            Ok(result) => result.map(Unfinished::keep),
-            Err(_) => {
-                let why = task.await.err().map_or_else(String::new, |e| e.to_string());
-                Err(self.broken(&io::Error::other(why)))
-            }
-        }
+        made(self.clone().make(spec.clone())).await
     }
 
     async fn unpause(&self, id: &str) -> Result<(), EngineError> {

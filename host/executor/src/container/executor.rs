@@ -13,7 +13,6 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::action::in_exec;
-use super::fast::LostHelper;
 use super::leftovers::removal_of;
 use super::running::{Container, Way};
 use super::trouble::{self, Count, Trouble};
@@ -22,9 +21,11 @@ use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::guard::Lease;
 use crate::helper::HelperError;
-use crate::interactive::{OpenPrograms, ProgramsOf};
+use crate::interactive::{HelperGuard as _, OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
-use crate::placed::{PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable};
+use crate::placed::{
+    GRACE, PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable,
+};
 use crate::shell::BEGUN;
 use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, Front, InteractivePrograms,
@@ -148,13 +149,13 @@ impl ContainerExecutor {
                 cwd: Some(&self.settings.cwd),
                 env: &env,
                 pty: self.settings.pty,
-                grace: self.settings.grace,
+                grace: GRACE,
                 mark: &mark,
                 command: command.text,
                 timeout,
                 stop,
             };
-            match self.session.as_mut().map(|session| &mut session.helper) {
+            match self.session.as_mut().map(|(helper, _)| helper) {
                 Some(helper) if is_shared => {
                     action.in_shell(helper, &mut capture, &mut notes).await
                 }
@@ -209,10 +210,14 @@ impl ContainerExecutor {
         let Some(container) = &self.container else {
             return not_started();
         };
+        // Why it was cut off, and the mark of a helper that may live on.
         let lost = match (&error, self.session.take()) {
             (HelperError::Missing(_), _) => None,
-            (_, Some(session)) => session.lost().await,
-            (error, None) => Some(LostHelper::new(&error.to_string(), String::new())),
+            (_, Some((_helper, mut client))) => {
+                let why = client.lost().await;
+                why.map(|why| (why, Some(client.mark)))
+            }
+            (error, None) => Some((fast::cut(&error.to_string()), None)),
         };
         let mut trouble = trouble::find_out(container, &self.settings).await;
         let mut killed = false;
@@ -223,9 +228,7 @@ impl ContainerExecutor {
                 false => mark,
             };
             killed = container.kill(mark).await;
-            if let Some(LostHelper { mark, .. }) = &lost
-                && !mark.is_empty()
-            {
+            if let Some((_, Some(mark))) = &lost {
                 container.kill(mark).await;
             }
             trouble = match trouble::oom_kills(container).await {
@@ -255,9 +258,7 @@ impl ContainerExecutor {
                 };
                 let (kind, text) = match (error, lost) {
                     (HelperError::Missing(why), _) => ("EnvironmentError", why),
-                    (_, Some(LostHelper { why, .. })) => {
-                        ("ConnectionLost", format!("{why}; {ends}"))
-                    }
+                    (_, Some((why, _))) => ("ConnectionLost", format!("{why}; {ends}")),
                     (error, None) => (
                         "HelperKilled",
                         format!("the command ended the helper that ran it ({error}); {ends}"),

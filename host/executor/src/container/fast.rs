@@ -8,12 +8,14 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
 use super::engine::{Engine, EngineError, EngineErrorKind, ExecSpec, Image};
 use crate::helper::{ANSWERING, HelperSession};
+use crate::interactive::HelperGuard;
 use crate::local::fresh_id;
 use mswea_helper::processes::ACTION_VARIABLE;
 
@@ -90,60 +92,41 @@ fn pack(program: &[u8]) -> io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
-/// A session with the helper in a container.
-pub(super) struct ContainerSession {
-    pub(super) helper: HelperSession,
-    client: HelperClient,
-    /// The mark of the helper's process.
-    mark: String,
-}
+/// A session with the helper in a container, and the client between them.
+pub(super) type ContainerSession = (HelperSession, HelperClient);
 
-/// A helper, or a command without one, that may live on without its stream.
-pub(super) struct LostHelper {
-    pub(super) why: String,
-    /// The mark of the helper's process; empty if there is none.
-    pub(super) mark: String,
-}
-
-impl LostHelper {
-    /// Of an engine's message only the reason: the remedy was for a daemon that does not come back.
-    pub(super) fn new(why: &str, mark: String) -> Self {
-        let why = why.split("; ").next().unwrap_or_default();
-        let why = match why {
-            "" => "the connection to the container was lost".to_owned(),
-            why => format!("the connection to the container was lost ({why})"),
-        };
-        Self { why, mark }
+/// What is told of a connection that has ended before a command. Of an engine's message only the reason: the
+/// remedy was for a daemon that does not come back.
+pub(super) fn cut(why: &str) -> String {
+    match why.split("; ").next().unwrap_or_default() {
+        "" => "the connection to the container was lost".to_owned(),
+        why => format!("the connection to the container was lost ({why})"),
     }
 }
 
 /// Dropping it ends the client between the host and a helper, if there is one.
 pub(super) struct HelperClient {
-    status: Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>,
+    /// None once it was waited for.
+    status: Option<Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>>,
+    /// The mark of the helper's process.
+    pub(super) mark: String,
 }
 
-impl ContainerSession {
-    /// The session, and what has to live as long.
-    pub(super) fn into_parts(self) -> (HelperSession, HelperClient) {
-        (self.helper, self.client)
-    }
+#[async_trait]
+impl HelperGuard for HelperClient {
+    /// The helper has ended with its stream; what is left ends with the container.
+    async fn dismiss(&mut self) {}
 
-    /// What became of a helper whose stream has ended, unless it has ended itself.
-    pub(super) async fn lost(self) -> Option<LostHelper> {
-        let Self {
-            client,
-            mark,
-            helper,
-        } = self;
+    async fn lost(&mut self) -> Option<String> {
         // Of a helper that is killed, the engine reports the signal.
-        let why = match timeout(ENDING, client.status).await {
-            Ok(Ok(129..=254)) => return None,
+        match timeout(ENDING, self.status.take()?).await {
+            Ok(Ok(129..=254)) => None,
             // A daemon that was restarted knows no execs of before.
-            Ok(Err(error)) if error.kind != EngineErrorKind::ContainerGone => error.message,
-            _ => String::new(),
-        };
-        drop(helper);
-        Some(LostHelper::new(&why, mark))
+            Ok(Err(error)) if error.kind != EngineErrorKind::ContainerGone => {
+                Some(cut(&error.message))
+            }
+            _ => Some(cut("")),
+        }
     }
 }
 
@@ -184,10 +167,6 @@ async fn start(
     let helper = HelperSession::start(output, input, ANSWERING)
         .await
         .map_err(|error| error.to_string())?;
-    let client = HelperClient { status };
-    Ok(ContainerSession {
-        helper,
-        client,
-        mark,
-    })
+    let status = Some(status);
+    Ok((helper, HelperClient { status, mark }))
 }

@@ -158,7 +158,7 @@ fn judge(
         Some(owner) => format!("process {} of `{}`", owner.pid, owner.host),
         None => "its maker".to_owned(),
     };
-    let removal = || removal_of(executable, record.entry.label());
+    let removal = || removal_of(executable, &record.entry.label);
     match record.life() {
         // Not even if it is named: the run would lose its work.
         Life::Alive => Fate::Left(format!("{maker} is using it")),

@@ -40,11 +40,8 @@ const PLACES: [&str; 3] = ["DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"];
 pub(super) struct ContainerEntry {
     /// The mark of the processes of the run's host.
     pub(super) run: String,
-    /// The id in the container's label. Empty: `run`.
-    #[serde(default)]
+    /// The id of the run, as in the container's label.
     pub(super) label: String,
-    /// The image. Empty: it was not recorded.
-    #[serde(default)]
     pub(super) image: String,
     /// The host process, as [`Owner`] writes it.
     pub(super) owner: String,
@@ -95,14 +92,6 @@ impl ContainerEntry {
         }
     }
 
-    /// The id of the run, as in the container's label.
-    pub(super) fn label(&self) -> &str {
-        match self.label.as_str() {
-            "" => &self.run,
-            label => label,
-        }
-    }
-
     /// Writes the record.
     ///
     /// # Errors
@@ -136,7 +125,7 @@ impl ContainerEntry {
         if !is_own(&fs::symlink_metadata(folder)?) {
             return Err(io::Error::other("others may write there"));
         }
-        let path = folder.join(format!("{}.{}", in_name(self.label()), self.key));
+        let path = folder.join(format!("{}.{}", in_name(&self.label), self.key));
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
         let mut file = OpenOptions::new()
@@ -273,8 +262,7 @@ pub(super) fn near(label: &str) -> Vec<ContainerRecord> {
     let prefix = format!("{}.", in_name(label));
     let is_near = |file: &PathBuf| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        // An earlier version's files have the key alone as their name.
-        name.starts_with(&prefix) || !name.contains('.')
+        name.starts_with(&prefix)
     };
     let near = files().into_iter().filter(is_near);
     near.filter_map(|file| ContainerRecord::read(&file))
@@ -302,7 +290,7 @@ pub fn is_awaited(runs: &BTreeSet<String>) -> bool {
 pub fn engines_of_run(run: &str) -> BTreeSet<String> {
     let records = near(run).into_iter().map(|record| record.entry);
     records
-        .filter(|entry| entry.label() == run)
+        .filter(|entry| entry.label == run)
         .map(|entry| entry.executable)
         .collect()
 }

@@ -72,9 +72,6 @@ pub struct ContainerSettings {
     /// The id of the run, which is the same in every process that goes on with it: the label of its
     /// containers. Empty: `run_id`.
     pub journal_id: String,
-    /// How long a background process may hold the output open after its command has exited, before
-    /// the action ends without it.
-    pub grace: Duration,
     /// Names of the model's keys: forwarding one leads to a warning.
     pub secret_names: Vec<String>,
     /// The program with the subcommand [`SUBCOMMAND`](crate::guard::SUBCOMMAND), usually the host
@@ -111,7 +108,6 @@ impl Default for ContainerSettings {
             whole_after: None,
             run_id: String::new(),
             journal_id: String::new(),
-            grace: Duration::from_millis(200),
             secret_names: Vec::new(),
             guard_program: None,
         }

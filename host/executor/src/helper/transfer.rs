@@ -13,7 +13,7 @@ use super::{HelperAction, HelperError, HelperSession};
 use crate::archives::{self, ReceivedArchive, failed};
 
 /// The program of a helper, as the process sees it that becomes it.
-const ITSELF: &str = "/proc/self/exe";
+pub(crate) const ITSELF: &str = "/proc/self/exe";
 /// How much is on its way to the action at once.
 const WINDOW: usize = 1024 * 1024;
 /// How long nothing may be passed.

@@ -18,14 +18,13 @@ use tokio::net::unix::pipe;
 use super::{LocalSettings, ServedHelper};
 use crate::capture::{Capture, gap};
 use crate::helper::{ANSWERING, HelperAction, HelperEnd, HelperSession};
+use crate::placed::GRACE;
 use crate::programs::{in_path, is_program};
 
 /// The most bytes of a command's output that are kept: as many as of a submission.
 const KEPT: usize = 64 * 1024 * 1024;
 /// How long reading a file may take.
 const READING: Duration = Duration::from_secs(60);
-/// How long background processes may add to an output after its command has ended.
-const GRACE: Duration = Duration::from_millis(200);
 /// The most helpers that wait for a command.
 const WAITING: usize = 16;
 /// Has the errors of a command go to a file.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::{Buf as _, Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::Method;
@@ -19,6 +20,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::endpoint::{Endpoint, RemoteConnection};
 use super::fault::RemoteFault;
 use super::wire::{CONFIRMED, HEARTBEAT, LARGEST_INPUT, LOST, RECORD_HEAD, StreamRecord, record};
+use crate::interactive::HelperGuard;
+use crate::stream::HelperLink;
 
 /// How much the stream holds in each direction, in bytes.
 const HELD: usize = 256 * 1024;
@@ -45,8 +48,8 @@ pub(crate) struct RemoteSession {
 
 /// How a session was lost.
 #[derive(Clone, Debug)]
-pub(crate) struct LostSession {
-    pub(crate) fault: RemoteFault,
+struct LostSession {
+    fault: RemoteFault,
     /// Whether everything that was written had reached the server.
     is_delivered: bool,
     /// Whether something of the last command may have.
@@ -84,7 +87,7 @@ impl std::fmt::Display for LostSession {
 
 impl LostSession {
     /// Whether the server has refused the first bytes of the last command, so that it has not begun.
-    pub(super) fn is_unsent(&self) -> bool {
+    fn is_unsent(&self) -> bool {
         matches!(self.fault, RemoteFault::SessionGone(_)) && !self.may_have_begun
     }
 }
@@ -156,25 +159,37 @@ impl RemoteSession {
         Ok((session, near))
     }
 
-    /// A command is about to be written.
-    pub(super) fn mark(&self) {
+    /// Why the stream has ended, if that was not the helper's doing.
+    fn loss(&self) -> Option<LostSession> {
+        let lost = self.link.lost.lock();
+        lost.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl HelperLink for RemoteSession {
+    fn mark(&self) {
         let reached = self.link.reached.load(Ordering::Relaxed);
         self.link.marked.store(reached, Ordering::Relaxed);
     }
 
-    /// Why the stream has ended, if that was not the helper's doing.
-    pub(crate) fn lost(&self) -> Option<LostSession> {
-        let lost = self.link.lost.lock();
-        lost.unwrap_or_else(PoisonError::into_inner).clone()
+    fn is_unsent(&self) -> bool {
+        self.loss().is_some_and(|lost| lost.is_unsent())
     }
+}
 
+#[async_trait]
+impl HelperGuard for RemoteSession {
     /// Has the server end the session and all that it started. It does that by itself later if it
     /// can't be reached now.
-    pub(crate) async fn end(mut self) {
+    async fn dismiss(&mut self) {
         self.carrying.abort();
         self.link.clone().end().await;
         // Not before: if this is dropped in between, it goes on in the background.
         self.is_over = true;
+    }
+
+    async fn lost(&mut self) -> Option<String> {
+        self.loss().map(|lost| lost.to_string())
     }
 }
 

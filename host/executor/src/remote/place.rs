@@ -14,43 +14,22 @@ struct RemotePlace {
     endpoint: Endpoint,
     /// How long a lost connection is tried to be taken up again.
     again: Duration,
-    session: Option<RemoteSession>,
 }
 
 #[async_trait]
 impl HelperPlace for RemotePlace {
+    type Link = RemoteSession;
+
     fn name(&self) -> &str {
         self.endpoint.url()
     }
 
-    async fn open(&mut self) -> Result<HelperStream, String> {
+    /// The server gives each session a mark of its own.
+    async fn open(&self, _: &str, _: bool) -> Result<(HelperStream, RemoteSession), String> {
         let opened = RemoteSession::open(&self.endpoint, self.again).await;
         let (session, stream) = opened.map_err(|fault| fault.to_string())?;
-        self.session = Some(session);
         let (output, input) = tokio::io::split(stream);
-        Ok((Box::new(output), Box::new(input)))
-    }
-
-    fn mark(&self) {
-        if let Some(session) = &self.session {
-            session.mark();
-        }
-    }
-
-    fn is_unsent(&self) -> bool {
-        let lost = self.session.as_ref().and_then(RemoteSession::lost);
-        lost.is_some_and(|lost| lost.is_unsent())
-    }
-
-    async fn lost(&mut self) -> Option<String> {
-        let lost = self.session.as_ref()?.lost()?;
-        Some(lost.to_string())
-    }
-
-    async fn close(&mut self) {
-        if let Some(session) = self.session.take() {
-            session.end().await;
-        }
+        Ok(((Box::new(output), Box::new(input)), session))
     }
 }
 
@@ -61,10 +40,5 @@ pub fn remote_executor(
     again: Duration,
     settings: StreamSettings,
 ) -> impl Executor {
-    let place = RemotePlace {
-        endpoint,
-        again,
-        session: None,
-    };
-    StreamExecutor::new(settings, |_| place)
+    StreamExecutor::new(settings, RemotePlace { endpoint, again })
 }

@@ -1,7 +1,9 @@
-//! A place with a helper, and the stream to it.
+//! A place where helpers can be started, and the way to one of them.
 
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::interactive::HelperGuard;
 
 /// The output and the input of a helper.
 pub(crate) type HelperStream = (
@@ -9,25 +11,27 @@ pub(crate) type HelperStream = (
     Box<dyn AsyncWrite + Send + Unpin>,
 );
 
-/// A place with a helper, and the stream to it.
+/// A place where helpers can be started, each behind a stream of its own.
 #[async_trait]
-pub(crate) trait HelperPlace: Send {
-    /// What a message calls it.
+pub(crate) trait HelperPlace: Send + Sync {
+    /// What carries the stream of a helper.
+    type Link: HelperLink;
+    /// What a message calls the place.
     fn name(&self) -> &str;
-    /// Starts a helper there. The one before, if there was one, was closed.
+    /// Starts a helper, whose processes get the mark `id`. `is_again`: a helper with this mark was
+    /// started before, and what it may have left is ended first.
     ///
     /// # Errors
     /// A message with the cause and the remedy.
-    async fn open(&mut self) -> Result<HelperStream, String>;
+    async fn open(&self, id: &str, is_again: bool) -> Result<(HelperStream, Self::Link), String>;
+}
+
+/// What carries the stream of a helper. Dropped, it ends the helper in the background.
+pub(crate) trait HelperLink: HelperGuard + 'static {
     /// A command is about to be written.
     fn mark(&self) {}
     /// Whether the stream has ended, and nothing that was written since [`Self::mark`] has arrived.
     fn is_unsent(&self) -> bool {
         false
     }
-    /// Why the stream has ended, and what became of the command, if the place knows; none if the
-    /// helper itself has ended.
-    async fn lost(&mut self) -> Option<String>;
-    /// Ends the helper and all that it started, if there is one.
-    async fn close(&mut self);
 }

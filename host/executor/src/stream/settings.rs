@@ -31,8 +31,6 @@ pub struct StreamSettings {
     pub whole_after: Option<String>,
     /// Marks the actions of the run. Empty: one is generated.
     pub run_id: String,
-    /// How long a background process may hold the output open after its command has exited.
-    pub grace: Duration,
 }
 
 impl Default for StreamSettings {
@@ -48,7 +46,6 @@ impl Default for StreamSettings {
             capture_bytes: 256 * 1024,
             whole_after: None,
             run_id: String::new(),
-            grace: Duration::from_millis(200),
         }
     }
 }

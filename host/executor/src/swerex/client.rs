@@ -32,23 +32,15 @@ pub struct RexClient(Endpoint);
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RexError {
-    /// There is no connection; nothing was asked.
-    #[error("`{url}` can't be reached: {reason}")]
-    Unreachable { url: String, reason: String },
-    /// It refuses the key; nothing was done.
-    #[error(
-        "`{0}` refuses the key: `environment.token_file` or `environment.token_env` has to name the one of its `--auth-token`"
-    )]
-    Key(String),
-    /// The connection was lost after the request.
-    #[error("the connection to `{url}` was lost: {reason}")]
-    Lost { url: String, reason: String },
-    /// Nothing came.
-    #[error("`{url}` has not answered within {} s", .after.as_secs_f64())]
-    Silent { url: String, after: Duration },
+    /// It can't be reached, or refuses the key; nothing was done.
+    #[error("{0}")]
+    Unusable(String),
+    /// What became of the request is not known: nothing came any more.
+    #[error("{0}")]
+    Lost(String),
     /// Something else answers, or it says something that can't be understood.
-    #[error("what answers at `{url}` is no server of SWE-ReX, or of another version: {answer}")]
-    Foreign { url: String, answer: String },
+    #[error("{0}")]
+    Foreign(String),
     /// An exception of the server.
     #[error("{class}: {message}")]
     Raised {
@@ -82,12 +74,12 @@ impl RexClient {
         self.0.url()
     }
 
-    fn foreign(&self, answer: impl Into<String>) -> RexError {
-        let answer = answer.into();
-        RexError::Foreign {
-            url: self.url().to_owned(),
-            answer: answer.chars().take(SHOWN).collect(),
-        }
+    pub(super) fn foreign(&self, answer: impl Into<String>) -> RexError {
+        let answer: String = answer.into().chars().take(SHOWN).collect();
+        let url = self.url();
+        RexError::Foreign(format!(
+            "what answers at `{url}` is no server of SWE-ReX, or of another version: {answer}"
+        ))
     }
 
     /// Whether it is a server of this program. It is asked whether it is alive.
@@ -95,12 +87,7 @@ impl RexClient {
     /// # Errors
     /// A message if it can't be used.
     pub async fn check(&self) -> Result<bool, String> {
-        let told = |error: RexError| match &error {
-            RexError::Unreachable { .. } => {
-                format!("{error}; is `swerex-remote` running there, on this port?")
-            }
-            _ => error.to_string(),
-        };
+        let told = |error: RexError| error.to_string();
         let alive = self.get("/is_alive").await.map_err(told)?;
         match alive["is_alive"].as_bool() {
             Some(true) => {}
@@ -167,7 +154,7 @@ impl RexClient {
         body: Bytes,
         limit: Duration,
     ) -> Result<Value, RexError> {
-        let url = || self.url().to_owned();
+        let url = self.url();
         let reason = |fault: RemoteFault| match fault {
             RemoteFault::Unreachable { reason, .. } => reason,
             fault => fault.to_string(),
@@ -182,12 +169,19 @@ impl RexClient {
                     sleep(PAUSE).await;
                 }
                 Err(fault) => {
-                    let (url, reason) = (url(), reason(fault));
-                    return Err(RexError::Unreachable { url, reason });
+                    let remedy = match path {
+                        "/is_alive" => "; is `swerex-remote` running there, on this port?",
+                        _ => "",
+                    };
+                    let reason = reason(fault);
+                    let why = format!("`{url}` can't be reached: {reason}{remedy}");
+                    return Err(RexError::Unusable(why));
                 }
             }
         };
-        let lost = |reason: String| RexError::Lost { url: url(), reason };
+        let lost = |reason: String| {
+            RexError::Lost(format!("the connection to `{url}` was lost: {reason}"))
+        };
         let asking = async {
             let asked = connection.exchange(method, path, content_type, body).await;
             let answer = asked.map_err(|fault| lost(reason(fault)))?;
@@ -199,14 +193,17 @@ impl RexClient {
         let (status, body) = match timeout(limit, asking).await {
             Ok(answered) => answered?,
             Err(_) => {
-                let (url, after) = (url(), limit);
-                return Err(RexError::Silent { url, after });
+                let limit = limit.as_secs_f64();
+                let why = format!("`{url}` has not answered within {limit} s");
+                return Err(RexError::Lost(why));
             }
         };
         let value: Value = serde_json::from_slice(&body).unwrap_or_default();
         match status {
             StatusCode::OK if value.is_object() => Ok(value),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(RexError::Key(url())),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(RexError::Unusable(format!(
+                "`{url}` refuses the key: `environment.token_file` or `environment.token_env` has to name the one of its `--auth-token`"
+            ))),
             StatusCode::NETWORK_AUTHENTICATION_REQUIRED if value["swerexception"].is_object() => {
                 let exception = &value["swerexception"];
                 let text = |value: &Value| value.as_str().map(str::to_owned);

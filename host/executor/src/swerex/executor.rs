@@ -156,16 +156,16 @@ impl SwerexExecutor {
     fn failed(&mut self, error: RexError, command: &Command<'_>, limit: Duration) -> Output {
         let environment = ActionFailure::environment;
         let failure = match &error {
-            RexError::Unreachable { .. } | RexError::Key(_) => {
+            RexError::Unusable(_) => {
                 return self.is_gone(format!("{error}; no further command can be run"));
             }
-            RexError::Lost { .. } | RexError::Silent { .. } => environment(
+            RexError::Lost(_) => environment(
                 "ConnectionLost",
                 format!(
                     "{error}; the command had been sent, and may still run there: its output is lost"
                 ),
             ),
-            RexError::Foreign { .. } => environment("InvalidAnswer", error.to_string()),
+            RexError::Foreign(_) => environment("InvalidAnswer", error.to_string()),
             RexError::Raised { .. } if error.is("CommandTimeoutError") => {
                 ActionFailure::timed_out(command.text, limit)
             }

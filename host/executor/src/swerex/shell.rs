@@ -190,10 +190,7 @@ impl RexSession {
                 let code = code.and_then(|code| i32::try_from(code).ok());
                 return match answer["output"].as_str() {
                     Some(output) => Ok(SessionEnd::Done(output.to_owned(), code)),
-                    None => Err(RexError::Foreign {
-                        url: client.url().to_owned(),
-                        answer: answer.to_string(),
-                    }),
+                    None => Err(client.foreign(answer.to_string())),
                 };
             }
             Err(error) => error,

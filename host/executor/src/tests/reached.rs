@@ -112,6 +112,7 @@ async fn everything(connect: Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut executor = started(connect.clone(), at_place(&folder)).await;
     contract::all(&mut executor).await;
+    interactive::shells(&mut executor).await;
     contract::cleanup_leaves_nothing(&mut executor).await;
     let settings = StreamSettings {
         session: true,
@@ -127,6 +128,10 @@ async fn everything(connect: Vec<String>) {
 #[tokio::test]
 async fn a_program_reaches_this_machine() {
     everything(words("env")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut executor = started(words("env"), at_place(&folder)).await;
+    interactive::loses_a_helper(&mut executor, false).await;
+    executor.cleanup().await;
 }
 
 #[tokio::test]
@@ -311,4 +316,67 @@ async fn a_lost_connection_is_made_again() {
     assert_eq!(output.output, "said\n", "{output:?}");
     assert_eq!(text(&mut executor, "echo on").await, "on\n");
     executor.cleanup().await;
+}
+
+/// A program that stays open has a connection of its own: what ends one ends the other not.
+#[tokio::test]
+async fn a_lost_connection_ends_what_is_behind_it_alone() {
+    let name = "a_lost_connection_ends_what_is_behind_it_alone";
+    let Some(server) = SshServer::start(name) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut executor = started(server.connect(), at_place(&folder)).await;
+    let clients = || {
+        let file = server.folder.path().join("known").display().to_string();
+        let found = Program::new("pgrep").args(["-f", &file]).output().unwrap();
+        let found = String::from_utf8(found.stdout).unwrap();
+        found.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let kill = |pid: &str| {
+        let killed = Program::new("kill").args([pid]).status();
+        assert!(killed.unwrap().success());
+    };
+    let first = clients();
+    assert_eq!(first.len(), 1, "{first:?}");
+    let nap = contract::nap();
+    // It does not end with its terminal or its input.
+    let stubborn =
+        format!("trap '' HUP TERM; echo on; setsid -f sleep {nap}; while :; do sleep 1; done");
+    interactive::open(&mut executor, "p", &stubborn, Some((24, 80)))
+        .await
+        .unwrap();
+    interactive::expect(&mut executor, "p", "on\n").await;
+    let second = clients()
+        .into_iter()
+        .find(|pid| !first.contains(pid))
+        .unwrap();
+    interactive::open(&mut executor, "other", "cat", None)
+        .await
+        .unwrap();
+    // That of the actions.
+    kill(&first[0]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(text(&mut executor, "echo next").await, "next\n");
+    interactive::send(&mut executor, "other", "still\n")
+        .await
+        .unwrap();
+    interactive::expect(&mut executor, "other", "still\n").await;
+    assert_eq!(contract::sleeping(&nap), 1);
+    // That of a program.
+    kill(&second);
+    let (_, ended) = interactive::end(&mut executor, "p").await;
+    let told = format!("{ended:?}");
+    assert!(
+        told.contains("the connection was lost, and what ran there was ended"),
+        "{told}"
+    );
+    wait_for("end", || contract::sleeping(&nap) == 0);
+    interactive::open(&mut executor, "p", "echo new", None)
+        .await
+        .unwrap();
+    interactive::expect(&mut executor, "p", "new\n").await;
+    assert_eq!(text(&mut executor, "echo next").await, "next\n");
+    executor.cleanup().await;
+    wait_for("end", || clients().is_empty());
 }

@@ -7,6 +7,7 @@ mod limits;
 mod lost;
 #[path = "../../../executor/src/tests/needs.rs"]
 mod needs;
+mod programs;
 mod proxy;
 mod tls;
 

@@ -7,8 +7,8 @@ use mswea_helper::processes::ACTION_VARIABLE;
 use super::{ContainerExecutor, not_started};
 use crate::container::fast;
 use crate::container::running::Way;
-use crate::interactive::{HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper};
-use crate::shell::BEGUN;
+use crate::interactive::{OpenPrograms, OpensPrograms, ProgramHelper};
+use crate::shell::{BEGUN, is_open};
 
 #[async_trait]
 impl OpensPrograms for ContainerExecutor {
@@ -30,11 +30,10 @@ impl OpensPrograms for ContainerExecutor {
             ));
         }
         let mut env = self.env.clone()?;
-        let session = fast::session(container.engine.as_ref(), &container.id).await?;
+        let (session, client) = fast::session(container.engine.as_ref(), &container.id).await?;
         self.actions += 1;
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
         env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
-        let (session, client) = session.into_parts();
         Ok(ProgramHelper {
             session,
             guard: Box::new(client),
@@ -50,12 +49,6 @@ impl OpensPrograms for ContainerExecutor {
             container.kill(mark).await;
         }
     }
-}
-
-#[async_trait]
-impl HelperGuard for fast::HelperClient {
-    /// The helper has ended with its stream; what is left ends with the container.
-    async fn dismiss(&mut self) {}
 }
 
 impl ContainerExecutor {
@@ -78,8 +71,7 @@ impl ContainerExecutor {
         let command = Command::new("");
         let opened = self.run(&command, self.settings.start_timeout, stop).await;
         self.notice = notice;
-        let why = opened.extra.get("exception").and_then(|why| why.as_str());
-        let Some(why) = why else {
+        let Err(error) = is_open(&opened) else {
             return Ok(ready);
         };
         match is_found {
@@ -91,9 +83,7 @@ impl ContainerExecutor {
             false => self.remove().await,
         }
         self.unguard().await;
-        Err(ExecutorError::from(format!(
-            "the shell of all actions can't be opened: {why}"
-        )))
+        Err(error)
     }
 
     /// Starts the helper anew if an action has ended it.
@@ -101,8 +91,8 @@ impl ContainerExecutor {
     /// # Errors
     /// Why there is none.
     pub(super) async fn need_session(&mut self) -> Result<(), String> {
-        if let Some(session) = &mut self.session
-            && session.helper.has_ended().await
+        if let Some((helper, _)) = &mut self.session
+            && helper.has_ended().await
         {
             // A background process has ended the helper between two actions.
             self.session = None;

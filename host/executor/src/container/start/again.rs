@@ -91,11 +91,7 @@ pub(in crate::container) async fn find(
     let Some(found) = listed
         .into_iter()
         .find(|it| it.id == handle.container && is_it(it.labels.get(KEY)))
-        .filter(|it| {
-            it.labels
-                .get(RUN)
-                .is_some_and(|label| is_of(label, settings.label()))
-        })
+        .filter(|it| it.labels.get(RUN).map(String::as_str) == Some(settings.label()))
     else {
         return gone("was removed".to_owned());
     };
@@ -170,14 +166,6 @@ async fn wake(
     Err(error(format!(
         "the container `{name}` of this run {was} and does not go on: {why}; run `{program} {verb} {name}` and resume again, or remove it with `{program} rm -f {name}`: `mswea-host resume` then makes a new one"
     )))
-}
-
-/// Whether a container with this label is of the run. An earlier version wrote the id of the process:
-/// that of the run and the number of the resume.
-fn is_of(label: &str, run: &str) -> bool {
-    let is_number = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
-    let rest = label.strip_prefix(run);
-    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.').is_some_and(is_number))
 }
 
 /// The record of the container, rewritten so that this process is its owner.

@@ -48,7 +48,7 @@ pub(super) async fn make_ready(
     };
     // A command of the helper costs much less than an exec, which is only needed for the reason.
     let is_ready = match &mut session {
-        Ok(session) => runs(&mut session.helper, settings).await,
+        Ok((helper, _)) => runs(helper, settings).await,
         Err(_) => false,
     };
     if !is_ready {

@@ -57,7 +57,7 @@ pub(super) async fn clear(
 /// Whether a record is of a container of this run and this image whose process is gone.
 fn is_left(record: &ContainerRecord, settings: &ContainerSettings) -> bool {
     let entry = &record.entry;
-    let is_alike = entry.label() == settings.label()
+    let is_alike = entry.label == settings.label()
         && entry.image == settings.image
         && entry.executable == settings.executable;
     is_alike && record.life() == Life::Gone
