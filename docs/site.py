@@ -4,8 +4,9 @@
     docs/site.py FOLDER
 
 The pages stay beside the code; mdBook wants them in one folder with nothing else, so they are copied there.
-Links to what is no page become text. At the end every link of the site is checked. Needs `mdbook`
-(`cargo install mdbook`, or the program that MDBOOK names).
+Links to what is no page become text. At the end every link of the site is checked. FOLDER is new, empty, or an
+earlier site, because mdBook removes what is in it. Needs `mdbook` (`cargo install mdbook`, or the program that MDBOOK
+names).
 """
 
 import os
@@ -20,6 +21,8 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+# The file that says that a folder is a site.
+SITE = ".mswea-site"
 BOOK = """\
 [book]
 title = "mswea-host"
@@ -92,6 +95,8 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     folder = Path(sys.argv[1]).resolve()
+    if folder.exists() and not (folder / SITE).exists() and any(folder.iterdir()):
+        sys.exit(f"site.py: `{folder}` is not empty and no earlier site: name a new folder")
     summary = (ROOT / "docs/SUMMARY.md").read_text()
     pages = {normpath("docs/" + target) for _, target in LINK.findall(summary)}
     with tempfile.TemporaryDirectory() as work:
@@ -110,6 +115,7 @@ def main():
             sys.exit(f"site.py: there is no `{program}`: `cargo install mdbook`, or name one with MDBOOK")
         except subprocess.CalledProcessError as error:
             sys.exit(f"site.py: `{program}` failed with status {error.returncode}")
+    (folder / SITE).touch()
     nowhere = list(broken(folder))
     if nowhere:
         sys.exit("site.py: these links lead nowhere:\n" + "\n".join(nowhere))

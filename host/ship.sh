@@ -19,17 +19,24 @@ fail() {
 
 [ $# -gt 0 ] || set -- target/mswea-host
 case $1 in
+-*) fail "\`$1\`: the first argument is the file to be made" ;;
 /*) ;;
 *) first=$PWD/$1 && shift && set -- "$first" "$@" ;;
 esac
 for argument in "$@"; do
 	case $argument in
-	--plugin=* | -*) ;;
-	/*) ;;
+	--plugin=/* | /*) ;;
+	--plugin=*) fail "\`$argument\`: name it by its whole path, which begins with \`/\`" ;;
+	-*) ;;
 	*) [ ! -e "$argument" ] || fail "\`$argument\`: name it by its whole path, which begins with \`/\`" ;;
 	esac
 done
 
+# From here, names are those below the repository.
+case ${TARGET_DIR:-/} in
+/*) ;;
+*) TARGET_DIR=$PWD/$TARGET_DIR ;;
+esac
 cd "$(dirname "$0")/.."
 machine=$(uname -m)
 target=${TARGET:-$machine-unknown-linux-musl}

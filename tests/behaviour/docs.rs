@@ -18,6 +18,15 @@ use crate::needs::Need;
 /// The time limit of one block, in seconds: the first build of a project compiles its dependencies.
 const TIMEOUT: &str = "900";
 
+/// The pages whose blocks of `sh` are run here; `site.rs` has the others.
+pub const PAGES: [&str; 5] = [
+    "sdk/rust/README.md",
+    "sdk/ADAPTERS.md",
+    "sdk/c/README.md",
+    "sdk/python/README.md",
+    "sdk/js/README.md",
+];
+
 /// A step of a page.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
@@ -153,12 +162,16 @@ fn run_page(
 /// Runs a page of this repository with the host under test.
 #[track_caller]
 fn page(path: &str) {
+    assert!(PAGES.contains(&path));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let markdown = fs::read_to_string(root.join(path)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let server = crate::site::model();
     // These folders are shared by all tests and runs, so that nothing is compiled twice.
     let variables = [
+        ("OPENAI_BASE_URL", server.url().into()),
+        ("OPENAI_API_KEY", "key-of-the-test".into()),
         ("XDG_CACHE_HOME", scratch.join("cache").into()),
         ("MSWEA_PLUGIN_CACHE", "trust".into()),
         ("CARGO_TARGET_DIR", scratch.join("docs").into()),

@@ -70,6 +70,7 @@ mod setup;
 mod shell_limits;
 mod side_by_side;
 mod signals;
+mod site;
 mod slurm;
 mod story;
 mod swapped;

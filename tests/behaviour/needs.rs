@@ -41,6 +41,8 @@ pub enum Need {
     Gdb,
     /// A network program of Debian's, `netcat-openbsd`.
     Netcat,
+    /// Reads JSON in shells.
+    Jq,
 }
 
 impl Need {
@@ -63,11 +65,12 @@ impl Need {
             Self::Chromium => "chromium",
             Self::Gdb => "gdb",
             Self::Netcat => "nc",
+            Self::Jq => "jq",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 17] = [const { OnceLock::new() }; 17];
+        static FOUND: [OnceLock<Option<String>>; 18] = [const { OnceLock::new() }; 18];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker
@@ -93,6 +96,7 @@ impl Need {
             Self::Chromium => works("chromium", &["--version"]),
             Self::Gdb => works("gdb", &["--version"]).or_else(|| works("cc", &["--version"])),
             Self::Netcat => works("nc", &["-h"]),
+            Self::Jq => works("jq", &["--version"]),
             Self::Slurm => works(
                 "sh",
                 &[

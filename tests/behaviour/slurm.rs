@@ -15,14 +15,14 @@ use crate::needs::{Need, tooling};
 use crate::workers::{flags, instance, instances, server, whole};
 
 /// A cluster of Slurm on this machine, until it is dropped.
-struct Cluster {
+pub(crate) struct Cluster {
     folder: TempDir,
-    variables: Vec<(String, String)>,
+    pub(crate) variables: Vec<(String, String)>,
 }
 
 impl Cluster {
     /// `is_patient`: nodes that answer late, because the machine is busy for a long time, are not given up.
-    fn start(is_patient: bool) -> Self {
+    pub(crate) fn start(is_patient: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let extra = folder.path().join("extra.conf");
         let patience = "MessageTimeout=60\nBatchStartTimeout=120\nUnkillableStepTimeout=300\nKillWait=30\nSlurmdTimeout=120\n";

@@ -11,10 +11,10 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
+server=$(realpath -e target/debug/scripted-server)
 program=${1:-$PWD/target/aarch64/mswea-host}
 [ $# -gt 0 ] || TARGET=aarch64-unknown-linux-musl TARGET_DIR=$PWD/target/aarch64 host/ship.sh "$program"
 program=$(realpath "$program")
-server=$(realpath target/debug/scripted-server)
 work=$(mktemp -d)
 served=
 finish() {
@@ -37,7 +37,7 @@ emulated() {
 }
 
 : >"$work/out" >"$work/err"
-readelf -hlW "$program" >"$work/out"
+readelf -hldW "$program" >"$work/out"
 grep -q 'Machine: *AArch64' "$work/out" || fail 'it is for aarch64'
 ! grep -q 'INTERP\|NEEDED' "$work/out" || fail 'it needs no loader and no library'
 echo 'ok: one static file for aarch64'
@@ -62,6 +62,7 @@ for preset in tool-calls text; do
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		[ -s "$work/address" ] || sleep 0.3
 	done
+	[ -s "$work/address" ] || fail 'the scripted server has an address'
 	set -- -m local/x --base-url "$(cat "$work/address")" -t count -o "$work/$preset.traj.json" --cwd "$work"
 	[ $preset = tool-calls ] || set -- "$@" -c text
 	emulated "$@" || fail "a run with $preset"

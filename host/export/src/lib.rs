@@ -9,6 +9,7 @@ mod images;
 mod markdown;
 mod records;
 mod redact;
+mod secret_finder;
 mod sweagent;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,377 @@
+//! Every command in a block of a page of the site (`docs/SUMMARY.md`) is run: here, by `docs.rs`, or by `.ci/run`.
+//! Those that can't be run are named in `NOT_RUN`, with the reason.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use scripted_server::{After, Scenario, Server, Turn};
+
+use crate::docs;
+use crate::host::Host;
+use crate::needs::Need;
+use crate::slurm::Cluster;
+use crate::story::submit;
+
+/// What a page's commands need around them.
+struct SitePage {
+    path: &'static str,
+    needs: &'static [Need],
+    /// What is done first, in a repository with a commit and the files `task.md` and `problem.txt`.
+    set_up: &'static str,
+    /// What stands for something that is elsewhere: in each command, the first text is replaced by the second.
+    instead: &'static [(&'static str, &'static str)],
+}
+
+const IMAGE: &str = "mswea-test/bash";
+const PROJECT: &str = "echo '[agent]' > project.toml; echo 'wall_time_limit_seconds = 60' >> project.toml";
+const YAML: &str = r#"cat > my.yaml <<'END'
+agent: {system_template: work, instance_template: "{{task}}", cost_limit: 0}
+END
+"#;
+
+const PAGES: &[SitePage] = &[
+    SitePage {
+        path: "README.md",
+        needs: &[Need::Docker],
+        set_up: "PROJECT; YAML; mkdir target; ln -s $HOST target/mswea-host; cp $FORMATTER my_formatter.wasm",
+        instead: &[("python:3.12", IMAGE)],
+    },
+    SitePage {
+        path: "host/config/mini-swe-agent.md",
+        needs: &[Need::Docker, Need::Python],
+        set_up: "YAML; cp my.yaml vllm.yaml; python3 -m venv mini; mini/bin/pip install -q --no-deps mini-swe-agent==2.4.6; \
+                 PATH=$PWD/mini/bin:$PATH",
+        instead: &[
+            ("docker.io/swebench/sweb.eval.x86_64.astropy_1776_astropy-12907:latest", IMAGE),
+            ("IMAGE", IMAGE),
+        ],
+    },
+    SitePage {
+        path: "host/sweagent/README.md",
+        needs: &[Need::Docker],
+        set_up: r#"printf 'agent: {tools: {bundles: [{path: tools/submit}]}, model: {name: gpt-4o}}' | tee mine.yaml > ctf.yaml
+            for id in one two; do
+              echo '{"instance_id": "'$id'", "problem_statement": "p", "image_name": "IMAGE"}'
+            done | tee tasks.jsonl > dev.jsonl
+            mkdir -p tasks/warmup
+            echo '{"name": "n", "category": "misc", "description": "d", "flag": "f"}' > tasks/warmup/challenge.json
+            export SUBMIT=1"#,
+        instead: &[
+            ("--env.repo.path=.", "--env.repo.path=. --env.deployment.image=IMAGE"),
+            ("--config ctf.yaml", "--config ctf.yaml --env.deployment.image=IMAGE"),
+        ],
+    },
+    SitePage {
+        path: "host/provider/README.md",
+        needs: &[],
+        set_up: r#"mswea-host -m openai/gpt-5 -t x -o replay/fix.traj.json
+            echo '{"gpt-5": {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-5}}' > model_prices_and_context_window.json"#,
+        instead: &[],
+    },
+    SitePage {
+        path: "host/executor/README.md",
+        needs: &[Need::Docker, Need::Bubblewrap, Need::Openssl],
+        set_up: "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 -subj /CN=localhost",
+        instead: &[("python:3.12", IMAGE), ("0.0.0.0:8443", "127.0.0.1:0"), ("127.0.0.1:8000", "127.0.0.1:0")],
+    },
+    SitePage {
+        path: "host/config/README.md",
+        needs: &[],
+        set_up: "PROJECT",
+        instead: &[],
+    },
+    SitePage {
+        path: "host/batch/README.md",
+        needs: &[],
+        set_up: "TASKS",
+        instead: &[],
+    },
+    SitePage {
+        path: "host/batch/CLUSTER.md",
+        needs: &[Need::Docker, Need::Slurm],
+        set_up: "TASKS",
+        instead: &[
+            ("--partition cpu", "--partition test"),
+            ("out --instances tasks.jsonl -m openai/gpt-5 --environment-class apptainer", "out2 --instances tasks.jsonl -m openai/gpt-5 --environment-class apptainer"),
+            ("out --instances tasks.jsonl -m openai/gpt-5 --environment-class bubblewrap", "out3 --instances tasks.jsonl -m openai/gpt-5 --environment-class bubblewrap"),
+            ("my/image:1", IMAGE),
+            ("/shared/", "./shared/"),
+        ],
+    },
+    SitePage {
+        path: "host/src/cli/README.md",
+        needs: &[Need::Jq],
+        set_up: "mswea-host -m openai/gpt-5 -c agent.salvage_command='git diff' -t x -o TRAJECTORY",
+        instead: &[("PATH", "TRAJECTORY")],
+    },
+    SitePage {
+        path: "host/view/README.md",
+        needs: &[],
+        set_up: "mkdir results; mswea-host -m openai/gpt-5 -t x -o results/out.traj.json; cp results/out.traj.json .",
+        instead: &[],
+    },
+    SitePage {
+        path: "plugins/README.md",
+        needs: &[],
+        set_up: "cp $FORMATTER my_formatter.wasm",
+        instead: &[],
+    },
+    SitePage {
+        path: "examples/README.md",
+        needs: &[],
+        set_up: "cp -r $ROOT/examples .; ln -s $ROOT/sdk sdk; ln -s $ROOT/wit wit",
+        instead: &[("/tmp/slugify", "slugify"), ("cd examples/parser-xml", "cd $ROOT/examples/parser-xml"), ("target/wasm32", "$CARGO_TARGET_DIR/wasm32")],
+    },
+    SitePage {
+        path: "examples/parser-xml/README.md",
+        needs: &[],
+        set_up: "cd $ROOT/examples/parser-xml",
+        instead: &[("target/wasm32", "$CARGO_TARGET_DIR/wasm32")],
+    },
+    SitePage {
+        path: "examples/policy-c/README.md",
+        needs: &[Need::Clang],
+        set_up: "mkdir examples; cp -r $ROOT/examples/policy-c examples; ln -s $ROOT/sdk sdk; ln -s $ROOT/wit wit; make -s -C examples/policy-c",
+        instead: &[],
+    },
+    SitePage {
+        path: "examples/harbor/README.md",
+        needs: &[],
+        set_up: "",
+        instead: &[],
+    },
+];
+
+const MINI: &str = "mini-swe-agent's own command: side_by_side.rs has what it sends and writes";
+const TEST: &str = "this test is a part of it";
+const RELEASE: &str = "the release build; .ci/run makes it with host/ship.sh, which this calls";
+const TOOLS: &str = "`plugin build --install` runs the same tools with the same arguments, in docs.rs and in .ci/run";
+const OTHER: &str = "tools of other languages, some not in a registry";
+
+/// Page, beginning of the command, why it is not run.
+const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("README.md", "cargo run --release -- ship", RELEASE),
+    ("README.md", "mini ", MINI),
+    ("host/README.md", "TARGET=aarch64-unknown-linux-musl host/ship.sh", "minutes; tests/tooling/aarch64.sh runs it"),
+    ("host/config/mini-swe-agent.md", "mini ", MINI),
+    ("host/sweagent/README.md", "mswea-host sweagent shell", "needs a person at a terminal: swe_shell.rs"),
+    ("host/executor/README.md", "sweagent run", "SWE-agent is in no registry; swerex.rs has its client"),
+    ("examples/harbor/README.md", "harbor run", "Harbor needs docker compose"),
+    ("examples/embed/README.md", "cargo run -p mswea-embed", "examples/embed/tests runs the program"),
+    ("examples/formatter-js/README.md", "npm ci", TOOLS),
+    ("examples/formatter-js/README.md", "node_modules/.bin/componentize-qjs", TOOLS),
+    ("examples/history-python/README.md", "python3 -m venv", TOOLS),
+    ("examples/history-python/README.md", ".venv/bin/componentize-py", TOOLS),
+    ("sdk/python/BUILD.md", "python3 -m venv", TOOLS),
+    ("sdk/python/BUILD.md", ".venv/bin/", TOOLS),
+    ("sdk/python/BUILD.md", "mkdir -p build", TOOLS),
+    ("sdk/js/BUILD.md", "npm ci", TOOLS),
+    ("sdk/js/BUILD.md", "mkdir -p build", TOOLS),
+    ("sdk/js/BUILD.md", "node_modules/.bin/componentize-qjs", TOOLS),
+    ("sdk/js/README.md", "npm install --save-dev @bytecodealliance/componentize-js", "385 MB"),
+    ("sdk/js/README.md", "sed -i", "the same"),
+    ("sdk/js/README.md", "mswea-host plugin build", "the same"),
+    ("sdk/README.md", "zig ", OTHER),
+    ("sdk/README.md", "wasm-tools ", OTHER),
+    ("wit/README.md", "wit_bindgen::", OTHER),
+    ("wit/README.md", "componentize-", OTHER),
+    ("wit/README.md", "wit-bindgen ", OTHER),
+    ("CONTRIBUTING.md", "cargo build", TEST),
+    ("CONTRIBUTING.md", "cargo run -- demo", ".ci/run runs it with the shipped program"),
+    ("CONTRIBUTING.md", "cargo test -p", TEST),
+    ("CONTRIBUTING.md", "cargo bench", "an hour"),
+];
+
+/// Answers every request with the end of the run, in every form that parsers of the pages read.
+pub fn model() -> Server {
+    let end = submit("done");
+    let text = format!("```mswea_bash_command\n{end}\n```\n<run>{end}</run>");
+    always(Turn::commands(&[end]).with_text(text))
+}
+
+fn always(turn: Turn) -> Server {
+    Server::start(Scenario::new([turn]).then(After::Repeat))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// A command of a page.
+#[derive(Debug)]
+struct PageCommand {
+    tag: String,
+    text: String,
+}
+
+/// The commands in the blocks of `sh` and `console`. If a block has prompts, the rest of it is output.
+fn commands(page: &str) -> Vec<PageCommand> {
+    let page = page.replace("\\\n", " ");
+    let blocks = page.split("```").skip(1).step_by(2);
+    let commands = blocks.flat_map(|block| {
+        let (tag, block) = block.split_once('\n').unwrap_or_default();
+        let has_prompts = block.lines().any(|it| it.trim_start().starts_with("$ "));
+        let lines = block.lines().filter_map(move |line| {
+            let line = line.trim();
+            match line.strip_prefix("$ ") {
+                None if has_prompts => None,
+                command => Some(command.unwrap_or(line)),
+            }
+        });
+        let is_run = ["sh", "console"].contains(&tag);
+        let lines = lines.filter(move |it| is_run && !it.is_empty() && !it.starts_with('#'));
+        lines.map(|text| PageCommand {
+            tag: tag.to_owned(),
+            text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+        })
+    });
+    commands.collect()
+}
+
+fn is_not_run(page: &str, command: &str) -> bool {
+    let mut all = NOT_RUN.iter();
+    all.any(|(path, beginning, _)| *path == page && command.starts_with(beginning))
+}
+
+/// Runs a page's commands, one after the other, in one shell.
+#[track_caller]
+fn run(path: &str) {
+    let page = PAGES.iter().find(|it| it.path == path).unwrap();
+    if !page.needs.iter().all(|it| it.is_met()) {
+        return;
+    }
+    let swe_agent = path.contains("sweagent");
+    let server = match swe_agent {
+        true => always(Turn::tool_call("submit", serde_json::json!({}))),
+        false => model(),
+    };
+    let cluster = page.needs.contains(&Need::Slurm).then(|| Cluster::start(true));
+    let tasks = r#"for id in one two three; do echo '{"id": "'$id'", "task": "t"}'; done > tasks.jsonl"#;
+    let set_up = page.set_up.replace("PROJECT", PROJECT).replace("YAML", YAML).replace("TASKS", tasks);
+    let set_up = set_up.replace("IMAGE", IMAGE);
+    let mut script = format!(
+        "exec 2>&1 </dev/null; set -ex\ngit init -q; echo one > a.txt; git add .; git commit -qm first\n\
+         echo 'fix it' | tee task.md > problem.txt\n{set_up}\n"
+    );
+    for command in commands(&text(path)) {
+        if is_not_run(path, &command.text) {
+            continue;
+        }
+        let mut text = command.text.replace("http://127.0.0.1:8000/v1", &server.url());
+        for (before, after) in page.instead {
+            text = text.replace(before, &after.replace("IMAGE", IMAGE));
+        }
+        // A server is ended when it has said where it is.
+        if text.contains("mswea-host view") || text.contains("runtime serve") {
+            let text = text.split(" #").next().unwrap_or_default();
+            text_of_server(&mut script, text);
+        } else {
+            script.push_str(&text);
+            script.push('\n');
+        }
+    }
+    let home = std::env::var("HOME").unwrap_or_default();
+    let of_cargo = |name: &str, folder: &str| std::env::var(name).unwrap_or(format!("{home}/{folder}"));
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = Path::new(env!("CARGO_BIN_EXE_mswea-host"));
+    let programs = program.parent().unwrap().display();
+    let mut host = Host::new()
+        .program(Path::new("bash"))
+        .args(["-c", &script])
+        .env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()))
+        .env("CARGO_HOME", of_cargo("CARGO_HOME", ".cargo"))
+        .env("RUSTUP_HOME", of_cargo("RUSTUP_HOME", ".rustup"))
+        .env("CARGO_TARGET_DIR", scratch.join("docs"))
+        .env("ROOT", root())
+        .env("HOST", program)
+        .env("FORMATTER", root().join("target/plugins/formatters/jinja.wasm"))
+        .timeout(Duration::from_secs(600));
+    for name in ["OPENAI_BASE_URL", "ANTHROPIC_API_BASE"] {
+        let url = server.url();
+        host = host.env(name, if name.starts_with('A') { url.trim_end_matches("/v1") } else { &url });
+    }
+    for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
+        host = host.env(name, "key-of-the-test");
+    }
+    for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"] {
+        host = host.env(name, "t@localhost");
+    }
+    for (name, value) in cluster.iter().flat_map(|it| &it.variables) {
+        host = host.env(name, value);
+    }
+    let done = host.run();
+    assert!(done.status == 0, "{path}: {done}");
+}
+
+fn text_of_server(script: &mut String, command: &str) {
+    script.push_str(&format!(
+        "{command} > said & server=$!\nuntil [ -s said ]; do kill -0 $server; sleep 0.1; done\n\
+         kill -TERM $server; wait $server; rm said\n"
+    ));
+}
+
+macro_rules! pages {
+    ($($name:ident: $path:literal,)*) => {
+        const TESTED: &[&str] = &[$($path),*];
+        $(#[test]
+        fn $name() {
+            run($path);
+        })*
+    };
+}
+
+pages! {
+    first_page: "README.md",
+    mini_page: "host/config/mini-swe-agent.md",
+    sweagent_page: "host/sweagent/README.md",
+    models_page: "host/provider/README.md",
+    executors_page: "host/executor/README.md",
+    config_page: "host/config/README.md",
+    batches_page: "host/batch/README.md",
+    clusters_page: "host/batch/CLUSTER.md",
+    runs_page: "host/src/cli/README.md",
+    view_page: "host/view/README.md",
+    plugins_page: "plugins/README.md",
+    examples_page: "examples/README.md",
+    parser_page: "examples/parser-xml/README.md",
+    policy_page: "examples/policy-c/README.md",
+    harbor_page: "examples/harbor/README.md",
+}
+
+#[test]
+fn every_command_of_the_site_is_run_or_named() {
+    let ci = text(".ci/run");
+    let summary = text("docs/SUMMARY.md");
+    let pages = summary.split("](../").skip(1).filter_map(|it| it.split_once(')'));
+    let (mut missing, mut named, mut all) = (Vec::new(), BTreeSet::new(), 0);
+    for (page, _) in pages {
+        let is_tested = TESTED.contains(&page);
+        for PageCommand { tag, text } in commands(&text(page)) {
+            all += 1;
+            let in_docs = docs::PAGES.contains(&page) && tag == "sh";
+            let mut is_named = false;
+            for (index, (path, beginning, _)) in NOT_RUN.iter().enumerate() {
+                if *path == page && text.starts_with(beginning) && !in_docs {
+                    named.insert(index);
+                    is_named = true;
+                }
+            }
+            let is_run = is_tested || in_docs || ci.contains(&text);
+            if !is_run && !is_named {
+                missing.push(format!("{page}: {text}"));
+            }
+        }
+    }
+    let unused = NOT_RUN.iter().enumerate().filter(|(index, _)| !named.contains(index));
+    let unused: Vec<_> = unused.map(|(_, row)| row).collect();
+    assert!(missing.is_empty(), "run nowhere: {missing:#?}");
+    assert!(unused.is_empty(), "not in the pages: {unused:#?}");
+    let untested = PAGES.iter().filter(|it| !TESTED.contains(&it.path)).count();
+    assert!(all > 90 && untested == 0 && TESTED.len() == PAGES.len(), "{all}");
+}
