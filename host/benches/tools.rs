@@ -1,11 +1,15 @@
-//! The first-party tools for the model: their size, and the time of a call, from the start of the program to
-//! its end.
+//! The first-party tools for the model: their size, the time of a call from the start of the program to its end,
+//! the time until a toolset is ready in a container, and a step of a run with tools.
 //!
-//! `cargo bench --bench tools`
+//! `cargo bench --bench tools`; with `-- calls`, `-- ready` or `-- steps` only one of them.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't measure ends")]
 
+#[path = "tools/ready.rs"]
+mod ready;
 mod shared;
+#[path = "tools/steps.rs"]
+mod steps;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,6 +22,25 @@ const ROUNDS: usize = 100;
 const LINES: usize = 100_000;
 
 fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted = |part: &str| {
+        wanted.iter().all(|it| it.starts_with("--")) || wanted.iter().any(|it| it == part)
+    };
+    let mut table = Table::new("tools for the model");
+    let tokio = shared::agent::tokio_runtime();
+    if is_wanted("calls") {
+        calls(&mut table);
+    }
+    if is_wanted("ready") {
+        tokio.block_on(ready::ready(&mut table));
+    }
+    if is_wanted("steps") {
+        tokio.block_on(steps::steps(&mut table));
+    }
+    table.finish()
+}
+
+fn calls(table: &mut Table) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("toolbox");
     let bytes = mswea_toolbox_bundle::bytes();
@@ -35,7 +58,6 @@ fn main() -> ExitCode {
         fs::write(inner.join(format!("{number}.py")), text).unwrap();
     }
     let run = |words: &[&str]| call(&program, folder.path(), words);
-    let mut table = Table::new("tools for the model");
     #[allow(clippy::cast_precision_loss)] // kilobytes, for the eye
     let kilobytes = |bytes: usize| Samples::from(bytes as f64 / 1e3);
     let packed = kilobytes(mswea_toolbox_bundle::packed_size());
@@ -53,7 +75,6 @@ fn main() -> ExitCode {
     table.noted(edit, "ms", &run(&["edit", "70000:70000", "x"]));
     let search = ["search_dir", "def function_1234(", "tree"];
     table.noted("searching 2,000 files", "ms", &run(&search));
-    table.finish()
 }
 
 fn call(program: &Path, folder: &Path, words: &[&str]) -> Samples {

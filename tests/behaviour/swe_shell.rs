@@ -62,6 +62,60 @@ fn a_person_takes_over_and_gives_back() {
 }
 
 #[test]
+fn the_runs_of_each_repository_have_a_folder_of_their_own() {
+    if !Need::Docker.is_met() {
+        return;
+    }
+    let submit = || Turn::tool_call("submit", json!({}));
+    let server = Server::start(Scenario::new([submit(), submit()]));
+    let mut host = Host::new()
+        .file("mine.yaml", CONFIG)
+        .file("a/repo/b.txt", "b\n")
+        .file("b/repo/b.txt", "b\n");
+    let home = host.home();
+    for repo in ["a/repo", "b/repo"] {
+        let root = host.root.clone();
+        // A text and not a missing one.
+        let words = [
+            "sweagent",
+            "shell",
+            "--config=mine.yaml",
+            "-p",
+            "null",
+            "-r",
+        ];
+        let words = host.args(words).arg(repo);
+        let words = words.args(["--", "--env.deployment.image=mswea-test/bash"]);
+        let words = words.arg(format!("--agent.model.api_base={}", server.url()));
+        let Some(terminal) = Terminal::start(words, 100, 40) else {
+            return;
+        };
+        terminal.until("wants to finish");
+        terminal.line("");
+        terminal.ends(0);
+        host = Host::inside(root);
+    }
+    let folders: Vec<String> = std::fs::read_dir(home.join("sweagent_shell"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(folders.len(), 2, "{folders:?}");
+    assert!(
+        folders.iter().all(|it| it.starts_with("repo-")),
+        "{folders:?}"
+    );
+    for request in server.requests() {
+        assert_eq!(
+            request.json()["messages"]
+                .to_string()
+                .matches("\"null\"")
+                .count(),
+            1
+        );
+    }
+}
+
+#[test]
 fn a_folder_that_can_not_be_mounted_is_refused() {
     let host = Host::new()
         .file("mine.yaml", CONFIG)

@@ -232,7 +232,8 @@ fn a_resumed_run_has_the_variables_of_the_installation() {
     assert_eq!(done.stdout, SUBMITTED);
     let results = results(&done);
     assert!(
-        results[2].contains("3 7 yes the 'task'\n|5|"),
+        results[2].starts_with("3 7 yes the 'task'\n[a new shell was begun with this command")
+            && results[2].contains("]\n|5|"),
         "{}",
         results[2]
     );

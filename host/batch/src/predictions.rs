@@ -26,6 +26,8 @@ pub struct Predictions {
     path: PathBuf,
     model: String,
     entries: Map<String, Value>,
+    /// Whether an instance whose agent has not begun has no entry.
+    of_begun: bool,
     pace: Pace,
 }
 
@@ -50,8 +52,16 @@ impl Predictions {
             path,
             model: model.to_owned(),
             entries,
+            of_begun: false,
             pace: Pace::default(),
         })
+    }
+
+    /// With SWE-agent's rule: an instance whose agent has not begun has no entry. mini-swe-agent's has an empty one.
+    #[must_use]
+    pub fn of_begun(mut self, is_set: bool) -> Self {
+        self.of_begun = is_set;
+        self
     }
 
     /// The entries, by their instances.
@@ -78,9 +88,9 @@ impl Predictions {
         }
     }
 
-    /// Takes in a result. As in SWE-agent, there is no prediction if its environment could not be made.
+    /// Takes in a result.
     pub fn set(&mut self, result: &BatchResult) {
-        if result.exit_status == "exit_environment_error" && !result.has_begun() {
+        if self.of_begun && !result.has_begun() {
             self.pace.is_stale |= self.entries.shift_remove(&result.instance_id).is_some();
             return;
         }
@@ -239,6 +249,23 @@ mod tests {
         preds.write(true).unwrap();
         let preds = Predictions::open(folder.path(), "other").unwrap();
         assert!(preds.has("a") && !preds.has("b"));
+        // SWE-agent has none of an instance whose agent has not begun, also if it had one before.
+        let mut preds = preds.of_begun(true);
+        for (status, steps, is_there) in [
+            ("SetupError", 0, false),
+            ("InternalError", 0, false),
+            ("exit_environment_error", 0, false),
+            ("InternalError", 3, true),
+            ("exit_error", 0, true),
+            ("SetupError", 0, false),
+        ] {
+            let result = BatchResult {
+                steps,
+                ..result("a", status, "")
+            };
+            preds.set(&result);
+            assert_eq!(preds.has("a"), is_there, "{status} {steps}");
+        }
         std::fs::write(&path, "[]").unwrap();
         let error = Predictions::open(folder.path(), "m").unwrap_err();
         assert!(error.to_string().contains("preds.json"), "{error}");

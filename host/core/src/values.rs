@@ -228,6 +228,10 @@ pub const TOOL_STATE: &str = "tool_state";
 /// `bash_stdout` and `bash_stderr` have bash's words.
 pub const BAD_SYNTAX: &str = "BashIncorrectSyntaxError";
 
+/// The key of the salvage's [`Output::extra`] with the files that the submission has modified, as texts by their names: a
+/// JSON object.
+pub const EDITED_FILES: &str = "edited_files";
+
 /// The key of [`Output::extra`] with the text that the action has submitted, if a tool has submitted.
 pub const SUBMISSION: &str = "submission";
 

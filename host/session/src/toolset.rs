@@ -62,6 +62,7 @@ pub(super) fn place(config: &Config, task: &str, run_id: &str) -> ToolsPlace {
         install_timeout: seconds(tools.install_timeout),
         state_timeout: seconds(tools.state_timeout),
         checks_syntax: rules(config) == AgentRules::SweAgent,
+        reads_edited: rules(config) == AgentRules::SweAgent,
         command_timeout: seconds(config.environment.timeout),
         flag: tools.flag.clone(),
         long_outputs: (tools.long_outputs != "keep").then(|| LongOutputs {

@@ -21,11 +21,27 @@ pub fn load() {
 /// # Errors
 /// If it can't be read.
 pub(super) fn read(path: &Path) -> std::io::Result<()> {
+    read_those(path, |_| true).map(drop)
+}
+
+/// Reads the keys, tokens and passwords of a file of this kind. Returns the names of the other variables, unless the
+/// process has them.
+///
+/// # Errors
+/// If it can't be read.
+pub(super) fn read_secrets(path: &Path) -> std::io::Result<Vec<String>> {
+    read_those(path, secrecy::looks_secret)
+}
+
+/// Reads the variables whose names are wanted. Returns the names of the others.
+fn read_those(path: &Path, is_wanted: impl Fn(&str) -> bool) -> std::io::Result<Vec<String>> {
     let text = regular_file::read_text(path, regular_file::SETTINGS)?;
+    let mut others = Vec::new();
     for (index, line) in text.lines().enumerate() {
         match parse(line) {
-            Ok(Some((name, value))) => secrecy::supply(name, &value),
-            Ok(None) => {}
+            Ok(Some((name, value))) if is_wanted(name) => secrecy::supply(name, &value),
+            Ok(Some((name, _))) if secrecy::var(name).is_none() => others.push(name.to_owned()),
+            Ok(_) => {}
             Err(problem) => output::warning(&format!(
                 "{}:{}: {problem}; the line is left out",
                 path.display(),
@@ -33,7 +49,7 @@ pub(super) fn read(path: &Path) -> std::io::Result<()> {
             )),
         }
     }
-    Ok(())
+    Ok(others)
 }
 
 /// Where it is; none without a home.

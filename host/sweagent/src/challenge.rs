@@ -54,12 +54,17 @@ pub(crate) struct ReadChallenge {
 }
 
 impl Challenge {
-    /// Copies the files of the agent into a new folder.
+    /// Sets the folder of the copies of its files.
+    pub fn place(&mut self, at: &Path) {
+        self.staged = std::path::absolute(at).unwrap_or_else(|_| at.to_owned());
+    }
+
+    /// Copies the files of the agent into the folder that was set, in place of what is there.
     ///
     /// # Errors
     /// [`SweAgentProblem`] if one can't be copied.
-    pub fn stage(&mut self, to: &Path) -> Result<(), SweAgentProblem> {
-        self.staged = std::path::absolute(to).unwrap_or_else(|_| to.to_owned());
+    pub fn stage(&self) -> Result<(), SweAgentProblem> {
+        let to = self.staged.as_path();
         let failed = |path: &Path, error: std::io::Error| {
             let message = format!(
                 "the file `{}` of the challenge can't be copied to `{}`: {error}",
@@ -353,15 +358,14 @@ mod tests {
             files: vec!["src".to_owned()],
             ..Challenge::default()
         };
-        challenge
-            .stage(&at("to"))
-            .unwrap_or_else(|it| panic!("{it}"));
+        challenge.place(&at("to"));
+        challenge.stage().unwrap_or_else(|it| panic!("{it}"));
         for (name, target) in [("loop", "."), ("outside", "/etc/passwd")] {
             let link = fs::read_link(at("to/src").join(name)).unwrap();
             assert_eq!(link, Path::new(target));
         }
         let _socket = std::os::unix::net::UnixListener::bind(at("src/socket")).unwrap();
-        let said = challenge.stage(&at("to")).err().unwrap().to_string();
+        let said = challenge.stage().err().unwrap().to_string();
         assert!(said.contains("no file and no folder"), "{said}");
     }
 

@@ -1,5 +1,10 @@
 //! The shipped configs: those of SWE-agent by name and by meaning, in our words.
 
+use crate::given_at::GivenAt;
+
+/// How the place of a shipped config begins.
+const PLACE: &str = "shipped ";
+
 const CONFIGS: &[(&str, &str)] = &[
     ("default", include_str!("../configs/default.yaml")),
     (
@@ -16,6 +21,16 @@ const CONFIGS: &[(&str, &str)] = &[
 /// The names of the shipped configs.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CONFIGS.iter().map(|(name, _)| *name)
+}
+
+/// Where the values of a shipped config were given.
+pub fn place(name: &str) -> String {
+    format!("{PLACE}{name}.yaml")
+}
+
+/// Whether a value was given in a shipped config.
+pub fn is_shipped(at: &GivenAt) -> bool {
+    matches!(at, GivenAt::File { path, .. } if path.starts_with(PLACE))
 }
 
 /// The name and the text of a shipped config: `default`, `default.yaml` or `config/default.yaml`.

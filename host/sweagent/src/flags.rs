@@ -11,6 +11,11 @@ use crate::given_at::GivenAt;
 use crate::keys::{self, SweCommand, SweType};
 use crate::tree::{GivenContent, GivenTree, read_yaml, read_yaml_file};
 
+/// The config of a command line that names none.
+const DEFAULT: &str = "default";
+/// Where SWE-agent's own folder has it.
+const DEFAULT_FILE: &str = "config/default.yaml";
+
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweRequest {
@@ -22,6 +27,8 @@ pub struct SweRequest {
     pub help: bool,
     /// Whether only the merged configuration is to be shown.
     pub print_config: bool,
+    /// What the user has to know of what was read.
+    pub warnings: Vec<String>,
 }
 
 /// Reads a command line, the words after `run` or `run-batch`, with the config files that it names.
@@ -67,8 +74,15 @@ pub fn read_command_line(
             }
         }
     }
+    let mut warnings = Vec::new();
     if files.is_empty() && !no_config_file && command != SweCommand::RunReplay {
-        files.push("config/default.yaml".to_owned());
+        files.push(DEFAULT.to_owned());
+        if Path::new(DEFAULT_FILE).exists() {
+            warnings.push(format!(
+                "`{DEFAULT_FILE}` of the current folder is not read, because it could be a stranger's: if it is yours, \
+                 add `--config {DEFAULT_FILE}`"
+            ));
+        }
     }
     let mut tree = GivenTree::empty(GivenAt::Flag("run".to_owned()));
     let mut problems = Vec::new();
@@ -124,6 +138,7 @@ pub fn read_command_line(
         configs: names,
         help,
         print_config,
+        warnings,
     })
 }
 
@@ -134,11 +149,13 @@ fn read_config(
 ) -> Result<GivenTree, SweAgentError> {
     let expanded = expand(name, variable)?;
     let path = PathBuf::from(&expanded);
-    if path.is_file() {
+    // A bare name is the shipped one, whatever the current folder has.
+    let is_bare = !expanded.contains(['/', '.']);
+    if path.is_file() && !(is_bare && configs::find(&expanded).is_some()) {
         return read_yaml_file(&path);
     }
     match configs::find(&expanded) {
-        Some((name, text)) => read_yaml(&format!("shipped {name}.yaml"), text),
+        Some((name, text)) => read_yaml(&configs::place(name), text),
         None => read_yaml_file(&path),
     }
 }

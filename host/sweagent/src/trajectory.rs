@@ -1,12 +1,10 @@
 //! SWE-agent's trajectory, made of the events of a journal.
-//!
-//! Not in it: `edited_files30` and its kin, for which SWE-agent reads the files in the environment again.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use mswea_core::{Event, Message, Part, TOOL_STATE};
+use mswea_core::{EDITED_FILES, Event, Message, Part, TOOL_STATE};
 use mswea_run::SAMPLED;
 use mswea_run::journal::{self, JournalError, Record};
 
@@ -18,6 +16,9 @@ const VERSION: &str = "1.1.0";
 pub(crate) const RECORDED: &str = "recorded";
 /// What a tool prints that asks for another reply and shows its output.
 const RETRY_MARK: &str = "###SWE-AGENT-RETRY-WITH-OUTPUT###";
+/// The files that the submission has modified, with lines around the changes; and the text if there are none.
+pub(crate) const EDITED: [&str; 3] = ["edited_files30", "edited_files50", "edited_files70"];
+const NOTHING_EDITED: &str = "Empty. No edited files found.";
 /// The version of SWE-ReX that belongs to it.
 const REX_VERSION: &str = "1.4.0";
 
@@ -192,6 +193,11 @@ impl Book {
                     self.history.push(item(message, "observation"));
                 }
             }
+            Event::Salvaged { output } => {
+                if let Some(Value::Object(texts)) = output.extra.get(EDITED_FILES) {
+                    self.info.extend(texts.clone());
+                }
+            }
             Event::RunEnded {
                 exit_status,
                 submission,
@@ -301,6 +307,13 @@ impl Book {
         };
         self.info.insert("submission".to_owned(), patch);
         self.info.insert("exit_status".to_owned(), status.into());
+        for key in EDITED {
+            let nothing = || NOTHING_EDITED.into();
+            match has_patch {
+                true => drop(self.info.entry(key).or_insert_with(nothing)),
+                false => drop(self.info.insert(key.to_owned(), nothing())),
+            }
+        }
     }
 }
 

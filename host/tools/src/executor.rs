@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::bundle::Bundle;
+use crate::edited;
 use crate::first_party;
 use crate::flag::is_flag;
 use crate::install;
@@ -15,7 +16,7 @@ use crate::sessions::ToolSessions;
 use crate::state;
 use crate::toolset::Toolset;
 use mswea_core::{
-    BAD_SYNTAX, Command, Context, EnvironmentReady, Executor, ExecutorError, Front,
+    BAD_SYNTAX, Command, Context, EDITED_FILES, EnvironmentReady, Executor, ExecutorError, Front,
     InteractivePrograms, Object, Output, PROGRAM_ANSWER, Progress, SUBMISSION, Stop, TOOL_STATE,
 };
 
@@ -50,6 +51,8 @@ pub struct ToolsExecutor {
     is_new_shell: bool,
     /// The programs that the bundles' commands keep open.
     sessions: ToolSessions,
+    /// What the tool `submit` has submitted.
+    submitted: Option<String>,
 }
 
 impl ToolsExecutor {
@@ -74,6 +77,7 @@ impl ToolsExecutor {
             state: None,
             has_told_state: false,
             is_new_shell: false,
+            submitted: None,
         }
     }
 
@@ -285,6 +289,22 @@ impl ToolsExecutor {
         })
     }
 
+    /// Adds the files that the submission, else the work that this output saves, has modified.
+    async fn read_edited(&mut self, output: &mut Output, stop: &Stop) {
+        let patch = self.submitted.as_ref().unwrap_or(&output.output);
+        if !self.place.reads_edited || patch.trim().is_empty() {
+            return;
+        }
+        let files = edited::edited(patch);
+        let text = edited::reading(&self.place, &files);
+        let printed = self.run(&text, true, stop).await;
+        if let Some(texts) = edited::texts(&files, &printed.output) {
+            output
+                .extra
+                .insert(EDITED_FILES.to_owned(), Value::Object(texts));
+        }
+    }
+
     /// What the tools have to do with an action: the programs that it wants, a long output, the state after it, and
     /// its submission.
     async fn attend(&mut self, action: &str, output: &mut Output, stop: &Stop) {
@@ -336,6 +356,7 @@ impl ToolsExecutor {
             let is_whole = !patch.extra.contains_key("elided_bytes");
             // Without the file, the line is only a text that a command has printed.
             if patch.returncode == 0 && patch.exception_info.is_empty() && is_whole {
+                self.submitted = Some(patch.output.clone());
                 output
                     .extra
                     .insert(SUBMISSION.to_owned(), patch.output.into());
@@ -386,7 +407,12 @@ impl Executor for ToolsExecutor {
 
     async fn execute(&mut self, command: &Command<'_>, stop: &Stop) -> Output {
         if command.apart {
-            return self.inner.execute(command, stop).await;
+            let mut output = self.inner.execute(command, stop).await;
+            let salvage = self.inner.salvage_command();
+            if salvage.is_some_and(|it| command.text.ends_with(&it)) {
+                self.read_edited(&mut output, stop).await;
+            }
+            return output;
         }
         let mut told = String::new();
         if std::mem::take(&mut self.is_new_shell) {
@@ -400,8 +426,12 @@ impl Executor for ToolsExecutor {
             return refused;
         }
         let mut output = self.inner.execute(command, stop).await;
-        if !told.is_empty() {
-            output.output = format!("{told}{}", output.output);
+        // Behind the output, whose first line may be the mark of a submission.
+        if !told.is_empty() && mswea_run::submission(&output).is_none() {
+            if !output.output.is_empty() && !output.output.ends_with('\n') {
+                output.output.push('\n');
+            }
+            output.output.push_str(&told);
         }
         if !output.says_environment_gone() && !stop.is_stopped() {
             self.attend(command.text, &mut output, stop).await;

@@ -9,6 +9,7 @@
 
 mod bundle;
 mod docs;
+mod edited;
 mod executor;
 mod fault;
 mod first_party;

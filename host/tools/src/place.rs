@@ -28,6 +28,8 @@ pub struct ToolsPlace {
     pub state_timeout: Duration,
     /// Whether bash has to be able to read a command before it runs.
     pub checks_syntax: bool,
+    /// Whether the files that the submission has modified are read at the end of the run.
+    pub reads_edited: bool,
     /// How long a command may take, and with it the answer of a program that stays open.
     pub command_timeout: Duration,
     /// The flag that a submission has to be, or its sum; none if any submission is accepted.

@@ -188,7 +188,9 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
 /// Prints the predictions in the forms of SWE-bench.
 pub fn preds(args: &BatchPredsArgs) -> Result<ExitCode, Failure> {
     let state = state(&args.dir)?;
-    let mut preds = Predictions::open(&args.dir, &state.model).map_err(failure)?;
+    let preds = Predictions::open(&args.dir, &state.model).map_err(failure)?;
+    let is_of_swe_agent = args.dir.join("run_batch.config.yaml").exists();
+    let mut preds = preds.of_begun(is_of_swe_agent);
     // Workers write results only.
     preds.renew(std::iter::empty(), state.results.iter());
     let has_patch = |entry: &Value| {

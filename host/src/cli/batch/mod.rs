@@ -14,7 +14,9 @@ pub use after::{compare, export, merge};
 pub(in crate::cli) use dataset::split_rows;
 pub use look::{preds, report, status};
 pub use run::run;
-pub(in crate::cli) use run::{BatchPlan, BatchSources, BatchStart, MoreFiles, work_on};
+pub(in crate::cli) use run::{
+    BatchPlan, BatchSources, BatchStart, MoreFiles, failure as batch_failure, work_on,
+};
 pub use submit::{cancel, submit};
 pub use swebench::{single, swebench};
 pub use watch::watch;

@@ -72,6 +72,11 @@ pub(in crate::cli) struct BatchStart<'a> {
 pub(in crate::cli) trait MoreFiles {
     /// The name of the model in the predictions, if it is not that of the config.
     fn model_name(&self) -> Option<String>;
+    /// Whether an instance whose agent has not begun has no prediction.
+    fn predicts_begun(&self) -> bool {
+        false
+    }
+
     /// The batch begins. The watcher is told what happens further, and tells `front`.
     fn begin(
         &self,
@@ -267,7 +272,8 @@ async fn opened(
     let model = model.or_else(|| job.config.common().model.model_name.clone());
     let model = model.unwrap_or_default();
     let mut folder = BatchFolder::open(plan.dir).map_err(failure)?;
-    let mut predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
+    let predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
+    let mut predictions = predictions.of_begun(plan.files.is_some_and(MoreFiles::predicts_begun));
     folder.add(&known).map_err(failure)?;
     folder
         .freeze(&frozen, plan.config_changed)

@@ -12,11 +12,12 @@ use super::attempts::{AttemptsCourse, AttemptsPlan, completed};
 use super::many_files::SweBatchFiles;
 use super::single::{help, local_repo, read_variables, without_secrets};
 use crate::cli::args::{RunArgs, SelectArgs, WorkArgs};
-use crate::cli::batch::{BatchPlan, BatchSources, split_rows, work_on};
+use crate::cli::batch::{BatchPlan, BatchSources, batch_failure, split_rows, work_on};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
-    BatchError, BatchInstance, InstanceCourse, Picked, Redo, Selection, TaskCompletion, image_name,
+    BatchError, BatchFolder, BatchInstance, InstanceCourse, Picked, Redo, Selection,
+    TaskCompletion, image_name,
 };
 use mswea_config::Sources;
 use mswea_core::Stop;
@@ -26,6 +27,9 @@ use mswea_sweagent::{
     SweProblem, SweRequest, TranslationInput, expand, instances_of, read_command_line, read_items,
     read_problem, standard_folder, translate,
 };
+
+/// The folder with the files of challenges, below that of the batch.
+const CHALLENGES: &str = ".challenges";
 
 /// An instance that can be chosen by its id.
 struct ListedInstance(SweInstance);
@@ -43,6 +47,9 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     let request = read_command_line(SweCommand::RunBatch, words, &variable)?;
     if request.help {
         return help("run-batch", SweCommand::RunBatch);
+    }
+    for warning in &request.warnings {
+        output::warning(warning);
     }
     let shown = without_secrets(&request.tree);
     if request.print_config {
@@ -243,6 +250,8 @@ struct MadeInstances {
     /// The plans of those that are worked on with several attempts.
     plans: HashMap<String, AttemptsPlan>,
     warnings: Vec<String>,
+    /// Whether the folder of the batch was opened.
+    is_opened: bool,
     /// The addresses of images behind the tasks.
     images: HashMap<String, Vec<String>>,
     /// Local repositories that were looked at.
@@ -276,7 +285,13 @@ impl MadeInstances {
             id: id.clone(),
         };
         if let Some(challenge) = &mut problem.challenge {
-            challenge.stage(&files.challenge())?;
+            // Not in the instance's folder, which is put aside to run it again.
+            challenge.place(&folder.join(CHALLENGES).join(id));
+            if !std::mem::replace(&mut self.is_opened, true) {
+                // Now it is the folder of a batch, and no other process works in it.
+                drop(BatchFolder::open(folder).map_err(batch_failure)?);
+            }
+            challenge.stage()?;
         }
         let shown = without_secrets(&own);
         let plan = AttemptsPlan::of(&own, &problem, place, shown.clone())?;

@@ -66,6 +66,10 @@ impl MoreFiles for SweBatchFiles {
         Some(self.shared.of("").run_name())
     }
 
+    fn predicts_begun(&self) -> bool {
+        true
+    }
+
     fn begin(
         &self,
         start: &BatchStart<'_>,

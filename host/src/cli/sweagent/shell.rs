@@ -9,7 +9,9 @@ use crate::cli::args::ShellArgs;
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
 use mswea_secrecy as secrecy;
-use mswea_sweagent::{SweAgentProblem, SweCommand, check_tree, read_command_line};
+use mswea_sweagent::{
+    GivenAt, GivenTree, SweAgentProblem, SweCommand, check_tree, read_command_line, short_hash,
+};
 
 /// Where the repository is in the container.
 const REPO: &str = "repo";
@@ -26,6 +28,10 @@ pub(super) fn run(args: &ShellArgs) -> Result<ExitCode, Failure> {
     let variable = |name: &str| secrecy::var(name);
     let request = read_command_line(SweCommand::Run, &words, &variable)?;
     let mut tree = request.tree;
+    let (key, text) = problem(args)?;
+    let at = GivenAt::Flag("-p".to_owned());
+    // Not as a flag, whose `null` would mean none.
+    tree.merge(GivenTree::of_value(text.into(), &at).below(&["problem_statement", key]));
     // Their configs of this command have the agent `shell`, which is the default one with a person.
     match tree.given("agent.type").map(|it| (it.text(), &it.at)) {
         Some((Some("shell"), _)) => {
@@ -40,7 +46,8 @@ pub(super) fn run(args: &ShellArgs) -> Result<ExitCode, Failure> {
         _ => {}
     }
     let home = std::env::home_dir().unwrap_or_default();
-    let folder = |_: &str| home.join("sweagent_shell");
+    let of_repo = args.repo.as_deref().map(name_of).unwrap_or_default();
+    let folder = |_: &str| home.join("sweagent_shell").join(&of_repo);
     let by = || "sweagent shell".to_owned();
     let single = SingleRun {
         tree: &tree,
@@ -77,12 +84,6 @@ fn read_trusted_variables(args: &ShellArgs, words: &[String]) -> Result<(), Fail
 
 /// The flags of `run` that these flags mean.
 fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
-    let missing = |flag: &str, what: &str| {
-        SweAgentProblem::new(format!("no {what} was given")).hint(format!("write `{flag}`"))
-    };
-    let Some(problem) = args.problem.as_ref().filter(|it| !it.trim().is_empty()) else {
-        return Err(missing("-p TEXT", "problem statement").into());
-    };
     let Some(repo) = &args.repo else {
         return Err(missing("-r FOLDER", "repository").into());
     };
@@ -104,11 +105,6 @@ fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
     for config in &args.config {
         words.push(format!("--config={}", config.display()));
     }
-    let key = match is_issue(problem) {
-        true => "github_url",
-        false => "text",
-    };
-    words.push(format!("--problem_statement.{key}={problem}"));
     let mount = serde_json::Value::from(format!("{folder}:/{REPO}"));
     words.extend([
         "--env.deployment.type=docker".to_owned(),
@@ -120,6 +116,27 @@ fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
     ]);
     words.extend(args.keys.iter().cloned());
     Ok(words)
+}
+
+/// The key of the problem statement, and its text.
+fn problem(args: &ShellArgs) -> Result<(&'static str, &str), Failure> {
+    let given = args.problem.as_deref().filter(|it| !it.trim().is_empty());
+    match given {
+        Some(address) if is_issue(address) => Ok(("github_url", address)),
+        Some(text) => Ok(("text", text)),
+        None => Err(missing("-p TEXT", "problem statement").into()),
+    }
+}
+
+fn missing(flag: &str, what: &str) -> SweAgentProblem {
+    SweAgentProblem::new(format!("no {what} was given")).hint(format!("write `{flag}`"))
+}
+
+/// The name of the folder of a repository's runs: the same problem may be given for several.
+fn name_of(repo: &Path) -> String {
+    let path = repo.canonicalize().unwrap_or_else(|_| repo.to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!("{name}-{}", short_hash(&path.to_string_lossy()))
 }
 
 /// Whether a problem is the address of an issue.

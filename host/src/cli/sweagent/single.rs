@@ -45,6 +45,9 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     if request.help {
         return help("run", SweCommand::Run);
     }
+    for warning in &request.warnings {
+        output::warning(warning);
+    }
     let tree = &request.tree;
     if request.print_config {
         return output::json(&without_secrets(tree));
@@ -77,7 +80,8 @@ impl SingleRun<'_> {
         };
         let repo = match &mut problem.challenge {
             Some(challenge) => {
-                challenge.stage(&files.challenge())?;
+                challenge.place(&files.challenge());
+                challenge.stage()?;
                 None
             }
             None => local_repo(tree, &variable)?,
@@ -369,7 +373,8 @@ pub(super) fn local_repo(
     Ok(Some(path))
 }
 
-/// Reads the file of variables: that of `--env_var_path`, else `.env` of the current folder.
+/// Reads the file of variables: that of `--env_var_path`, else the keys in `.env` of the current folder. That folder
+/// may be a stranger's, whose addresses and proxies would get the user's key.
 pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
     let mut named = None;
     for (index, word) in words.iter().enumerate() {
@@ -386,7 +391,14 @@ pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
             ))
         }),
         None => {
-            let _ = dotenv::read(Path::new(".env"));
+            let others = dotenv::read_secrets(Path::new(".env")).unwrap_or_default();
+            if !others.is_empty() {
+                output::warning(&format!(
+                    "of `.env` in the current folder only keys and tokens are read, and not `{}`, because a \
+                     stranger's file could have your key sent elsewhere: if it is yours, add `--env_var_path=.env`",
+                    others.join("`, `")
+                ));
+            }
             Ok(())
         }
     }

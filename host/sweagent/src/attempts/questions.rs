@@ -8,6 +8,7 @@ use super::settings::{
     AttemptJudge, AttemptsSettings, ChooserSettings, ReviewerSettings, StepsShown,
 };
 use crate::problem::SweProblem;
+use crate::trajectory::EDITED;
 
 const OMITTED: &str = "[Output omitted]";
 const INVALID: &str = "Solution invalid.";
@@ -74,13 +75,16 @@ pub fn try_questions(
         "action": "", "observation": "", "response": "", "thought": "", "execution_time": 0.0,
         "state": {"working_dir": "/", "open_file": "n/a", "diff": ""}, "query": [], "extra_info": {},
     });
-    let attempt = json!({
+    let mut attempt = json!({
         "trajectory": [step],
         "info": {
             "submission": "x", "exit_status": "submitted", "swe_agent_hash": "", "swe_agent_version": "",
             "swe_rex_version": "", "swe_rex_hash": "", "model_stats": stats,
         },
     });
+    for key in EDITED {
+        attempt["info"][key] = "".into();
+    }
     match &settings.judge {
         AttemptJudge::Reviewer(reviewer) => {
             review_question(templates, reviewer, problem, &attempt)?;
@@ -117,7 +121,7 @@ fn facts(attempt: &Value) -> Map<String, Value> {
             _ => {}
         }
     }
-    for key in ["submission", "exit_status"] {
+    for key in ["submission", "exit_status"].into_iter().chain(EDITED) {
         flat.entry(key).or_insert_with(|| "".into());
     }
     flat

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::templates::TemplateNames;
 use super::{TranslationWork, as_text, as_texts, environment};
+use crate::configs;
 use crate::flags::expand;
 use crate::tree::GivenTree;
 use mswea_run::ActionSampler;
@@ -20,7 +21,19 @@ const VARIABLES: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
 ];
 
-const RADARE: &str = r"\b(?:radare2)\b.*\s+-c\s+.*";
+/// The beginnings of commands that are denied unless the configuration gives others.
+const BLOCKLIST: [&str; 10] = [
+    "vim",
+    "vi",
+    "emacs",
+    "nano",
+    "nohup",
+    "gdb",
+    "less",
+    "tail -f",
+    "python -m venv",
+    "make",
+];
 
 /// SWE-agent's names of the parsers, and ours.
 const PARSERS: &[(&str, &str)] = &[
@@ -218,7 +231,11 @@ fn bundles(work: &mut TranslationWork<'_>) {
         };
         match expand(path, work.input.variable) {
             Ok(path) => {
-                let name = located_bundle(&path, work.input.variable);
+                let name = match configs::is_shipped(&item.at) {
+                    // Of the host's own bundles, whatever the current folder has.
+                    true => first_party(&path).unwrap_or(&path).to_owned(),
+                    false => located_bundle(&path, work.input.variable),
+                };
                 needs_root |= name.contains('/') && names_root(Path::new(&name), DEEPEST);
                 names.push(name);
             }
@@ -278,10 +295,13 @@ fn located_bundle(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> Stri
             return absolute.map_or(candidate, |it| it.to_string_lossy().into_owned());
         }
     }
-    match path.trim_end_matches('/').strip_prefix("tools/") {
-        Some(name) if !name.contains('/') => name.to_owned(),
-        _ => path.to_owned(),
-    }
+    first_party(path).unwrap_or(path).to_owned()
+}
+
+/// The name of the first-party bundle that takes the place of SWE-agent's.
+fn first_party(path: &str) -> Option<&str> {
+    let name = path.trim_end_matches('/').strip_prefix("tools/");
+    name.filter(|name| !name.contains('/'))
 }
 
 fn parser(work: &mut TranslationWork<'_>) {
@@ -317,25 +337,21 @@ fn parser(work: &mut TranslationWork<'_>) {
 
 fn filter(work: &mut TranslationWork<'_>) {
     let mut config = Map::new();
+    config.insert("blocklist".to_owned(), json!(BLOCKLIST));
     for key in ["blocklist", "blocklist_standalone"] {
         let from = format!("agent.tools.filter.{key}");
         if work.given(&from).is_some() {
             config.insert(key.to_owned(), work.texts(&from).into());
         }
     }
+    if let Some(tree) = work.given("agent.tools.filter.block_unless_regex") {
+        config.insert("block_unless_regex".to_owned(), as_texts(tree).into());
+    }
     if let Some(text) = work.text("agent.tools.filter.blocklist_error_template") {
         config.insert("error_message".to_owned(), text.into());
     }
     work.put_fixed("pipeline.policies", json!(["blocklist"]));
-    if !config.is_empty() {
-        work.put_fixed("plugins.blocklist.config", Value::Object(config));
-    }
-    work.refuse_unless(
-        "agent.tools.filter.block_unless_regex",
-        // The second is SWE-agent's default, which blocks every call of radare2 without `-c`.
-        &[json!({}), json!({"radare2": RADARE, "r2": RADARE})],
-        "list what is denied in `agent.tools.filter.blocklist`",
-    );
+    work.put_fixed("plugins.blocklist.config", Value::Object(config));
 }
 
 pub(super) fn history(work: &mut TranslationWork<'_>) {

@@ -65,6 +65,10 @@ fn keys_of_ours() {
                 ("agent.total_execution_timeout", json!(1800.0)),
                 ("pipeline.parser", json!("function_calling")),
                 ("pipeline.policies", json!(["blocklist"])),
+                (
+                    "plugins.blocklist.config",
+                    json!({"blocklist": ["vim", "vi", "emacs", "nano", "nohup", "gdb", "less", "tail -f", "python -m venv", "make"]}),
+                ),
                 ("pipeline.processors", json!([])),
                 (
                     "model.model_kwargs",
@@ -161,6 +165,14 @@ fn keys_of_ours() {
                 ("agent.strategy_template", json!("think")),
                 ("agent.syntax_error_template", json!("bad")),
             ],
+        ),
+        (
+            "agent:\n  tools:\n    filter: {blocklist: [x], blocklist_standalone: [], block_unless_regex: {curl: ' -s '}, blocklist_error_template: no x}\n",
+            &[],
+            &[(
+                "plugins.blocklist.config",
+                json!({"blocklist": ["x"], "blocklist_standalone": [], "block_unless_regex": {"curl": " -s "}, "error_message": "no x"}),
+            )],
         ),
     ];
     for (yaml, flags, expected) in vectors {

@@ -17,6 +17,9 @@ const KEY: &str = "long_output";
 /// The most new questions in one step, the contract's maximum, and the most summaries of the outputs of one reply.
 const MOST_NEW: usize = 8;
 
+/// The longest summary, in characters for each line that it may have.
+const LONGEST_LINE: usize = 200;
+
 const SYSTEM: &str = "\
 You read the outputs of commands for an agent that works in a shell. Say what an output shows, in at most \
 {{ window_length }} lines. Quote names, paths, numbers, addresses and errors to the letter. Give no advice, and do not \
@@ -142,6 +145,18 @@ fn long_output(message: &Message) -> Option<LongOutput> {
     }
 }
 
+/// A summary of at most about this many characters: one that is as long as the output helps nobody.
+fn shortened(summary: &str, longest: usize) -> String {
+    match summary.char_indices().nth(longest) {
+        None => summary.to_owned(),
+        Some((end, _)) => {
+            let (kept, rest) = summary.split_at(end);
+            let count = rest.chars().count();
+            format!("{kept}\n[{count} more characters of this summary are left out]")
+        }
+    }
+}
+
 impl OutputSummary {
     fn question(&self, long: &LongOutput) -> Result<Query, PluginError> {
         let vars = json!({
@@ -190,10 +205,11 @@ impl OutputSummary {
             extra.remove(KEY);
             message.extra = Some(Value::Object(extra).to_string());
         }
-        let Some(summary) = self.summaries.get(&index) else {
+        // An answer without a text is no summary.
+        let Some(summary) = self.summaries.get(&index).filter(|it| !it.is_empty()) else {
             return message;
         };
-        let whole = format!("{}\n\nSUMMARY:\n{}", long.note, summary.trim());
+        let whole = format!("{}\n\nSUMMARY:\n{summary}", long.note);
         for part in &mut message.content {
             if let ContentPart::Text(text) = part
                 && let Some(at) = text.find(&long.note)
@@ -247,7 +263,9 @@ impl Processor for OutputSummary {
             ));
         }
         let index = self.pending.remove(0);
-        self.summaries.insert(index, reply.message.text());
+        let longest = LONGEST_LINE.saturating_mul(self.config.window_length as usize);
+        let summary = shortened(reply.message.text().trim(), longest);
+        self.summaries.insert(index, summary);
         let extra = reply.extra.as_deref().unwrap_or_default();
         let is_remembered =
             extra.contains("\"remembered\"") && extra_value(Some(extra))["remembered"] == true;

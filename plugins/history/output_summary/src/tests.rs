@@ -122,3 +122,29 @@ fn a_fresh_instance_sees_the_same() {
     assert_eq!(counts, [0, 1, 9, 11, 11, 1]);
     assert!(views[4][18].text().contains("text 77"));
 }
+
+#[test]
+fn answers_without_a_text_are_no_summaries_and_long_ones_are_cut() {
+    with_render();
+    let config = json!({ "instance_template": "{{ file }}", "window_length": 2 });
+    for (text, expected) in [
+        (String::new(), None),
+        (" \n\t".to_owned(), None),
+        (" short\n".to_owned(), Some("short".to_owned())),
+        ("é".repeat(400), Some("é".repeat(400))),
+        (
+            "é".repeat(407),
+            Some("é".repeat(400) + "\n[7 more characters of this summary are left out]"),
+        ),
+    ] {
+        let reply = reply_text(&text);
+        let driver = Driver::<OutputSummary>::new(config.clone());
+        let mut driver = driver.answering(move |_| reply.clone());
+        let view = driver.apply(Change::all(vec![observation(1)]));
+        let whole = expected.map_or_else(String::new, |it| format!("\n\nSUMMARY:\n{it}"));
+        assert_eq!(
+            view[0].text(),
+            format!("OBSERVATION:\nsee file 1.{whole}\n(Open file: n/a)")
+        );
+    }
+}

@@ -3,6 +3,8 @@
 //!
 //! It saves steps. It is no protection: it is easy to get around.
 
+use std::collections::BTreeMap;
+
 use mswea_sdk::policy::Verdict;
 use mswea_sdk::types::{Action, PluginError};
 use mswea_sdk::{Descriptor, Plugin, Policy, from_config, host};
@@ -41,6 +43,10 @@ const STANDALONE: &[&str] = &[
     "su",
 ];
 
+/// Programs that wait for input unless a part of the command, which this regex finds, says what to do.
+const UNLESS: &[(&str, &str)] = &[("r2", RADARE), ("radare2", RADARE)];
+const RADARE: &str = r"\s-[a-zA-Z]*[cq]";
+
 const ERROR_MESSAGE: &str = "The command `{{ action }}` was not run: `{{ entry }}` is blocked \
                              here. Commands run without a terminal and must end by themselves; \
                              find one that needs no input.";
@@ -51,6 +57,7 @@ struct Config {
     blocklist: Vec<String>,
     blocklist_standalone: Vec<String>,
     regexes: Vec<String>,
+    block_unless_regex: BTreeMap<String, String>,
     error_message: String,
 }
 
@@ -61,6 +68,10 @@ impl Default for Config {
             blocklist: owned(BLOCKLIST),
             blocklist_standalone: owned(STANDALONE),
             regexes: Vec::new(),
+            block_unless_regex: UNLESS
+                .iter()
+                .map(|(name, regex)| ((*name).to_owned(), (*regex).to_owned()))
+                .collect(),
             error_message: ERROR_MESSAGE.to_owned(),
         }
     }
@@ -70,6 +81,7 @@ impl Default for Config {
 pub struct Blocklist {
     config: Config,
     regexes: Vec<Regex>,
+    unless: Vec<(String, Regex)>,
 }
 
 impl Plugin for Blocklist {
@@ -96,6 +108,13 @@ impl Plugin for Blocklist {
                     "Denies commands that consist of just these words.",
                 ),
                 "regexes": list(&[], "Denies commands in which one of these is found."),
+                "block_unless_regex": {
+                    "type": "object",
+                    "additionalProperties": { "type": "string" },
+                    "default": Config::default().block_unless_regex,
+                    "description": "Denies commands whose first word is one of these, unless its regex is \
+                                    found in the command.",
+                },
                 "error_message": {
                     "type": "string",
                     "default": ERROR_MESSAGE,
@@ -111,16 +130,32 @@ impl Plugin for Blocklist {
         let config: Config = from_config(config)?;
         let mut regexes = Vec::with_capacity(config.regexes.len());
         for (number, regex) in config.regexes.iter().enumerate() {
-            regexes.push(Regex::new(regex).map_err(|error| {
-                PluginError::invalid_config(format!(
-                    "`regexes[{number}]` is not usable: {error}; write it in the syntax of \
-                     Rust's `regex-lite` crate: no look-around, no back-references"
-                ))
-                .at(&format!("/regexes/{number}"))
-            })?);
+            let (name, pointer) = (format!("regexes[{number}]"), format!("/regexes/{number}"));
+            regexes.push(compiled(regex, &name, &pointer)?);
         }
-        Ok(Self { config, regexes })
+        let mut unless = Vec::with_capacity(config.block_unless_regex.len());
+        for (word, regex) in &config.block_unless_regex {
+            let name = format!("block_unless_regex.{word}");
+            let escaped = word.replace('~', "~0").replace('/', "~1");
+            let pointer = format!("/block_unless_regex/{escaped}");
+            unless.push((word.clone(), compiled(regex, &name, &pointer)?));
+        }
+        Ok(Self {
+            config,
+            regexes,
+            unless,
+        })
     }
+}
+
+fn compiled(regex: &str, name: &str, pointer: &str) -> Result<Regex, PluginError> {
+    Regex::new(regex).map_err(|error| {
+        PluginError::invalid_config(format!(
+            "`{name}` is not usable: {error}; write it in the syntax of Rust's `regex-lite` crate: no \
+             look-around, no back-references"
+        ))
+        .at(pointer)
+    })
 }
 
 impl Blocklist {
@@ -132,12 +167,18 @@ impl Blocklist {
         let config = &self.config;
         let found = config.blocklist.iter().find(begins);
         let found = found.or_else(|| config.blocklist_standalone.iter().find(alone));
-        found.map(String::as_str).or_else(|| {
+        let unless = || {
+            let mut unless = self.unless.iter();
+            let found =
+                unless.find(|(word, regex)| begins_with(&words, word) && !regex.is_match(command));
+            found.map(|(word, _)| word.as_str())
+        };
+        let matching = || {
             let mut regexes = self.regexes.iter();
-            regexes
-                .find(|regex| regex.is_match(command))
-                .map(Regex::as_str)
-        })
+            let found = regexes.find(|regex| regex.is_match(command));
+            found.map(Regex::as_str)
+        };
+        found.map(String::as_str).or_else(unless).or_else(matching)
     }
 }
 
@@ -205,6 +246,14 @@ mod tests {
             ("su - x", None),
             ("tail -n1 x", None),
             ("tail -f1", None),
+            ("r2 a.out", Some("r2")),
+            ("r2", Some("r2")),
+            ("radare2 -A a.out", Some("radare2")),
+            ("radare2 -A -c pdf a.out", None),
+            ("r2 -qc 'pdf' a.out", None),
+            ("r2 -q a.out", None),
+            ("r2pm -c", None),
+            ("file r2", None),
             ("git commit && vim", None),
             ("ls; vim", None),
             ("echo vim", None),
@@ -235,6 +284,40 @@ mod tests {
     }
 
     #[test]
+    fn words_that_need_a_regex() {
+        // The regex of SWE-agent's defaults wants the word `radare2`, also for `r2`.
+        let theirs = r"\b(?:radare2)\b.*\s+-c\s+.*";
+        let policy = policy(json!({
+            "blocklist": ["git push"],
+            "block_unless_regex": {
+                "radare2": theirs, "r2": theirs, "git push": "--dry-run", "curl": "^curl -s ", "rm": "",
+            },
+        }));
+        for (command, entry) in [
+            ("radare2 x", Some("radare2")),
+            ("radare2 -c aaa x", None),
+            ("radare2 -A -c 'a;b' x", None),
+            ("radare2 -caaa x", Some("radare2")),
+            ("radare2\n-c x", Some("radare2")),
+            ("r2 -c aaa x", Some("r2")),
+            ("r2 -c aaa radare2", Some("r2")),
+            ("r2 radare2 -c aaa", None),
+            ("r2;ls", Some("r2")),
+            ("radare2x", None),
+            ("echo; radare2 x", None),
+            // A list has precedence over a regex that would allow it.
+            ("git push --dry-run", Some("git push")),
+            ("curl x", Some("curl")),
+            (" curl -s x", Some("curl")),
+            ("curl -s x", None),
+            ("rm x", None),
+            ("gdb x", None),
+        ] {
+            assert_eq!(policy.entry(command), entry, "{command:?}");
+        }
+    }
+
+    #[test]
     fn the_model_is_told() {
         set_render(|template, vars| Ok(format!("{template} {vars}")));
         let mut policy = policy(json!({ "error_message": "No:" }));
@@ -255,5 +338,16 @@ mod tests {
         assert_eq!(error.code, "invalid-config");
         assert!(error.message.starts_with("`regexes[1]` is not usable"));
         assert_eq!(error.extra.as_deref(), Some(r#"{"pointer":"/regexes/1"}"#));
+        let config = json!({ "block_unless_regex": { "a/b": "(?!x)" } });
+        let error = configure::<Blocklist>(config).err().expect("it is bad");
+        assert!(
+            error
+                .message
+                .starts_with("`block_unless_regex.a/b` is not usable")
+        );
+        assert_eq!(
+            error.extra.as_deref(),
+            Some(r#"{"pointer":"/block_unless_regex/a~1b"}"#)
+        );
     }
 }

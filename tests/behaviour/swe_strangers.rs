@@ -1,0 +1,101 @@
+//! `sweagent` in a folder that may come from a stranger: what lies there neither gets the user's key nor chooses what
+//! runs, unless the user names it.
+
+use scripted_server::{Scenario, Server, Turn};
+use serde_json::json;
+
+use crate::host::Host;
+use crate::sweagent::read;
+
+fn submits() -> Server {
+    Server::start(Scenario::always(Turn::tool_call("submit", json!({}))))
+}
+
+const CONFIG: &str = "agent:
+  templates: {instance_template: '{{problem_statement}}'}
+  tools: {bundles: [{path: tools/submit}]}
+  model: {name: openai/m, per_instance_cost_limit: 0, retry: {retries: 1}}
+";
+
+fn words(more: &[&str]) -> Vec<String> {
+    let words = [
+        "sweagent",
+        "run",
+        "--env.deployment.type=local",
+        "--problem_statement.text=x",
+        "--problem_statement.id=x",
+        "--output_dir=out",
+    ];
+    words.iter().chain(more).map(|&it| it.to_owned()).collect()
+}
+
+#[test]
+fn of_variables_that_are_not_named_only_keys_are_read() {
+    for (named, reaches) in [(None, 0), (Some("--env_var_path=.env"), 1)] {
+        let server = submits();
+        let file = format!(
+            "OPENAI_API_BASE={}\nOPENAI_API_KEY=k\nGITHUB_API_URL=http://127.0.0.1:1\nHTTPS_PROXY=http://127.0.0.1:1\n",
+            server.url()
+        );
+        let host = Host::new().file("mine.yaml", CONFIG).file(".env", file);
+        let run = host.args(words(&["--config=mine.yaml"])).args(named).run();
+        assert_eq!(server.requests().len(), reaches, "{run}");
+        let warns = run.stderr.contains("--env_var_path=.env");
+        assert_eq!(warns, named.is_none(), "{run}");
+        if warns {
+            run.says(&["`OPENAI_API_BASE`, `GITHUB_API_URL`, `HTTPS_PROXY`"]);
+        }
+    }
+    // A key for the server that the user has named.
+    let server = submits();
+    let host = Host::new()
+        .file("mine.yaml", CONFIG)
+        .file(".env", "MY_KEY='k1'\nUSER=somebody\n")
+        .env("USER", "me");
+    let base = format!("--agent.model.api_base={}", server.url());
+    let more = ["--config=mine.yaml", "--agent.model.api_key=$MY_KEY", &base];
+    let run = host.args(words(&more)).run().expect(0);
+    assert!(!run.stderr.contains(".env"), "{run}");
+    let requests = server.requests();
+    assert_eq!(requests[0].header("authorization"), Some("Bearer k1"));
+}
+
+#[test]
+fn the_shipped_config_is_not_replaced_by_what_lies_there() {
+    let server = submits();
+    let base = format!("--agent.model.api_base={}", server.url());
+    let more = [
+        "--agent.model.name=openai/m",
+        "--agent.model.api_key=k",
+        "--agent.model.per_instance_cost_limit=0",
+        &base,
+    ];
+    let host = || {
+        Host::new()
+            .file(
+                "config/default.yaml",
+                format!("{CONFIG}  max_requeries: 77\n"),
+            )
+            .file("default", "agent: {max_requeries: 78}\n")
+            .file("tools/registry/config.yaml", "tools: 5\n")
+            .file("tools/registry/bin/x", "")
+    };
+    for (config, requeries, warns) in [
+        (None, None, true),
+        (Some("--config=default"), None, false),
+        (Some("--config=config/default.yaml"), Some(77), false),
+    ] {
+        let run = host().args(words(&more)).args(config).run().expect(0);
+        let made = read(&run.dir.join("out/x/config.yaml"));
+        let found = made["agent"]["max_requeries"].as_i64();
+        assert_eq!(found, requeries, "{config:?}");
+        let said = run.stderr.contains("add `--config config/default.yaml`");
+        assert_eq!(said, warns, "{run}");
+    }
+    // A config of the user's names the bundles of the current folder.
+    let mine = CONFIG.replace("bundles: [", "bundles: [{path: tools/registry}, ");
+    let host = host().file("mine.yaml", mine);
+    let more = ["--config=mine.yaml", "--agent.model.api_key=k", &base];
+    let run = host.args(words(&more)).run();
+    run.says(&["tools/registry/config.yaml"]);
+}
