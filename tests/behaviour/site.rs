@@ -25,7 +25,8 @@ struct SitePage {
 }
 
 const IMAGE: &str = "mswea-test/bash";
-const PROJECT: &str = "echo '[agent]' > project.toml; echo 'wall_time_limit_seconds = 60' >> project.toml";
+const PROJECT: &str =
+    "echo '[agent]' > project.toml; echo 'wall_time_limit_seconds = 60' >> project.toml";
 const YAML: &str = r#"cat > my.yaml <<'END'
 agent: {system_template: work, instance_template: "{{task}}", cost_limit: 0}
 END
@@ -44,7 +45,10 @@ const PAGES: &[SitePage] = &[
         set_up: "YAML; cp my.yaml vllm.yaml; python3 -m venv mini; mini/bin/pip install -q --no-deps mini-swe-agent==2.4.6; \
                  PATH=$PWD/mini/bin:$PATH",
         instead: &[
-            ("docker.io/swebench/sweb.eval.x86_64.astropy_1776_astropy-12907:latest", IMAGE),
+            (
+                "docker.io/swebench/sweb.eval.x86_64.astropy_1776_astropy-12907:latest",
+                IMAGE,
+            ),
             ("IMAGE", IMAGE),
         ],
     },
@@ -59,8 +63,14 @@ const PAGES: &[SitePage] = &[
             echo '{"name": "n", "category": "misc", "description": "d", "flag": "f"}' > tasks/warmup/challenge.json
             export SUBMIT=1"#,
         instead: &[
-            ("--env.repo.path=.", "--env.repo.path=. --env.deployment.image=IMAGE"),
-            ("--config ctf.yaml", "--config ctf.yaml --env.deployment.image=IMAGE"),
+            (
+                "--env.repo.path=.",
+                "--env.repo.path=. --env.deployment.image=IMAGE",
+            ),
+            (
+                "--config ctf.yaml",
+                "--config ctf.yaml --env.deployment.image=IMAGE",
+            ),
         ],
     },
     SitePage {
@@ -74,7 +84,11 @@ const PAGES: &[SitePage] = &[
         path: "host/executor/README.md",
         needs: &[Need::Docker, Need::Bubblewrap, Need::Openssl],
         set_up: "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 -subj /CN=localhost",
-        instead: &[("python:3.12", IMAGE), ("0.0.0.0:8443", "127.0.0.1:0"), ("127.0.0.1:8000", "127.0.0.1:0")],
+        instead: &[
+            ("python:3.12", IMAGE),
+            ("0.0.0.0:8443", "127.0.0.1:0"),
+            ("127.0.0.1:8000", "127.0.0.1:0"),
+        ],
     },
     SitePage {
         path: "host/config/README.md",
@@ -94,8 +108,14 @@ const PAGES: &[SitePage] = &[
         set_up: "TASKS",
         instead: &[
             ("--partition cpu", "--partition test"),
-            ("out --instances tasks.jsonl -m openai/gpt-5 --environment-class apptainer", "out2 --instances tasks.jsonl -m openai/gpt-5 --environment-class apptainer"),
-            ("out --instances tasks.jsonl -m openai/gpt-5 --environment-class bubblewrap", "out3 --instances tasks.jsonl -m openai/gpt-5 --environment-class bubblewrap"),
+            (
+                "out --instances tasks.jsonl -m openai/gpt-5 --environment-class apptainer",
+                "out2 --instances tasks.jsonl -m openai/gpt-5 --environment-class apptainer",
+            ),
+            (
+                "out --instances tasks.jsonl -m openai/gpt-5 --environment-class bubblewrap",
+                "out3 --instances tasks.jsonl -m openai/gpt-5 --environment-class bubblewrap",
+            ),
             ("my/image:1", IMAGE),
             ("/shared/", "./shared/"),
         ],
@@ -122,7 +142,11 @@ const PAGES: &[SitePage] = &[
         path: "examples/README.md",
         needs: &[],
         set_up: "cp -r $ROOT/examples .; ln -s $ROOT/sdk sdk; ln -s $ROOT/wit wit",
-        instead: &[("/tmp/slugify", "slugify"), ("cd examples/parser-xml", "cd $ROOT/examples/parser-xml"), ("target/wasm32", "$CARGO_TARGET_DIR/wasm32")],
+        instead: &[
+            ("/tmp/slugify", "slugify"),
+            ("cd examples/parser-xml", "cd $ROOT/examples/parser-xml"),
+            ("target/wasm32", "$CARGO_TARGET_DIR/wasm32"),
+        ],
     },
     SitePage {
         path: "examples/parser-xml/README.md",
@@ -154,23 +178,63 @@ const OTHER: &str = "tools of other languages, some not in a registry";
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "cargo run --release -- ship", RELEASE),
     ("README.md", "mini ", MINI),
-    ("host/README.md", "TARGET=aarch64-unknown-linux-musl host/ship.sh", "minutes; tests/tooling/aarch64.sh runs it"),
+    (
+        "host/README.md",
+        "TARGET=aarch64-unknown-linux-musl host/ship.sh",
+        "minutes; tests/tooling/aarch64.sh runs it",
+    ),
     ("host/config/mini-swe-agent.md", "mini ", MINI),
-    ("host/sweagent/README.md", "mswea-host sweagent shell", "needs a person at a terminal: swe_shell.rs"),
-    ("host/executor/README.md", "sweagent run", "SWE-agent is in no registry; swerex.rs has its client"),
-    ("examples/harbor/README.md", "harbor run", "Harbor needs docker compose"),
-    ("examples/embed/README.md", "cargo run -p mswea-embed", "examples/embed/tests runs the program"),
+    (
+        "host/sweagent/README.md",
+        "mswea-host sweagent shell",
+        "needs a person at a terminal: swe_shell.rs",
+    ),
+    (
+        "host/executor/README.md",
+        "sweagent run",
+        "SWE-agent is in no registry; swerex.rs has its client",
+    ),
+    (
+        "examples/harbor/README.md",
+        "harbor run",
+        "Harbor needs docker compose",
+    ),
+    (
+        "examples/embed/README.md",
+        "cargo run -p mswea-embed",
+        "examples/embed/tests runs the program",
+    ),
     ("examples/formatter-js/README.md", "npm ci", TOOLS),
-    ("examples/formatter-js/README.md", "node_modules/.bin/componentize-qjs", TOOLS),
-    ("examples/history-python/README.md", "python3 -m venv", TOOLS),
-    ("examples/history-python/README.md", ".venv/bin/componentize-py", TOOLS),
+    (
+        "examples/formatter-js/README.md",
+        "node_modules/.bin/componentize-qjs",
+        TOOLS,
+    ),
+    (
+        "examples/history-python/README.md",
+        "python3 -m venv",
+        TOOLS,
+    ),
+    (
+        "examples/history-python/README.md",
+        ".venv/bin/componentize-py",
+        TOOLS,
+    ),
     ("sdk/python/BUILD.md", "python3 -m venv", TOOLS),
     ("sdk/python/BUILD.md", ".venv/bin/", TOOLS),
     ("sdk/python/BUILD.md", "mkdir -p build", TOOLS),
     ("sdk/js/BUILD.md", "npm ci", TOOLS),
     ("sdk/js/BUILD.md", "mkdir -p build", TOOLS),
-    ("sdk/js/BUILD.md", "node_modules/.bin/componentize-qjs", TOOLS),
-    ("sdk/js/README.md", "npm install --save-dev @bytecodealliance/componentize-js", "385 MB"),
+    (
+        "sdk/js/BUILD.md",
+        "node_modules/.bin/componentize-qjs",
+        TOOLS,
+    ),
+    (
+        "sdk/js/README.md",
+        "npm install --save-dev @bytecodealliance/componentize-js",
+        "385 MB",
+    ),
     ("sdk/js/README.md", "sed -i", "the same"),
     ("sdk/js/README.md", "mswea-host plugin build", "the same"),
     ("sdk/README.md", "zig ", OTHER),
@@ -179,7 +243,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("wit/README.md", "componentize-", OTHER),
     ("wit/README.md", "wit-bindgen ", OTHER),
     ("CONTRIBUTING.md", "cargo build", TEST),
-    ("CONTRIBUTING.md", "cargo run -- demo", ".ci/run runs it with the shipped program"),
+    (
+        "CONTRIBUTING.md",
+        "cargo run -- demo",
+        ".ci/run runs it with the shipped program",
+    ),
     ("CONTRIBUTING.md", "cargo test -p", TEST),
     ("CONTRIBUTING.md", "cargo bench", "an hour"),
 ];
@@ -196,7 +264,10 @@ fn always(turn: Turn) -> Server {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .unwrap()
 }
 
 fn text(path: &str) -> String {
@@ -251,9 +322,17 @@ fn run(path: &str) {
         true => always(Turn::tool_call("submit", serde_json::json!({}))),
         false => model(),
     };
-    let cluster = page.needs.contains(&Need::Slurm).then(|| Cluster::start(true));
-    let tasks = r#"for id in one two three; do echo '{"id": "'$id'", "task": "t"}'; done > tasks.jsonl"#;
-    let set_up = page.set_up.replace("PROJECT", PROJECT).replace("YAML", YAML).replace("TASKS", tasks);
+    let cluster = page
+        .needs
+        .contains(&Need::Slurm)
+        .then(|| Cluster::start(true));
+    let tasks =
+        r#"for id in one two three; do echo '{"id": "'$id'", "task": "t"}'; done > tasks.jsonl"#;
+    let set_up = page
+        .set_up
+        .replace("PROJECT", PROJECT)
+        .replace("YAML", YAML)
+        .replace("TASKS", tasks);
     let set_up = set_up.replace("IMAGE", IMAGE);
     let mut script = format!(
         "exec 2>&1 </dev/null; set -ex\ngit init -q; echo one > a.txt; git add .; git commit -qm first\n\
@@ -263,7 +342,9 @@ fn run(path: &str) {
         if is_not_run(path, &command.text) {
             continue;
         }
-        let mut text = command.text.replace("http://127.0.0.1:8000/v1", &server.url());
+        let mut text = command
+            .text
+            .replace("http://127.0.0.1:8000/v1", &server.url());
         for (before, after) in page.instead {
             text = text.replace(before, &after.replace("IMAGE", IMAGE));
         }
@@ -277,29 +358,48 @@ fn run(path: &str) {
         }
     }
     let home = std::env::var("HOME").unwrap_or_default();
-    let of_cargo = |name: &str, folder: &str| std::env::var(name).unwrap_or(format!("{home}/{folder}"));
+    let of_cargo =
+        |name: &str, folder: &str| std::env::var(name).unwrap_or(format!("{home}/{folder}"));
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = Path::new(env!("CARGO_BIN_EXE_mswea-host"));
     let programs = program.parent().unwrap().display();
     let mut host = Host::new()
         .program(Path::new("bash"))
         .args(["-c", &script])
-        .env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()))
+        .env(
+            "PATH",
+            format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()),
+        )
         .env("CARGO_HOME", of_cargo("CARGO_HOME", ".cargo"))
         .env("RUSTUP_HOME", of_cargo("RUSTUP_HOME", ".rustup"))
         .env("CARGO_TARGET_DIR", scratch.join("docs"))
         .env("ROOT", root())
         .env("HOST", program)
-        .env("FORMATTER", root().join("target/plugins/formatters/jinja.wasm"))
+        .env(
+            "FORMATTER",
+            root().join("target/plugins/formatters/jinja.wasm"),
+        )
         .timeout(Duration::from_secs(600));
     for name in ["OPENAI_BASE_URL", "ANTHROPIC_API_BASE"] {
         let url = server.url();
-        host = host.env(name, if name.starts_with('A') { url.trim_end_matches("/v1") } else { &url });
+        host = host.env(
+            name,
+            if name.starts_with('A') {
+                url.trim_end_matches("/v1")
+            } else {
+                &url
+            },
+        );
     }
     for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
         host = host.env(name, "key-of-the-test");
     }
-    for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"] {
+    for name in [
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ] {
         host = host.env(name, "t@localhost");
     }
     for (name, value) in cluster.iter().flat_map(|it| &it.variables) {
@@ -348,7 +448,10 @@ pages! {
 fn every_command_of_the_site_is_run_or_named() {
     let ci = text(".ci/run");
     let summary = text("docs/SUMMARY.md");
-    let pages = summary.split("](../").skip(1).filter_map(|it| it.split_once(')'));
+    let pages = summary
+        .split("](../")
+        .skip(1)
+        .filter_map(|it| it.split_once(')'));
     let (mut missing, mut named, mut all) = (Vec::new(), BTreeSet::new(), 0);
     for (page, _) in pages {
         let is_tested = TESTED.contains(&page);
@@ -368,10 +471,16 @@ fn every_command_of_the_site_is_run_or_named() {
             }
         }
     }
-    let unused = NOT_RUN.iter().enumerate().filter(|(index, _)| !named.contains(index));
+    let unused = NOT_RUN
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !named.contains(index));
     let unused: Vec<_> = unused.map(|(_, row)| row).collect();
     assert!(missing.is_empty(), "run nowhere: {missing:#?}");
     assert!(unused.is_empty(), "not in the pages: {unused:#?}");
     let untested = PAGES.iter().filter(|it| !TESTED.contains(&it.path)).count();
-    assert!(all > 90 && untested == 0 && TESTED.len() == PAGES.len(), "{all}");
+    assert!(
+        all > 90 && untested == 0 && TESTED.len() == PAGES.len(),
+        "{all}"
+    );
 }

@@ -104,10 +104,13 @@ pub(super) fn cut(why: &str) -> String {
     }
 }
 
+/// Waits for a client's end and returns its exit code.
+type ClientStatus = Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>;
+
 /// Dropping it ends the client between the host and a helper, if there is one.
 pub(super) struct HelperClient {
     /// None once it was waited for.
-    status: Option<Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>>,
+    status: Option<ClientStatus>,
     /// The mark of the helper's process.
     pub(super) mark: String,
 }
