@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use crate::needs::Need;
+use crate::story::model;
 
 /// The time limit of one block, in seconds: the first build of a project compiles its dependencies.
 const TIMEOUT: &str = "900";
@@ -167,7 +168,7 @@ fn page(path: &str) {
     let markdown = fs::read_to_string(root.join(path)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let server = crate::site::model();
+    let server = model();
     // These folders are shared by all tests and runs, so that nothing is compiled twice.
     let variables = [
         ("OPENAI_BASE_URL", server.url().into()),

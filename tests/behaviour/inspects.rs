@@ -2,6 +2,8 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use scripted_server::{Scenario, Server, Turn};
@@ -293,7 +295,7 @@ fn a_run_that_goes_on_grows() {
     let end = Instant::now() + Duration::from_secs(30);
     while !fs::read_to_string(&journal).is_ok_and(|text| text.contains("observed")) {
         assert!(Instant::now() < end);
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     let host = Host::beside(&running).args(["inspect", "traj.json"]);
     let Some(terminal) = Terminal::start(host, 80, 24) else {
@@ -346,8 +348,14 @@ fn what_a_secrets_file_holds_is_blanked() {
     let file = host.dir().join("keys");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
     let setting = format!("model.secrets_file={}", file.display());
+    // The page is there before the run is.
+    let view = View::of(Host::inside(Arc::clone(&host.root)), &["."]);
+    assert!(view.runs().is_empty());
     let run = host.args(["-c", &setting]).run().expect(0);
-    let view = View::of(Host::after(&run), &["."]);
+    let end = Instant::now() + Duration::from_secs(30);
+    while view.runs().is_empty() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(100));
+    }
     let path = format!("/api/run?id={}", view.id("x"));
     let whole = view.get(&path).body;
     assert!(whole.contains("the key is [secret removed]"), "{whole}");

@@ -6,13 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use scripted_server::{After, Scenario, Server, Turn};
-
 use crate::docs;
 use crate::host::Host;
 use crate::needs::Need;
 use crate::slurm::Cluster;
-use crate::story::submit;
+use crate::story::model;
 
 /// What a page's commands need around them.
 struct SitePage {
@@ -25,12 +23,10 @@ struct SitePage {
 }
 
 const IMAGE: &str = "mswea-test/bash";
-const PROJECT: &str =
-    "echo '[agent]' > project.toml; echo 'wall_time_limit_seconds = 60' >> project.toml";
-const YAML: &str = r#"cat > my.yaml <<'END'
-agent: {system_template: work, instance_template: "{{task}}", cost_limit: 0}
-END
-"#;
+const PROJECT: &str = "echo 'model.model_name = \"openai/gpt-5\"' > project.toml";
+const YAML: &str = "echo 'agent: {system_template: work, instance_template: \"{{task}}\", cost_limit: 0}' > my.yaml";
+const TASKS: &str =
+    r#"for id in one two three; do echo '{"id": "'$id'", "task": "t"}'; done > tasks.jsonl"#;
 
 const PAGES: &[SitePage] = &[
     SitePage {
@@ -42,7 +38,7 @@ const PAGES: &[SitePage] = &[
     SitePage {
         path: "host/config/mini-swe-agent.md",
         needs: &[Need::Docker, Need::Python],
-        set_up: "YAML; cp my.yaml vllm.yaml; python3 -m venv mini; mini/bin/pip install -q --no-deps mini-swe-agent==2.4.6; \
+        set_up: "YAML; echo \"model: {model_name: hosted_vllm/q, model_kwargs: {api_base: $OPENAI_BASE_URL}}\" > vllm.yaml; python3 -m venv mini; mini/bin/pip install -q --no-deps mini-swe-agent==2.4.6; \
                  PATH=$PWD/mini/bin:$PATH",
         instead: &[
             (
@@ -58,25 +54,25 @@ const PAGES: &[SitePage] = &[
         set_up: r#"printf 'agent: {tools: {bundles: [{path: tools/submit}]}, model: {name: gpt-4o}}' | tee mine.yaml > ctf.yaml
             for id in one two; do
               echo '{"instance_id": "'$id'", "problem_statement": "p", "image_name": "IMAGE"}'
-            done | tee tasks.jsonl > dev.jsonl
+            done > tasks.jsonl
             mkdir -p tasks/warmup
-            echo '{"name": "n", "category": "misc", "description": "d", "flag": "f"}' > tasks/warmup/challenge.json
-            export SUBMIT=1"#,
+            echo '{"name": "n", "category": "misc", "description": "d", "flag": "done"}' > tasks/warmup/challenge.json
+            export SWE_AGENT_TRAJECTORY_DIR=$HOME/trajectories"#,
         instead: &[
             (
                 "--env.repo.path=.",
-                "--env.repo.path=. --env.deployment.image=IMAGE",
+                "--env.repo.path=. --env.deployment.type=local",
             ),
             (
                 "--config ctf.yaml",
-                "--config ctf.yaml --env.deployment.image=IMAGE",
+                "--config ctf.yaml --env.deployment.type=local",
             ),
         ],
     },
     SitePage {
         path: "host/provider/README.md",
         needs: &[],
-        set_up: r#"mswea-host -m openai/gpt-5 -t x -o replay/fix.traj.json
+        set_up: r#"mswea-host -m openai/gpt-5 -t x -o fix.traj.json
             echo '{"gpt-5": {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-5}}' > model_prices_and_context_window.json"#,
         instead: &[],
     },
@@ -123,7 +119,7 @@ const PAGES: &[SitePage] = &[
     SitePage {
         path: "host/src/cli/README.md",
         needs: &[Need::Jq],
-        set_up: "mswea-host -m openai/gpt-5 -c agent.salvage_command='git diff' -t x -o TRAJECTORY",
+        set_up: "echo two >> a.txt; mswea-host -m openai/gpt-5 -c agent.salvage_command='git diff' -t x -o TRAJECTORY; git checkout a.txt",
         instead: &[("PATH", "TRAJECTORY")],
     },
     SitePage {
@@ -141,17 +137,18 @@ const PAGES: &[SitePage] = &[
     SitePage {
         path: "examples/README.md",
         needs: &[],
-        set_up: "cp -r $ROOT/examples .; ln -s $ROOT/sdk sdk; ln -s $ROOT/wit wit",
+        set_up: "cp -r $ROOT/examples .; cd $ROOT/examples/parser-xml; cargo build -q --release --target wasm32-wasip2; cd $OLDPWD; ln -s $ROOT/sdk sdk; ln -s $ROOT/wit wit",
         instead: &[
             ("/tmp/slugify", "slugify"),
             ("cd examples/parser-xml", "cd $ROOT/examples/parser-xml"),
+            ("cp -r examples/demo", "cd $OLDPWD; cp -r examples/demo"),
             ("target/wasm32", "$CARGO_TARGET_DIR/wasm32"),
         ],
     },
     SitePage {
         path: "examples/parser-xml/README.md",
         needs: &[],
-        set_up: "cd $ROOT/examples/parser-xml",
+        set_up: "cd $ROOT/examples/parser-xml; cargo build -q --release --target wasm32-wasip2",
         instead: &[("target/wasm32", "$CARGO_TARGET_DIR/wasm32")],
     },
     SitePage {
@@ -188,6 +185,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "host/sweagent/README.md",
         "mswea-host sweagent shell",
         "needs a person at a terminal: swe_shell.rs",
+    ),
+    (
+        "host/sweagent/README.md",
+        "mswea-host sweagent run-batch --instances.type=swe_bench",
+        "pulls images of SWE-bench",
     ),
     (
         "host/executor/README.md",
@@ -252,17 +254,6 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("CONTRIBUTING.md", "cargo bench", "an hour"),
 ];
 
-/// Answers every request with the end of the run, in every form that parsers of the pages read.
-pub fn model() -> Server {
-    let end = submit("done");
-    let text = format!("```mswea_bash_command\n{end}\n```\n<run>{end}</run>");
-    always(Turn::commands(&[end]).with_text(text))
-}
-
-fn always(turn: Turn) -> Server {
-    Server::start(Scenario::new([turn]).then(After::Repeat))
-}
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
@@ -289,7 +280,8 @@ fn commands(page: &str) -> Vec<PageCommand> {
         let (tag, block) = block.split_once('\n').unwrap_or_default();
         let has_prompts = block.lines().any(|it| it.trim_start().starts_with("$ "));
         let lines = block.lines().filter_map(move |line| {
-            let line = line.trim();
+            // Without a comment.
+            let line = line.split(" #").next().unwrap_or_default().trim();
             match line.strip_prefix("$ ") {
                 None if has_prompts => None,
                 command => Some(command.unwrap_or(line)),
@@ -305,6 +297,15 @@ fn commands(page: &str) -> Vec<PageCommand> {
     commands.collect()
 }
 
+/// What `.ci/run` runs.
+fn commands_of_ci() -> BTreeSet<String> {
+    let ci = text(".ci/run");
+    let parts = ci.split(['\n', '\'', '(', ')', ';']);
+    let parts = parts.flat_map(|it| it.split("&&")).chain(ci.lines());
+    let parts = parts.map(|it| it.trim_end_matches('\\').trim().to_owned());
+    parts.filter(|it| !it.starts_with("cd ")).collect()
+}
+
 fn is_not_run(page: &str, command: &str) -> bool {
     let mut all = NOT_RUN.iter();
     all.any(|(path, beginning, _)| *path == page && command.starts_with(beginning))
@@ -317,29 +318,29 @@ fn run(path: &str) {
     if !page.needs.iter().all(|it| it.is_met()) {
         return;
     }
-    let swe_agent = path.contains("sweagent");
-    let server = match swe_agent {
-        true => always(Turn::tool_call("submit", serde_json::json!({}))),
-        false => model(),
-    };
+    let server = model();
     let cluster = page
         .needs
         .contains(&Need::Slurm)
         .then(|| Cluster::start(true));
-    let tasks =
-        r#"for id in one two three; do echo '{"id": "'$id'", "task": "t"}'; done > tasks.jsonl"#;
-    let set_up = page
-        .set_up
-        .replace("PROJECT", PROJECT)
-        .replace("YAML", YAML)
-        .replace("TASKS", tasks);
-    let set_up = set_up.replace("IMAGE", IMAGE);
+    let set_up = [
+        ("PROJECT", PROJECT),
+        ("YAML", YAML),
+        ("TASKS", TASKS),
+        ("IMAGE", IMAGE),
+    ];
+    let set_up = set_up
+        .iter()
+        .fold(page.set_up.to_owned(), |text, (name, it)| {
+            text.replace(name, it)
+        });
     let mut script = format!(
         "exec 2>&1 </dev/null; set -ex\ngit init -q; echo one > a.txt; git add .; git commit -qm first\n\
-         echo 'fix it' | tee task.md > problem.txt\n{set_up}\n"
+         echo '*' > .git/info/exclude; echo 'fix it' | tee task.md > problem.txt\n{set_up}\n"
     );
+    let ci = commands_of_ci();
     for command in commands(&text(path)) {
-        if is_not_run(path, &command.text) {
+        if is_not_run(path, &command.text) || ci.contains(&command.text) {
             continue;
         }
         let mut text = command
@@ -350,8 +351,7 @@ fn run(path: &str) {
         }
         // A server is ended when it has said where it is.
         if text.contains("mswea-host view") || text.contains("runtime serve") {
-            let text = text.split(" #").next().unwrap_or_default();
-            text_of_server(&mut script, text);
+            text_of_server(&mut script, &text);
         } else {
             script.push_str(&text);
             script.push('\n');
@@ -363,13 +363,12 @@ fn run(path: &str) {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = Path::new(env!("CARGO_BIN_EXE_mswea-host"));
     let programs = program.parent().unwrap().display();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let url = server.url();
     let mut host = Host::new()
         .program(Path::new("bash"))
         .args(["-c", &script])
-        .env(
-            "PATH",
-            format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()),
-        )
+        .env("PATH", format!("{programs}:{path}"))
         .env("CARGO_HOME", of_cargo("CARGO_HOME", ".cargo"))
         .env("RUSTUP_HOME", of_cargo("RUSTUP_HOME", ".rustup"))
         .env("CARGO_TARGET_DIR", scratch.join("docs"))
@@ -377,30 +376,19 @@ fn run(path: &str) {
         .env("HOST", program)
         .env(
             "FORMATTER",
-            root().join("target/plugins/formatters/jinja.wasm"),
+            scratch
+                .with_file_name("plugins")
+                .join("formatters/jinja.wasm"),
         )
+        .env("OPENAI_BASE_URL", &url)
+        .env("ANTHROPIC_API_BASE", url.trim_end_matches("/v1"))
         .timeout(Duration::from_secs(600));
-    for name in ["OPENAI_BASE_URL", "ANTHROPIC_API_BASE"] {
-        let url = server.url();
-        host = host.env(
-            name,
-            if name.starts_with('A') {
-                url.trim_end_matches("/v1")
-            } else {
-                &url
-            },
-        );
-    }
     for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
         host = host.env(name, "key-of-the-test");
     }
-    for name in [
-        "GIT_AUTHOR_NAME",
-        "GIT_AUTHOR_EMAIL",
-        "GIT_COMMITTER_NAME",
-        "GIT_COMMITTER_EMAIL",
-    ] {
-        host = host.env(name, "t@localhost");
+    for role in ["AUTHOR", "COMMITTER"] {
+        host = host.env(&format!("GIT_{role}_NAME"), "t");
+        host = host.env(&format!("GIT_{role}_EMAIL"), "t@localhost");
     }
     for (name, value) in cluster.iter().flat_map(|it| &it.variables) {
         host = host.env(name, value);
@@ -446,7 +434,7 @@ pages! {
 
 #[test]
 fn every_command_of_the_site_is_run_or_named() {
-    let ci = text(".ci/run");
+    let ci = commands_of_ci();
     let summary = text("docs/SUMMARY.md");
     let pages = summary
         .split("](../")

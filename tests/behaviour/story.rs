@@ -27,6 +27,13 @@ pub fn turns(turns: impl IntoIterator<Item = Turn>) -> Server {
     Server::start(Scenario::new(turns.into_iter().chain([end])))
 }
 
+/// A server that answers every request with the end of the run, in every form that parsers of the pages read.
+pub fn model() -> Server {
+    let end = submit("done");
+    let text = format!("```mswea_bash_command\n{end}\n```\n<run>{end}</run>");
+    Server::start(Scenario::always(Turn::commands(&[end]).with_text(text)))
+}
+
 /// A host for this server that tries nothing more than twice and waits no longer than a second.
 pub fn impatient(server: &Server) -> Host {
     patience(Host::new().server(server)).task("fix it")

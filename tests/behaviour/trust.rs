@@ -460,6 +460,9 @@ fn a_foreign_record_has_the_page_load_nothing() {
         (&Value::Null, &json!(2)),
         "{own}"
     );
+    // The adapter makes the very body that was sent.
+    let body: Value = serde_json::from_str(own["body"].as_str().unwrap()).unwrap();
+    assert_eq!(body, server.requests()[0].json());
     for (path, value, refused) in edits {
         edit(&journal(&made), "run_started", |event| {
             set(event, path, value.clone());
@@ -474,6 +477,7 @@ fn a_foreign_record_has_the_page_load_nothing() {
                     "{answer}"
                 );
                 assert_eq!(answer["messages"], own["messages"], "{path}");
+                assert_eq!(answer["body"], Value::Null, "{path}");
             }
             key => {
                 assert_eq!(answer.status, 422, "{path}");

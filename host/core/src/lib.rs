@@ -92,6 +92,20 @@ pub trait Model: Send {
         context: &Context,
     ) -> Result<Reply, ModelError>;
 
+    /// The request that a query of this history would begin with, for a record of it; nothing is sent. None if
+    /// nothing would be.
+    ///
+    /// # Errors
+    /// [`ModelError`] if no request can be made.
+    async fn draft(
+        &mut self,
+        view: Vec<Message>,
+        tools: &[Tool],
+    ) -> Result<Option<HttpRequest>, ModelError> {
+        let _ = (view, tools);
+        Ok(None)
+    }
+
     /// Tokens and cost that were billed for queries whose futures were dropped before they had a
     /// reply or an error. Each bill is returned once. A bill that is not taken is part of the usage
     /// of the next reply.

@@ -17,9 +17,7 @@ pub fn from_records(records: &[Record]) -> Conversation {
     for record in records {
         reading.take(record);
     }
-    reading.settle();
-    reading.told.cost = reading.cost();
-    reading.told
+    reading.end()
 }
 
 /// Makes a conversation of events that come one by one, also while the run goes on.
@@ -51,6 +49,13 @@ impl ConversationReader {
     /// The same, to be changed; steps may not be added or removed.
     pub fn so_far_mut(&mut self) -> &mut Conversation {
         &mut self.told
+    }
+
+    /// The whole conversation, of a run that does not go on.
+    pub fn end(mut self) -> Conversation {
+        self.settle();
+        self.told.cost = self.cost();
+        self.told
     }
 
     /// Dollars so far; none if any price is unknown.

@@ -1,5 +1,8 @@
 //! SecretValues are blanked in every text before a run leaves this machine.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
 use serde_json::Value;
 
 use crate::conversation::{Conversation, ConversationStep};
@@ -28,14 +31,33 @@ const BEGINNINGS: [&str; 12] = [
 const REST: usize = 16;
 
 /// What is to be blanked: values that are known to be secret, and keys of well-known services.
+/// Clones share what is added later.
 #[derive(Clone, Default)]
-pub struct SecretValues(Option<SecretFinder>);
+pub struct SecretValues(Arc<RwLock<KnownValues>>);
+
+#[derive(Default)]
+struct KnownValues {
+    values: BTreeSet<String>,
+    finder: Option<SecretFinder>,
+}
 
 impl SecretValues {
     /// Of these values; short ones are left out.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let all = Self::default();
+        all.add(values);
+        all
+    }
+
+    /// Adds values to this one and to its clones.
+    pub fn add(&self, values: impl IntoIterator<Item = String>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = known.values.len();
         let values = values.into_iter().filter(|it| it.len() >= SHORTEST);
-        Self(SecretFinder::new(&values.collect::<Vec<_>>()))
+        known.values.extend(values);
+        if known.values.len() > before {
+            known.finder = SecretFinder::new(&known.values);
+        }
     }
 
     /// Blanks them in everything that an export shows.
@@ -105,7 +127,10 @@ impl SecretValues {
     }
 
     fn clean(&self, text: &mut String) {
-        let places = self.0.as_ref().map(|it| it.find(text)).unwrap_or_default();
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let finder = known.finder.clone();
+        drop(known);
+        let places = finder.map(|it| it.find(text)).unwrap_or_default();
         if !places.is_empty() {
             let (mut out, mut done) = (String::with_capacity(text.len()), 0);
             for place in places {

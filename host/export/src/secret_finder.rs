@@ -18,8 +18,9 @@ pub(crate) struct SecretFinder(AhoCorasick);
 
 impl SecretFinder {
     /// For these values; none if there are none.
-    pub(crate) fn new(values: &[String]) -> Option<Self> {
-        let patterns: Vec<String> = values.iter().flat_map(|it| patterns(it)).collect();
+    pub(crate) fn new<'a>(values: impl IntoIterator<Item = &'a String>) -> Option<Self> {
+        let values = values.into_iter();
+        let patterns: Vec<String> = values.flat_map(|it| patterns(it)).collect();
         // It needs much less memory than the default, for long values. Only billions of bytes in them make it fail.
         let kind = Some(AhoCorasickKind::ContiguousNFA);
         let all = AhoCorasick::builder().kind(kind).build(&patterns).ok()?;

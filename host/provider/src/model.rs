@@ -10,8 +10,8 @@ use super::http::Http;
 use super::secrets::Secrets;
 use super::settings::RequestSettings;
 use mswea_core::{
-    Adapter, Change, Context, ErrorClass, Message, Model, ModelError, ModelFailure, PluginFault,
-    Reply, Tool, Usage,
+    Adapter, AdapterNext, Change, Context, ErrorClass, HttpRequest, Message, Model, ModelError,
+    ModelFailure, PluginFault, Reply, Tool, Usage,
 };
 
 /// Makes another instance of the adapter, with the same config.
@@ -176,6 +176,21 @@ impl Model for ProviderModel {
                 &mut self.unreported,
             )
             .await
+    }
+
+    async fn draft(
+        &mut self,
+        view: Vec<Message>,
+        tools: &[Tool],
+    ) -> Result<Option<HttpRequest>, ModelError> {
+        self.in_step = false;
+        let next = self.main.adapter.query(&Change::all(view), tools).await;
+        // It waits for an answer that does not come.
+        self.main.adapter.discard();
+        Ok(match next? {
+            AdapterNext::Send(request) => Some(request),
+            AdapterNext::Reply(_) => None,
+        })
     }
 
     fn take_unreported_usage(&mut self) -> Option<Usage> {

@@ -18,11 +18,13 @@ use crate::journal::Record;
 use crate::next::{Need, next};
 use crate::settings::{RunLimits, RunSettings};
 use crate::state::{Phase, Stage};
-use mswea_core::{Action, End, Event, Message, ModelError, Output, Progress, Tool, View};
+use mswea_core::{
+    Action, End, Event, HttpRequest, Message, ModelError, Output, Progress, Tool, View,
+};
 use recorded::Recorded;
 
 /// What a replay has come to.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ReplayEnd {
     /// The whole history.
     pub messages: Vec<Arc<Message>>,
@@ -30,6 +32,8 @@ pub struct ReplayEnd {
     pub view: Vec<Message>,
     /// The tools that the parser offers.
     pub tools: Vec<Tool>,
+    /// What the last query sent, if it was asked for and there is something, or why it can't be made.
+    pub request: Option<Result<HttpRequest, String>>,
     /// Why it did not go on to the end of the record.
     pub stopped: Option<String>,
 }
@@ -48,8 +52,8 @@ struct Replayer {
 
 impl Agent {
     /// Does a recorded run once more. The agent is a new one, and the record has the whole run; of the
-    /// agent's parts, model, executor and person do nothing.
-    pub async fn replay(mut self, records: &[Record]) -> ReplayEnd {
+    /// agent's parts, executor and person do nothing, and the model only drafts its last request, if `drafts` is set.
+    pub async fn replay(mut self, records: &[Record], drafts: bool) -> ReplayEnd {
         let recorded = Recorded::default();
         self.settings = RunSettings {
             limits: RunLimits::default(),
@@ -57,7 +61,7 @@ impl Agent {
             ..self.settings
         };
         self.parts.global = Arc::new(GlobalAccount::default());
-        self.parts.model = Box::new(recorded.clone());
+        let mut model = std::mem::replace(&mut self.parts.model, Box::new(recorded.clone()));
         self.parts.person = Arc::new(recorded.clone());
         let mut replayer = Replayer {
             agent: self,
@@ -66,7 +70,12 @@ impl Agent {
             is_version_1: false,
         };
         let stopped = replayer.play(records).await.err();
-        replayer.conclude(stopped)
+        let mut end = replayer.conclude(stopped);
+        if drafts && end.stopped.is_none() {
+            let drafted = model.draft(end.view.clone(), &end.tools).await;
+            end.request = drafted.map_err(|error| error.message).transpose();
+        }
+        end
     }
 }
 
@@ -408,6 +417,7 @@ impl Replayer {
             messages: state.messages,
             view: self.view,
             tools: self.agent.parts.parser.tools().to_vec(),
+            request: None,
             stopped: stopped.or_else(|| self.recorded.unknown_question()),
         }
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use mswea_core::{Event, Executor};
-use mswea_run::journal::{self, JournalError, Log, Record, Reopened, TornLine, fold};
+use mswea_run::journal::{self, JournalError, Log, Record, Reopened, TornLine, UnknownEvent, fold};
 use mswea_run::{RunSettings, State};
 
 use super::files::{RunFiles, trajectory_of};
@@ -95,26 +95,40 @@ impl Earlier {
         Self::of(journal, log, None)
     }
 
+    /// Hands out the events of such a record one by one, so that a long one is never in memory as a whole.
+    ///
+    /// # Errors
+    /// As [`Earlier::to_read`]; what was before the fault has been handed out by then.
+    pub fn each(journal: &Path, mut take: impl FnMut(&Record)) -> Result<(), EarlierError> {
+        if let Some(value) = foreign::read(journal) {
+            let log = foreign::log(journal, &value)?;
+            log.records.iter().for_each(take);
+            return Ok(());
+        }
+        let (mut first, mut host, mut wrong) = (None, String::new(), None);
+        let read = journal::each(journal, |record| {
+            if let Event::RunStarted { host_version, .. } | Event::RunResumed { host_version, .. } =
+                &record.event
+            {
+                host.clone_from(host_version);
+            }
+            first.get_or_insert(matches!(record.event, Event::RunStarted { .. }));
+            wrong = wrong.take().or_else(|| impossible(&record));
+            take(&record);
+        });
+        let log = read.map_err(|error| of_journal(journal, error))?;
+        check_log(journal, first, wrong, log.unknown, host)
+    }
+
     fn of(path: &Path, log: Log, held: Option<Reopened>) -> Result<Self, EarlierError> {
         let journal = path.to_owned();
-        match log.records.first().map(|record| &record.event) {
-            Some(Event::RunStarted { .. }) => {}
-            // A first line that is cut off says whose it is, as far as it goes.
-            None if log.unknown.is_empty() => return Err(EarlierError::Empty { journal }),
-            _ => return Err(EarlierError::NoJournal { journal }),
-        }
-        if let Some(error) = log.records.iter().find_map(impossible) {
-            return Err(EarlierError::Damaged { journal, error });
-        }
+        let first = log.records.first();
+        let first = first.map(|record| matches!(record.event, Event::RunStarted { .. }));
+        let wrong = log.records.iter().find_map(impossible);
+        let host = log.records.iter().rev().find_map(host_of);
+        let host = host.unwrap_or_default().to_owned();
+        check_log(path, first, wrong, log.unknown, host)?;
         let state = fold(&log.records);
-        if let Some(unknown) = log.unknown.into_iter().next() {
-            return Err(EarlierError::UnknownEvent {
-                journal,
-                seq: unknown.seq,
-                kind: unknown.kind,
-                host: state.host_version,
-            });
-        }
         Ok(Self {
             kept: kept::Kept::of(&log.records),
             state,
@@ -318,6 +332,46 @@ impl Earlier {
             config,
             plugins,
         }
+    }
+}
+
+/// Which version of the host went on with the run from here.
+fn host_of(record: &Record) -> Option<&str> {
+    match &record.event {
+        Event::RunStarted { host_version, .. } | Event::RunResumed { host_version, .. } => {
+            Some(host_version)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a journal is one: `begins` says whether its first event is that of a run, `host` which version has written
+/// its end.
+fn check_log(
+    journal: &Path,
+    begins: Option<bool>,
+    wrong: Option<JournalError>,
+    unknown: Vec<UnknownEvent>,
+    host: String,
+) -> Result<(), EarlierError> {
+    let journal = journal.to_owned();
+    match begins {
+        Some(true) => {}
+        // A first line that is cut off says whose it is, as far as it goes.
+        None if unknown.is_empty() => return Err(EarlierError::Empty { journal }),
+        _ => return Err(EarlierError::NoJournal { journal }),
+    }
+    if let Some(error) = wrong {
+        return Err(EarlierError::Damaged { journal, error });
+    }
+    match unknown.into_iter().next() {
+        Some(unknown) => Err(EarlierError::UnknownEvent {
+            journal,
+            seq: unknown.seq,
+            kind: unknown.kind,
+            host,
+        }),
+        None => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mswea_core::{Context, Front, Message, Nobody, Stop, Tool};
+use mswea_core::{Context, Front, HttpRequest, Message, Nobody, Stop, Tool};
 use mswea_run::ReplayEnd;
 use mswea_run::journal::MemoryJournal;
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ pub struct Replay {
     pub view: Vec<Message>,
     /// The tools that were offered.
     pub tools: Vec<Tool>,
+    /// What the last query sent, if it was asked for and there is something, or why it can't be made.
+    pub request: Option<Result<HttpRequest, String>>,
     /// Why the replay stopped before the end of the recorded run.
     pub stopped: Option<String>,
 }
@@ -34,7 +36,8 @@ pub struct Difference {
 }
 
 /// Replays the run of `job.from` ([`Earlier::to_replay`]): what came from outside is taken from the
-/// journal, and what the plugins make of it is made anew. Nothing is sent, run or written.
+/// journal, and what the plugins make of it is made anew. Nothing is sent, run or written. With `drafts` the adapter
+/// makes the request of the last query.
 ///
 /// # Errors
 /// [`SetupError`](crate::SetupError) if a part of the config can't be used.
@@ -43,6 +46,7 @@ pub async fn replay(
     mut job: Job<'_>,
     front: Arc<dyn Front>,
     stop: Stop,
+    drafts: bool,
 ) -> Result<Replay, SetupError> {
     let records = job.from.as_mut().map(Earlier::take_records);
     let context = Context::new(front, Arc::new(MemoryJournal::new()), stop);
@@ -51,13 +55,15 @@ pub async fn replay(
         mut messages,
         view,
         tools,
+        request,
         stopped,
-    } = agent.replay(&records.unwrap_or_default()).await;
+    } = agent.replay(&records.unwrap_or_default(), drafts).await;
     messages.retain(|message| message.role != "exit");
     Ok(Replay {
         messages,
         view,
         tools,
+        request,
         stopped,
     })
 }

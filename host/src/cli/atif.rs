@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use mswea_config::RunSection;
-use mswea_export::{SecretValues, from_records, to_atif};
+use mswea_core::Event;
+use mswea_export::{Conversation, ConversationReader, SecretValues, to_atif};
 use mswea_provider::{Secrets, process_environment};
-use mswea_run::journal::first_line;
 use mswea_secrecy::looks_secret;
 use mswea_session::Earlier;
 use serde_json::Value;
@@ -21,14 +21,10 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
     let (Some(path), Some(journal)) = (&section.atif_path, journal) else {
         return;
     };
-    let written = Earlier::to_read(journal)
-        .map_err(|error| Failure::usage(error.to_string()))
-        .and_then(|earlier| {
-            let mut run = from_records(earlier.records());
-            secrets_of(earlier.config()).remove_from(&mut run);
-            let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
-            write(Path::new(path), &format!("{value:#}\n"))
-        });
+    let written = clean_run(journal).and_then(|run| {
+        let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
+        write(Path::new(path), &format!("{value:#}\n"))
+    });
     if let Err(failure) = written {
         output::warning(&format!(
             "`{path}` is not written: {}; `mswea-host export {} --to atif` makes it",
@@ -38,29 +34,36 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
     }
 }
 
+/// A recorded run without secrets, also without those in the files that its configs name. The journal is read event by
+/// event.
+pub(super) fn clean_run(journal: &Path) -> Result<Conversation, Failure> {
+    let (mut reader, mut configs) = (ConversationReader::default(), Vec::new());
+    let read = Earlier::each(journal, |record| {
+        if let Event::RunStarted { config, .. } | Event::RunResumed { config, .. } = &record.event {
+            configs.push(config.clone());
+        }
+        reader.take(record);
+    });
+    read.map_err(|error| Failure::usage(error.to_string()))?;
+    let mut run = reader.end();
+    let secrets = secrets();
+    let files: BTreeSet<PathBuf> = configs.iter().filter_map(secrets_file).collect();
+    secrets.add(files.into_iter().flat_map(secrets_in_file));
+    secrets.remove_from(&mut run);
+    Ok(run)
+}
+
 /// The values of this process's variables that look like secrets.
-fn secrets() -> SecretValues {
+pub(super) fn secrets() -> SecretValues {
     SecretValues::new(of_this_process())
 }
 
 /// The same, and those in the secrets file that the config of a run names.
 pub(super) fn secrets_of(config: &Value) -> SecretValues {
     match secrets_file(config) {
-        Some(path) => SecretValues::new(of_this_process().chain(in_file(path))),
+        Some(path) => SecretValues::new(of_this_process().chain(secrets_in_file(path))),
         None => secrets(),
     }
-}
-
-/// The same for many runs: the secrets in all files that the configs at the beginnings of these journals name.
-pub(super) fn secrets_of_runs(journals: &[PathBuf]) -> SecretValues {
-    let first = |path: &PathBuf| {
-        let file = mswea_files::open(path, u64::MAX).ok()?;
-        let line = first_line(&file).ok()?;
-        let event: Value = serde_json::from_slice(&line).ok()?;
-        secrets_file(&event["config"])
-    };
-    let files: BTreeSet<PathBuf> = journals.iter().filter_map(first).collect();
-    SecretValues::new(of_this_process().chain(files.into_iter().flat_map(in_file)))
 }
 
 fn secrets_file(config: &Value) -> Option<PathBuf> {
@@ -69,16 +72,14 @@ fn secrets_file(config: &Value) -> Option<PathBuf> {
 }
 
 /// The secrets in a file. One that may not be used is named.
-fn in_file(path: PathBuf) -> Vec<String> {
+pub(super) fn secrets_in_file(path: PathBuf) -> Vec<String> {
     let file = Secrets::new(process_environment(), Some(path));
     let secrets = file.in_file().unwrap_or_else(|error| {
         output::warning(&format!("the secrets in it are not blanked: {error}"));
         Vec::new()
     });
-    secrets
-        .iter()
-        .map(|secret| secret.expose().to_owned())
-        .collect()
+    let secrets = secrets.iter().map(|secret| secret.expose().to_owned());
+    secrets.collect()
 }
 
 fn of_this_process() -> impl Iterator<Item = String> {

@@ -4,21 +4,19 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::again::{recorded, refused};
+use super::again::recorded;
 use super::args::{ExportArgs, ExportFormat};
-use super::atif::{secrets_of, write};
+use super::atif::{clean_run, secrets, write};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use mswea_export::{
-    Conversation, from_atif, from_records, from_sweagent, is_atif, is_sweagent, to_asciinema,
-    to_atif, to_html, to_jsonl, to_markdown, to_sweagent,
+    Conversation, from_atif, from_sweagent, is_atif, is_sweagent, to_asciinema, to_atif, to_html,
+    to_jsonl, to_markdown, to_sweagent,
 };
-use mswea_session::Earlier;
 
 /// Exports a run.
 pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let (mut run, config) = conversation(&args.run)?;
-    secrets_of(&config).remove_from(&mut run);
+    let run = conversation(&args.run)?;
     let text = match args.to {
         ExportFormat::Html => to_html(&run, args.focused),
         ExportFormat::Md => to_markdown(&run, args.focused),
@@ -39,19 +37,18 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The run, of whichever file it is, with its config if that is one of ours.
-fn conversation(named: &Path) -> Result<(Conversation, Value), Failure> {
-    if let Some(value) = foreign(named) {
-        let shown = named.display();
-        if is_sweagent(&value) {
-            return Ok((from_sweagent(&value), Value::Null));
-        }
-        let run = from_atif(&value);
-        let run = run.map_err(|error| Failure::usage(format!("`{shown}`: {error}")))?;
-        return Ok((run, Value::Null));
-    }
-    let earlier = Earlier::to_read(&recorded(named)?).map_err(refused)?;
-    Ok((from_records(earlier.records()), earlier.config().clone()))
+/// The run, of whichever file it is, without secrets.
+fn conversation(named: &Path) -> Result<Conversation, Failure> {
+    let Some(value) = foreign(named) else {
+        return clean_run(&recorded(named)?);
+    };
+    let mut run = match is_sweagent(&value) {
+        true => from_sweagent(&value),
+        false => from_atif(&value)
+            .map_err(|error| Failure::usage(format!("`{}`: {error}", named.display())))?,
+    };
+    secrets().remove_from(&mut run);
+    Ok(run)
 }
 
 /// A trajectory of ATIF or SWE-agent; none if the file is something else.

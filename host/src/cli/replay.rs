@@ -57,7 +57,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let tokio = output::runtime()?;
     let (replayed, delivered) = tokio.block_on(async {
         let stop = super::signals::stop()?;
-        let replayed = session::replay(&runtime, job, front, stop.clone()).await;
+        let replayed = session::replay(&runtime, job, front, stop.clone(), false).await;
         shown.conclude(ExitCode::Submitted, None);
         let place = journal.display().to_string();
         let delivered = run::delivered(&*shown, &stop, &place).await;

@@ -11,7 +11,7 @@ use super::again::layers;
 use super::args::ChangeArgs;
 use super::{configs, output, run};
 use mswea_config::{Layers, names_no_file};
-use mswea_core::StopSource;
+use mswea_core::{HttpRequest, StopSource};
 use mswea_session::{self as session, Earlier, Job, Runtime, Unwatched};
 use mswea_view::SentRequest;
 
@@ -77,7 +77,7 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
     let tokio = output::runtime().map_err(|failure| failure.message)?;
     let (_source, stop) = StopSource::new();
     let done = tokio.block_on(async {
-        let replay = session::replay(&runtime, job, Arc::new(Unwatched), stop);
+        let replay = session::replay(&runtime, job, Arc::new(Unwatched), stop, is_own);
         tokio::time::timeout(TIME, replay).await
     });
     tokio.shutdown_background();
@@ -88,9 +88,17 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
         view: done.view,
         tools: done.tools,
         parameters,
+        body: done.request.map(|it| it.map(|it| body(&it))),
         stopped: done.stopped,
         caution: (!is_own).then(|| FOREIGN.to_owned()),
     })
+}
+
+/// The body of a request: JSON, or else a text.
+fn body(request: &HttpRequest) -> Value {
+    let bytes = request.body.joined();
+    let text = || String::from_utf8_lossy(&bytes).into_owned();
+    serde_json::from_slice(&bytes).unwrap_or_else(|_| text().into())
 }
 
 /// Leaves of a foreign record's config what decides how messages are made.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mswea_view::{ViewRoots, ViewServer, ViewSettings};
 
 use super::args::ViewArgs;
-use super::atif::secrets_of_runs;
+use super::atif::{secrets, secrets_in_file};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::sent::sent;
@@ -16,7 +16,8 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let roots = roots(&args.paths)?;
     let settings = ViewSettings {
         listen: args.listen.clone(),
-        secrets: secrets_of_runs(&mswea_view::journals(&roots)),
+        secrets: secrets(),
+        in_file: secrets_in_file,
         roots,
         sent,
     };

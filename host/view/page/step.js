@@ -82,7 +82,8 @@ function request(id, n) {
     }
     if (sent.caution) lines.push(el("p", { class: "soft" }, sent.caution));
     const part = (title, text) => el("details", {}, el("summary", {}, title), sent_text(text));
-    wait.replaceWith(...lines, ...sent.messages.map(sent_message), part("tools", sent.tools), part("parameters", sent.parameters));
+    wait.replaceWith(...lines, ...sent.messages.map(sent_message), part("tools", sent.tools), part("parameters", sent.parameters),
+      sent.body ? part("the body, made anew by the adapter (not recorded)", sent.body) : "");
   });
   return it;
 }

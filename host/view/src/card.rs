@@ -1,7 +1,7 @@
 //! What the list shows of a run.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use mswea_export::SecretValues;
@@ -35,6 +35,8 @@ pub(crate) struct RunCard {
     /// The program that made the run.
     pub(crate) program: String,
     pub(crate) bytes: u64,
+    /// The file of secrets that its config names.
+    pub(crate) secrets_file: Option<PathBuf>,
 }
 
 impl RunCard {

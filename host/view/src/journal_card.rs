@@ -1,6 +1,6 @@
 //! What the list shows of a run with a journal, read from its first and last lines.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mswea_run::journal::{first_line, is_held, last_lines};
 use serde::Deserialize;
@@ -32,12 +32,20 @@ struct HeadConfig {
 #[serde(default)]
 struct HeadModel {
     model_name: Option<String>,
+    secrets_file: Option<PathBuf>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct HeadEnvironment {
     environment_class: Option<String>,
+}
+
+/// The file of secrets that the config of a journal names.
+pub(crate) fn secrets_file(path: &Path) -> Option<PathBuf> {
+    let file = mswea_files::open(path, u64::MAX).ok()?;
+    let head: HeadLine = serde_json::from_slice(&first_line(&file).ok()?).ok()?;
+    head.config.model.secrets_file
 }
 
 /// Reads the card of a journal. `tally` is what was counted of the same file before.
@@ -66,6 +74,7 @@ pub(crate) fn read(path: &Path, tally: &mut JournalTally) -> Result<RunCard, Str
         last: last.unwrap_or(head.t),
         program: format!("mswea-host {}", head.host_version),
         bytes: file.metadata().map(|it| it.len()).unwrap_or_default(),
+        secrets_file: head.config.model.secrets_file,
         ..RunCard::default()
     };
     if let Some(end) = end {

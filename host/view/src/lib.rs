@@ -32,8 +32,7 @@ mod table;
 mod tally;
 mod waiting;
 
-pub use places::journals;
 pub use reader::{PageFigures, PageLine, RunLine, RunList, RunReader};
 pub use sent::SentRequest;
 pub use server::ViewServer;
-pub use settings::{SentOf, ViewError, ViewRoots, ViewSettings};
+pub use settings::{SecretsIn, SentOf, ViewError, ViewRoots, ViewSettings};

@@ -67,12 +67,6 @@ pub(crate) fn all(roots: &ViewRoots) -> Vec<RunPlace> {
     places.collect()
 }
 
-/// The journals of the runs that there are now.
-pub fn journals(roots: &ViewRoots) -> Vec<PathBuf> {
-    let places = all(roots).into_iter().filter(|place| place.is_journal);
-    places.map(|place| place.path).collect()
-}
-
 /// Whether a file's name is that of a run's file.
 fn is_of_run(name: &str) -> bool {
     name.ends_with(".traj.json")

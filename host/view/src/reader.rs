@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use crate::card::{FileStamp, RunCard};
 use crate::indexed::IndexedTrajectory;
+use crate::journal_card;
 use crate::opened::OpenedRun;
 use crate::places;
-use crate::settings::ViewRoots;
+use crate::settings::{SecretsIn, ViewRoots};
 use crate::steps::{call_text, cleaned, readable};
 use crate::table::{ListedRun, RunTable};
 
@@ -22,6 +23,7 @@ pub struct RunList {
     roots: ViewRoots,
     table: RunTable,
     secrets: SecretValues,
+    in_file: SecretsIn,
 }
 
 /// A run of the list, in words.
@@ -43,24 +45,33 @@ pub struct RunLine {
 }
 
 impl RunList {
-    /// The runs in these places.
-    pub fn new(roots: ViewRoots, secrets: SecretValues) -> Self {
+    /// The runs in these places. Secrets are blanked, also those in the files that the runs name.
+    pub fn new(roots: ViewRoots, secrets: SecretValues, in_file: SecretsIn) -> Self {
+        let table = RunTable::new(roots.clone(), secrets.clone(), in_file);
         Self {
-            table: RunTable::new(roots.clone(), secrets.clone()),
+            table,
             roots,
             secrets,
+            in_file,
         }
     }
 
-    /// All of them, the newest first. Of a single file nothing is read: it is about to be opened.
+    /// All of them, the newest first. Of a single file only the beginning is read: it is about to be opened.
     pub fn all(&self) -> Vec<(RunLine, RunReader)> {
         let all = match &self.roots {
             ViewRoots::Paths(paths) if paths.len() == 1 && paths[0].is_file() => {
                 let places = places::all(&self.roots).into_iter();
-                let runs = places.map(|place| ListedRun {
-                    id: String::new(),
-                    card: RunCard::default(),
-                    place,
+                let runs = places.map(|place| {
+                    let file = place
+                        .is_journal
+                        .then(|| journal_card::secrets_file(&place.path));
+                    self.secrets
+                        .add(file.flatten().map(self.in_file).unwrap_or_default());
+                    ListedRun {
+                        id: String::new(),
+                        card: RunCard::default(),
+                        place,
+                    }
                 });
                 runs.collect()
             }

@@ -65,7 +65,7 @@ impl ViewRoutes {
             making: Arc::new(Semaphore::new(MAKING)),
             shared: Arc::new(ViewedRuns {
                 notes: RunNotes::beside(&settings.roots),
-                table: RunTable::new(settings.roots, settings.secrets.clone()),
+                table: RunTable::new(settings.roots, settings.secrets.clone(), settings.in_file),
                 opened: OpenedRuns::default(),
                 secrets: settings.secrets,
                 sent: settings.sent,

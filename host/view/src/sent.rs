@@ -7,10 +7,13 @@ use mswea_export::SecretValues;
 use serde_json::{Value, json};
 
 use crate::compare::longest_common;
-use crate::steps::{images, indented, shown};
+use crate::steps::{cleaned, images, indented, shown};
 
 /// About how many bytes of texts are in an answer; of the messages after that, only the marks are.
 const ANSWER: usize = 6 << 20;
+
+/// The longest body that is not cut.
+const WHOLE: usize = 1 << 20;
 
 /// What a query sent.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,8 @@ pub struct SentRequest {
     pub tools: Vec<Tool>,
     /// The model and its parameters, as recorded.
     pub parameters: Value,
+    /// The body that the adapter makes of it, or why it makes none.
+    pub body: Option<Result<Value, String>>,
     /// Why it is not known what was sent.
     pub stopped: Option<String>,
     /// What the reader has to know of how it was made.
@@ -78,9 +83,21 @@ pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretV
         "recorded": recorded,
         "tools": shown(&indented(&json!(it.tools)), secrets),
         "parameters": shown(&indented(&it.parameters), secrets),
+        "body": it.body.as_ref().map(|it| match it {
+            Ok(body) => whole(&indented(body), secrets),
+            Err(why) => shown(why, secrets),
+        }),
         "stopped": it.stopped.as_ref().map(|why| shown(why, secrets)),
         "caution": it.caution,
     })
+}
+
+/// A text that is not cut, unless it is very long.
+fn whole(text: &str, secrets: &SecretValues) -> Value {
+    match text.len() <= WHOLE {
+        true => cleaned(text.to_owned(), secrets).into(),
+        false => shown(text, secrets),
+    }
 }
 
 /// What is sent of a message.

@@ -13,9 +13,14 @@ pub struct ViewSettings {
     pub roots: ViewRoots,
     /// What is blanked in everything that is shown.
     pub secrets: SecretValues,
+    /// Reads what is blanked besides, when a run is found that names such a file.
+    pub in_file: SecretsIn,
     /// Makes the request anew of the query that a journal has under this number.
     pub sent: SentOf,
 }
+
+/// Reads the secrets in a file that a run's config names (`model.secrets_file`).
+pub type SecretsIn = fn(PathBuf) -> Vec<String>;
 
 /// Makes a request anew from a journal, or says why it can't.
 pub type SentOf = fn(&Path, u64) -> Result<SentRequest, String>;

@@ -177,7 +177,7 @@ pub(super) async fn replays_under(
             State::default(),
         );
         agent.begin(&started()).unwrap();
-        let replayed = agent.replay(records).await;
+        let replayed = agent.replay(records, false).await;
         let place = format!("{place}, event {end}: {:?}", records.last());
         assert_eq!(replayed.stopped, None, "{place}");
         let recorded = fold(records).messages;

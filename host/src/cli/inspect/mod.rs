@@ -18,7 +18,7 @@ use self::list_view::ListView;
 use self::run_view::{RunPart, RunView};
 use self::screen::WholeScreen;
 use super::args::InspectArgs;
-use super::atif::secrets_of_runs;
+use super::atif::{secrets, secrets_in_file};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::person::keys::PressedKey;
@@ -102,8 +102,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let roots = view::roots(&args.paths)?;
-    let secrets = secrets_of_runs(&mswea_view::journals(&roots));
-    let list = RunList::new(roots, secrets);
+    let list = RunList::new(roots, secrets(), secrets_in_file);
     let runs = ListView::new(list.all());
     if runs.len() == 0 {
         return Err(Failure::usage(
