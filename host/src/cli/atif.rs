@@ -23,6 +23,7 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
     };
     let written = clean_run(journal).and_then(|run| {
         let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
+        drop(run);
         write(Path::new(path), &format!("{value:#}\n"))
     });
     if let Err(failure) = written {

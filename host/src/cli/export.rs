@@ -25,6 +25,7 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         ExportFormat::SweAgent => format!("{:#}\n", to_sweagent(&run)),
         ExportFormat::Atif => {
             let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
+            drop(run);
             format!("{value:#}\n")
         }
     };
