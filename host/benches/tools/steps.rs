@@ -30,7 +30,7 @@ pub(crate) async fn steps(table: &mut Table) {
     let folder = tempfile::tempdir().unwrap();
     let runtime = Runtime::new(Some(Cache::at(folder.path().join("cache"))));
     for (rules, name) in [
-        ("mini", "a step with tools"),
+        ("mini-swe-agent", "a step with tools"),
         ("swe-agent", "a step of SWE-agent's rules"),
     ] {
         let world = World {

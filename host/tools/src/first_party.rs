@@ -23,9 +23,10 @@ pub async fn upload(
         return Ok(());
     }
     let folder = TempFolder::new(&place.run_id, "tools")?;
-    let path = folder.path().to_owned();
+    // All in one folder: each upload takes a while.
+    let path = folder.path().join("tools");
     let written = {
-        let (names, path) = (names.clone(), path.clone());
+        let path = path.clone();
         tokio::task::spawn_blocking(move || {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             mswea_toolbox_bundle::write(&names, &path)
@@ -39,13 +40,7 @@ pub async fn upload(
             path.display()
         ),
     })?;
-    for name in &names {
-        upload_one(inner, &path.join(name), &place.bundle(name), stop).await?;
-    }
-    let program = mswea_toolbox_bundle::PROGRAM_PATH;
-    if let Some(from) = Path::new(program).parent() {
-        upload_one(inner, &path.join(from), &place.program_folder(), stop).await?;
-    }
+    upload_one(inner, &path, &place.folder(), stop).await?;
     folder.remove().await;
     Ok(())
 }

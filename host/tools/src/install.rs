@@ -23,7 +23,7 @@ pub fn room(place: &ToolsPlace, bundles: &[Bundle]) -> String {
         .collect();
     format!(
         "mkdir -p -- {} && rm -rf -- {} {}",
-        quoted(&format!("{}/tools", place.root)),
+        quoted(&place.folder()),
         quoted(&place.patch_file()),
         folders.join(" ")
     )

@@ -48,9 +48,14 @@ pub struct LongOutputs {
 }
 
 impl ToolsPlace {
+    /// The folder of all bundles.
+    pub fn folder(&self) -> String {
+        format!("{}/tools", self.root)
+    }
+
     /// The folder of a bundle.
     pub fn bundle(&self, name: &str) -> String {
-        format!("{}/tools/{name}", self.root)
+        format!("{}/{name}", self.folder())
     }
 
     /// The folder with the program of the first-party bundles.

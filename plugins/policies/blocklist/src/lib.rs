@@ -298,7 +298,7 @@ mod tests {
             ("radare2 -c aaa x", None),
             ("radare2 -A -c 'a;b' x", None),
             ("radare2 -caaa x", Some("radare2")),
-            ("radare2\n-c x", Some("radare2")),
+            ("radare2\n-c x", None),
             ("r2 -c aaa x", Some("r2")),
             ("r2 -c aaa radare2", Some("r2")),
             ("r2 radare2 -c aaa", None),
