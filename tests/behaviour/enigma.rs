@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::host::Host;
 use crate::needs::Need;
+use crate::remote;
 use crate::run::Run;
 
 pub(crate) const DONE: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo done";
@@ -369,6 +370,43 @@ fn programs_stay_open_in_containers() {
         let options = ["--image", "mswea-test/bash"];
         assert_parts(&dummy(Some("/root"), &options), DUMMY);
     }
+}
+
+/// The options of a run at a server with this flag; the server lives as long as the first value.
+fn at_server(class: &str, flags: &[&str]) -> (impl Sized + use<>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let token = remote::private(folder.path().join("token"), remote::TOKEN);
+    let (served, url) = remote::serve(flags);
+    let options = [
+        format!("environment.environment_class={class}"),
+        format!("environment.url={url}"),
+        format!("environment.token_file={}", token.display()),
+    ];
+    let options = options.into_iter().flat_map(|it| ["-c".to_owned(), it]);
+    ((folder, served), options.collect())
+}
+
+fn texts(options: &[String]) -> Vec<&str> {
+    options.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn programs_stay_open_behind_a_connection() {
+    let reached = "environment.connect=[\"env\"]";
+    let class = "environment.environment_class=command";
+    assert_parts(&dummy(None, &["-c", class, "-c", reached]), DUMMY);
+    let (_served, options) = at_server("remote", &[]);
+    assert_parts(&dummy(None, &texts(&options)), DUMMY);
+}
+
+#[test]
+fn a_server_of_swe_rex_keeps_no_program_open() {
+    let (_served, options) = at_server("swerex", &["--swerex"]);
+    let server = server(&[("dummy_start", json!({}))]);
+    let host = with_tools(&server, &["./b/dummy"], None).file("b/dummy/config.yaml", MANIFEST);
+    let run = host.args(texts(&options)).run().expect(6);
+    run.says(&["`dummy`", "a server of SWE-ReX can't", "`remote`"]);
+    assert_eq!(server.requests().len(), 0);
 }
 
 #[test]

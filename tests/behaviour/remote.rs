@@ -12,7 +12,7 @@ use crate::host::{Host, Running, Signal};
 use crate::needs::Need;
 use crate::processes;
 
-const TOKEN: &str = "fedcba9876543210fedcba9876543210";
+pub(crate) const TOKEN: &str = "fedcba9876543210fedcba9876543210";
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat log";
 
 fn turns(commands: &[&str]) -> Server {
@@ -21,14 +21,14 @@ fn turns(commands: &[&str]) -> Server {
 }
 
 /// A file that only its owner may read.
-fn private(path: PathBuf, text: &str) -> PathBuf {
+pub(crate) fn private(path: PathBuf, text: &str) -> PathBuf {
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     path
 }
 
 /// A server with these flags, and its URL.
-fn serve(flags: &[&str]) -> (Running, String) {
+pub(crate) fn serve(flags: &[&str]) -> (Running, String) {
     let host = Host::new();
     let token = private(host.home().join("token"), TOKEN);
     let host = host.args(["runtime", "serve", "--token-file"]).arg(token);

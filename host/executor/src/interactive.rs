@@ -134,6 +134,8 @@ struct OpenProgram {
     mark: String,
     /// How many bytes were sent.
     sent: u64,
+    /// Why its helper is gone, once that is known.
+    lost: Option<String>,
 }
 
 impl OpenProgram {
@@ -204,13 +206,6 @@ impl OpenProgram {
         self.end()
     }
 
-    /// Says why its helper is gone, if that is known better.
-    async fn explain(&mut self, why: &mut String) {
-        if let Some(known) = self.guard.lost().await {
-            *why = known;
-        }
-    }
-
     /// Has it end by itself, or kills it.
     async fn close(&mut self) -> ProgramEnd {
         for _ in 0..TOLD {
@@ -222,6 +217,24 @@ impl OpenProgram {
         self.connection.request(HelperRequest::Kill { id: ID });
         let end = self.ended(KILLING).await;
         end.unwrap_or_else(|| ProgramEnd::Lost("its helper does not answer".to_owned()))
+    }
+}
+
+impl<T: OpensPrograms> ProgramsOf<'_, T> {
+    /// Says why the helper of a program is gone, if that is known better, and ends what it has left.
+    async fn explain(&mut self, name: &str, why: &mut String) -> Result<(), ProgramError> {
+        let program = self.0.open_programs().get(name)?;
+        if let Some(known) = &program.lost {
+            known.clone_into(why);
+            return Ok(());
+        }
+        if let Some(known) = program.guard.lost().await {
+            *why = known;
+        }
+        program.lost = Some(why.clone());
+        let mark = program.mark.clone();
+        self.0.kill_marked(&mark).await;
+        Ok(())
     }
 }
 
@@ -277,6 +290,7 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
             guard: helper.guard,
             mark: helper.mark,
             sent: 0,
+            lost: None,
         };
         self.0.open_programs().0.insert(name.to_owned(), program);
         Ok(())
@@ -302,9 +316,7 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
         let program = self.0.open_programs().get(name)?;
         let (mut output, _) = program.connection.expect(wanted, stop).await?;
         if let ExpectEnd::Ended(ProgramEnd::Lost(why)) = &mut output.end {
-            program.explain(why).await;
-            let mark = program.mark.clone();
-            self.0.kill_marked(&mark).await;
+            self.explain(name, why).await?;
         }
         Ok(output)
     }
@@ -326,17 +338,15 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
         let program = self.0.open_programs().get(name)?;
         let mut end = program.close().await;
         if let ProgramEnd::Lost(why) = &mut end {
-            program.explain(why).await;
+            self.explain(name, why).await?;
         }
-        let output = program
+        let programs = self.0.open_programs();
+        let output = programs
+            .get(name)?
             .connection
-            .take(u64::MAX, ExpectEnd::Ended(end.clone()));
-        let mark = program.mark.clone();
-        if let Some(program) = self.0.open_programs().0.remove(name) {
+            .take(u64::MAX, ExpectEnd::Ended(end));
+        if let Some(program) = programs.0.remove(name) {
             program.dismiss().await;
-        }
-        if let ProgramEnd::Lost(_) = end {
-            self.0.kill_marked(&mark).await;
         }
         Ok(output)
     }
